@@ -12,13 +12,17 @@
 //! | [`schema`] | keys and values of a volume |
 //! | [`file_system`] | the operations of a file system, as a trait |
 //! | [`volume`] | the file system itself: operations as transactions on a store |
+//! | [`fuse`] | serves a file system to the kernel |
 //! | [`mod@check`] | what must hold in a volume, and finding what does not |
+//! | [`dump`] | a volume as a stream of bytes |
 //! | [`bench`] | measuring a mounted file system |
 
 pub mod bench;
 pub mod check;
+pub mod dump;
 pub mod error;
 pub mod file_system;
+pub mod fuse;
 pub mod kv;
 pub mod schema;
 pub mod volume;

@@ -243,6 +243,12 @@ impl Error {
         self.kind() == ErrorKind::Corruption
     }
 
+    /// Whether a file has something that cannot be understood: damage, or a form that is not supported,
+    /// since damage may look like one.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.is_corruption() || self.kind() == ErrorKind::Unsupported
+    }
+
     /// Whether this is [`ErrorKind::NotFound`].
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound

@@ -110,6 +110,40 @@ impl EngineKv {
     }
 }
 
+fn bounds(scan: &Scan) -> ReadOptions {
+    ReadOptions {
+        lower_bound: Some(scan.begin.clone()),
+        upper_bound: Some(scan.end.clone()),
+        ..ReadOptions::default()
+    }
+}
+
+/// What a scan returns, from an iterator of the database or of a transaction: two types with the same
+/// methods.
+macro_rules! pairs {
+    ($cursor:ident, $scan:ident) => {{
+        match $scan.direction {
+            Direction::Forward => $cursor.seek_to_first()?,
+            Direction::Backward => $cursor.seek_to_last()?,
+        }
+        let mut pairs = Vec::new();
+        while $cursor.valid() && pairs.len() < $scan.limit {
+            let key = Bytes::copy_from_slice($cursor.key());
+            let value = if $scan.keys_only {
+                Bytes::new()
+            } else {
+                $cursor.value()?
+            };
+            pairs.push((key, value));
+            match $scan.direction {
+                Direction::Forward => $cursor.next()?,
+                Direction::Backward => $cursor.prev()?,
+            }
+        }
+        Ok(pairs)
+    }};
+}
+
 impl Kv for EngineKv {
     fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
         let transaction = self.db.begin(&TransactionOptions::default())?;
@@ -132,11 +166,18 @@ impl Kv for EngineKv {
     }
 
     fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
-        self.begin()?.scan(scan)
+        // Not by a transaction: a database that is open for reading only has none.
+        let mut cursor = self.family(scan.space).iter(&bounds(scan))?;
+        pairs!(cursor, scan)
     }
 
     fn sync(&self) -> Result<()> {
         Ok(self.db.sync_wal()?)
+    }
+
+    fn report(&self) -> Result<serde_json::Value> {
+        let space = self.db.space_report()?;
+        Ok(serde_json::json!({ "disk": space.disk, "total": space.total }))
     }
 
     fn close(&self) -> Result<()> {
@@ -180,32 +221,9 @@ impl Transaction for EngineTransaction<'_> {
     }
 
     fn scan(&mut self, scan: &Scan) -> Result<Vec<Pair>> {
-        let options = ReadOptions {
-            lower_bound: Some(scan.begin.clone()),
-            upper_bound: Some(scan.end.clone()),
-            ..ReadOptions::default()
-        };
         let family = self.store.family(scan.space);
-        let mut cursor = self.transaction.iter(family, &options)?;
-        match scan.direction {
-            Direction::Forward => cursor.seek_to_first()?,
-            Direction::Backward => cursor.seek_to_last()?,
-        }
-        let mut pairs = Vec::new();
-        while cursor.valid() && pairs.len() < scan.limit {
-            let key = Bytes::copy_from_slice(cursor.key());
-            let value = if scan.keys_only {
-                Bytes::new()
-            } else {
-                cursor.value()?
-            };
-            pairs.push((key, value));
-            match scan.direction {
-                Direction::Forward => cursor.next()?,
-                Direction::Backward => cursor.prev()?,
-            }
-        }
-        Ok(pairs)
+        let mut cursor = self.transaction.iter(family, &bounds(scan))?;
+        pairs!(cursor, scan)
     }
 
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {

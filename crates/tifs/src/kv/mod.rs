@@ -138,6 +138,11 @@ pub trait Kv: Send + Sync + 'static {
     /// Makes everything that was committed before the call survive a power failure.
     fn sync(&self) -> Result<()>;
 
+    /// What the store says about its size and work, for people and monitoring. Nothing, by default.
+    fn report(&self) -> Result<serde_json::Value> {
+        Ok(serde_json::Value::Null)
+    }
+
     /// Ends the store. Everything that was committed is durable afterwards; calls fail.
     fn close(&self) -> Result<()>;
 }

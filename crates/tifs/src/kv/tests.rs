@@ -144,3 +144,15 @@ fn what_was_committed_is_there_after_reopening() {
     assert_eq!(value, vec![9; 70_000]);
     assert!(EngineKv::open(&dir.path().join("none"), &missing).is_err());
 }
+
+#[test]
+fn a_store_that_is_open_for_reading_only_scans() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EngineKv::open(dir.path(), &EngineOptions::default()).unwrap();
+    put(&store, Space::Meta, b"a", b"1");
+    store.close().unwrap();
+    let store = EngineKv::open_read_only(dir.path(), &EngineOptions::default()).unwrap();
+    let all = store.scan(&Scan::prefix(Space::Meta, b"")).unwrap();
+    assert_eq!(keys(&all), [b"a"]);
+    assert!(store.begin().is_err());
+}

@@ -5,6 +5,7 @@ use rustix::io::Errno;
 
 use super::Volume;
 use super::acl::{ACCESS, Acl, DEFAULT};
+use super::describe::is_reserved;
 use crate::error::Result;
 use crate::file_system::{Existing, NAME_MAX};
 use crate::kv::{Scan, Space};
@@ -22,6 +23,9 @@ impl Volume {
         existing: Existing,
     ) -> Result<()> {
         check_name(name)?;
+        if is_reserved(name) {
+            return Err(Errno::PERM.into());
+        }
         if value.len() > VALUE_MAX {
             return Err(Errno::TOOBIG.into());
         }
@@ -58,6 +62,9 @@ impl Volume {
 
     pub(super) fn get_extended(&self, number: InodeNumber, name: &[u8]) -> Result<Bytes> {
         check_name(name)?;
+        if let Some(described) = self.described(number, name) {
+            return described;
+        }
         let value = self
             .kv
             .get(Space::Meta, &Key::Attribute(number, name).encode())?;

@@ -24,6 +24,7 @@ mod attributes;
 mod change;
 mod content;
 mod create;
+mod describe;
 mod extended;
 mod listing;
 mod locks;
@@ -59,6 +60,7 @@ pub(crate) use self::acl::{
 };
 pub(crate) use self::content::INLINE_MAX;
 pub(crate) use self::create::check_name;
+pub use self::describe::{DESCRIPTION, Description, STATISTICS, Statistics};
 pub use self::reclaim::Background;
 use crate::error::{Error, Result};
 use crate::file_system::Attributes;

@@ -41,6 +41,11 @@ impl Reclaimer {
         })
     }
 
+    /// How many inodes have something to delete.
+    pub(super) fn len(&self) -> usize {
+        self.queue.lock().len()
+    }
+
     pub(super) fn queue(&self, inode: InodeNumber) {
         self.queue.lock().push_back(inode);
         self.wake.notify_one();

@@ -29,6 +29,11 @@ impl References {
         &self.0[inode.0 as usize % SHARDS]
     }
 
+    /// How many inodes are referred to.
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|shard| shard.lock().len()).sum()
+    }
+
     /// Adds a reference.
     pub(super) fn add(&self, inode: InodeNumber) {
         let mut shard = self.shard(inode).lock();

@@ -119,7 +119,7 @@ impl Combiner {
                     // Damage to one value is its readers' concern. The operands and the pointer stay.
                     // MUTANT: damage to the base of merge operands stops writes.
                     Err(e)
-                        if e.is_corruption()
+                        if e.is_unreadable()
                             && !mutant!(
                                 "damaged-base-stops-writes",
                                 "-p titan --test it merges::"

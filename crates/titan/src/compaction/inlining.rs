@@ -1,8 +1,8 @@
 //! Brings separated values back into tables, in families that separate no more.
 //!
-//! A job hands its survivors to an [`Inliner`], which reads the values to which they point, many at
-//! once, and hands them on in order. A pointer whose value is damaged, or too large for a table, stays:
-//! damage to one value is its readers' concern. What is brought back is garbage of its blob file, as
+//! A job hands its survivors to an [`Inliner`]. This reads the values to which they point, many at
+//! once, and hands them on in order. A pointer stays if its value cannot be read or is too large for a
+//! table: damage to one value is its readers' concern. What is brought back is garbage of its blob file, as is
 //! everything that a job reads and does not write again (BLOB-3).
 
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Inliner {
     /// Adds a survivor to the output, now or later.
     ///
     /// # Errors
-    /// Those of the writer; failures to read values, but not damage to them.
+    /// Those of the writer; failures of the device to read values, but not damage to them.
     pub(crate) fn add(
         &mut self,
         key: &[u8],
@@ -119,7 +119,7 @@ impl Inliner {
             });
             let (pointer, value) = match fetched {
                 Some((pointer, Ok(value))) if is_storable(user_key, &value) => (pointer, value),
-                Some((_, Err(e))) if !e.is_corruption() => return Err(e),
+                Some((_, Err(e))) if !e.is_unreadable() => return Err(e),
                 Some(_) | None => {
                     output.add(&entry.key, &entry.value)?;
                     continue;

@@ -16,7 +16,8 @@
 //! * [`job`] runs a compaction and returns the edit that installs it.
 //!
 //! A compaction copies blob pointers unchanged. It moves values only from inline to a blob file, or
-//! back if the family separates no more. What it drops is reported exactly, as garbage of its blob file (BLOB-3).
+//! back if the family separates no more. What it drops is reported exactly, as garbage of its blob
+//! file (BLOB-3).
 
 pub(crate) mod aged;
 pub(crate) mod combine;

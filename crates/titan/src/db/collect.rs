@@ -102,7 +102,7 @@ impl Job for CollectionJob<'_> {
             }
         };
         let outcome = match outcome {
-            Err(e) if e.is_corruption() && !family.is_dropped() => {
+            Err(e) if e.is_unreadable() && !family.is_dropped() => {
                 Ok(Outcome::SetAside(collection.damaged_files(&e), e))
             }
             outcome => outcome,

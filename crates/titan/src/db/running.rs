@@ -16,6 +16,8 @@ pub(super) enum RunningJob {
     Selection,
     /// A look at the files that are to be read into the kernel's cache.
     WarmUp,
+    /// A change of options, on the thread of a user.
+    OptionsChange,
     /// A collection that is due.
     Collection,
     /// A collection that a user asked for.

@@ -7,6 +7,8 @@ use super::column_family::ColumnFamily;
 use super::core::Shared;
 use super::directory::files_of;
 use super::family::{Family, dropped};
+use super::job::Running;
+use super::running::RunningJob;
 use super::wal_dir::record_wal_dir;
 use crate::error::Result;
 use crate::filter::{CompactionFilterFactory, name_of};
@@ -54,23 +56,61 @@ impl Shared {
         changes: &[(&str, &str)],
         of_database: bool,
     ) -> Result<()> {
-        self.check_open()?;
-        self.check_not_stopped()?;
         let is_of_database = |(name, _): &(&str, &str)| of_database && is_of_database(name.trim());
         let (of_database, of_family): (Vec<_>, Vec<_>) =
             changes.iter().copied().partition(is_of_database);
+        gate!("options: to be changed");
+        let running = self.begin_change(family)?;
+        let recorded = self.record_and_apply(family, &of_family, &of_database);
+        running.end();
+        let written = recorded?;
+        if !of_family.is_empty() {
+            self.report_loosened_bound(family);
+        }
+        let mut state = self.state.lock();
+        if let Some(family) = state.families.get_mut(&family.id) {
+            family.has_changed();
+        }
+        let options = self.context.options.load();
+        self.admission.wal_limit.set(&state, &options);
+        self.update_stalls(state);
+        // Jobs may be due, and writers may wait for what is allowed now.
+        self.signals.raise_all();
+        // The MANIFEST may be another one.
+        self.purge();
+        written
+    }
+
+    /// Counts a change as running, so that closing waits for it: afterwards the directory may be
+    /// another opening's.
+    fn begin_change(&self, family: &Family) -> Result<Running<'_>> {
+        let mut state = self.state.lock();
+        // Under the lock: closing and resuming wait for the jobs that they find counted.
+        self.check_open()?;
+        self.check_not_stopped()?;
+        state.begin(RunningJob::OptionsChange, family.id);
+        Ok(Running::counted(self, family.id, RunningJob::OptionsChange))
+    }
+
+    /// Makes a change durable, and applies it. Fails if nothing has changed; otherwise returns whether
+    /// OPTIONS has been written, too.
+    fn record_and_apply(
+        &self,
+        family: &Family,
+        of_family: &[(&str, &str)],
+        of_database: &[(&str, &str)],
+    ) -> Result<Result<()>> {
         // Changes apply in the order in which they are recorded.
         let mut versions = self.versions.lock();
         if versions.family(family.id).is_none() {
             return Err(dropped(&family.name));
         }
-        let changed = |any: &Vec<_>| !any.is_empty();
         let new = Changed {
-            family: changed(&of_family)
-                .then(|| family.options().changed(&of_family))
+            family: (!of_family.is_empty())
+                .then(|| family.options().changed(of_family))
                 .transpose()?,
-            database: changed(&of_database)
-                .then(|| self.context.options.load().changed(&of_database))
+            database: (!of_database.is_empty())
+                .then(|| self.context.options.load().changed(of_database))
                 .transpose()?,
         };
         let keeps = self.context.options.load().keep_options;
@@ -90,33 +130,17 @@ impl Shared {
                 return Err(self.failure.set(e));
             }
         }
-        let of_family = new.family.is_some();
+        gate!("options: recorded");
         if let Some(options) = new.family {
             family.options.store(Arc::new(options));
         }
         if let Some(options) = new.database {
             self.apply_of_database(options, &mut versions);
         }
-        let written = match keeps {
+        Ok(match keeps {
             true => self.rewrite_options_file(&versions),
             false => Ok(()),
-        };
-        drop(versions);
-        if of_family {
-            self.report_loosened_bound(family);
-        }
-        let mut state = self.state.lock();
-        if let Some(family) = state.families.get_mut(&family.id) {
-            family.has_changed();
-        }
-        let options = self.context.options.load();
-        self.admission.wal_limit.set(&state, &options);
-        self.update_stalls(state);
-        // Jobs may be due, and writers may wait for what is allowed now.
-        self.signals.raise_all();
-        // The MANIFEST may be another one.
-        self.purge();
-        written
+        })
     }
 
     fn apply_of_database(&self, options: DbOptions, versions: &mut VersionSet) {

@@ -69,9 +69,10 @@ options! {
         bloom_bits_per_key: f64 = 10.0, [0.0, 100.0, "0 to 100"];
         /// Compression of SST blocks: `none`, `snappy`, `lz4` or `zstd`.
         compression: CompressionType = CompressionType::Lz4;
-        /// Keep large values in blob files. If it is off, flushes write values inline, and compactions bring
-        /// those of the tables that they rewrite back inline;
-        /// [`compact_range`](crate::ColumnFamily::compact_range) rewrites all that have separated ones.
+        /// Keep large values in blob files. If it is off, flushes write values inline, and compactions
+        /// bring the values of tables that they rewrite back inline.
+        /// [`compact_range`](crate::ColumnFamily::compact_range) rewrites all tables in its range that
+        /// have separated values.
         enable_blob_files: bool = true;
         /// Bytes from which a value counts as large.
         min_blob_size: u64 = 4096, is bytes;

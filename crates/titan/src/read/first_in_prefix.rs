@@ -15,9 +15,7 @@ use super::lookup::lookup;
 use super::resolve::{Resolver, Step};
 use crate::error::Result;
 use crate::format::SequenceNumber;
-use crate::format::internal_key::{
-    InternalKeyComparator, ParsedInternalKey, ValueType, internal_key, seek_key,
-};
+use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, seek_key};
 use crate::iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::open_files::OpenFiles;
@@ -150,7 +148,9 @@ impl PrefixSearch<'_> {
             ) {
                 return Ok(None);
             }
-            let next = internal_key(&key, SequenceNumber::ZERO, 0);
+            // The first key after this one. A deletion may have the last internal key of this one:
+            // RocksDB leaves the number 0 to what it ingests.
+            let next = seek_key(&[&key, &b"\0"[..]].concat(), SequenceNumber::MAX);
             for run in &mut runs {
                 // The run whose head was taken stands at the key, too.
                 if run.head.as_ref().is_none_or(|head| head.key == key) {
@@ -161,7 +161,7 @@ impl PrefixSearch<'_> {
         }
     }
 
-    /// The first entry of a run after `target`, an internal key, if it has the prefix.
+    /// The first entry of a run not before `target`, an internal key, if it has the prefix.
     fn head(
         &self,
         source: RunSource<'_>,

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::SuperVersion;
 use super::found::FoundValue;
 use super::lookup::lookup;
 use super::resolve::Stored;
 use super::source::Source;
 use super::visible::VisibleIterator;
+use super::{PrefixSearch, SuperVersion};
 use crate::block_cache::BlockCache;
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
@@ -22,6 +22,7 @@ use crate::memtable::Memtable;
 use crate::merge::Operands;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
+use crate::stats::Statistics;
 use crate::table::TableIterOptions;
 use crate::version::Version;
 use crate::vfs::StdVfs;
@@ -252,4 +253,36 @@ fn lookups_and_iterators_agree_on_every_short_history() {
             }
         }
     }
+}
+
+/// RocksDB leaves the sequence number 0 to a deletion of a file that it ingests.
+#[test]
+fn the_search_in_a_prefix_goes_on_after_a_deletion_with_the_smallest_internal_key() {
+    let limits = OpenFilesLimits {
+        files: 1,
+        memory: 1 << 20,
+    };
+    let cache = Arc::new(BlockCache::new(0));
+    let dir = PathBuf::from("/no-such-directory");
+    let open_files = Arc::new(OpenFiles::new(Arc::new(StdVfs), dir, limits, cache));
+    let world = World::new(&[], 0, &open_files);
+    let memtable = &world.super_version.memtable;
+    let (deletion, value) = (ValueType::Deletion, ValueType::Value);
+    memtable
+        .add(SequenceNumber::ZERO, deletion, b"k1", b"")
+        .unwrap();
+    memtable.add(SequenceNumber(3), value, b"k2", b"v").unwrap();
+    let search = PrefixSearch {
+        from: b"k",
+        prefix: b"k",
+        end: Some(b"l".to_vec()),
+        filtered: None,
+        snapshot: SequenceNumber(3),
+        fill_cache: true,
+        statistics: &Statistics::default(),
+    };
+    let found = search
+        .find(&world.super_version, &world.open_files)
+        .unwrap();
+    assert_eq!(found.map(|(key, _)| key).as_deref(), Some(&b"k2"[..]));
 }

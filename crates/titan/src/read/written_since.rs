@@ -38,8 +38,9 @@ impl WrittenSince<'_> {
     /// than `since` must be alive: then compactions have kept the newest such write (see
     /// `compaction/merge.rs`), though perhaps none of the others.
     ///
-    /// Cost: none if nothing was written since; otherwise a lookup in each memtable, and in each table whose range has the key and which has
-    /// something newer than `since`, which a version knows. Ends at the first source with the key.
+    /// Cost: none if nothing was written since. Otherwise a lookup in each memtable, and in each table
+    /// whose range has the key and which has something newer than `since`, which a version knows. Ends
+    /// at the first source with the key.
     pub(crate) fn find(&self) -> Result<Option<SequenceNumber>> {
         if self.up_to <= self.since {
             return Ok(None);

@@ -17,6 +17,7 @@
 //! | [`manifests`] | a job that replaces the MANIFEST |
 //! | [`checkpoints`] | a checkpoint between its steps |
 //! | [`families`] | a thread that creates or drops a family |
+//! | [`options`] | a thread that changes options |
 //! | [`warm_up`] | the thread that reads the database into the kernel's cache |
 //!
 //! The models (`db/models.rs` and others) try all orders of small parts, and the `shuttle` campaign
@@ -31,6 +32,7 @@ mod conditions;
 mod families;
 mod flushes;
 mod manifests;
+mod options;
 mod reads;
 mod snapshots;
 mod store;

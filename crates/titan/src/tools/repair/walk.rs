@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::survey::Table;
 use crate::collector::CollectedReport;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::blob_index::{BlobIndex, BlobRefs};
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType};
 use crate::format::range_tombstone::RangeTombstone;
@@ -76,7 +76,7 @@ impl<'w> Walk<'w> {
                 reader.verify(self);
             }
             // A feature that salvaging did not find is damage: the footer has no checksum.
-            Err(e) if e.is_corruption() || e.kind() == ErrorKind::Unsupported => {
+            Err(e) if e.is_unreadable() => {
                 self.damage = Some(e);
             }
             Err(e) => return Err(e),

@@ -1,0 +1,61 @@
+//! Running in the background.
+//!
+//! A process with threads cannot fork, so the command starts itself again in the foreground and waits
+//! for a line on a pipe that says that the mount answers. Until then the new process shares the standard
+//! error of the first, so its errors are seen; afterwards it belongs to no terminal.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// What the new process writes once the mount answers.
+const READY: &str = "ready";
+
+/// Starts `command` and returns once it says that it is ready. `None`: it ended before that, and has
+/// said why on standard error.
+pub(super) fn start(mut command: Command) -> Result<Option<Child>> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().context("cannot start a process")?;
+    let mut line = String::new();
+    if let Some(output) = child.stdout.take() {
+        // An error here shows as the missing line.
+        let _ = BufReader::new(output).read_line(&mut line);
+    }
+    if line.trim_end() == READY {
+        return Ok(Some(child));
+    }
+    let status = child.wait().context("cannot wait for a process")?;
+    if status.code().is_none() {
+        bail!("the process that was to serve the mount ended with {status}");
+    }
+    Ok(None)
+}
+
+/// In the new process: leaves the terminal, tells the process that waits, and sends what is said from
+/// now on to `log`.
+pub(super) fn ready(log: &Path) -> Result<()> {
+    // It fails only for the leader of a group, which belongs to no terminal of others then.
+    let _ = rustix::process::setsid();
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(log)
+        .with_context(|| format!("cannot write the log {}", log.display()))?;
+    let nothing = File::options()
+        .write(true)
+        .open("/dev/null")
+        .context("cannot open /dev/null")?;
+    // ORDER: the directory is left before the process that waits returns, or its caller could not
+    // unmount what it is in.
+    std::env::set_current_dir("/").context("cannot leave the directory")?;
+    let mut output = std::io::stdout();
+    writeln!(output, "{READY}")
+        .and_then(|()| output.flush())
+        .context("cannot tell that the mount is ready")?;
+    rustix::stdio::dup2_stdout(&nothing).context("cannot close standard output")?;
+    rustix::stdio::dup2_stderr(&log).context("cannot redirect standard error")?;
+    Ok(())
+}

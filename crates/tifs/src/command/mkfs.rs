@@ -1,0 +1,38 @@
+//! `tifs mkfs`: makes a volume.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use super::{Global, volumes};
+
+/// Make a volume in a directory
+///
+/// The directory must be empty, or must not exist yet. The volume has one user at a time, which tifs
+/// mount is; it grows as files are written, up to what the host has.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Directory of the volume.
+    dir: PathBuf,
+}
+
+const EXAMPLES: &str = "Examples:
+  tifs mkfs /srv/volume
+  tifs mkfs /srv/volume --json | jq -r .uuid";
+
+pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let volume = volumes::make(&args.dir)?;
+    let uuid = format!("{:032x}", volume.superblock().uuid);
+    volume
+        .close()
+        .with_context(|| format!("cannot close the volume in {}", args.dir.display()))?;
+    if global.json {
+        println!("{}", json!({ "dir": args.dir, "uuid": uuid }));
+    } else {
+        println!("{} has a new volume, {uuid}", args.dir.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,105 @@
+//! The commands, one per file: each has its arguments (`Args`) and `run`.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `mkfs`, `mount`, `umount`, `fsck`, `stats`, `info`, `dump`, `load`, `bench` | one command each |
+//! | `mount_helper` | the command line of `mount.tifs` |
+//! | `mount_options` | the options after `-o` |
+//! | `daemon` | running in the background |
+//! | `mounts` | the kernel's table of mounts |
+//! | `attribute` | what a mounted volume says about itself |
+//! | `progress` | progress bars, numbers for people |
+//! | `volumes` | opening and making the volume in a directory |
+
+mod attribute;
+mod bench;
+mod daemon;
+mod dump;
+mod fsck;
+mod info;
+mod load;
+mod mkfs;
+mod mount;
+mod mount_helper;
+mod mount_options;
+mod mounts;
+mod progress;
+mod stats;
+mod umount;
+mod volumes;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// A POSIX file system in a directory: make it, mount it, unmount it
+#[derive(Parser)]
+#[command(name = "tifs", version, after_help = EXAMPLES)]
+struct Cli {
+    /// Print data as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  tifs mount /srv/volume /mnt/files    mount a volume, and make it if there is none
+  tifs umount /mnt/files               unmount it; everything is durable afterwards
+  tifs COMMAND --help                  what a command does, with an example
+
+In /etc/fstab, if a link mount.tifs to this program is in /sbin:
+  /srv/volume  /mnt/files  tifs  defaults  0 0";
+
+#[derive(Subcommand)]
+enum Command {
+    Mkfs(mkfs::Args),
+    Mount(mount::Args),
+    Umount(umount::Args),
+    Fsck(fsck::Args),
+    Stats(stats::Args),
+    Info(info::Args),
+    Dump(dump::Args),
+    Load(load::Args),
+    Bench(bench::Args),
+}
+
+/// Settings for every command.
+struct Global {
+    json: bool,
+}
+
+/// Runs the command that the arguments of the process say.
+pub(crate) fn run() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_default();
+    let result = if Path::new(&program).file_name() == Some("mount.tifs".as_ref()) {
+        mount_helper::Cli::parse().run()
+    } else {
+        dispatch(Cli::parse())
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("tifs: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<ExitCode> {
+    let global = Global { json: cli.json };
+    match cli.command {
+        Command::Mkfs(args) => mkfs::run(&args, &global),
+        Command::Mount(args) => mount::run(&args, &global),
+        Command::Umount(args) => umount::run(&args),
+        Command::Fsck(args) => fsck::run(&args, &global),
+        Command::Stats(args) => stats::run(&args, &global),
+        Command::Info(args) => info::run(&args, &global),
+        Command::Dump(args) => dump::run(&args, &global),
+        Command::Load(args) => load::run(&args, &global),
+        Command::Bench(args) => bench::run(&args, &global),
+    }
+}

@@ -1,0 +1,103 @@
+//! The kernel's table of mounts.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// One mount that this process can see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    /// Where it is mounted.
+    pub(super) mountpoint: PathBuf,
+    /// The type of the file system.
+    pub(super) kind: String,
+    /// The source; for a volume, its directory.
+    pub(super) source: OsString,
+}
+
+impl Mount {
+    /// Whether a volume is mounted there.
+    pub(super) fn is_tifs(&self) -> bool {
+        self.kind == tifs::fuse::KIND
+    }
+}
+
+/// All mounts, a later one over an earlier one at the same place.
+pub(super) fn all() -> io::Result<Vec<Mount>> {
+    let table = std::fs::read("/proc/self/mountinfo")?;
+    Ok(table
+        .split(|&byte| byte == b'\n')
+        .filter_map(parse)
+        .collect())
+}
+
+/// The mount whose root is at `path`, if there is one.
+pub(super) fn at(path: &Path) -> io::Result<Option<Mount>> {
+    let mounts = all()?.into_iter().rev();
+    Ok({ mounts }.find(|mount| mount.mountpoint == path))
+}
+
+/// The mount of a line of `/proc/self/mountinfo`: see proc(5).
+fn parse(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|&byte| byte == b' ');
+    let mountpoint = unescaped(fields.nth(4)?);
+    // Optional fields follow until a hyphen.
+    fields.find(|field| *field == b"-")?;
+    let kind = unescaped(fields.next()?);
+    let source = unescaped(fields.next()?);
+    Some(Mount {
+        mountpoint: OsString::from_vec(mountpoint).into(),
+        kind: String::from_utf8_lossy(&kind).into_owned(),
+        source: OsString::from_vec(source),
+    })
+}
+
+/// Blanks and the like are written as a backslash and three octal digits.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| byte == b'\\');
+        let code = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) => {
+                bytes.push(code);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_table_is_understood_with_its_escapes() {
+        let line =
+            b"44 25 0:39 / /mnt/a\\040b rw,nosuid shared:5 master:2 - fuse.tifs /srv/x\\134y rw";
+        let mount = parse(line).unwrap_or_else(|| unreachable!("the line is complete"));
+        assert_eq!(mount.mountpoint, Path::new("/mnt/a b"));
+        assert_eq!(mount.source, "/srv/x\\y");
+        assert!(mount.is_tifs());
+    }
+
+    #[test]
+    fn incomplete_lines_are_no_mounts() {
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(b"44 25 0:39 / /mnt rw shared:5"), None);
+    }
+
+    #[test]
+    fn what_is_no_escape_stays() {
+        assert_eq!(unescaped(b"a\\9b\\"), b"a\\9b\\");
+    }
+}

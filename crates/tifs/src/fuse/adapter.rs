@@ -1,0 +1,557 @@
+//! Requests of the kernel to calls of the file system, results to replies.
+//!
+//! Each request is answered by the thread that read it, before that thread reads the next one.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
+    INodeNo, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+
+use super::convert;
+use super::failures::Failures;
+use super::negotiation::{self, Negotiated};
+use crate::error::{Error, Result};
+use crate::file_system::{
+    Attributes, Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
+};
+
+/// How long the kernel may believe what it was told: nobody else changes it.
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Inode numbers are never used again, so all of them are of the first generation.
+const GENERATION: Generation = Generation(0);
+
+/// Bytes of one request to copy a range: the reply has 32 bits for their number.
+const MAX_COPY: u64 = 1 << 30;
+
+/// What the names of extended attributes begin with that only the superuser sees.
+const TRUSTED: &[u8] = b"trusted.";
+
+/// A file system as `fuser` calls it.
+pub(super) struct Adapter {
+    file_system: Arc<dyn FileSystem>,
+    failures: Failures,
+    negotiated: Negotiated,
+}
+
+impl Adapter {
+    pub(super) fn new(file_system: Arc<dyn FileSystem>) -> Self {
+        Adapter {
+            file_system,
+            failures: Failures::default(),
+            negotiated: Negotiated::default(),
+        }
+    }
+
+    /// The errno of an error, which is logged if the volume is its cause.
+    fn errno(&self, operation: &'static str, error: &Error) -> Errno {
+        self.failures.note(operation, error);
+        convert::errno(error.errno())
+    }
+
+    fn reply_entry(&self, operation: &'static str, result: Result<Attributes>, reply: ReplyEntry) {
+        match result {
+            Ok(entry) => reply.entry(&FOR_EVER, &convert::attributes(&entry), GENERATION),
+            Err(error) => reply.error(self.errno(operation, &error)),
+        }
+    }
+
+    fn reply_attributes(
+        &self,
+        operation: &'static str,
+        result: Result<Attributes>,
+        reply: ReplyAttr,
+    ) {
+        match result {
+            Ok(attributes) => reply.attr(&FOR_EVER, &convert::attributes(&attributes)),
+            Err(error) => reply.error(self.errno(operation, &error)),
+        }
+    }
+
+    fn reply_empty(&self, operation: &'static str, result: Result<()>, reply: ReplyEmpty) {
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.errno(operation, &error)),
+        }
+    }
+
+    /// Replies with a value, or with its size if the caller has no room for it and asks only for that.
+    fn reply_value(
+        &self,
+        operation: &'static str,
+        result: Result<impl AsRef<[u8]>>,
+        room: u32,
+        reply: ReplyXattr,
+    ) {
+        match result {
+            Ok(value) => {
+                let value = value.as_ref();
+                if room == 0 {
+                    reply.size(value.len() as u32);
+                } else if value.len() <= room as usize {
+                    reply.data(value);
+                } else {
+                    reply.error(Errno::ERANGE);
+                }
+            }
+            Err(error) => reply.error(self.errno(operation, &error)),
+        }
+    }
+}
+
+fn caller(request: &Request) -> Caller {
+    Caller {
+        uid: request.uid(),
+        gid: request.gid(),
+    }
+}
+
+/// The names, each followed by a zero, that are not `trusted`.
+fn without_trusted(names: &[u8]) -> Vec<u8> {
+    let names = names.split_inclusive(|&byte| byte == 0);
+    names
+        .filter(|name| !name.starts_with(TRUSTED))
+        .flatten()
+        .copied()
+        .collect()
+}
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        self.negotiated = negotiation::negotiate(config)?;
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let directory = convert::inode(directory);
+        match self.file_system.lookup(directory, name.as_bytes()) {
+            Err(error) if error.errno() == rustix::io::Errno::NOENT => {
+                reply.entry(&FOR_EVER, &convert::no_attributes(), GENERATION);
+            }
+            result => self.reply_entry("lookup", result, reply),
+        }
+    }
+
+    fn forget(&self, _: &Request, inode: INodeNo, references: u64) {
+        self.file_system.forget(convert::inode(inode), references);
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let result = self.file_system.attributes(convert::inode(inode));
+        self.reply_attributes("getattr", result, reply);
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        changed: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let changes = Changes {
+            permissions: mode.map(|mode| mode & 0o7777),
+            uid,
+            gid,
+            size,
+            accessed: accessed.map(convert::new_time),
+            modified: modified.map(convert::new_time),
+            changed: changed.map(convert::time),
+        };
+        let inode = convert::inode(inode);
+        let result = self
+            .file_system
+            .set_attributes(&caller(request), inode, &changes);
+        self.reply_attributes("setattr", result, reply);
+    }
+
+    fn readlink(&self, _: &Request, inode: INodeNo, reply: ReplyData) {
+        match self.file_system.read_link(convert::inode(inode)) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(self.errno("readlink", &error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        directory: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let result = self.file_system.make_node(
+            &caller(request),
+            convert::inode(directory),
+            name.as_bytes(),
+            mode,
+            umask,
+            device,
+        );
+        self.reply_entry("mknod", result, reply);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        directory: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let result = self.file_system.make_directory(
+            &caller(request),
+            convert::inode(directory),
+            name.as_bytes(),
+            mode,
+            umask,
+        );
+        self.reply_entry("mkdir", result, reply);
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        directory: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let result = self.file_system.make_symlink(
+            &caller(request),
+            convert::inode(directory),
+            name.as_bytes(),
+            target.as_os_str().as_bytes(),
+        );
+        self.reply_entry("symlink", result, reply);
+    }
+
+    fn link(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        directory: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let (inode, directory) = (convert::inode(inode), convert::inode(directory));
+        let result = self.file_system.link(inode, directory, name.as_bytes());
+        self.reply_entry("link", result, reply);
+    }
+
+    fn unlink(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let directory = convert::inode(directory);
+        let result = self.file_system.unlink(directory, name.as_bytes());
+        self.reply_empty("unlink", result, reply);
+    }
+
+    fn rmdir(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let directory = convert::inode(directory);
+        let result = self
+            .file_system
+            .remove_directory(directory, name.as_bytes());
+        self.reply_empty("rmdir", result, reply);
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        from: INodeNo,
+        from_name: &OsStr,
+        to: INodeNo,
+        to_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let Some(how) = convert::rename(flags) else {
+            return reply.error(Errno::EINVAL);
+        };
+        let from = (convert::inode(from), from_name.as_bytes());
+        let to = (convert::inode(to), to_name.as_bytes());
+        let result = self.file_system.rename(&caller(request), from, to, how);
+        self.reply_empty("rename", result, reply);
+    }
+
+    /// `ENOSYS` tells the kernel to open and close files by itself from now on, and to keep what it
+    /// has in its cache of them.
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        if self.negotiated.opens_without_asking {
+            reply.error(Errno::ENOSYS);
+        } else {
+            reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let inode = convert::inode(inode);
+        match self.file_system.read(inode, offset, size as usize) {
+            Ok(data) => reply.data(&data),
+            Err(error) => reply.error(self.errno("read", &error)),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        flags: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let context = WriteContext {
+            from_cache: flags.contains(WriteFlags::FUSE_WRITE_CACHE),
+            drop_privileges: flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+        };
+        let inode = convert::inode(inode);
+        match self.file_system.write(inode, offset, data, context) {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(error) => reply.error(self.errno("write", &error)),
+        }
+    }
+
+    /// Before it asks, the kernel has written what its cache had of the file. There is nothing more to
+    /// do when a file is closed; `ENOSYS` tells the kernel that it need not ask again.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.reply_empty("fsync", self.file_system.sync(), reply);
+    }
+
+    fn opendir(&self, _: &Request, directory: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.file_system.open_directory(convert::inode(directory)) {
+            Ok(DirectoryHandle(handle)) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(error) => reply.error(self.errno("opendir", &error)),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        from: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let result = self
+            .file_system
+            .list(DirectoryHandle(handle.0), from, &mut |entry| {
+                let name = OsStr::from_bytes(&entry.name);
+                let kind = convert::kind(entry.kind);
+                let full = reply.add(INodeNo(entry.inode.0), entry.next, kind, name);
+                !full
+            });
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.errno("readdir", &error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        from: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let result = self.file_system.list_with_attributes(
+            DirectoryHandle(handle.0),
+            from,
+            &mut |entry, attributes| {
+                let full = reply.add(
+                    INodeNo(entry.inode.0),
+                    entry.next,
+                    OsStr::from_bytes(&entry.name),
+                    &FOR_EVER,
+                    &convert::attributes(attributes),
+                    GENERATION,
+                );
+                !full
+            },
+        );
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.errno("readdirplus", &error)),
+        }
+    }
+
+    fn releasedir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.file_system.close_directory(DirectoryHandle(handle.0));
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.reply_empty("fsyncdir", self.file_system.sync(), reply);
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.file_system.capacity() {
+            Ok(capacity) => reply.statfs(
+                capacity.blocks,
+                capacity.free,
+                capacity.available,
+                capacity.inodes,
+                capacity.free_inodes,
+                Capacity::BLOCK_SIZE,
+                NAME_MAX as u32,
+                Capacity::BLOCK_SIZE,
+            ),
+            Err(error) => reply.error(self.errno("statfs", &error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let Some(existing) = convert::existing(flags) else {
+            return reply.error(Errno::EINVAL);
+        };
+        let (inode, name) = (convert::inode(inode), name.as_bytes());
+        let result = self
+            .file_system
+            .set_extended_attribute(inode, name, value, existing);
+        self.reply_empty("setxattr", result, reply);
+    }
+
+    fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
+        let (inode, name) = (convert::inode(inode), name.as_bytes());
+        let result = self.file_system.extended_attribute(inode, name);
+        self.reply_value("getxattr", result, room, reply);
+    }
+
+    fn listxattr(&self, request: &Request, inode: INodeNo, room: u32, reply: ReplyXattr) {
+        let names = self.file_system.extended_attributes(convert::inode(inode));
+        let seen = names.map(|names| match request.uid() {
+            0 => names,
+            _ => without_trusted(&names),
+        });
+        self.reply_value("listxattr", seen, room, reply);
+    }
+
+    fn removexattr(&self, _: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (inode, name) = (convert::inode(inode), name.as_bytes());
+        let result = self.file_system.remove_extended_attribute(inode, name);
+        self.reply_empty("removexattr", result, reply);
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let Some(what) = convert::allocate(mode) else {
+            return reply.error(Errno::EOPNOTSUPP);
+        };
+        let inode = convert::inode(inode);
+        let result = self.file_system.allocate(inode, offset, length, what);
+        self.reply_empty("fallocate", result, reply);
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let (Some(what), Ok(offset)) = (convert::seek(whence), u64::try_from(offset)) else {
+            return reply.error(Errno::EINVAL);
+        };
+        match self.file_system.seek(convert::inode(inode), offset, what) {
+            Ok(found) => reply.offset(found.cast_signed()),
+            Err(error) => reply.error(self.errno("lseek", &error)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        from: INodeNo,
+        _: FileHandle,
+        from_offset: u64,
+        to: INodeNo,
+        _: FileHandle,
+        to_offset: u64,
+        length: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let from = (convert::inode(from), from_offset);
+        let to = (convert::inode(to), to_offset);
+        match self.file_system.copy_range(from, to, length.min(MAX_COPY)) {
+            Ok(copied) => reply.written(copied as u32),
+            Err(error) => reply.error(self.errno("copy_file_range", &error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trusted_attributes_are_left_out_of_a_list() {
+        let names = b"user.a\0trusted.b\0user.trusted.\0trusted.c\0";
+        assert_eq!(without_trusted(names), b"user.a\0user.trusted.\0");
+        assert_eq!(without_trusted(b""), b"");
+    }
+}

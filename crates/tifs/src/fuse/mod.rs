@@ -1,0 +1,25 @@
+//! Serves a [`FileSystem`](crate::file_system::FileSystem) to the kernel, by the FUSE protocol.
+//!
+//! The kernel is the cache and the lock manager of a mounted volume: one mount owns the volume, so
+//! what the kernel was told stays true until the kernel itself changes it. Attributes, names and the
+//! absence of names are therefore cached without a limit, files are opened and closed without asking,
+//! and locks never leave the kernel (docs/adr/0040).
+//!
+//! The protocol is spoken by the crate `fuser`. No type of it leaves this module, so that another
+//! implementation of the protocol can replace it:
+//!
+//! | module | owns |
+//! |---|---|
+//! | `session` | mounting, serving threads, unmounting: all that others see |
+//! | `adapter` | requests of the kernel to calls of the file system, results to replies |
+//! | `negotiation` | what the kernel offers and what of it is used |
+//! | `convert` | types of the file system to those of the protocol, and back |
+//! | `failures` | the log of errors that are the volume's fault |
+
+mod adapter;
+mod convert;
+mod failures;
+mod negotiation;
+mod session;
+
+pub use session::{KIND, Options, Session, Unmounter};

@@ -1,0 +1,110 @@
+//! What a volume says about itself, for people and monitoring.
+//!
+//! A mount shows it as two extended attributes that no list has and nobody can set: [`STATISTICS`] of
+//! any file describes the volume, [`DESCRIPTION`] the file. Both are JSON.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::Volume;
+use crate::error::{Error, Result};
+use crate::schema::InodeNumber;
+
+/// The attribute that describes the volume.
+pub const STATISTICS: &str = "tifs.statistics";
+/// The attribute that describes the file.
+pub const DESCRIPTION: &str = "tifs.description";
+
+/// How much a volume has, and what it takes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Statistics {
+    /// What identifies the volume.
+    pub uuid: String,
+    /// Files, directories and all else that has an inode.
+    pub inodes: u64,
+    /// Bytes that files take, as `du` counts them.
+    pub bytes: u64,
+    /// Inodes of which something is yet to be deleted, by the background.
+    pub to_reclaim: u64,
+    /// Inodes to which the kernel refers.
+    pub referenced: u64,
+    /// Bytes that the device still has for all users.
+    pub available: u64,
+    /// What the store says about its files.
+    pub store: serde_json::Value,
+}
+
+/// How a file is stored.
+#[derive(Clone, Debug, Serialize)]
+pub struct Description {
+    /// The number.
+    pub inode: u64,
+    /// The kind.
+    pub kind: String,
+    /// Bytes of the content.
+    pub size: u64,
+    /// Bytes that it takes, as `du` counts them.
+    pub allocated: u64,
+    /// Names that lead to it.
+    pub links: u32,
+    /// The directory in which it was created, or to which it was moved last.
+    pub parent: u64,
+    /// Whether the content is stored beside the attributes.
+    pub inline: bool,
+    /// Bytes of a block; 0 if the content is inline.
+    pub block_size: u64,
+}
+
+impl Volume {
+    /// How much the volume has.
+    ///
+    /// Cost: that of the store's report; for the engine, a list of its directory.
+    pub fn statistics(&self) -> Result<Statistics> {
+        let usage = self.usage();
+        Ok(Statistics {
+            uuid: format!("{:032x}", self.superblock.uuid),
+            inodes: usage.inodes,
+            bytes: usage.blocks * 512,
+            to_reclaim: self.reclaimer.len() as u64,
+            referenced: self.references.len() as u64,
+            available: (self.options.host_space)()?.available,
+            store: self.kv.report()?,
+        })
+    }
+
+    /// How a file is stored.
+    pub fn describe(&self, number: InodeNumber) -> Result<Description> {
+        let inode = self.stored(number)?.inode;
+        Ok(Description {
+            inode: number.0,
+            kind: format!("{:?}", inode.kind).to_lowercase(),
+            size: inode.size,
+            allocated: inode.blocks * 512,
+            links: inode.links,
+            parent: inode.parent.0,
+            inline: inode.is_inline(),
+            block_size: inode.block_size(),
+        })
+    }
+
+    /// The value of an attribute that is not stored, if it is one.
+    pub(super) fn described(&self, number: InodeNumber, name: &[u8]) -> Option<Result<Bytes>> {
+        if name == STATISTICS.as_bytes() {
+            Some(self.statistics().and_then(|value| json(&value)))
+        } else if name == DESCRIPTION.as_bytes() {
+            Some(self.describe(number).and_then(|value| json(&value)))
+        } else {
+            None
+        }
+    }
+}
+
+/// Whether an attribute is one of those that are not stored.
+pub(super) fn is_reserved(name: &[u8]) -> bool {
+    name.starts_with(b"tifs.")
+}
+
+fn json(value: &impl Serialize) -> Result<Bytes> {
+    let text = serde_json::to_vec(value);
+    Ok(text.map_err(|e| Error::corrupt(e.to_string()))?.into())
+}
