@@ -61,16 +61,16 @@ pub fn dump(
     to: &mut dyn Write,
     progress: &mut dyn FnMut(Amount) -> bool,
 ) -> Result<Amount> {
-    let mut transaction = kv.begin()?;
+    let snapshot = kv.snapshot()?;
     let superblock_key = Key::Superblock.encode();
-    let superblock = transaction.get(Space::Meta, &superblock_key)?;
+    let superblock = snapshot.get(Space::Meta, &superblock_key)?;
     let superblock = superblock.ok_or_else(|| Error::new(Errno::INVAL, "there is no volume"))?;
     let mut out = Checked::new(to);
     out.write(&[&MAGIC[..], &[VERSION]].concat())?;
     for space in [Space::Meta, Space::Data] {
         let mut scan = Scan::prefix(space, b"").limit(PAGE);
         loop {
-            let page = transaction.scan(&scan)?;
+            let page = snapshot.scan(&scan)?;
             for (key, value) in page.iter().filter(|(key, _)| key[..] != superblock_key) {
                 out.record(space, key, value)?;
             }

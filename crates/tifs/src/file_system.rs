@@ -45,7 +45,7 @@ pub enum NewTime {
 }
 
 /// What [`FileSystem::set_attributes`] changes. What is `None` stays as it is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Permissions: the lower 12 bits count.
     pub permissions: Option<u32>,
@@ -61,6 +61,18 @@ pub struct Changes {
     pub modified: Option<NewTime>,
     /// Last change of the attributes. Now, if it is not given.
     pub changed: Option<Time>,
+}
+
+impl Changes {
+    /// Whether this is a change of owner, which costs a file its privileges. One that keeps both the
+    /// user and the group (`chown` with -1 and -1) arrives as a change of nothing.
+    pub fn change_owner(&self) -> bool {
+        let nothing = Changes {
+            changed: self.changed,
+            ..Changes::default()
+        };
+        self.uid.is_some() || self.gid.is_some() || *self == nothing
+    }
 }
 
 /// What [`FileSystem::rename`] does with a name that exists already.
@@ -241,14 +253,14 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Reads content: less than `size` bytes only at the end of the file.
     fn read(&self, inode: InodeNumber, offset: u64, size: usize) -> Result<Bytes>;
 
-    /// Writes content, all of it.
+    /// Writes content, all of it. Returns whether [`Inode::blocks`] changed.
     fn write(
         &self,
         inode: InodeNumber,
         offset: u64,
         data: &[u8],
         context: WriteContext,
-    ) -> Result<()>;
+    ) -> Result<bool>;
 
     /// Makes everything that was done before the call survive a power failure.
     fn sync(&self) -> Result<()>;

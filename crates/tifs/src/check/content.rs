@@ -14,7 +14,7 @@ impl Check<'_> {
                 page.iter().map(|(_, value)| Some(value.len())).collect()
             } else {
                 let keys: Vec<Vec<u8>> = page.iter().map(|(key, _)| key.to_vec()).collect();
-                check.transaction.value_lengths(Space::Data, &keys)?
+                check.snapshot.value_lengths(Space::Data, &keys)?
             };
             for ((key, value), length) in page.iter().zip(lengths) {
                 let Some((number, block)) = block_of_key(key) else {

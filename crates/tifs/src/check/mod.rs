@@ -19,7 +19,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::kv::{Kv, Scan, Space, Transaction};
+use crate::kv::{Kv, Reader, Scan, Space};
 use crate::schema::{Inode, InodeNumber, Key, Superblock, Usage, inode_number_of};
 
 pub use problem::{Finding, Problem};
@@ -74,7 +74,7 @@ pub fn check(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Report> {
     let mut check = Check {
-        transaction: kv.begin()?,
+        snapshot: kv.snapshot()?,
         report: Report::default(),
         inodes: HashMap::new(),
         keys: 0,
@@ -108,7 +108,7 @@ struct Seen {
 }
 
 struct Check<'a> {
-    transaction: Box<dyn Transaction + 'a>,
+    snapshot: Box<dyn Reader + 'a>,
     report: Report,
     inodes: HashMap<InodeNumber, Seen>,
     keys: u64,
@@ -129,10 +129,7 @@ impl Check<'_> {
 
     /// The superblock and the next inode number.
     fn superblock(&mut self) -> Result<Option<InodeNumber>> {
-        match self
-            .transaction
-            .get(Space::Meta, &Key::Superblock.encode())?
-        {
+        match self.snapshot.get(Space::Meta, &Key::Superblock.encode())? {
             None => self.found(Problem::Superblock, None, "there is none"),
             Some(value) => {
                 if let Err(e) = Superblock::decode(&value) {
@@ -140,9 +137,7 @@ impl Check<'_> {
                 }
             }
         }
-        let next = self
-            .transaction
-            .get(Space::Meta, &Key::NextInode.encode())?;
+        let next = self.snapshot.get(Space::Meta, &Key::NextInode.encode())?;
         let Some(next) = next else {
             return Ok(Some(InodeNumber(InodeNumber::ROOT.0 + 1)));
         };
@@ -162,7 +157,7 @@ impl Check<'_> {
         let mut scan = Scan::prefix(space, prefix).limit(PAGE);
         scan.keys_only = keys_only;
         loop {
-            let page = self.transaction.scan(&scan)?;
+            let page = self.snapshot.scan(&scan)?;
             each(self, &page)?;
             self.keys += page.len() as u64;
             if !(self.progress)(self.keys) {
@@ -203,7 +198,7 @@ impl Check<'_> {
     }
 
     fn compare_usage(&mut self) -> Result<()> {
-        let stored = self.transaction.get(Space::Meta, &Key::Usage.encode())?;
+        let stored = self.snapshot.get(Space::Meta, &Key::Usage.encode())?;
         let Some(stored) = stored else { return Ok(()) };
         let counted = Usage {
             blocks: self.inodes.values().map(|seen| seen.inode.blocks).sum(),

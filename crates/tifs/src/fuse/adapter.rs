@@ -1,6 +1,7 @@
 //! Requests of the kernel to calls of the file system, results to replies.
 //!
-//! Each request is answered by the thread that read it, before that thread reads the next one.
+//! Each request is answered by the thread that read it, before that thread reads the next one; only
+//! searches for data and holes are answered by a thread of their own.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,7 +19,9 @@ use fuser::{
 
 use super::convert;
 use super::failures::Failures;
+use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
+use super::seek::{Seek, Seeker};
 use crate::error::{Error, Result};
 use crate::file_system::{
     Attributes, Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
@@ -39,17 +42,27 @@ const TRUSTED: &[u8] = b"trusted.";
 /// A file system as `fuser` calls it.
 pub(super) struct Adapter {
     file_system: Arc<dyn FileSystem>,
-    failures: Failures,
+    kernel_cache: KernelCache,
+    seeker: Seeker,
+    failures: Arc<Failures>,
     negotiated: Negotiated,
 }
 
 impl Adapter {
-    pub(super) fn new(file_system: Arc<dyn FileSystem>) -> Self {
-        Adapter {
+    /// # Errors
+    /// Those of starting a thread.
+    pub(super) fn new(
+        file_system: Arc<dyn FileSystem>,
+        kernel_cache: KernelCache,
+    ) -> io::Result<Self> {
+        let failures = Arc::default();
+        Ok(Adapter {
+            seeker: Seeker::start(&file_system, &kernel_cache, &failures)?,
             file_system,
-            failures: Failures::default(),
+            kernel_cache,
+            failures,
             negotiated: Negotiated::default(),
-        }
+        })
     }
 
     /// The errno of an error, which is logged if the volume is its cause.
@@ -340,7 +353,14 @@ impl Filesystem for Adapter {
         };
         let inode = convert::inode(inode);
         match self.file_system.write(inode, offset, data, context) {
-            Ok(()) => reply.written(data.len() as u32),
+            Ok(blocks_changed) => {
+                // The kernel takes what it knows of a file to be true while it writes its cache; this
+                // it could not foresee.
+                if context.from_cache && blocks_changed {
+                    self.kernel_cache.forget_attributes(inode);
+                }
+                reply.written(data.len() as u32);
+            }
             Err(error) => reply.error(self.errno("write", &error)),
         }
     }
@@ -516,10 +536,12 @@ impl Filesystem for Adapter {
         let (Some(what), Ok(offset)) = (convert::seek(whence), u64::try_from(offset)) else {
             return reply.error(Errno::EINVAL);
         };
-        match self.file_system.seek(convert::inode(inode), offset, what) {
-            Ok(found) => reply.offset(found.cast_signed()),
-            Err(error) => reply.error(self.errno("lseek", &error)),
-        }
+        self.seeker.seek(Seek {
+            inode: convert::inode(inode),
+            offset,
+            what,
+            reply,
+        });
     }
 
     fn copy_file_range(

@@ -14,12 +14,16 @@
 //! | `adapter` | requests of the kernel to calls of the file system, results to replies |
 //! | `negotiation` | what the kernel offers and what of it is used |
 //! | `convert` | types of the file system to those of the protocol, and back |
+//! | `kernel_cache` | what the kernel is told about its cache without having asked |
+//! | `seek` | finding data and holes although the kernel has not written all of them |
 //! | `failures` | the log of errors that are the volume's fault |
 
 mod adapter;
 mod convert;
 mod failures;
+mod kernel_cache;
 mod negotiation;
+mod seek;
 mod session;
 
 pub use session::{KIND, Options, Session, Unmounter};

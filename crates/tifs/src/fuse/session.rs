@@ -13,6 +13,7 @@ use fuser::{Config, SessionACL};
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::adapter::Adapter;
+use super::kernel_cache::KernelCache;
 use crate::file_system::FileSystem;
 
 /// The type of a mounted volume, as the table of mounts shows it.
@@ -112,10 +113,11 @@ impl Session {
         options: &Options,
     ) -> io::Result<Session> {
         let mountpoint = mountpoint.canonicalize()?;
-        let adapter = Adapter::new(file_system);
+        let kernel_cache = KernelCache::default();
+        let adapter = Adapter::new(file_system, kernel_cache.clone())?;
         let device = connect(&mountpoint, options)?;
         let unmounter = Unmounter { mountpoint };
-        let served = serve(adapter, device, options);
+        let served = serve(adapter, device, options, &kernel_cache);
         if served.is_err() {
             // What made it fail is the error to report.
             let _ = unmounter.detach();
@@ -149,8 +151,10 @@ fn serve(
     adapter: Adapter,
     device: OwnedFd,
     options: &Options,
+    kernel_cache: &KernelCache,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let session = fuser::Session::from_fd(adapter, device, SessionACL::All, options.config())?;
+    kernel_cache.connect(session.notifier());
     std::thread::Builder::new()
         .name("tifs-session".to_owned())
         .spawn(move || session.run())

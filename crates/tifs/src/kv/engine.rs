@@ -9,10 +9,10 @@ use std::path::Path;
 use bytes::Bytes;
 use titan::{
     ColumnFamily, ColumnFamilyOptions, CompressionType, Db, DbOptions, ErrorKind, Options,
-    ReadOptions, TransactionOptions,
+    ReadOptions, Snapshot, TransactionOptions,
 };
 
-use super::{Commit, Direction, Kv, Pair, Scan, Space, Transaction};
+use super::{Commit, Direction, Kv, Pair, Reader, Scan, Space, Transaction};
 use crate::error::{Error, Result};
 
 /// The family of [`Space::Data`].
@@ -110,8 +110,9 @@ impl EngineKv {
     }
 }
 
-fn bounds(scan: &Scan) -> ReadOptions {
+fn bounds(scan: &Scan, snapshot: Option<Snapshot>) -> ReadOptions {
     ReadOptions {
+        snapshot,
         lower_bound: Some(scan.begin.clone()),
         upper_bound: Some(scan.end.clone()),
         ..ReadOptions::default()
@@ -153,6 +154,13 @@ impl Kv for EngineKv {
         }))
     }
 
+    fn snapshot(&self) -> Result<Box<dyn Reader + '_>> {
+        Ok(Box::new(EngineSnapshot {
+            store: self,
+            snapshot: self.db.snapshot(),
+        }))
+    }
+
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         Ok(self.family(space).get(key)?)
     }
@@ -166,9 +174,7 @@ impl Kv for EngineKv {
     }
 
     fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
-        // Not by a transaction: a database that is open for reading only has none.
-        let mut cursor = self.family(scan.space).iter(&bounds(scan))?;
-        pairs!(cursor, scan)
+        self.snapshot()?.scan(scan)
     }
 
     fn sync(&self) -> Result<()> {
@@ -185,47 +191,92 @@ impl Kv for EngineKv {
     }
 }
 
+/// The database as of one moment.
+struct EngineSnapshot<'a> {
+    store: &'a EngineKv,
+    snapshot: Snapshot,
+}
+
+impl EngineSnapshot<'_> {
+    fn options(&self) -> ReadOptions {
+        ReadOptions {
+            snapshot: Some(self.snapshot.clone()),
+            ..ReadOptions::default()
+        }
+    }
+}
+
+impl Reader for EngineSnapshot<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        Ok(self.store.family(space).get_with(key, &self.options())?)
+    }
+
+    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+        let values = self.store.family(space).multi_get(keys, &self.options());
+        values.into_iter().map(|value| Ok(value?)).collect()
+    }
+
+    fn value_lengths(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
+        lengths(self.store.family(space), keys, &self.options())
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
+        let family = self.store.family(scan.space);
+        let mut cursor = family.iter(&bounds(scan, Some(self.snapshot.clone())))?;
+        pairs!(cursor, scan)
+    }
+}
+
 struct EngineTransaction<'a> {
     store: &'a EngineKv,
     transaction: titan::Transaction,
 }
 
-impl Transaction for EngineTransaction<'_> {
-    fn get(&mut self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+impl Reader for EngineTransaction<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         Ok(self.transaction.get(self.store.family(space), key)?)
     }
 
-    fn multi_get(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
         let family = self.store.family(space);
         let values = self.transaction.multi_get(family, keys);
         values.into_iter().map(|value| Ok(value?)).collect()
     }
 
-    fn value_lengths(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
-        let family = self.store.family(space);
+    fn value_lengths(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
         let options = ReadOptions {
             snapshot: self.transaction.snapshot(),
             ..ReadOptions::default()
         };
-        let length = |key: &Vec<u8>| -> Result<Option<usize>> {
-            let Some(value) = family.get_lazy(key, &options)? else {
-                return Ok(None);
-            };
-            // What a compressed value has as stored is not its length.
-            Ok(Some(match value.len() {
-                Some(length) => usize::try_from(length).unwrap_or(usize::MAX),
-                None => value.fetch()?.len(),
-            }))
-        };
-        keys.iter().map(length).collect()
+        lengths(self.store.family(space), keys, &options)
     }
 
-    fn scan(&mut self, scan: &Scan) -> Result<Vec<Pair>> {
+    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
         let family = self.store.family(scan.space);
-        let mut cursor = self.transaction.iter(family, &bounds(scan))?;
+        let mut cursor = self.transaction.iter(family, &bounds(scan, None))?;
         pairs!(cursor, scan)
     }
+}
 
+fn lengths(
+    family: &ColumnFamily,
+    keys: &[Vec<u8>],
+    options: &ReadOptions,
+) -> Result<Vec<Option<usize>>> {
+    let length = |key: &Vec<u8>| -> Result<Option<usize>> {
+        let Some(value) = family.get_lazy(key, options)? else {
+            return Ok(None);
+        };
+        // What a compressed value has as stored is not its length.
+        Ok(Some(match value.len() {
+            Some(length) => usize::try_from(length).unwrap_or(usize::MAX),
+            None => value.fetch()?.len(),
+        }))
+    };
+    keys.iter().map(length).collect()
+}
+
+impl Transaction for EngineTransaction<'_> {
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
         debug_assert!(!value.is_empty(), "values are not empty");
         let family = self.store.family(space);

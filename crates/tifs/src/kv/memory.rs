@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::{Commit, Direction, Kv, Pair, Scan, Space, Transaction};
+use super::{Commit, Direction, Kv, Pair, Reader, Scan, Space, Transaction};
 use crate::error::Result;
 
 type Key = (Space, Vec<u8>);
@@ -35,6 +35,17 @@ impl MemoryKv {
         MemoryKv::default()
     }
 
+    fn transaction(&self) -> MemoryTransaction<'_> {
+        let state = self.state.lock();
+        MemoryTransaction {
+            store: self,
+            began: state.commits,
+            contents: Arc::clone(&state.contents),
+            writes: BTreeMap::new(),
+            guards: HashSet::new(),
+        }
+    }
+
     fn contents(&self) -> Arc<Contents> {
         Arc::clone(&self.state.lock().contents)
     }
@@ -42,14 +53,11 @@ impl MemoryKv {
 
 impl Kv for MemoryKv {
     fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
-        let state = self.state.lock();
-        Ok(Box::new(MemoryTransaction {
-            store: self,
-            began: state.commits,
-            contents: Arc::clone(&state.contents),
-            writes: BTreeMap::new(),
-            guards: HashSet::new(),
-        }))
+        Ok(Box::new(self.transaction()))
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Reader + '_>> {
+        Ok(Box::new(self.transaction()))
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
@@ -83,8 +91,8 @@ struct MemoryTransaction<'a> {
     guards: HashSet<Key>,
 }
 
-impl Transaction for MemoryTransaction<'_> {
-    fn get(&mut self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+impl Reader for MemoryTransaction<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let key = (space, key.to_vec());
         Ok(match self.writes.get(&key) {
             Some(own) => own.clone(),
@@ -92,19 +100,21 @@ impl Transaction for MemoryTransaction<'_> {
         })
     }
 
-    fn multi_get(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
         keys.iter().map(|key| self.get(space, key)).collect()
     }
 
-    fn value_lengths(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
+    fn value_lengths(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
         let length = |key: &Vec<u8>| self.contents.get(&(space, key.clone())).map(Bytes::len);
         Ok(keys.iter().map(length).collect())
     }
 
-    fn scan(&mut self, scan: &Scan) -> Result<Vec<Pair>> {
+    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
         Ok(range(&self.contents, &self.writes, scan))
     }
+}
 
+impl Transaction for MemoryTransaction<'_> {
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
         debug_assert!(!value.is_empty(), "values are not empty");
         let value = Some(Bytes::copy_from_slice(value));

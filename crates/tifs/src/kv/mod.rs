@@ -125,11 +125,13 @@ pub trait Kv: Send + Sync + 'static {
     /// Begins a transaction that reads as of now.
     fn begin(&self) -> Result<Box<dyn Transaction + '_>>;
 
-    /// The value of `key` as of now. Cheaper than a transaction that only reads.
+    /// The store as of now, for reading. Also a store that is open for reading only has it.
+    fn snapshot(&self) -> Result<Box<dyn Reader + '_>>;
+
+    /// The value of `key` as of now. Cheaper than a snapshot.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
 
-    /// The values of many keys, as of one moment, in the order of the keys. A store reads them
-    /// together where it can.
+    /// The values of many keys, as of one moment, in the order of the keys.
     fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>>;
 
     /// A range of keys as of now.
@@ -147,21 +149,25 @@ pub trait Kv: Send + Sync + 'static {
     fn close(&self) -> Result<()>;
 }
 
-/// Reads and writes that take effect together. Dropping it abandons its writes.
-pub trait Transaction {
+/// Reads as of one moment.
+pub trait Reader {
     /// The value of `key`.
-    fn get(&mut self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
 
-    /// The values of many keys, in the order of the keys.
-    fn multi_get(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>>;
+    /// The values of many keys, in the order of the keys. A store reads them together where it can.
+    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>>;
 
-    /// The length of each key's value, in the order of the keys, as of when the transaction began. A
-    /// store that can tell them without reading the values does so.
-    fn value_lengths(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>>;
+    /// The length of each key's value, in the order of the keys. Writes of a transaction do not count. A
+    /// store that can tell lengths without reading the values does so.
+    fn value_lengths(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>>;
 
     /// A range of keys.
-    fn scan(&mut self, scan: &Scan) -> Result<Vec<Pair>>;
+    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>>;
+}
 
+/// Reads as of one moment, and writes that take effect together. Reads see the writes. Dropping it
+/// abandons them.
+pub trait Transaction: Reader {
     /// Sets `key` to `value`.
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()>;
 

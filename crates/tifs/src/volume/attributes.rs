@@ -57,7 +57,7 @@ impl Change<'_> {
                 drop_privileges(inode);
             }
         }
-        if changes.uid.is_some() || changes.gid.is_some() {
+        if changes.change_owner() {
             inode.uid = changes.uid.unwrap_or(inode.uid);
             inode.gid = changes.gid.unwrap_or(inode.gid);
             if inode.kind != FileKind::Directory {

@@ -108,7 +108,7 @@ impl Volume {
         offset: u64,
         data: &[u8],
         context: WriteContext,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let end = offset.checked_add(data.len() as u64);
         let end = end.filter(|end| *end <= SIZE_MAX).ok_or(Errno::FBIG)?;
         let _lock = self.locks.exclusive(&[number]);
@@ -118,6 +118,7 @@ impl Volume {
             if inode.kind != FileKind::File {
                 return Err(Errno::INVAL.into());
             }
+            let blocks = inode.blocks;
             change.write(number, &mut inode, offset, data)?;
             if context.drop_privileges {
                 drop_privileges(&mut inode);
@@ -126,7 +127,8 @@ impl Volume {
             // is the best known.
             inode.modified = change.now;
             inode.changed = change.now;
-            change.put_inode(number, &inode)
+            change.put_inode(number, &inode)?;
+            Ok(inode.blocks != blocks)
         })
     }
 }

@@ -99,11 +99,6 @@ impl Volume {
     }
 }
 
-/// Whether an attribute is one of those that are not stored.
-pub(super) fn is_reserved(name: &[u8]) -> bool {
-    name.starts_with(b"tifs.")
-}
-
 fn json(value: &impl Serialize) -> Result<Bytes> {
     let text = serde_json::to_vec(value);
     Ok(text.map_err(|e| Error::corrupt(e.to_string()))?.into())

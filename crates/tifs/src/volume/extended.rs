@@ -5,7 +5,6 @@ use rustix::io::Errno;
 
 use super::Volume;
 use super::acl::{ACCESS, Acl, DEFAULT};
-use super::describe::is_reserved;
 use crate::error::Result;
 use crate::file_system::{Existing, NAME_MAX};
 use crate::kv::{Scan, Space};
@@ -13,6 +12,9 @@ use crate::schema::{FileKind, InodeNumber, Key, content_of, name_of_entry, with_
 
 /// The longest value, in bytes: the kernel passes no longer one.
 const VALUE_MAX: usize = 64 << 10;
+
+/// What names begin with, besides those of ACLs.
+const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 impl Volume {
     pub(super) fn set_extended(
@@ -23,9 +25,6 @@ impl Volume {
         existing: Existing,
     ) -> Result<()> {
         check_name(name)?;
-        if is_reserved(name) {
-            return Err(Errno::PERM.into());
-        }
         if value.len() > VALUE_MAX {
             return Err(Errno::TOOBIG.into());
         }
@@ -61,10 +60,10 @@ impl Volume {
     }
 
     pub(super) fn get_extended(&self, number: InodeNumber, name: &[u8]) -> Result<Bytes> {
-        check_name(name)?;
         if let Some(described) = self.described(number, name) {
             return described;
         }
+        check_name(name)?;
         let value = self
             .kv
             .get(Space::Meta, &Key::Attribute(number, name).encode())?;
@@ -91,7 +90,11 @@ impl Volume {
             let mut inode = change.inode(number)?;
             let key = Key::Attribute(number, name);
             if change.get(key)?.is_none() {
-                return Err(Errno::NODATA.into());
+                // Without a list there is nothing to remove, and that is no error.
+                return match name {
+                    ACCESS | DEFAULT => Ok(()),
+                    _ => Err(Errno::NODATA.into()),
+                };
             }
             change.delete(key)?;
             inode.changed = change.now;
@@ -101,9 +104,18 @@ impl Volume {
 }
 
 fn check_name(name: &[u8]) -> Result<()> {
-    match name.len() {
-        0 => Err(Errno::INVAL.into()),
-        length if length > NAME_MAX => Err(Errno::RANGE.into()),
-        _ => Ok(()),
+    if name.len() > NAME_MAX {
+        return Err(Errno::RANGE.into());
+    }
+    if name == ACCESS || name == DEFAULT {
+        return Ok(());
+    }
+    let mut rest = NAMESPACES
+        .iter()
+        .filter_map(|space| name.strip_prefix(*space));
+    match rest.next() {
+        None => Err(Errno::OPNOTSUPP.into()),
+        Some(b"") => Err(Errno::INVAL.into()),
+        Some(_) => Ok(()),
     }
 }

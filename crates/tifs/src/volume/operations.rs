@@ -132,9 +132,9 @@ impl FileSystem for Volume {
         offset: u64,
         data: &[u8],
         context: WriteContext,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if data.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         self.write_content(inode, offset, data, context)
     }

@@ -180,7 +180,8 @@ impl World {
                     from_cache: false,
                     drop_privileges: *drop_privileges,
                 };
-                done(volume.write(slots[file], *offset, &data.bytes(), context))
+                let written = volume.write(slots[file], *offset, &data.bytes(), context);
+                done(written.map(drop))
             }
             Op::Read {
                 file,

@@ -83,6 +83,8 @@ impl Model {
         (accessed, modified): (Option<When>, Option<When>),
     ) -> Expected {
         let now = self.now;
+        // Keeping both the user and the group is a change of owner, too, and arrives as one of nothing.
+        let nothing = permissions.is_none() && size.is_none() && accessed.or(modified).is_none();
         let node = self.of_slot(slot);
         if let Some(size) = size {
             match node.kind {
@@ -98,7 +100,7 @@ impl Model {
         }
         node.uid = uid.unwrap_or(node.uid);
         node.gid = gid.unwrap_or(node.gid);
-        if (uid.is_some() || gid.is_some()) && node.kind != FileKind::Directory {
+        if (uid.or(gid).is_some() || nothing) && node.kind != FileKind::Directory {
             node.drop_privileges();
         }
         if let Some(mode) = permissions {

@@ -371,9 +371,10 @@ fn check_name(name: &Raw) -> Result<(), Errno> {
 }
 
 fn check_extended_name(name: &Raw) -> Result<(), Errno> {
-    match name.0.len() {
-        0 => Err(Errno::INVAL),
-        length if length > NAME_MAX => Err(Errno::RANGE),
-        _ => Ok(()),
+    match &name.0[..] {
+        name if name.len() > NAME_MAX => Err(Errno::RANGE),
+        b"user." | b"trusted." => Err(Errno::INVAL),
+        name if name.starts_with(b"user.") || name.starts_with(b"trusted.") => Ok(()),
+        _ => Err(Errno::OPNOTSUPP),
     }
 }

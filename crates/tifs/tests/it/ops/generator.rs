@@ -292,8 +292,10 @@ impl Generator {
             b"user.b",
             b"trusted.\xff",
             b"",
-            &[b'n'; 255],
-            &[b'n'; 256],
+            b"user.",
+            b"other.a",
+            &[&b"user."[..], &[b'n'; 250]].concat(),
+            &[&b"user."[..], &[b'n'; 251]].concat(),
         ];
         let name = Raw(self.pick(&names[..]).to_vec());
         match self.random.u32(..6) {
