@@ -17,6 +17,7 @@
 
 mod engine;
 mod memory;
+mod resume;
 #[cfg(test)]
 mod tests;
 

@@ -126,7 +126,11 @@ impl End {
 }
 
 /// Opens what a crash left, and checks everything. Returns how many operations had an effect.
-fn recover(image: &SimVfs, life: &Life, allowed: RangeInclusive<usize>) -> Checked<usize> {
+pub fn recover(
+    image: &SimVfs,
+    states: &[Contents],
+    allowed: RangeInclusive<usize>,
+) -> Checked<usize> {
     let place = Place::simulated(image);
     let store = place.open().context("opening the store")?;
     let clock = SimClock::with_seed(1);
@@ -141,11 +145,10 @@ fn recover(image: &SimVfs, life: &Life, allowed: RangeInclusive<usize>) -> Check
     let found = allowed
         .clone()
         .rev()
-        .find(|n| life.states[*n].lines == contents.lines);
+        .find(|n| states[*n].lines == contents.lines);
     let Some(found) = found else {
-        let difference = contents.difference(&life.states[*allowed.end()]);
-        let elsewhere = life
-            .states
+        let difference = contents.difference(&states[*allowed.end()]);
+        let elsewhere = states
             .iter()
             .position(|state| state.lines == contents.lines);
         return Err(Failure(format!(
@@ -211,7 +214,7 @@ fn grow(image: &SimVfs) -> Checked<()> {
 }
 
 /// A recovered volume works on: what is done is there after closing and opening it.
-fn goes_on(image: &SimVfs) -> Checked<()> {
+pub fn goes_on(image: &SimVfs) -> Checked<()> {
     let root = |name: &str| Name {
         directory: Slot::ROOT,
         name: Raw(name.as_bytes().to_vec()),
@@ -285,7 +288,7 @@ fn crash(life: &Life, seed: u64, step: usize) -> Checked<u64> {
             );
             image.restart_journal();
             let allowed = life.allowed(&point, power);
-            let found = recover(&image, life, allowed).context(&what)?;
+            let found = recover(&image, &life.states, allowed).context(&what)?;
             crashes += 1;
             if random.u8(..8) > 0 {
                 goes_on(&image).context(&what)?;
@@ -326,7 +329,7 @@ fn crash_again(
                 again.index(),
                 recovery.len()
             );
-            recover(&image, life, least..=found).context(&what)?;
+            recover(&image, &life.states, least..=found).context(&what)?;
             goes_on(&image).context(&what)?;
             crashes += 1;
         }

@@ -33,9 +33,14 @@ impl Place {
 
     /// The engine on a simulated file system.
     pub fn simulated(vfs: &SimVfs) -> Self {
+        Place::with_clock(vfs, &SimClock::with_seed(7))
+    }
+
+    /// The same, with a clock for the engine.
+    pub fn with_clock(vfs: &SimVfs, clock: &SimClock) -> Self {
         let mut options = small_options();
         options.db.vfs = Arc::new(vfs.clone());
-        options.db.clock = Arc::new(SimClock::with_seed(7));
+        options.db.clock = Arc::new(clock.clone());
         Place::Engine {
             dir: PathBuf::from("/volume"),
             options: Box::new(options),

@@ -265,7 +265,7 @@ impl World {
         Ok(Outcome::Found(found.number, comparable(found.inode)))
     }
 
-    /// Ends the volume and opens it again. The slots of `kept` are bound to what their paths lead to.
+    /// Ends the volume and opens it again. If that fails, it can be tried again. The slots of `kept` are bound to what their paths lead to.
     pub fn reopen(&mut self, clean: bool, kept: &[(Slot, Vec<Raw>)]) -> Result<()> {
         if clean {
             self.volume.close()?;
@@ -273,7 +273,8 @@ impl World {
         let place = self.place.clone();
         let clock = self.clock.clone();
         // The old volume must be gone: its store has a lock.
-        let nothing = World::new(Place::in_memory())?;
+        let mut nothing = World::new(Place::in_memory())?;
+        (nothing.place, nothing.clock) = (place.clone(), clock.clone());
         drop(std::mem::replace(self, nothing));
         let mut world = World::with_clock(place, clock)?;
         for (slot, path) in kept {
