@@ -14,7 +14,7 @@ use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, Time, content_of, 
 
 /// How often an operation is tried. With the locks of a volume, conflicts come from background work
 /// only.
-const ATTEMPTS: usize = 100;
+pub(super) const ATTEMPTS: usize = 100;
 
 /// What an operation reads and writes.
 pub(super) struct Change<'a> {
@@ -55,9 +55,14 @@ impl Volume {
                 }
             }
         }
-        let what = "the operation conflicted with others again and again";
-        Err(Error::new(Errno::AGAIN, what))
+        Err(conflicts())
     }
+}
+
+/// The end of an operation after [`ATTEMPTS`].
+pub(super) fn conflicts() -> Error {
+    let what = "the operation conflicted with others again and again";
+    Error::new(Errno::AGAIN, what)
 }
 
 impl Change<'_> {

@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 
+use super::change::{ATTEMPTS, conflicts};
 use crate::error::Result;
 use crate::kv::{Commit, Kv, Space};
 use crate::schema::{FORMAT, InodeNumber, Key, inode_number_of};
@@ -34,7 +35,7 @@ impl Numbers {
 
 fn lease(kv: &dyn Kv) -> Result<Leased> {
     let key = Key::NextInode.encode();
-    loop {
+    for _ in 0..ATTEMPTS {
         let mut transaction = kv.begin()?;
         let next = match transaction.get(Space::Meta, &key)? {
             Some(next) => inode_number_of(&next)?.0,
@@ -50,4 +51,5 @@ fn lease(kv: &dyn Kv) -> Result<Leased> {
             });
         }
     }
+    Err(conflicts())
 }

@@ -83,9 +83,15 @@ impl Volume {
 
     fn work_until(&self, ending: &Mutex<bool>, failed: &dyn Fn(crate::Error)) {
         loop {
+            // What fails is tried again after a pause, and others wait until then: it is the store that
+            // fails.
+            let mut must_pause = false;
             while let Some(inode) = self.next_to_reclaim() {
                 if let Err(e) = self.reclaim(inode) {
+                    self.reclaimer.queue(inode);
                     failed(e);
+                    must_pause = true;
+                    break;
                 }
                 if *ending.lock() {
                     return;
@@ -100,7 +106,7 @@ impl Volume {
             if *ending.lock() {
                 return;
             }
-            if queue.is_empty() {
+            if queue.is_empty() || must_pause {
                 self.reclaimer.wake.wait_for(&mut queue, SYNC_AFTER);
             }
         }

@@ -195,14 +195,10 @@ impl Lockstep {
         self.attempt(&Op::Reopen { clean: true })?;
         self.reclaim().context("after opening again")?;
         self.world.volume.close().context("closing")?;
-        if let Place::Memory(kv) = &self.world.place {
-            clean(&**kv).context("counters")?;
-        } else {
-            let place = self.world.place.clone();
-            drop(self);
-            let store = place.open().context("opening")?;
-            clean(&*store.kv()).context("counters")?;
-        }
+        let place = self.world.place.clone();
+        drop(self);
+        let store = place.open().context("opening")?;
+        clean(&*store.kv()).context("counters")?;
         Ok(())
     }
 }

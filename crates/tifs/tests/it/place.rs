@@ -9,10 +9,13 @@ use titan::DbOptions;
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::SimVfs;
 
+use crate::fickle::Shared;
+
 /// A place that can be opened again and again.
 #[derive(Clone)]
 pub enum Place {
     Memory(Arc<MemoryKv>),
+    Fickle(Shared),
     Engine {
         dir: PathBuf,
         options: Box<EngineOptions>,
@@ -23,6 +26,7 @@ pub enum Place {
 #[derive(Clone)]
 pub enum Store {
     Memory(Arc<MemoryKv>),
+    Fickle(Shared),
     Engine(EngineKv),
 }
 
@@ -58,6 +62,7 @@ impl Place {
     pub fn open(&self) -> Result<Store> {
         Ok(match self {
             Place::Memory(kv) => Store::Memory(Arc::clone(kv)),
+            Place::Fickle(kv) => Store::Fickle(kv.clone()),
             Place::Engine { dir, options } => Store::Engine(EngineKv::open(dir, options)?),
         })
     }
@@ -82,6 +87,7 @@ impl Store {
     pub fn kv(&self) -> Arc<dyn Kv> {
         match self {
             Store::Memory(kv) => Arc::clone(kv) as _,
+            Store::Fickle(kv) => Arc::new(kv.clone()),
             Store::Engine(kv) => Arc::new(kv.clone()),
         }
     }
@@ -89,7 +95,7 @@ impl Store {
     /// Lets the engine write what it has in memory to tables.
     pub fn flush(&self) -> Result<()> {
         match self {
-            Store::Memory(_) => Ok(()),
+            Store::Memory(_) | Store::Fickle(_) => Ok(()),
             Store::Engine(kv) => Ok(kv.db().flush_all()?),
         }
     }

@@ -51,6 +51,18 @@ impl World {
         })
     }
 
+    /// The same volume with the same slots, for another thread.
+    pub fn share(&self) -> World {
+        World {
+            place: self.place.clone(),
+            store: self.store.clone(),
+            volume: Arc::clone(&self.volume),
+            clock: self.clock.clone(),
+            slots: self.slots.clone(),
+            error: None,
+        }
+    }
+
     /// The time of the next operation.
     pub fn tick(&self) -> Time {
         self.clock.advance(Duration::new(1, 7));
@@ -325,7 +337,7 @@ pub fn list(
     let handle = volume.open_directory(directory)?;
     let mut listed: Vec<Listed<InodeNumber>> = Vec::new();
     let mut next = 0;
-    loop {
+    let result = loop {
         let (before, from) = (listed.len(), next);
         let mut add = |entry: &ListedEntry, inode: Option<tifs::schema::Inode>| {
             if listed.len() - before == page as usize {
@@ -340,22 +352,22 @@ pub fn list(
             });
             true
         };
-        if attributes {
+        let read = if attributes {
             volume.list_with_attributes(handle, from, &mut |entry, attributes| {
                 add(entry, Some(attributes.inode))
-            })?;
+            })
         } else {
-            volume.list(handle, from, &mut |entry| add(entry, None))?;
+            volume.list(handle, from, &mut |entry| add(entry, None))
+        };
+        if read.is_err() || listed.len() == before {
+            break read;
         }
-        if listed.len() == before {
-            break;
-        }
-    }
+    };
     volume.close_directory(handle);
     for entry in listed.iter().filter(|_| attributes) {
         if entry.name != b"." && entry.name != b".." {
             volume.forget(entry.inode, 1);
         }
     }
-    Ok(listed)
+    result.map(|()| listed)
 }
