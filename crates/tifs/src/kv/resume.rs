@@ -49,12 +49,20 @@ impl Resumption {
         let now = self.clock.monotonic();
         let is_early = last_attempt.is_some_and(|last| now.saturating_sub(last) < interval);
         // Another thread may have been here meanwhile.
-        if is_early || !self.is_due() {
+        // MUTANT: a full disk is tried again by every change.
+        let impatient = mutant!(
+            "full-disk-tried-at-every-change",
+            "-p tifs --test it faults::once"
+        );
+        if (is_early && !impatient) || !self.is_due() {
             return;
         }
         *last_attempt = Some(now);
         // If it fails, the next write says why.
-        let _: titan::Result<()> = self.db.resume();
+        // MUTANT: a volume whose disk was full takes no changes until it is mounted again.
+        if !mutant!("full-disk-for-ever", "-p tifs --test it faults::") {
+            let _: titan::Result<()> = self.db.resume();
+        }
     }
 
     /// Whether writes are stopped, by what may be over. After damage or a bug, people must look first.

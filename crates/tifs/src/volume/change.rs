@@ -42,6 +42,11 @@ impl Volume {
                 now: self.now(),
             };
             let result = operation(&mut change)?;
+            // MUTANT: an operation whose commit fails is counted.
+            if mutant!("counted-before-the-commit", "-p tifs --test it moods::") {
+                self.usage.add(change.usage);
+                change.usage = UsageChange::default();
+            }
             match change.transaction.commit()? {
                 Commit::Committed => {
                     self.usage.add(change.usage);

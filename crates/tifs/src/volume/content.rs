@@ -114,6 +114,13 @@ impl Volume {
         let end = end.filter(|end| *end <= SIZE_MAX).ok_or(Errno::FBIG)?;
         let _lock = self.locks.exclusive(&[number]);
         self.prepare_to_grow(number, end)?;
+        // MUTANT: the blocks of a write are stored by a transaction before the size.
+        if mutant!("size-apart-from-blocks", "-p tifs --test it crash::every") {
+            self.change(|change| {
+                let mut inode = change.inode(number)?;
+                change.write(number, &mut inode, offset, data)
+            })?;
+        }
         self.change(|change| {
             let mut inode = change.inode(number)?;
             if inode.kind != FileKind::File {
@@ -121,7 +128,12 @@ impl Volume {
             }
             let blocks = inode.blocks;
             change.write(number, &mut inode, offset, data)?;
-            if context.drop_privileges {
+            // MUTANT: a write leaves the bits for set-user-ID and set-group-ID.
+            let kept = mutant!(
+                "privileges-kept",
+                "-p tifs --test it lockstep::a_volume_in_memory"
+            );
+            if context.drop_privileges && !kept {
                 drop_privileges(&mut inode);
             }
             // The kernel sets the times of what it has cached, and says so afterwards. Until then this

@@ -228,7 +228,9 @@ impl Volume {
     pub fn sync(&self) -> Result<()> {
         self.unsynced.store(false, Ordering::Release);
         // What failed is still to be done.
-        let failed = |_: &Error| self.unsynced.store(true, Ordering::Release);
+        // MUTANT: after a sync that failed, nothing is said to be left to sync.
+        let forgotten = mutant!("failed-sync-forgotten", "-p tifs --test it moods::what");
+        let failed = |_: &Error| self.unsynced.store(!forgotten, Ordering::Release);
         self.kv.sync().inspect_err(failed)
     }
 

@@ -88,7 +88,10 @@ impl Volume {
             let mut must_pause = false;
             while let Some(inode) = self.next_to_reclaim() {
                 if let Err(e) = self.reclaim(inode) {
-                    self.reclaimer.queue(inode);
+                    // MUTANT: what could not be deleted is forgotten until the next opening.
+                    if !mutant!("failed-reclaim-forgotten", "-p tifs --test it moods::what") {
+                        self.reclaimer.queue(inode);
+                    }
                     failed(e);
                     must_pause = true;
                     break;
@@ -161,7 +164,12 @@ impl Change<'_> {
     /// Deletes a piece of an orphan. True if it was the last.
     fn delete_orphan(&mut self, number: InodeNumber) -> Result<bool> {
         let stored = self.stored_blocks(number, 0..u64::MAX, PIECE)?;
-        for block in &stored {
+        // MUTANT: the last block of a deleted file stays.
+        let forgotten = mutant!(
+            "last-block-not-deleted",
+            "-p tifs --test it crash::a_deletion"
+        );
+        for block in stored.iter().rev().skip(usize::from(forgotten)) {
             self.delete_block(number, *block)?;
         }
         if stored.len() == PIECE {

@@ -111,6 +111,46 @@ fn operations_that_conflict_again_and_again_end() {
     clean(&kv).unwrap();
 }
 
+/// A listing of many pages fails at any call. What it has given counts, and no more.
+#[test]
+fn a_listing_that_fails_gives_no_references() {
+    const FILES: u64 = 100;
+    let kv = Shared::default();
+    let world = World::new(Place::Fickle(kv.clone())).unwrap();
+    let (volume, root) = (&world.volume, InodeNumber::ROOT);
+    let name = |n: u64| format!("{n}").into_bytes();
+    for n in 0..FILES {
+        let made = volume
+            .make_node(&caller(0), root, &name(n), 0o100_644, 0, 0)
+            .unwrap();
+        volume.forget(made.number, 1);
+    }
+    let handle = volume.open_directory(root).unwrap();
+    for call in 0.. {
+        let mut given = Vec::new();
+        kv.0.fail_after(call);
+        let listed = volume.list_with_attributes(handle, 0, &mut |entry, _| {
+            given.push((entry.name.clone(), entry.inode));
+            true
+        });
+        // The kernel gets nothing of an answer that is an error.
+        for (name, inode) in given.iter().filter(|_| listed.is_ok()) {
+            if !name.starts_with(b".") {
+                volume.forget(*inode, 1);
+            }
+        }
+        if kv.0.spare() {
+            assert_eq!(given.len() as u64, FILES + 2);
+            break;
+        }
+    }
+    for n in 0..FILES {
+        volume.unlink(root, &name(n)).unwrap();
+    }
+    volume.reclaim_all().unwrap();
+    assert_eq!((clean(&kv).unwrap().orphans, volume.usage().inodes), (0, 1));
+}
+
 /// What the background could not delete is tried again later.
 #[test]
 fn what_could_not_be_deleted_is_not_forgotten() {
