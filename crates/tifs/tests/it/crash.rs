@@ -10,6 +10,7 @@
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use tifs::check::Report;
@@ -22,6 +23,7 @@ use titan_testkit::sim::{CrashPoint, Journal, Loss, SimVfs};
 use crate::contents::{Contents, content, view};
 use crate::failure::{Checked, Context, Failure, seeds};
 use crate::lockstep::{Lockstep, clean};
+use crate::model::Model;
 use crate::ops::{Fill, Generator, Mode, Name, Op, Ops, Raw, Shape, Slot};
 use crate::place::Place;
 use crate::world::{World, caller};
@@ -31,6 +33,8 @@ struct Life {
     journal: Journal,
     /// The contents after each number of operations.
     states: Vec<Contents>,
+    /// What they are the contents of.
+    models: Vec<Model>,
     /// Of so many operations, how many are synced.
     synced: Vec<usize>,
 }
@@ -52,7 +56,13 @@ impl Life {
             lockstep.step(&Op::Sync {})?;
             vfs.restart_journal();
         }
+        Life::on(&vfs, &mut lockstep, ops)
+    }
+
+    /// The same on a volume that is there.
+    fn on(vfs: &SimVfs, lockstep: &mut Lockstep, ops: &Ops) -> Checked<Life> {
         vfs.mark(1);
+        let mut models = vec![lockstep.model.clone()];
         let mut states = vec![Contents::of_model(&lockstep.model)];
         let mut synced = vec![0];
         for (index, op) in ops.0.iter().enumerate() {
@@ -61,6 +71,7 @@ impl Life {
                 .context(format!("operation {index}, {op}"))?;
             vfs.mark(index as u64 + 2);
             states.push(Contents::of_model(&lockstep.model));
+            models.push(lockstep.model.clone());
             synced.push(match op {
                 Op::Sync {} | Op::Reopen { clean: true } => index + 1,
                 _ => synced[index],
@@ -69,6 +80,7 @@ impl Life {
         Ok(Life {
             journal: vfs.journal(),
             states,
+            models,
             synced,
         })
     }
@@ -359,6 +371,71 @@ fn every_crash_leaves_a_prefix_of_the_operations() {
         crashes += crashed.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{ops}"));
     }
     println!("{crashes} crashes");
+}
+
+/// The power fails again and again, at any moment, and the volume goes on with what is left. Returns how
+/// many operations were lost.
+fn power_failures(seed: u64, rounds: u64) -> Checked<usize> {
+    let shape = Shape {
+        longest_write: 300_000,
+        ..Shape::default()
+    };
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut disk = SimVfs::new();
+    let mut model = Lockstep::new(Place::simulated(&disk))?.model;
+    let mut lost = 0;
+    for round in 0..rounds {
+        let clock = SimClock::with_seed(seed);
+        clock.advance(Duration::from_secs(round * 1000));
+        let world = World::with_clock(Place::simulated(&disk), clock).context("opening")?;
+        let mut lockstep = Lockstep::recovered(world, model)?;
+        lockstep
+            .compare()
+            .context(format!("round {round}, opened"))?;
+        lockstep.step(&Op::Sync {})?;
+        disk.restart_journal();
+        let next_slot = round as u32 * 1000 + 1;
+        let mut generator = Generator::on(lockstep.model.clone(), next_slot, random.u64(..), shape);
+        let ops = generator.ops(random.usize(20..300));
+        let life = Life::on(&disk, &mut lockstep, &ops).context(format!("round {round}"))?;
+        drop(lockstep);
+        let chosen = random.usize(..=life.journal.len());
+        let Some(point) = life.journal.crash_points().nth(chosen) else {
+            return Err(Failure(format!("there is no point {chosen}")));
+        };
+        let end = match random.u8(..3) {
+            0 => End::PowerFailure,
+            _ => End::PartialPowerFailure(random.u64(..u64::MAX)),
+        };
+        let Some(image) = end.image(&point) else {
+            return Err(Failure("no image".to_owned()));
+        };
+        let allowed = life.allowed(&point, true);
+        let begun = *allowed.end();
+        let what = format!(
+            "round {round}, {end:?} at {chosen} of {}",
+            life.journal.len()
+        );
+        let found = recover(&image, &life.states, allowed).context(what)?;
+        lost += begun - found;
+        model = life.models[found].clone();
+        disk = image;
+    }
+    Ok(lost)
+}
+
+#[test]
+fn the_power_fails_again_and_again_and_what_was_synced_is_there() {
+    const ROUNDS: u64 = 10;
+    let mut lost = 0;
+    let seeds = seeds(5500, 2);
+    println!("{} rounds", ROUNDS * (seeds.end - seeds.start));
+    for seed in seeds {
+        let failed = power_failures(seed, ROUNDS);
+        lost += failed.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    }
+    println!("{lost} operations were lost that nobody had synced");
+    assert!(lost > 0, "the power never took anything");
 }
 
 /// A file whose blocks take two transactions to delete.

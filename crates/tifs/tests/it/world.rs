@@ -289,16 +289,22 @@ impl World {
         (nothing.place, nothing.clock) = (place.clone(), clock.clone());
         drop(std::mem::replace(self, nothing));
         let mut world = World::with_clock(place, clock)?;
-        for (slot, path) in kept {
+        world.bind_paths(kept)?;
+        *self = world;
+        Ok(())
+    }
+
+    /// Binds slots to what their paths lead to.
+    pub fn bind_paths(&mut self, slots: &[(Slot, Vec<Raw>)]) -> Result<()> {
+        for (slot, path) in slots {
             let mut number = InodeNumber::ROOT;
             for name in path {
-                let found = world.volume.lookup(number, &name.0)?;
-                world.forget_unless_root(number);
+                let found = self.volume.lookup(number, &name.0)?;
+                self.forget_unless_root(number);
                 number = found.number;
             }
-            world.slots.insert(*slot, number);
+            self.slots.insert(*slot, number);
         }
-        *self = world;
         Ok(())
     }
 

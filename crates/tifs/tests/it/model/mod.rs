@@ -272,22 +272,6 @@ impl Model {
         self.nodes.get(self.slots.get(&slot)?)
     }
 
-    /// The same without the slot that an operation bound.
-    pub fn without_slot_of(mut self, op: &Op) -> Self {
-        let bound = match op {
-            Op::Lookup { to, .. }
-            | Op::MakeNode { to, .. }
-            | Op::MakeDirectory { to, .. }
-            | Op::MakeSymlink { to, .. }
-            | Op::Link { to, .. } => self.slots.contains_key(to).then_some(*to),
-            _ => None,
-        };
-        if let Some(slot) = bound {
-            self.forget(slot);
-        }
-        self
-    }
-
     /// The inode with an identity.
     pub fn by_id(&self, id: Id) -> Option<&Node> {
         self.nodes.get(&id)
