@@ -73,6 +73,16 @@ impl Changes {
         };
         self.uid.is_some() || self.gid.is_some() || *self == nothing
     }
+
+    /// Whether these are only times that the kernel keeps itself while it knows the inode.
+    pub fn are_kept_by_kernel(&self) -> bool {
+        let kept = Changes {
+            modified: self.modified,
+            changed: self.changed,
+            ..Changes::default()
+        };
+        self.modified.is_some() && self.changed.is_some() && *self == kept
+    }
 }
 
 /// What [`FileSystem::rename`] does with a name that exists already.

@@ -39,7 +39,7 @@ pub enum Workload {
     CreateWrite,
     /// Opening those files and reading them.
     OpenRead,
-    /// Reading the attributes of those files again.
+    /// Reading the attributes of those files when the kernel has them in its cache.
     Stat,
     /// Creating directories.
     MakeDirectory,
@@ -61,6 +61,8 @@ pub enum Workload {
 const SMALL: usize = 4096;
 /// Bytes of a call that reads or writes in order.
 const CHUNK: usize = 1 << 20;
+/// How often the attributes of each file are read: one reading is shorter than the clock's noise.
+const STATS: usize = 20;
 /// Random writes between two that make them durable.
 const BETWEEN_SYNCS: usize = 32;
 
@@ -122,9 +124,18 @@ impl Workload {
                     File::open(path)?.read_exact(&mut content)
                 })
             }
-            Workload::Stat => each(place, "small", scale.files, |path| {
-                fs::metadata(path).map(drop)
-            }),
+            Workload::Stat => {
+                let paths = paths(place, "small", scale.files);
+                let all = || {
+                    paths
+                        .iter()
+                        .try_for_each(|path| fs::metadata(path).map(drop))
+                };
+                all()?;
+                timed((scale.files * STATS) as u64, || {
+                    (0..STATS).try_for_each(|_| all())
+                })
+            }
             Workload::MakeDirectory => {
                 each(place, "directory", scale.files, |path| fs::create_dir(path))
             }
@@ -189,6 +200,11 @@ fn timed(amount: u64, work: impl FnOnce() -> io::Result<()>) -> io::Result<(u64,
     Ok((amount, started.elapsed()))
 }
 
+fn paths(place: &Path, name: &str, count: usize) -> Vec<PathBuf> {
+    let path = |number| place.join(format!("{name}{number}"));
+    (0..count).map(path).collect()
+}
+
 /// Does something with each of many paths with the same beginning.
 fn each(
     place: &Path,
@@ -196,9 +212,7 @@ fn each(
     count: usize,
     mut work: impl FnMut(&Path) -> io::Result<()>,
 ) -> io::Result<(u64, Duration)> {
-    let paths: Vec<PathBuf> = (0..count)
-        .map(|number| place.join(format!("{name}{number}")))
-        .collect();
+    let paths = paths(place, name, count);
     timed(count as u64, || {
         paths.iter().try_for_each(|path| work(path))
     })

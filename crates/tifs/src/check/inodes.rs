@@ -95,6 +95,10 @@ impl Check<'_> {
             return self.found(Problem::UnknownInode, Some(number), detail);
         };
         let permissions = seen.inode.permissions & 0o777;
+        if !seen.inode.has_attributes {
+            let detail = "it has an extended attribute, and says that it has none";
+            self.found(Problem::Attributes, Some(number), detail);
+        }
         if name == ACCESS_ACL || name == DEFAULT_ACL {
             match acl_permissions(&content) {
                 Err(_) => self.found(Problem::Acl, Some(number), "the list is none"),

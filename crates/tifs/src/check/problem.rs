@@ -38,6 +38,8 @@ pub enum Problem {
     Blocks,
     /// A truncated file is not listed for deleting its blocks, or one that was not is.
     Truncation,
+    /// An inode has an extended attribute, and says that it has none.
+    Attributes,
     /// An access control list is none, or says something else than the permissions.
     Acl,
     /// The counters of the volume are wrong.

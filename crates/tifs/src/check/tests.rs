@@ -195,6 +195,9 @@ fn every_problem_is_found() {
         (Problem::Truncation, |kv| {
             put_meta(kv, Key::Reclaim(LARGE), Some(&[1]))
         }),
+        (Problem::Attributes, |kv| {
+            change(kv, FILE, |inode| inode.has_attributes = false)
+        }),
         (Problem::Acl, |kv| {
             let name = crate::volume::ACCESS_ACL;
             put_meta(kv, Key::Attribute(FILE, name), Some(&with_format(b"none")));

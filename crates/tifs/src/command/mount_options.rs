@@ -47,6 +47,8 @@ impl MountOptions {
             ("noexec", None) => session.execute = false,
             ("sync", None) => session.synchronous = true,
             ("async", None) => session.synchronous = false,
+            ("fast_wakeups", None) => session.fast_wakeups = Some(true),
+            ("nofast_wakeups", None) => session.fast_wakeups = Some(false),
             ("noatime", None) => self.access_time = AccessTime::Never,
             ("relatime" | "atime", None) => self.access_time = AccessTime::Relative,
             ("strictatime", None) => self.access_time = AccessTime::Strict,

@@ -22,6 +22,8 @@ use super::failures::Failures;
 use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
 use super::seek::{Seek, Seeker};
+use super::stale_blocks::StaleBlocks;
+use super::wakeups::Wakeups;
 use crate::error::{Error, Result};
 use crate::file_system::{
     Attributes, Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
@@ -42,7 +44,8 @@ const TRUSTED: &[u8] = b"trusted.";
 /// A file system as `fuser` calls it.
 pub(super) struct Adapter {
     file_system: Arc<dyn FileSystem>,
-    kernel_cache: KernelCache,
+    stale_blocks: StaleBlocks,
+    wakeups: Wakeups,
     seeker: Seeker,
     failures: Arc<Failures>,
     negotiated: Negotiated,
@@ -54,12 +57,14 @@ impl Adapter {
     pub(super) fn new(
         file_system: Arc<dyn FileSystem>,
         kernel_cache: KernelCache,
+        fast_wakeups: Option<bool>,
     ) -> io::Result<Self> {
         let failures = Arc::default();
         Ok(Adapter {
             seeker: Seeker::start(&file_system, &kernel_cache, &failures)?,
+            stale_blocks: StaleBlocks::start(&kernel_cache)?,
+            wakeups: Wakeups::start(fast_wakeups)?,
             file_system,
-            kernel_cache,
             failures,
             negotiated: Negotiated::default(),
         })
@@ -72,6 +77,7 @@ impl Adapter {
     }
 
     fn reply_entry(&self, operation: &'static str, result: Result<Attributes>, reply: ReplyEntry) {
+        self.wakeups.answered();
         match result {
             Ok(entry) => reply.entry(&FOR_EVER, &convert::attributes(&entry), GENERATION),
             Err(error) => reply.error(self.errno(operation, &error)),
@@ -84,6 +90,7 @@ impl Adapter {
         result: Result<Attributes>,
         reply: ReplyAttr,
     ) {
+        self.wakeups.answered();
         match result {
             Ok(attributes) => reply.attr(&FOR_EVER, &convert::attributes(&attributes)),
             Err(error) => reply.error(self.errno(operation, &error)),
@@ -91,6 +98,7 @@ impl Adapter {
     }
 
     fn reply_empty(&self, operation: &'static str, result: Result<()>, reply: ReplyEmpty) {
+        self.wakeups.answered();
         match result {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(self.errno(operation, &error)),
@@ -148,6 +156,7 @@ impl Filesystem for Adapter {
         let directory = convert::inode(directory);
         match self.file_system.lookup(directory, name.as_bytes()) {
             Err(error) if error.errno() == rustix::io::Errno::NOENT => {
+                self.wakeups.answered();
                 reply.entry(&FOR_EVER, &convert::no_attributes(), GENERATION);
             }
             result => self.reply_entry("lookup", result, reply),
@@ -330,7 +339,10 @@ impl Filesystem for Adapter {
     ) {
         let inode = convert::inode(inode);
         match self.file_system.read(inode, offset, size as usize) {
-            Ok(data) => reply.data(&data),
+            Ok(data) => {
+                self.wakeups.answered();
+                reply.data(&data);
+            }
             Err(error) => reply.error(self.errno("read", &error)),
         }
     }
@@ -354,10 +366,8 @@ impl Filesystem for Adapter {
         let inode = convert::inode(inode);
         match self.file_system.write(inode, offset, data, context) {
             Ok(blocks_changed) => {
-                // The kernel takes what it knows of a file to be true while it writes its cache; this
-                // it could not foresee.
                 if context.from_cache && blocks_changed {
-                    self.kernel_cache.forget_attributes(inode);
+                    self.stale_blocks.changed(inode);
                 }
                 reply.written(data.len() as u32);
             }
@@ -371,7 +381,8 @@ impl Filesystem for Adapter {
         reply.error(Errno::ENOSYS);
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.stale_blocks.synced(convert::inode(inode));
         self.reply_empty("fsync", self.file_system.sync(), reply);
     }
 

@@ -15,6 +15,8 @@
 //! | `negotiation` | what the kernel offers and what of it is used |
 //! | `convert` | types of the file system to those of the protocol, and back |
 //! | `kernel_cache` | what the kernel is told about its cache without having asked |
+//! | `stale_blocks` | files that take other space than the kernel knows |
+//! | `wakeups` | idle processors that stay awake while programs wait for answers |
 //! | `seek` | finding data and holes although the kernel has not written all of them |
 //! | `failures` | the log of errors that are the volume's fault |
 
@@ -25,5 +27,7 @@ mod kernel_cache;
 mod negotiation;
 mod seek;
 mod session;
+mod stale_blocks;
+mod wakeups;
 
 pub use session::{KIND, Options, Session, Unmounter};

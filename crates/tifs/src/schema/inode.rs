@@ -77,7 +77,7 @@ impl From<Duration> for Time {
     }
 }
 
-/// The attributes of an inode, 104 bytes when stored.
+/// The attributes of an inode, 105 bytes when stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inode {
     /// What it is.
@@ -104,6 +104,8 @@ pub struct Inode {
     pub stale_end: u64,
     /// The block size is two to this power. 0: the content is inline.
     pub block_shift: u8,
+    /// Extended attributes may be stored. Without this, none is.
+    pub has_attributes: bool,
     /// Last access.
     pub accessed: Time,
     /// Last change of the content.
@@ -146,6 +148,7 @@ impl Inode {
             value.put_u64(field);
         }
         value.put_u8(self.block_shift);
+        value.put_u8(self.has_attributes.into());
         for time in [self.accessed, self.modified, self.changed, self.born] {
             value.put_i64(time.seconds);
             value.put_u32(time.nanoseconds);
@@ -178,6 +181,10 @@ impl Inode {
                 "{WHAT} has block shift {block_shift}"
             )));
         }
+        let flags = take(value, WHAT, Buf::try_get_u8)?;
+        if flags > 1 {
+            return Err(Error::corrupt(format!("{WHAT} has the flags {flags:#x}")));
+        }
         let time = |value: &mut Bytes| -> Result<Time> {
             let seconds = take(value, WHAT, Buf::try_get_i64)?;
             let nanoseconds = take(value, WHAT, Buf::try_get_u32)?;
@@ -198,6 +205,7 @@ impl Inode {
             parent: InodeNumber(parent),
             stale_end,
             block_shift,
+            has_attributes: flags == 1,
             accessed: time(value)?,
             modified: time(value)?,
             changed: time(value)?,
@@ -229,6 +237,7 @@ mod tests {
             parent: InodeNumber(u64::MAX),
             stale_end: 5,
             block_shift: 16,
+            has_attributes: true,
             accessed: time(-1),
             modified: time(i64::MAX),
             changed: time(0),

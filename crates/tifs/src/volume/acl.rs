@@ -11,8 +11,9 @@ use bytes::{Buf, Bytes};
 use rustix::io::Errno;
 
 use super::change::Change;
+use super::create::NewInode;
 use crate::error::Result;
-use crate::schema::{FileKind, InodeNumber, Key, content_of, with_format};
+use crate::schema::{FileKind, Inode, InodeNumber, Key, content_of, with_format};
 
 /// The attribute that has the list of a file.
 pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
@@ -146,18 +147,26 @@ impl Inherited {
             default: None,
         }
     }
+
+    /// Whether there is a list to be stored.
+    pub(super) fn has_acl(&self) -> bool {
+        self.access.is_some() || self.default.is_some()
+    }
 }
 
 impl Change<'_> {
     pub(super) fn inherit_acl(
         &mut self,
-        directory: InodeNumber,
-        kind: FileKind,
-        permissions: u32,
-        umask: u32,
+        (directory, parent): (InodeNumber, &Inode),
+        new: &NewInode<'_>,
     ) -> Result<Inherited> {
-        let Some(default) = self.get(Key::Attribute(directory, DEFAULT))? else {
-            return Ok(Inherited::none(permissions & !umask));
+        let permissions = new.permissions;
+        let default = match parent.has_attributes {
+            true => self.get(Key::Attribute(directory, DEFAULT))?,
+            false => None,
+        };
+        let Some(default) = default else {
+            return Ok(Inherited::none(permissions & !new.umask));
         };
         let mut access = Acl::decode(&content_of(&default)?)?;
         let granted = permissions & access.permissions();
@@ -165,7 +174,7 @@ impl Change<'_> {
         Ok(Inherited {
             permissions: permissions & !0o777 | granted,
             access: (!access.is_trivial()).then_some(access),
-            default: (kind == FileKind::Directory).then_some(default),
+            default: (new.kind == FileKind::Directory).then_some(default),
         })
     }
 

@@ -29,7 +29,11 @@ impl Volume {
         let attributes = self.change(|change| {
             let mut inode = change.inode(number)?;
             change.apply(caller, number, &mut inode, changes)?;
-            change.put_inode(number, &inode)?;
+            // After each removal of a name the kernel says which times it has for the inode. If that was
+            // the last name, nobody will ever ask for them again.
+            if !(inode.links == 0 && changes.are_kept_by_kernel()) {
+                change.put_inode(number, &inode)?;
+            }
             Ok(Attributes { number, inode })
         })?;
         self.queue_truncation(&attributes);
@@ -66,7 +70,9 @@ impl Change<'_> {
         }
         if let Some(permissions) = changes.permissions {
             inode.permissions = permissions & 0o7777;
-            self.change_acl(number, inode.permissions)?;
+            if inode.has_attributes {
+                self.change_acl(number, inode.permissions)?;
+            }
         }
         let time = |new| match new {
             NewTime::Now => now,

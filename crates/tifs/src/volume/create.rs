@@ -134,7 +134,7 @@ impl Change<'_> {
         let inherits_group = parent.permissions & SET_GROUP_ID != 0;
         let inherited = match new.target {
             Some(_) => Inherited::none(new.permissions),
-            None => self.inherit_acl(directory, new.kind, new.permissions, new.umask)?,
+            None => self.inherit_acl((directory, parent), new)?,
         };
         let mut permissions = inherited.permissions & 0o7777;
         if inherits_group && new.kind == FileKind::Directory {
@@ -160,6 +160,7 @@ impl Change<'_> {
             parent: directory,
             stale_end: 0,
             block_shift: 0,
+            has_attributes: inherited.has_acl(),
             accessed: self.now,
             modified: self.now,
             changed: self.now,

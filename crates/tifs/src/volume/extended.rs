@@ -51,6 +51,7 @@ impl Volume {
             }
             if is_needed {
                 change.put(key, &with_format(value))?;
+                inode.has_attributes = true;
             } else if exists {
                 change.delete(key)?;
             }

@@ -21,6 +21,7 @@
 
 mod acl;
 mod attributes;
+mod background;
 mod change;
 mod content;
 mod create;
@@ -58,10 +59,10 @@ use self::usage::UsageCounter;
 pub(crate) use self::acl::{
     ACCESS as ACCESS_ACL, DEFAULT as DEFAULT_ACL, permissions_of as acl_permissions,
 };
+pub use self::background::Background;
 pub(crate) use self::content::INLINE_MAX;
 pub(crate) use self::create::check_name;
 pub use self::describe::{DESCRIPTION, Description, STATISTICS, Statistics};
-pub use self::reclaim::Background;
 use crate::error::{Error, Result};
 use crate::file_system::Attributes;
 use crate::kv::{Commit, Kv, Space};
@@ -173,6 +174,7 @@ impl Volume {
             parent: InodeNumber::ROOT,
             stale_end: 0,
             block_shift: 0,
+            has_attributes: false,
             accessed: now,
             modified: now,
             changed: now,

@@ -2,10 +2,9 @@
 //!
 //! What is to be done is stored, in the transaction that causes it, so a crash forgets nothing. The queue
 //! in memory is only where the work is found. Each piece is a transaction, and after any of them the
-//! volume is as right as before.
+//! volume is as right as before. One piece deletes many small orphans.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -15,15 +14,15 @@ use super::change::Change;
 use super::truncate::PIECE;
 use crate::error::Result;
 use crate::kv::{Kv, Scan, Space};
-use crate::schema::{InodeNumber, Key};
+use crate::schema::{Inode, InodeNumber, Key};
 
-/// How long what was done may stay unsynced, at most.
-const SYNC_AFTER: Duration = Duration::from_secs(5);
+/// How many orphans a transaction deletes at most.
+pub(super) const BATCH: usize = 128;
 
 /// The inodes that have something to delete.
 pub(super) struct Reclaimer {
     queue: Mutex<VecDeque<InodeNumber>>,
-    /// Something was queued, or the volume ends.
+    /// There is a batch, or the volume ends.
     wake: Condvar,
 }
 
@@ -46,124 +45,168 @@ impl Reclaimer {
         self.queue.lock().len()
     }
 
+    /// Adds an inode. The background thread is woken by a whole batch only, so that it does not run
+    /// beside every single deletion.
     pub(super) fn queue(&self, inode: InodeNumber) {
-        self.queue.lock().push_back(inode);
-        self.wake.notify_one();
-    }
-}
-
-/// The thread that deletes, and syncs from time to time. It ends when this is dropped.
-pub struct Background {
-    volume: Weak<Volume>,
-    thread: Option<std::thread::JoinHandle<()>>,
-    ending: Arc<Mutex<bool>>,
-}
-
-impl Volume {
-    /// Starts the thread that deletes what nobody needs any more, and that syncs at most five seconds
-    /// after a change.
-    ///
-    /// # Errors
-    /// Those of starting a thread. `failed` is called with errors of the thread's work, which goes on.
-    pub fn start_background(
-        self: &Arc<Self>,
-        failed: impl Fn(crate::Error) + Send + 'static,
-    ) -> std::io::Result<Background> {
-        let ending = Arc::new(Mutex::new(false));
-        let (volume, end) = (Arc::clone(self), Arc::clone(&ending));
-        let thread = std::thread::Builder::new()
-            .name("tifs-background".to_owned())
-            .spawn(move || volume.work_until(&end, &failed))?;
-        Ok(Background {
-            volume: Arc::downgrade(self),
-            thread: Some(thread),
-            ending,
-        })
-    }
-
-    fn work_until(&self, ending: &Mutex<bool>, failed: &dyn Fn(crate::Error)) {
-        loop {
-            // What fails is tried again after a pause, and others wait until then: it is the store that
-            // fails.
-            let mut must_pause = false;
-            while let Some(inode) = self.next_to_reclaim() {
-                if let Err(e) = self.reclaim(inode) {
-                    // MUTANT: what could not be deleted is forgotten until the next opening.
-                    if !mutant!("failed-reclaim-forgotten", "-p tifs --test it moods::what") {
-                        self.reclaimer.queue(inode);
-                    }
-                    failed(e);
-                    must_pause = true;
-                    break;
-                }
-                if *ending.lock() {
-                    return;
-                }
-            }
-            if !self.options.read_only
-                && let Err(e) = self.sync_if_needed()
-            {
-                failed(e);
-            }
-            let mut queue = self.reclaimer.queue.lock();
-            if *ending.lock() {
-                return;
-            }
-            if queue.is_empty() || must_pause {
-                self.reclaimer.wake.wait_for(&mut queue, SYNC_AFTER);
-            }
+        let mut queue = self.queue.lock();
+        queue.push_back(inode);
+        if queue.len().is_multiple_of(BATCH) {
+            self.wake.notify_one();
         }
     }
 
-    fn next_to_reclaim(&self) -> Option<InodeNumber> {
-        self.reclaimer.queue.lock().pop_front()
+    fn next_batch(&self) -> Vec<InodeNumber> {
+        let mut queue = self.queue.lock();
+        let count = queue.len().min(BATCH);
+        queue.drain(..count).collect()
     }
 
+    /// Waits until `enough` inodes are queued, `ended` says so after a [`wake`](Self::wake), or the time
+    /// is over.
+    pub(super) fn wait(&self, enough: usize, ended: impl Fn() -> bool, at_most: Duration) {
+        let mut queue = self.queue.lock();
+        if !ended() && queue.len() < enough {
+            self.wake.wait_for(&mut queue, at_most);
+        }
+    }
+
+    /// Ends a wait.
+    pub(super) fn wake(&self) {
+        // The lock: or the thread could miss this between its look and its wait.
+        let _queue = self.queue.lock();
+        self.wake.notify_all();
+    }
+}
+
+impl Volume {
     /// Deletes everything that nobody needs any more, now.
     ///
     /// # Errors
     /// Those of the store. What is left to do is done by a later call.
     pub fn reclaim_all(&self) -> Result<()> {
-        while let Some(inode) = self.next_to_reclaim() {
-            self.reclaim(inode)
-                .inspect_err(|_| self.reclaimer.queue(inode))?;
+        while self.reclaimer.len() > 0 && !self.options.read_only {
+            self.reclaim_batch()?;
         }
         Ok(())
     }
 
-    /// Deletes what is left of an inode: all of it, if it has no names and nobody uses it. Between two
-    /// pieces, others may use the inode.
-    fn reclaim(&self, number: InodeNumber) -> Result<()> {
+    /// Deletes what the first inodes of the queue left, or a piece of it. True if it was a piece.
+    ///
+    /// # Errors
+    /// Those of the store; inodes that were not deleted are queued again.
+    pub(super) fn reclaim_batch(&self) -> Result<bool> {
         if self.options.read_only {
+            return Ok(false);
+        }
+        let batch = self.reclaimer.next_batch();
+        let mut left = batch.clone();
+        let result = self.reclaim(&batch, &mut left);
+        // MUTANT: what could not be deleted is forgotten until the next opening.
+        if result.is_err() && mutant!("failed-reclaim-forgotten", "-p tifs --test it moods::what") {
+            left.clear();
+        }
+        let is_piece = !left.is_empty();
+        for inode in left {
+            self.reclaimer.queue(inode);
+        }
+        result.map(|()| is_piece)
+    }
+
+    /// Deletes what inodes left, or a piece of it. Leaves those in `left` that have more.
+    fn reclaim(&self, batch: &[InodeNumber], left: &mut Vec<InodeNumber>) -> Result<()> {
+        let mut orphans = Vec::with_capacity(batch.len());
+        for number in batch {
+            if self.is_unused_orphan(*number)? {
+                orphans.push(*number);
+            } else {
+                self.cut_truncated(*number)?;
+                left.retain(|other| other != number);
+            }
+        }
+        let mut delete = |orphans: &[InodeNumber]| -> Result<()> {
+            // No locks: nobody can reach an orphan that nobody refers to. If another thread deletes the
+            // same one, the transactions conflict.
+            let deleted = self.change(|change| change.delete_orphans(orphans))?;
+            left.retain(|number| !deleted.contains(number));
+            Ok(())
+        };
+        if orphans.is_empty() || delete(&orphans).is_ok() {
             return Ok(());
         }
-        while !self.reclaim_piece(number)? {}
-        Ok(())
+        // A damaged one does not keep the others.
+        let one_by_one = orphans.iter().map(|orphan| delete(&[*orphan]));
+        one_by_one.fold(Ok(()), Result::and)
     }
 
-    /// True if nothing is left.
-    fn reclaim_piece(&self, number: InodeNumber) -> Result<bool> {
-        let _lock = self.locks.exclusive(&[number]);
-        let has = |key: Key<'_>| {
-            let value = self.kv.get(Space::Meta, &key.encode());
-            value.map(|value| value.is_some())
-        };
-        // An orphan in use may be here because it was truncated. When the last reference goes, it is
-        // queued again.
-        if has(Key::Orphan(number))? && !self.references.has(number) {
-            self.change(|change| change.delete_orphan(number))
-        } else if has(Key::Inode(number))? {
-            self.change(|change| change.cut_stale_blocks(number))
-        } else {
-            Ok(true)
+    /// An orphan in use may be queued because it was truncated. When the last reference goes, it is
+    /// queued again.
+    fn is_unused_orphan(&self, number: InodeNumber) -> Result<bool> {
+        // MUTANT: references are looked for while the inode may have a name, by which one can come.
+        if mutant!(
+            "references-looked-for-first",
+            "-p tifs --test it moods::a_file"
+        ) {
+            let referred = self.references.has(number);
+            let orphan = self.kv.get(Space::Meta, &Key::Orphan(number).encode())?;
+            return Ok(orphan.is_some() && !referred);
+        }
+        // ORDER: the names first. An inode without names gets no new references, so if there are none
+        // then, there are none later.
+        let orphan = self.kv.get(Space::Meta, &Key::Orphan(number).encode())?;
+        Ok(orphan.is_some() && !self.references.has(number))
+    }
+
+    /// Deletes what truncations left of a file, all of it. Between two pieces, others may use the file.
+    fn cut_truncated(&self, number: InodeNumber) -> Result<()> {
+        loop {
+            let _lock = self.locks.exclusive(&[number]);
+            let inode = self.kv.get(Space::Meta, &Key::Inode(number).encode())?;
+            let Some(inode) = inode else { return Ok(()) };
+            if Inode::decode(&inode)?.stale_end == 0
+                || self.change(|change| change.cut_stale_blocks(number))?
+            {
+                return Ok(());
+            }
         }
     }
 }
 
 impl Change<'_> {
-    /// Deletes a piece of an orphan. True if it was the last.
-    fn delete_orphan(&mut self, number: InodeNumber) -> Result<bool> {
-        let stored = self.stored_blocks(number, 0..u64::MAX, PIECE)?;
+    /// Deletes orphans, up to the first that has more blocks than one transaction deletes. Returns those
+    /// of which nothing is left.
+    fn delete_orphans(&mut self, numbers: &[InodeNumber]) -> Result<Vec<InodeNumber>> {
+        let mut deleted = Vec::with_capacity(numbers.len());
+        let mut blocks_left = PIECE;
+        for number in numbers {
+            if blocks_left == 0 {
+                break;
+            }
+            // A number can be queued twice.
+            if self.get(Key::Orphan(*number))?.is_some() {
+                let inode = self.inode(*number)?;
+                let blocks = self.delete_blocks(*number, &inode, blocks_left)?;
+                blocks_left -= blocks;
+                if blocks_left == 0 {
+                    break;
+                }
+                self.delete_inode(*number, &inode)?;
+            }
+            deleted.push(*number);
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes blocks of an orphan, at most so many. Returns how many there were.
+    fn delete_blocks(
+        &mut self,
+        number: InodeNumber,
+        inode: &Inode,
+        at_most: usize,
+    ) -> Result<usize> {
+        if inode.is_inline() {
+            return Ok(0);
+        }
+        let stored = self.stored_blocks(number, 0..u64::MAX, at_most)?;
         // MUTANT: the last block of a deleted file stays.
         let forgotten = mutant!(
             "last-block-not-deleted",
@@ -172,33 +215,28 @@ impl Change<'_> {
         for block in stored.iter().rev().skip(usize::from(forgotten)) {
             self.delete_block(number, *block)?;
         }
-        if stored.len() == PIECE {
-            return Ok(false);
+        Ok(stored.len())
+    }
+
+    /// Deletes an orphan without blocks.
+    fn delete_inode(&mut self, number: InodeNumber, inode: &Inode) -> Result<()> {
+        if inode.has_attributes {
+            let prefix = Key::Attribute(number, b"").encode();
+            let all = Scan::prefix(Space::Meta, &prefix).keys_only();
+            for (key, _) in self.transaction.scan(&all)? {
+                self.transaction.delete(Space::Meta, &key)?;
+            }
         }
-        let inode = self.inode(number)?;
-        let prefix = Key::Inode(number).encode();
-        let all = Scan::prefix(Space::Meta, &prefix).keys_only();
-        for (key, _) in self.transaction.scan(&all)? {
-            self.transaction.delete(Space::Meta, &key)?;
+        if inode.is_inline() && inode.size > 0 {
+            self.delete(Key::Inline(number))?;
         }
+        if inode.stale_end > 0 {
+            self.delete(Key::Reclaim(number))?;
+        }
+        self.delete(Key::Inode(number))?;
         self.delete(Key::Orphan(number))?;
-        self.delete(Key::Reclaim(number))?;
         self.usage.inodes -= 1;
         self.usage.blocks -= inode.blocks as i64;
-        Ok(true)
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        *self.ending.lock() = true;
-        if let Some(volume) = self.volume.upgrade() {
-            // The lock: or the thread could miss this between its look and its wait.
-            let _queue = volume.reclaimer.queue.lock();
-            volume.reclaimer.wake.notify_all();
-        }
-        if let Some(thread) = self.thread.take() {
-            let _: std::thread::Result<()> = thread.join();
-        }
+        Ok(())
     }
 }

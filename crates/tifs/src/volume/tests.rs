@@ -8,12 +8,13 @@ use rustix::io::Errno;
 
 use super::usage::count;
 use super::{Volume, VolumeOptions};
+use crate::check::check;
 use crate::error::Result;
 use crate::file_system::{
-    Allocate, Attributes, Caller, Changes, FileSystem, Rename, Seek, WriteContext,
+    Allocate, Attributes, Caller, Changes, Existing, FileSystem, Rename, Seek, WriteContext,
 };
-use crate::kv::{Kv, MemoryKv, Scan, Space};
-use crate::schema::InodeNumber;
+use crate::kv::{Commit, Kv, MemoryKv, Scan, Space};
+use crate::schema::{InodeNumber, Key};
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
 const CALLER: Caller = Caller { uid: 0, gid: 0 };
@@ -147,6 +148,60 @@ fn an_opening_deletes_the_orphans_of_a_crash() {
     assert_eq!(fixture.stored_blocks(), 0);
     assert_eq!(fixture.volume.usage().inodes, 1);
     fixture.check_usage();
+}
+
+#[test]
+fn orphans_of_all_kinds_are_deleted_together_and_a_damaged_one_keeps_no_other() {
+    let fixture = Fixture::new();
+    let mut files = Vec::new();
+    for index in 0..300 {
+        let file = fixture.file(&format!("f{index}"));
+        match index % 5 {
+            0 => {}
+            1 => fixture.write(file, 0, &[7; 100]),
+            2 => fixture.write(file, 0, &[7; 100_000]),
+            3 => fixture.write(file, 4 << 30, &[7]),
+            _ => {
+                let set =
+                    fixture
+                        .volume
+                        .set_extended_attribute(file, b"user.a", b"1", Existing::Any);
+                set.unwrap();
+            }
+        }
+        files.push(file);
+    }
+    let link = fixture.volume.make_symlink(&CALLER, ROOT, b"l", b"target");
+    fixture.volume.unlink(ROOT, b"l").unwrap();
+    fixture.volume.forget(link.unwrap().number, 1);
+    for (index, file) in files.iter().enumerate() {
+        let name = format!("f{index}");
+        fixture.volume.unlink(ROOT, name.as_bytes()).unwrap();
+        fixture.volume.forget(*file, 1);
+    }
+    let key = Key::Inode(files[42]).encode();
+    let inode = fixture.kv.get(Space::Meta, &key).unwrap().unwrap();
+    let put = |value: &[u8]| {
+        let mut transaction = fixture.kv.begin().unwrap();
+        transaction.put(Space::Meta, &key, value).unwrap();
+        assert_eq!(transaction.commit().unwrap(), Commit::Committed);
+    };
+    put(&[1, 2]);
+    assert_eq!(errno(fixture.volume.reclaim_all()), Errno::IO);
+    while fixture.volume.reclaimer.len() > 1 {
+        assert_eq!(errno(fixture.volume.reclaim_all()), Errno::IO);
+    }
+    put(&inode);
+    assert_eq!(fixture.volume.usage().inodes, 2);
+    fixture.volume.reclaim_all().unwrap();
+    assert_eq!(fixture.stored_blocks(), 0);
+    fixture.check_usage();
+    let report = check(&*fixture.kv, false, &mut |_| true).unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+    assert_eq!(
+        (report.inodes, report.orphans, report.attributes),
+        (1, 0, 0)
+    );
 }
 
 #[test]

@@ -25,7 +25,11 @@ pub struct FickleKv {
     /// Threads let others go first, now and then.
     yields: AtomicBool,
     gate: Gate,
+    before_get: Mutex<Option<(u8, Hook)>>,
 }
+
+/// What happens at some moment.
+type Hook = Box<dyn FnOnce() + Send>;
 
 /// Where commits wait.
 #[derive(Default)]
@@ -60,6 +64,21 @@ impl FickleKv {
     /// From now on, threads let others go first at some calls.
     pub fn yield_now_and_then(&self) {
         self.yields.store(true, Ordering::SeqCst);
+    }
+
+    /// Before a key with this first byte is read for the first time, something happens.
+    pub fn before_get(&self, first: u8, hook: impl FnOnce() + Send + 'static) {
+        *self.before_get.lock() = Some((first, Box::new(hook)));
+    }
+
+    fn happens_before(&self, key: &[u8]) {
+        let due = self
+            .before_get
+            .lock()
+            .take_if(|(first, _)| key.first() == Some(first));
+        if let Some((_, hook)) = due {
+            hook();
+        }
     }
 
     /// Commits do not return.
@@ -131,6 +150,7 @@ impl Kv for Shared {
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         self.0.call()?;
+        self.0.happens_before(key);
         self.0.kv.get(space, key)
     }
 

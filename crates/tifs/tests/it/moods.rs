@@ -1,7 +1,7 @@
 //! A volume on a store that fails, conflicts or does not answer: operations have no effect or all of it,
 //! nothing waits that need not, and what is left to do is not forgotten.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use rustix::io::Errno;
 use tifs::file_system::{Changes, FileSystem, WriteContext};
@@ -42,6 +42,8 @@ fn fail_each_call(ops: &Ops) -> Checked<u64> {
                 (None, Op::Read { .. }) => lockstep.model = before,
                 // The entries before the failure were returned, and those after it by another call.
                 (None, Op::List { .. }) => {}
+                // What could not be deleted together was deleted one by one.
+                (None, Op::Reclaim {}) => {}
                 (Some(Errno::IO), _) => {
                     let why = lockstep.world.error.take().map(|e| e.context().to_owned());
                     if why.as_deref() != Some(FAILURE) {
@@ -149,6 +151,36 @@ fn a_listing_that_fails_gives_no_references() {
     }
     volume.reclaim_all().unwrap();
     assert_eq!((clean(&kv).unwrap().orphans, volume.usage().inodes), (0, 1));
+}
+
+/// A truncated file is opened and loses its name just while the background looks whether it has one.
+#[test]
+fn a_file_that_is_opened_and_unlinked_beside_reclaiming_stays() {
+    let kv = Shared::default();
+    let world = World::new(Place::Fickle(kv.clone())).unwrap();
+    let (volume, root) = (Arc::clone(&world.volume), InodeNumber::ROOT);
+    let made = volume.make_node(&caller(0), root, b"file", 0o100_644, 0, 0);
+    let file = made.unwrap().number;
+    for block in 0..300 {
+        let written = volume.write(file, block << 14, &[7; 100], WriteContext::default());
+        written.unwrap();
+    }
+    let cut = Changes {
+        size: Some(100),
+        ..Changes::default()
+    };
+    volume.set_attributes(&caller(0), file, &cut).unwrap();
+    volume.forget(file, 1);
+    kv.0.before_get(b'O', move || {
+        assert_eq!(volume.lookup(root, b"file").unwrap().number, file);
+        volume.unlink(root, b"file").unwrap();
+    });
+    world.volume.reclaim_all().unwrap();
+    assert_eq!(&world.volume.read(file, 0, 200).unwrap()[..], &[7; 100]);
+    world.volume.forget(file, 1);
+    world.volume.reclaim_all().unwrap();
+    assert_eq!(world.volume.usage().inodes, 1);
+    clean(&kv).unwrap();
 }
 
 /// What the background could not delete is tried again later.

@@ -68,6 +68,7 @@ impl Node {
             parent: InodeNumber::ROOT,
             stale_end: 0,
             block_shift: 0,
+            has_attributes: false,
             accessed: self.accessed,
             modified: self.modified,
             changed: self.changed,

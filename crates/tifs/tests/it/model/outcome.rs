@@ -77,6 +77,7 @@ pub fn comparable(inode: Inode) -> Inode {
         parent: InodeNumber::ROOT,
         stale_end: 0,
         block_shift: 0,
+        has_attributes: false,
         ..inode
     }
 }

@@ -1,0 +1,80 @@
+//! The thread of a volume that deletes what nobody needs any more, and that syncs from time to time.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::Volume;
+use super::reclaim::BATCH;
+
+/// How long what was done may stay unsynced, at most.
+const SYNC_AFTER: Duration = Duration::from_secs(5);
+
+/// How long a deletion may wait for others with which it is one batch.
+const RECLAIM_AFTER: Duration = Duration::from_secs(1);
+
+/// How long the thread waits after an error.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// The thread. It ends when this is dropped.
+pub struct Background {
+    volume: Weak<Volume>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    ending: Arc<Mutex<bool>>,
+}
+
+impl Volume {
+    /// Starts the thread that deletes what nobody needs any more, and that syncs at most five seconds
+    /// after a change.
+    ///
+    /// # Errors
+    /// Those of starting a thread. `failed` is called with errors of the thread's work, which goes on.
+    pub fn start_background(
+        self: &Arc<Self>,
+        failed: impl Fn(crate::Error) + Send + 'static,
+    ) -> std::io::Result<Background> {
+        let ending = Arc::new(Mutex::new(false));
+        let (volume, end) = (Arc::clone(self), Arc::clone(&ending));
+        let thread = std::thread::Builder::new()
+            .name("tifs-background".to_owned())
+            .spawn(move || volume.work_until(&|| *end.lock(), &failed))?;
+        Ok(Background {
+            volume: Arc::downgrade(self),
+            thread: Some(thread),
+            ending,
+        })
+    }
+
+    fn work_until(&self, ended: &dyn Fn() -> bool, failed: &dyn Fn(crate::Error)) {
+        let mut synced = Instant::now();
+        let (mut enough, mut at_most) = (BATCH, RECLAIM_AFTER);
+        while !ended() {
+            self.reclaimer.wait(enough, ended, at_most);
+            (enough, at_most) = match self.reclaim_batch() {
+                Ok(true) => (0, RECLAIM_AFTER),
+                Ok(false) => (BATCH, RECLAIM_AFTER),
+                Err(e) => {
+                    failed(e);
+                    (usize::MAX, RETRY_AFTER)
+                }
+            };
+            if synced.elapsed() >= SYNC_AFTER && !self.options.read_only {
+                self.sync_if_needed().unwrap_or_else(failed);
+                synced = Instant::now();
+            }
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        *self.ending.lock() = true;
+        if let Some(volume) = self.volume.upgrade() {
+            volume.reclaimer.wake();
+        }
+        if let Some(thread) = self.thread.take() {
+            let _: std::thread::Result<()> = thread.join();
+        }
+    }
+}
