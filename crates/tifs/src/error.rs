@@ -67,15 +67,15 @@ impl From<titan::Error> for Error {
     fn from(source: titan::Error) -> Self {
         Error {
             errno: errno_of(&source),
-            context: Cow::Borrowed(""),
+            context: Cow::Borrowed(advice(&source)),
             source: Some(source),
         }
     }
 }
 
-/// The errno for a failure of the engine. If writes were stopped, the failure that stopped them says
-/// which.
+/// The errno for a failure of the engine.
 fn errno_of(error: &titan::Error) -> Errno {
+    let error = stopped_by(error);
     match error.kind() {
         ErrorKind::NoSpace if error.io_kind() == Some(std::io::ErrorKind::QuotaExceeded) => {
             Errno::DQUOT
@@ -84,10 +84,33 @@ fn errno_of(error: &titan::Error) -> Errno {
         ErrorKind::ReadOnly => Errno::ROFS,
         ErrorKind::Locked | ErrorKind::Busy => Errno::BUSY,
         ErrorKind::Conflict | ErrorKind::LockTimeout | ErrorKind::Deadlock => Errno::AGAIN,
-        ErrorKind::WritesStopped => std::error::Error::source(error)
-            .and_then(|source| source.downcast_ref::<titan::Error>())
-            .map_or(Errno::IO, errno_of),
         _ => Errno::IO,
+    }
+}
+
+/// What people should know about a failure of the engine, besides what it says itself.
+fn advice(error: &titan::Error) -> &'static str {
+    let stops = error.kind() == ErrorKind::WritesStopped;
+    match stopped_by(error).kind() {
+        ErrorKind::NoSpace => {
+            "the disk below the volume is full; the volume goes on once there is space"
+        }
+        ErrorKind::Io if stops => {
+            "the volume takes no changes, but can be read; it tries again every second"
+        }
+        _ if stops => {
+            "the volume takes no changes, but can be read; unmount it and run `tifs fsck`"
+        }
+        _ => "",
+    }
+}
+
+/// The failure that stopped writes, if that is what the error says, or else the error itself.
+fn stopped_by(error: &titan::Error) -> &titan::Error {
+    let source = std::error::Error::source(error).and_then(|e| e.downcast_ref::<titan::Error>());
+    match source {
+        Some(source) if error.kind() == ErrorKind::WritesStopped => stopped_by(source),
+        _ => error,
     }
 }
 
@@ -127,5 +150,34 @@ mod tests {
         assert_eq!(errno(Errno::NOSPC), (Errno::NOSPC, Errno::NOSPC));
         assert_eq!(errno(Errno::DQUOT), (Errno::DQUOT, Errno::DQUOT));
         assert_eq!(errno(Errno::IO), (Errno::IO, Errno::IO));
+    }
+
+    fn stopped_by(kind: ErrorKind) -> Error {
+        let stopped = titan::Error::new(ErrorKind::WritesStopped, "writes stopped");
+        stopped
+            .with_source(titan::Error::new(kind, "the first failure"))
+            .into()
+    }
+
+    #[test]
+    fn refused_changes_say_which_failure_refuses_them_and_what_to_do() {
+        for (kind, errno, advice) in [
+            (
+                ErrorKind::NoSpace,
+                Errno::NOSPC,
+                "goes on once there is space",
+            ),
+            (ErrorKind::Io, Errno::IO, "tries again every second"),
+            (ErrorKind::Corruption, Errno::IO, "run `tifs fsck`"),
+            (ErrorKind::Internal, Errno::IO, "run `tifs fsck`"),
+        ] {
+            let error = stopped_by(kind);
+            assert_eq!(error.errno(), errno);
+            assert!(error.to_string().contains(advice), "{error}");
+        }
+        let full = Error::from(titan::Error::new(ErrorKind::NoSpace, "append"));
+        assert_eq!(full.errno(), Errno::NOSPC);
+        let damaged = Error::from(titan::Error::new(ErrorKind::Corruption, "a block"));
+        assert_eq!((damaged.errno(), damaged.context()), (Errno::IO, ""));
     }
 }

@@ -290,7 +290,7 @@ pub trait FileSystem: Send + Sync + 'static {
     ) -> Result<()>;
 
     /// The same with attributes. Each entry for which `entry` returns true gives a reference, except
-    /// `.` and `..`.
+    /// `.` and `..`. If it fails, it has given none.
     fn list_with_attributes(
         &self,
         handle: DirectoryHandle,

@@ -20,6 +20,9 @@
 //! | [`dump`] | a volume as a stream of bytes |
 //! | [`bench`] | measuring a mounted file system |
 
+#[macro_use]
+mod mutants;
+
 pub mod bench;
 pub mod check;
 pub mod dump;

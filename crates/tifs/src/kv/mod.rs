@@ -17,6 +17,7 @@
 
 mod engine;
 mod memory;
+mod resume;
 #[cfg(test)]
 mod tests;
 
@@ -151,12 +152,6 @@ pub trait Kv: Send + Sync + 'static {
     ///
     /// Cost: may wait for all work that is due.
     fn move_log(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Goes on after a failure whose cause is gone, if it stopped the store. Nothing that was committed is
-    /// lost. On an error nothing has changed.
-    fn resume(&self) -> Result<()> {
         Ok(())
     }
 

@@ -8,8 +8,7 @@ use parking_lot::Mutex;
 
 use super::Volume;
 use super::reclaim::BATCH;
-use super::room::is_full;
-use crate::error::{Error, Result};
+use crate::error::Error;
 
 /// How long what was done may stay unsynced, at most.
 const SYNC_AFTER: Duration = Duration::from_secs(5);
@@ -71,20 +70,12 @@ impl Volume {
                 }
             };
             if synced.elapsed() >= SYNC_AFTER && !self.options.read_only {
-                match self.sync_or_resume() {
+                match self.sync_if_needed() {
                     Ok(()) => said.borrow_mut().clear(),
                     Err(error) => failed(error),
                 }
                 synced = Instant::now();
             }
-        }
-    }
-
-    /// Syncs what was done; if the store has stopped on a full device, lets it go on first.
-    fn sync_or_resume(&self) -> Result<()> {
-        match self.sync_if_needed() {
-            Err(e) if is_full(&e) && self.resume_if_room()? => self.sync_if_needed(),
-            result => result,
         }
     }
 }

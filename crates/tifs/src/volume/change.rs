@@ -14,7 +14,7 @@ use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, Time, content_of, 
 
 /// How often an operation is tried. With the locks of a volume, conflicts come from background work
 /// only.
-const ATTEMPTS: usize = 100;
+pub(super) const ATTEMPTS: usize = 100;
 
 /// What an operation reads and writes.
 pub(super) struct Change<'a> {
@@ -42,6 +42,11 @@ impl Volume {
                 now: self.now(),
             };
             let result = operation(&mut change)?;
+            // MUTANT: an operation whose commit fails is counted.
+            if mutant!("counted-before-the-commit", "-p tifs --test it moods::") {
+                self.usage.add(change.usage);
+                change.usage = UsageChange::default();
+            }
             // If the store has stopped, the next sync finds out.
             let committed = change.transaction.commit();
             let committed = committed.inspect_err(|_| self.unsynced.store(true, Ordering::Release));
@@ -58,9 +63,14 @@ impl Volume {
                 }
             }
         }
-        let what = "the operation conflicted with others again and again";
-        Err(Error::new(Errno::AGAIN, what))
+        Err(conflicts())
     }
+}
+
+/// The end of an operation after [`ATTEMPTS`].
+pub(super) fn conflicts() -> Error {
+    let what = "the operation conflicted with others again and again";
+    Error::new(Errno::AGAIN, what)
 }
 
 impl Change<'_> {

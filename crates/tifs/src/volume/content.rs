@@ -36,8 +36,8 @@ impl Volume {
         let inode = self.stored(number)?.inode;
         let content = self.content(number, &inode, offset, size)?;
         drop(lock);
-        // The content was read. That a full device cannot take the time of it does not change that.
-        let _ = self.note_access(number, &inode);
+        // What can be read is read, also if the disk is full or the store takes no changes.
+        let _: Result<()> = self.note_access(number, &inode);
         Ok(content)
     }
 
@@ -115,6 +115,13 @@ impl Volume {
         self.make_room(data.len() as u64)?;
         let _lock = self.locks.exclusive(&[number]);
         self.prepare_to_grow(number, end)?;
+        // MUTANT: the blocks of a write are stored by a transaction before the size.
+        if mutant!("size-apart-from-blocks", "-p tifs --test it crash::every") {
+            self.change(|change| {
+                let mut inode = change.inode(number)?;
+                change.write(number, &mut inode, offset, data)
+            })?;
+        }
         self.change(|change| {
             let mut inode = change.inode(number)?;
             if inode.kind != FileKind::File {
@@ -122,7 +129,12 @@ impl Volume {
             }
             let blocks = inode.blocks;
             change.write(number, &mut inode, offset, data)?;
-            if context.drop_privileges {
+            // MUTANT: a write leaves the bits for set-user-ID and set-group-ID.
+            let kept = mutant!(
+                "privileges-kept",
+                "-p tifs --test it lockstep::a_volume_in_memory"
+            );
+            if context.drop_privileges && !kept {
                 drop_privileges(&mut inode);
             }
             // The kernel sets the times of what it has cached, and says so afterwards. Until then this

@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 
+use super::change::{ATTEMPTS, conflicts};
 use crate::error::Result;
 use crate::kv::{Commit, Kv, Space};
 use crate::schema::{FORMAT, InodeNumber, Key, inode_number_of};
@@ -34,7 +35,7 @@ impl Numbers {
 
 fn lease(kv: &dyn Kv) -> Result<Leased> {
     let key = Key::NextInode.encode();
-    loop {
+    for _ in 0..ATTEMPTS {
         let mut transaction = kv.begin()?;
         let next = match transaction.get(Space::Meta, &key)? {
             Some(next) => inode_number_of(&next)?.0,
@@ -42,7 +43,10 @@ fn lease(kv: &dyn Kv) -> Result<Leased> {
         };
         let mut value = vec![FORMAT];
         value.extend_from_slice(&(next + LEASE).to_be_bytes());
-        transaction.put(Space::Meta, &key, &value)?;
+        // MUTANT: inode numbers are leased without storing that.
+        if !mutant!("lease-not-stored", "-p tifs --test it crash::every") {
+            transaction.put(Space::Meta, &key, &value)?;
+        }
         if transaction.commit()? == Commit::Committed {
             return Ok(Leased {
                 next,
@@ -50,4 +54,5 @@ fn lease(kv: &dyn Kv) -> Result<Leased> {
             });
         }
     }
+    Err(conflicts())
 }

@@ -27,7 +27,10 @@ impl Volume {
                     if inode.kind != FileKind::Directory {
                         return Err(Errno::NOTDIR.into());
                     }
-                    change.must_be_empty(child.inode)?;
+                    // MUTANT: a directory with entries can be removed.
+                    if !mutant!("removed-directory-not-empty", "-p tifs --test it threads::") {
+                        change.must_be_empty(child.inode)?;
+                    }
                     parent.links -= 1;
                 } else if inode.kind == FileKind::Directory {
                     return Err(Errno::ISDIR.into());
@@ -57,7 +60,9 @@ impl Volume {
             let inodes = children.iter().flatten().map(|child| child.inode);
             let all: Vec<InodeNumber> = directories.chain(inodes).collect();
             let _locks = self.locks.exclusive(&all);
-            if self.children(names)? == children {
+            // MUTANT: a name that changed while its locks were awaited is not looked up again.
+            let believed = mutant!("name-not-looked-up-again", "-p tifs --test it threads::");
+            if believed || self.children(names)? == children {
                 return locked(&children);
             }
         }
@@ -98,7 +103,10 @@ impl Change<'_> {
         if inode.links > 0 {
             return Ok(false);
         }
-        self.put(Key::Orphan(number), &[FORMAT])?;
+        // MUTANT: nothing is stored about an inode that lost its last name.
+        if !mutant!("orphan-not-recorded", "-p tifs --test it crash::every") {
+            self.put(Key::Orphan(number), &[FORMAT])?;
+        }
         Ok(true)
     }
 }

@@ -23,7 +23,11 @@ impl Volume {
         check_name(from.1)?;
         check_name(to.1)?;
         // Whether a directory is moved is not known yet, so every move between directories waits here.
-        let _moving = (from.0 != to.0).then(|| self.moving_directories.lock());
+        let must_wait = from.0 != to.0;
+        // MUTANT: two moves of directories at the same time can make a circle.
+        let must_wait =
+            must_wait && !mutant!("moves-side-by-side", "-p tifs --test it threads::two_moves");
+        let _moving = must_wait.then(|| self.moving_directories.lock());
         let whiteout = match how {
             Rename::Whiteout => Some(self.numbers.next(&*self.kv)?),
             _ => None,
@@ -42,6 +46,10 @@ impl Volume {
                 if let (Rename::Exchange, Some(target)) = (how, target) {
                     self.check_no_circle(*target, from.0)?;
                 }
+            }
+            // MUTANT: the old name is removed by a transaction of its own.
+            if mutant!("rename-in-two-steps", "-p tifs --test it crash::every") {
+                self.change(|change| change.delete(Key::Entry(from.0, from.1)))?;
             }
             self.change(|change| match (how, target) {
                 (Rename::Exchange, Some(target)) => {

@@ -5,15 +5,15 @@
 //! the store has to move from its log, and the new data twice, to the log and to its place. A part of
 //! the device is kept besides, for deleting and for the store's own work.
 //!
-//! If the device becomes full nevertheless, by other programs, the store stops. The background lets it
-//! go on when there is room again.
+//! If the device becomes full nevertheless, by other programs, the store stops, and goes on by itself
+//! when there is room again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
 use super::{HostSpace, Volume};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The device is asked again after so many bytes.
 const ASK_EACH: u64 = 16 << 20;
@@ -78,22 +78,6 @@ impl Volume {
     fn found(&self, host: &HostSpace) -> Result<u64> {
         Ok(host.for_files().saturating_sub(self.kv.unmoved()?) / 2)
     }
-
-    /// Lets a store go on that stopped because the device was full, if there is room again. Returns
-    /// whether it did.
-    pub(super) fn resume_if_room(&self) -> Result<bool> {
-        let host = (self.options.host_space)()?;
-        if host.for_files() < self.kv.unmoved()? {
-            return Ok(false);
-        }
-        self.kv.resume()?;
-        Ok(true)
-    }
-}
-
-/// Whether an error means that the device is full.
-pub(super) fn is_full(error: &Error) -> bool {
-    matches!(error.errno(), Errno::NOSPC | Errno::DQUOT)
 }
 
 #[cfg(test)]

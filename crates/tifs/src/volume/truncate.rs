@@ -23,7 +23,12 @@ impl Volume {
     /// lock of the inode.
     pub(super) fn prepare_to_grow(&self, number: InodeNumber, size: u64) -> Result<()> {
         let inode = self.stored(number)?.inode;
-        if inode.stale_end > 0 && size > inode.size {
+        // MUTANT: a file that grows shows what an earlier truncation cut off.
+        let forgotten = mutant!(
+            "growth-shows-old-bytes",
+            "-p tifs --test it crash::a_deletion"
+        );
+        if inode.stale_end > 0 && size > inode.size && !forgotten {
             while !self.change(|change| change.cut_stale_blocks(number))? {}
         }
         Ok(())
@@ -63,7 +68,13 @@ impl Change<'_> {
             }
             return Ok(());
         }
-        self.cut_boundary(number, inode, size)?;
+        // MUTANT: the block in which a truncated file ends keeps what was after the end.
+        if !mutant!(
+            "last-block-not-cut",
+            "-p tifs --test it lockstep::large_files"
+        ) {
+            self.cut_boundary(number, inode, size)?;
+        }
         self.cut_blocks(number, inode, old_size)
     }
 
@@ -101,7 +112,13 @@ impl Change<'_> {
             let units = self.units_of(number, inode, cut.clone())?;
             self.add_blocks(inode, -units);
             inode.stale_end = inode.stale_end.max(cut.end);
-            self.put(Key::Reclaim(number), &[FORMAT])?;
+            // MUTANT: nothing is stored about blocks that a truncation leaves for later.
+            if !mutant!(
+                "truncation-not-recorded",
+                "-p tifs --test it crash::a_deletion"
+            ) {
+                self.put(Key::Reclaim(number), &[FORMAT])?;
+            }
         }
         if inode.size == 0 && inode.stale_end == 0 {
             inode.block_shift = 0;

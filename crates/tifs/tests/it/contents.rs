@@ -28,6 +28,8 @@ pub struct Contents {
     pub units: u64,
     /// How many inodes have names.
     pub inodes: u64,
+    /// The regular files of a store, by name.
+    pub files: Vec<InodeNumber>,
 }
 
 impl Contents {
@@ -120,6 +122,7 @@ impl Walk<InodeNumber> {
         let mut rest = String::new();
         match inode.kind {
             FileKind::File => {
+                self.contents.files.push(number);
                 let fingerprint = content(volume, number, inode.size)?.fingerprint();
                 let _ = write!(rest, " content {fingerprint:016x}");
             }

@@ -8,26 +8,33 @@
 //!
 //! `TIFS_TEST_ALL_CRASHES=1` visits all operations instead of some.
 
+use std::fmt::Write as _;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
+use rustix::io::Errno;
 use tifs::check::Report;
+use tifs::file_system::{Changes, FileSystem, SIZE_MAX};
 use tifs::volume::Volume;
 use titan_testkit::clock::SimClock;
 use titan_testkit::mix;
 use titan_testkit::sim::{CrashPoint, Journal, Loss, SimVfs};
 
-use crate::contents::Contents;
+use crate::contents::{Contents, content, view};
 use crate::failure::{Checked, Context, Failure, seeds};
 use crate::lockstep::{Lockstep, clean};
+use crate::model::Model;
 use crate::ops::{Fill, Generator, Mode, Name, Op, Ops, Raw, Shape, Slot};
 use crate::place::Place;
-use crate::world::World;
+use crate::world::{World, caller};
 
 /// Operations, and all that happened on the disk meanwhile.
 struct Life {
     journal: Journal,
     /// The contents after each number of operations.
     states: Vec<Contents>,
+    /// What they are the contents of.
+    models: Vec<Model>,
     /// Of so many operations, how many are synced.
     synced: Vec<usize>,
 }
@@ -35,9 +42,27 @@ struct Life {
 impl Life {
     /// Marks in the journal count the making of the volume and the operations after it.
     fn of(ops: &Ops) -> Checked<Life> {
+        Life::after(&Ops::default(), ops)
+    }
+
+    /// The same, but nothing crashes during the operations of `setup`, if there are any.
+    fn after(setup: &Ops, ops: &Ops) -> Checked<Life> {
         let vfs = SimVfs::new();
         let mut lockstep = Lockstep::new(Place::simulated(&vfs))?;
+        for op in &setup.0 {
+            lockstep.step(op).context(op)?;
+        }
+        if !setup.0.is_empty() {
+            lockstep.step(&Op::Sync {})?;
+            vfs.restart_journal();
+        }
+        Life::on(&vfs, &mut lockstep, ops)
+    }
+
+    /// The same on a volume that is there.
+    fn on(vfs: &SimVfs, lockstep: &mut Lockstep, ops: &Ops) -> Checked<Life> {
         vfs.mark(1);
+        let mut models = vec![lockstep.model.clone()];
         let mut states = vec![Contents::of_model(&lockstep.model)];
         let mut synced = vec![0];
         for (index, op) in ops.0.iter().enumerate() {
@@ -46,6 +71,7 @@ impl Life {
                 .context(format!("operation {index}, {op}"))?;
             vfs.mark(index as u64 + 2);
             states.push(Contents::of_model(&lockstep.model));
+            models.push(lockstep.model.clone());
             synced.push(match op {
                 Op::Sync {} | Op::Reopen { clean: true } => index + 1,
                 _ => synced[index],
@@ -54,6 +80,7 @@ impl Life {
         Ok(Life {
             journal: vfs.journal(),
             states,
+            models,
             synced,
         })
     }
@@ -111,14 +138,18 @@ impl End {
 }
 
 /// Opens what a crash left, and checks everything. Returns how many operations had an effect.
-fn recover(image: &SimVfs, life: &Life, allowed: RangeInclusive<usize>) -> Checked<usize> {
+pub fn recover(
+    image: &SimVfs,
+    states: &[Contents],
+    allowed: RangeInclusive<usize>,
+) -> Checked<usize> {
     let place = Place::simulated(image);
     let store = place.open().context("opening the store")?;
     let clock = SimClock::with_seed(1);
     let options = World::options(&clock);
     match Volume::make(&*store.kv(), &options) {
         Ok(()) if *allowed.start() == 0 => {}
-        Err(e) if e.errno() == rustix::io::Errno::EXIST => {}
+        Err(e) if e.errno() == Errno::EXIST => {}
         other => return Err(Failure(format!("the volume is gone: {other:?}"))),
     }
     clean(&*store.kv()).context("before anything else")?;
@@ -126,11 +157,10 @@ fn recover(image: &SimVfs, life: &Life, allowed: RangeInclusive<usize>) -> Check
     let found = allowed
         .clone()
         .rev()
-        .find(|n| life.states[*n].lines == contents.lines);
+        .find(|n| states[*n].lines == contents.lines);
     let Some(found) = found else {
-        let difference = contents.difference(&life.states[*allowed.end()]);
-        let elsewhere = life
-            .states
+        let difference = contents.difference(&states[*allowed.end()]);
+        let elsewhere = states
             .iter()
             .position(|state| state.lines == contents.lines);
         return Err(Failure(format!(
@@ -164,8 +194,39 @@ fn tidy(report: &Report, volume: &Volume, contents: &Contents) -> Checked<()> {
     Ok(())
 }
 
+/// Files that grow after a crash, before anything is reclaimed, have zeros there.
+fn grow(image: &SimVfs) -> Checked<()> {
+    let world = World::with_clock(Place::simulated(image), SimClock::with_seed(3));
+    let world = world.context("opening, to let files grow")?;
+    let contents = Contents::of_store(world.store.kv()).context("reading everything")?;
+    for file in contents.files {
+        let size = world.volume.attributes(file).context("a file")?.inode.size;
+        let grown_size = size.max(32 << 20) + 1;
+        if grown_size > SIZE_MAX {
+            continue;
+        }
+        let before = view(world.store.kv()).and_then(|view| content(&view, file, size));
+        let mut expected = before.context("reading a file")?;
+        expected.resize(grown_size);
+        let changes = Changes {
+            size: Some(grown_size),
+            ..Changes::default()
+        };
+        let grown = world.volume.set_attributes(&caller(0), file, &changes);
+        grown.context("letting a file grow")?;
+        let after = view(world.store.kv()).and_then(|view| content(&view, file, grown_size));
+        if after.context("reading a longer file")? != expected {
+            return Err(Failure(format!("inode {file} grew at {size}: no zeros")));
+        }
+    }
+    clean(&*world.store.kv()).context("after files grew")?;
+    world.volume.reclaim_all().context("reclaiming")?;
+    clean(&*world.store.kv()).context("after files grew and reclaiming")?;
+    Ok(())
+}
+
 /// A recovered volume works on: what is done is there after closing and opening it.
-fn goes_on(image: &SimVfs) -> Checked<()> {
+pub fn goes_on(image: &SimVfs) -> Checked<()> {
     let root = |name: &str| Name {
         directory: Slot::ROOT,
         name: Raw(name.as_bytes().to_vec()),
@@ -228,6 +289,9 @@ fn crash(life: &Life, seed: u64, step: usize) -> Checked<u64> {
             let Some(image) = end.image(&point) else {
                 continue;
             };
+            if let Some(other) = end.image(&point).filter(|_| random.u8(..4) == 0) {
+                grow(&other).context(format!("crash at {}, {end:?}", point.index()))?;
+            }
             let power = end.is_power_failure();
             let what = format!(
                 "crash at {} of {}, {end:?}",
@@ -236,7 +300,7 @@ fn crash(life: &Life, seed: u64, step: usize) -> Checked<u64> {
             );
             image.restart_journal();
             let allowed = life.allowed(&point, power);
-            let found = recover(&image, life, allowed).context(&what)?;
+            let found = recover(&image, &life.states, allowed).context(&what)?;
             crashes += 1;
             if random.u8(..8) > 0 {
                 goes_on(&image).context(&what)?;
@@ -277,7 +341,7 @@ fn crash_again(
                 again.index(),
                 recovery.len()
             );
-            recover(&image, life, least..=found).context(&what)?;
+            recover(&image, &life.states, least..=found).context(&what)?;
             goes_on(&image).context(&what)?;
             crashes += 1;
         }
@@ -293,11 +357,6 @@ fn sample(step: usize) -> usize {
     }
 }
 
-fn survives(ops: &Ops, seed: u64, step: usize) -> u64 {
-    let crashed = Life::of(ops).and_then(|life| crash(&life, seed, sample(step)));
-    crashed.unwrap_or_else(|failure| panic!("seed {seed}: {failure}\n{ops}"))
-}
-
 #[test]
 fn every_crash_leaves_a_prefix_of_the_operations() {
     let shape = Shape {
@@ -306,9 +365,103 @@ fn every_crash_leaves_a_prefix_of_the_operations() {
         ..Shape::default()
     };
     let mut crashes = 0;
-    for seed in seeds(5000, 6) {
+    for seed in seeds(5000, 12) {
         let ops = Generator::with_seed(seed, shape).ops(120);
-        crashes += survives(&ops, seed, 12);
+        let crashed = Life::of(&ops).and_then(|life| crash(&life, seed, sample(4)));
+        crashes += crashed.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{ops}"));
     }
     println!("{crashes} crashes");
+}
+
+/// The power fails again and again, at any moment, and the volume goes on with what is left. Returns how
+/// many operations were lost.
+fn power_failures(seed: u64, rounds: u64) -> Checked<usize> {
+    let shape = Shape {
+        longest_write: 300_000,
+        ..Shape::default()
+    };
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut disk = SimVfs::new();
+    let mut model = Lockstep::new(Place::simulated(&disk))?.model;
+    let mut lost = 0;
+    for round in 0..rounds {
+        let clock = SimClock::with_seed(seed);
+        clock.advance(Duration::from_secs(round * 1000));
+        let world = World::with_clock(Place::simulated(&disk), clock).context("opening")?;
+        let mut lockstep = Lockstep::recovered(world, model)?;
+        lockstep
+            .compare()
+            .context(format!("round {round}, opened"))?;
+        lockstep.step(&Op::Sync {})?;
+        disk.restart_journal();
+        let next_slot = round as u32 * 1000 + 1;
+        let mut generator = Generator::on(lockstep.model.clone(), next_slot, random.u64(..), shape);
+        let ops = generator.ops(random.usize(20..300));
+        let life = Life::on(&disk, &mut lockstep, &ops).context(format!("round {round}"))?;
+        drop(lockstep);
+        let chosen = random.usize(..=life.journal.len());
+        let Some(point) = life.journal.crash_points().nth(chosen) else {
+            return Err(Failure(format!("there is no point {chosen}")));
+        };
+        let end = match random.u8(..3) {
+            0 => End::PowerFailure,
+            _ => End::PartialPowerFailure(random.u64(..u64::MAX)),
+        };
+        let Some(image) = end.image(&point) else {
+            return Err(Failure("no image".to_owned()));
+        };
+        let allowed = life.allowed(&point, true);
+        let begun = *allowed.end();
+        let what = format!(
+            "round {round}, {end:?} at {chosen} of {}",
+            life.journal.len()
+        );
+        let found = recover(&image, &life.states, allowed).context(what)?;
+        lost += begun - found;
+        model = life.models[found].clone();
+        disk = image;
+    }
+    Ok(lost)
+}
+
+#[test]
+fn the_power_fails_again_and_again_and_what_was_synced_is_there() {
+    const ROUNDS: u64 = 10;
+    let mut lost = 0;
+    let seeds = seeds(5500, 2);
+    println!("{} rounds", ROUNDS * (seeds.end - seeds.start));
+    for seed in seeds {
+        let failed = power_failures(seed, ROUNDS);
+        lost += failed.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    }
+    println!("{lost} operations were lost that nobody had synced");
+    assert!(lost > 0, "the power never took anything");
+}
+
+/// A file whose blocks take two transactions to delete.
+fn many_blocks() -> Ops {
+    let mut ops = "mknod 0/many 100644 0 0 0 1\nwrite 1 0 7*5000 false\n".to_owned();
+    for block in 1..1100 {
+        let _ = writeln!(ops, "write 1 {} {}*1 false", block << 14, block % 255 + 1);
+    }
+    ops.parse().unwrap()
+}
+
+#[test]
+fn a_deletion_of_many_blocks_is_resumed() {
+    let scripts = [
+        "set 1 0 - - - 100 - -\nsync\nreclaim",
+        "set 1 0 - - - 20000 - -\nset 1 0 - - - 5000000 - -\nset 1 0 - - - 300 - -\nreclaim",
+        "set 1 0 - - - 0 - -\nwrite 1 9000000 7*1 false\nreclaim",
+        "set 1 0 - - - 40000 - -\nwrite 1 90 7*100000 false",
+        "unlink 0/many\nforget 1\nsync\nreclaim",
+        "set 1 0 - - - 100 - -\nunlink 0/many\nset 1 0 - - - 50 - -\nreclaim\nforget 1\nreclaim",
+        "mknod 0/other 100644 0 0 0 2\nrename 0/other 0/many replace 0\nforget 1\nreclaim",
+        "allocate 1 100 17000000 punch\nwrite 1 5 7*17000 false",
+    ];
+    for (seed, script) in scripts.iter().enumerate() {
+        let life = Life::after(&many_blocks(), &script.parse().unwrap());
+        let crashed = life.and_then(|life| crash(&life, seed as u64, sample(2)));
+        crashed.unwrap_or_else(|failure| panic!("{script}: {failure}"));
+    }
 }

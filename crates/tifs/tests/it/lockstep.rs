@@ -12,7 +12,7 @@ use titan_testkit::sim::SimVfs;
 use crate::contents::{Contents, content, view};
 use crate::failure::{Checked, Context, Failure, report, seeds};
 use crate::model::{Id, Model, Outcome, comparable};
-use crate::ops::{Generator, Op, Ops, Shape};
+use crate::ops::{Generator, Op, Ops, Raw, Shape, Slot};
 use crate::place::Place;
 use crate::world::World;
 
@@ -36,6 +36,18 @@ impl Lockstep {
         })
     }
 
+    /// A volume that a crash left, of which a model is known.
+    pub fn recovered(mut world: World, mut model: Model) -> Checked<Self> {
+        model.apply(&Op::Reopen { clean: false }, world.now());
+        world.bind_paths(&paths(&model)).context("looking up")?;
+        let number = |(slot, id)| Some((world.number(slot)?, id));
+        Ok(Lockstep {
+            identities: model.slots().filter_map(number).collect(),
+            world,
+            model,
+        })
+    }
+
     /// Does an operation on both, and compares the results.
     pub fn step(&mut self, op: &Op) -> Checked<()> {
         match self.attempt(op)? {
@@ -56,9 +68,7 @@ impl Lockstep {
         let now = self.world.tick();
         let expected = self.model.apply(op, now);
         if let Op::Reopen { clean } = op {
-            let kept = self.model.slots();
-            let kept = kept.filter_map(|(slot, _)| Some((slot, self.model.path_of(slot)?)));
-            let kept: Vec<_> = kept.collect();
+            let kept = paths(&self.model);
             self.world.reopen(*clean, &kept).context("opening again")?;
             return Ok(None);
         }
@@ -195,16 +205,19 @@ impl Lockstep {
         self.attempt(&Op::Reopen { clean: true })?;
         self.reclaim().context("after opening again")?;
         self.world.volume.close().context("closing")?;
-        if let Place::Memory(kv) = &self.world.place {
-            clean(&**kv).context("counters")?;
-        } else {
-            let place = self.world.place.clone();
-            drop(self);
-            let store = place.open().context("opening")?;
-            clean(&*store.kv()).context("counters")?;
-        }
+        let place = self.world.place.clone();
+        drop(self);
+        let store = place.open().context("opening")?;
+        clean(&*store.kv()).context("counters")?;
         Ok(())
     }
+}
+
+/// The slots that have names, with one of them.
+fn paths(model: &Model) -> Vec<(Slot, Vec<Raw>)> {
+    let slots = model.slots();
+    let named = slots.filter_map(|(slot, _)| Some((slot, model.path_of(slot)?)));
+    named.collect()
 }
 
 /// Two outcomes where they begin to be different.

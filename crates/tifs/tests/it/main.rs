@@ -8,6 +8,11 @@
 //! | `world` | operations on a volume |
 //! | `contents` | everything that a volume has, for comparisons |
 //! | `lockstep` | volume and model side by side |
+//! | `crash` | the process or the machine stops, at every operation of the disk |
+//! | `fickle` | a store with moods |
+//! | `moods` | a volume on such a store |
+//! | `threads` | several threads on a volume |
+//! | `faults` | operations of the disk fail, or it is full |
 //!
 //! Everything random has a seed, which a failure names, with the operations that are enough to fail.
 //! `TIFS_TEST_SEEDS=20` runs twenty times as many seeds.
@@ -24,8 +29,12 @@
 mod contents;
 mod crash;
 mod failure;
+mod faults;
+mod fickle;
 mod lockstep;
 mod model;
+mod moods;
 mod ops;
 mod place;
+mod threads;
 mod world;

@@ -9,10 +9,13 @@ use titan::DbOptions;
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::SimVfs;
 
+use crate::fickle::Shared;
+
 /// A place that can be opened again and again.
 #[derive(Clone)]
 pub enum Place {
     Memory(Arc<MemoryKv>),
+    Fickle(Shared),
     Engine {
         dir: PathBuf,
         options: Box<EngineOptions>,
@@ -23,6 +26,7 @@ pub enum Place {
 #[derive(Clone)]
 pub enum Store {
     Memory(Arc<MemoryKv>),
+    Fickle(Shared),
     Engine(EngineKv),
 }
 
@@ -33,9 +37,14 @@ impl Place {
 
     /// The engine on a simulated file system.
     pub fn simulated(vfs: &SimVfs) -> Self {
+        Place::with_clock(vfs, &SimClock::with_seed(7))
+    }
+
+    /// The same, with a clock for the engine.
+    pub fn with_clock(vfs: &SimVfs, clock: &SimClock) -> Self {
         let mut options = small_options();
         options.db.vfs = Arc::new(vfs.clone());
-        options.db.clock = Arc::new(SimClock::with_seed(7));
+        options.db.clock = Arc::new(clock.clone());
         Place::Engine {
             dir: PathBuf::from("/volume"),
             options: Box::new(options),
@@ -53,6 +62,7 @@ impl Place {
     pub fn open(&self) -> Result<Store> {
         Ok(match self {
             Place::Memory(kv) => Store::Memory(Arc::clone(kv)),
+            Place::Fickle(kv) => Store::Fickle(kv.clone()),
             Place::Engine { dir, options } => Store::Engine(EngineKv::open(dir, options)?),
         })
     }
@@ -77,6 +87,7 @@ impl Store {
     pub fn kv(&self) -> Arc<dyn Kv> {
         match self {
             Store::Memory(kv) => Arc::clone(kv) as _,
+            Store::Fickle(kv) => Arc::new(kv.clone()),
             Store::Engine(kv) => Arc::new(kv.clone()),
         }
     }
@@ -84,7 +95,7 @@ impl Store {
     /// Lets the engine write what it has in memory to tables.
     pub fn flush(&self) -> Result<()> {
         match self {
-            Store::Memory(_) => Ok(()),
+            Store::Memory(_) | Store::Fickle(_) => Ok(()),
             Store::Engine(kv) => Ok(kv.db().flush_all()?),
         }
     }

@@ -51,6 +51,18 @@ impl World {
         })
     }
 
+    /// The same volume with the same slots, for another thread.
+    pub fn share(&self) -> World {
+        World {
+            place: self.place.clone(),
+            store: self.store.clone(),
+            volume: Arc::clone(&self.volume),
+            clock: self.clock.clone(),
+            slots: self.slots.clone(),
+            error: None,
+        }
+    }
+
     /// The time of the next operation.
     pub fn tick(&self) -> Time {
         self.clock.advance(Duration::new(1, 7));
@@ -265,7 +277,7 @@ impl World {
         Ok(Outcome::Found(found.number, comparable(found.inode)))
     }
 
-    /// Ends the volume and opens it again. The slots of `kept` are bound to what their paths lead to.
+    /// Ends the volume and opens it again. If that fails, it can be tried again. The slots of `kept` are bound to what their paths lead to.
     pub fn reopen(&mut self, clean: bool, kept: &[(Slot, Vec<Raw>)]) -> Result<()> {
         if clean {
             self.volume.close()?;
@@ -273,19 +285,26 @@ impl World {
         let place = self.place.clone();
         let clock = self.clock.clone();
         // The old volume must be gone: its store has a lock.
-        let nothing = World::new(Place::in_memory())?;
+        let mut nothing = World::new(Place::in_memory())?;
+        (nothing.place, nothing.clock) = (place.clone(), clock.clone());
         drop(std::mem::replace(self, nothing));
         let mut world = World::with_clock(place, clock)?;
-        for (slot, path) in kept {
+        world.bind_paths(kept)?;
+        *self = world;
+        Ok(())
+    }
+
+    /// Binds slots to what their paths lead to.
+    pub fn bind_paths(&mut self, slots: &[(Slot, Vec<Raw>)]) -> Result<()> {
+        for (slot, path) in slots {
             let mut number = InodeNumber::ROOT;
             for name in path {
-                let found = world.volume.lookup(number, &name.0)?;
-                world.forget_unless_root(number);
+                let found = self.volume.lookup(number, &name.0)?;
+                self.forget_unless_root(number);
                 number = found.number;
             }
-            world.slots.insert(*slot, number);
+            self.slots.insert(*slot, number);
         }
-        *self = world;
         Ok(())
     }
 
@@ -324,7 +343,7 @@ pub fn list(
     let handle = volume.open_directory(directory)?;
     let mut listed: Vec<Listed<InodeNumber>> = Vec::new();
     let mut next = 0;
-    loop {
+    let result = loop {
         let (before, from) = (listed.len(), next);
         let mut add = |entry: &ListedEntry, inode: Option<tifs::schema::Inode>| {
             if listed.len() - before == page as usize {
@@ -339,22 +358,22 @@ pub fn list(
             });
             true
         };
-        if attributes {
+        let read = if attributes {
             volume.list_with_attributes(handle, from, &mut |entry, attributes| {
                 add(entry, Some(attributes.inode))
-            })?;
+            })
         } else {
-            volume.list(handle, from, &mut |entry| add(entry, None))?;
+            volume.list(handle, from, &mut |entry| add(entry, None))
+        };
+        if read.is_err() || listed.len() == before {
+            break read;
         }
-        if listed.len() == before {
-            break;
-        }
-    }
+    };
     volume.close_directory(handle);
     for entry in listed.iter().filter(|_| attributes) {
         if entry.name != b"." && entry.name != b".." {
             volume.forget(entry.inode, 1);
         }
     }
-    Ok(listed)
+    result.map(|()| listed)
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where the points are.
-const SOURCES: &str = "crates/titan/src";
+const SOURCES: [&str; 2] = ["crates/titan/src", "crates/tifs/src"];
 /// How a point starts.
 const POINT: &str = "mutant!(";
 /// How the comment above a point starts.
@@ -52,8 +52,9 @@ pub(super) fn load(names: &[String]) -> Result<Vec<Mutant>, String> {
 /// The points in all sources.
 fn scan(root: &Path) -> Result<Vec<Mutant>, String> {
     let mut files = Vec::new();
-    let sources = root.join(SOURCES);
-    list(&sources, &mut files).map_err(|e| format!("{}: {e}", sources.display()))?;
+    for sources in SOURCES.map(|sources| root.join(sources)) {
+        list(&sources, &mut files).map_err(|e| format!("{}: {e}", sources.display()))?;
+    }
     let mut mutants = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;

@@ -66,6 +66,15 @@ impl Generator {
         }
     }
 
+    /// Draws operations on what a model has. New slots are from `next_slot` on.
+    pub fn on(model: Model, next_slot: u32, seed: u64, shape: Shape) -> Self {
+        Generator {
+            model,
+            next_slot,
+            ..Generator::with_seed(seed, shape)
+        }
+    }
+
     pub fn ops(&mut self, count: usize) -> Ops {
         Ops((0..count).map(|_| self.next()).collect())
     }
@@ -81,7 +90,7 @@ impl Generator {
         if slots > self.shape.inodes && self.random.bool() {
             return self.draw_less();
         }
-        if self.percent(3) {
+        if self.percent(5) {
             return self.draw_upkeep();
         }
         match self.percent(self.shape.content_percent) {

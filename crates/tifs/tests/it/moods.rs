@@ -1,0 +1,275 @@
+//! A volume on a store that fails, conflicts or does not answer: operations have no effect or all of it,
+//! nothing waits that need not, and what is left to do is not forgotten.
+
+use std::sync::{Arc, mpsc};
+
+use rustix::io::Errno;
+use tifs::file_system::{Changes, FileSystem, WriteContext};
+use tifs::schema::InodeNumber;
+
+use crate::failure::{Checked, Context, Failure, seeds};
+use crate::fickle::{FAILURE, Shared};
+use crate::lockstep::{Lockstep, clean};
+use crate::ops::{Generator, Op, Ops, Shape};
+use crate::place::Place;
+use crate::world::{World, caller};
+
+fn shape() -> Shape {
+    Shape {
+        longest_write: 100_000,
+        inodes: 15,
+        reopens: false,
+        ..Shape::default()
+    }
+}
+
+/// Each call of the store fails once in each operation.
+fn fail_each_call(ops: &Ops) -> Checked<u64> {
+    let kv = Shared::default();
+    let mut lockstep = Lockstep::new(Place::Fickle(kv.clone()))?;
+    let mut failures = 0;
+    for (index, op) in ops.0.iter().enumerate() {
+        for call in 0.. {
+            let before = lockstep.model.clone();
+            kv.0.fail_after(call);
+            let failed = lockstep.attempt(op).context(op)?;
+            if kv.0.spare() {
+                break;
+            }
+            let what = || format!("operation {index}, {op}, call {call}");
+            match (failed, op) {
+                // What failed was to store when it was read.
+                (None, Op::Read { .. }) => lockstep.model = before,
+                // The entries before the failure were returned, and those after it by another call.
+                (None, Op::List { .. }) => {}
+                // What could not be deleted together was deleted one by one.
+                (None, Op::Reclaim {}) => {}
+                (Some(Errno::IO), _) => {
+                    let why = lockstep.world.error.take().map(|e| e.context().to_owned());
+                    if why.as_deref() != Some(FAILURE) {
+                        return Err(Failure(format!("{}: {why:?}", what())));
+                    }
+                }
+                _ => return Err(Failure(format!("{}: {failed:?}", what()))),
+            }
+            failures += 1;
+            if call % 4 == 0 {
+                lockstep.compare().context(what())?;
+                clean(&kv).context(what())?;
+            }
+        }
+    }
+    lockstep.finish()?;
+    Ok(failures)
+}
+
+#[test]
+fn a_failure_of_any_call_leaves_no_trace_of_the_operation() {
+    let mut failures = 0;
+    for seed in seeds(8000, 10) {
+        let ops = Generator::with_seed(seed, shape()).ops(150);
+        let failed = fail_each_call(&ops);
+        failures += failed.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{ops}"));
+    }
+    println!("{failures} failures");
+    assert!(failures > 5000, "{failures} failures");
+}
+
+#[test]
+fn operations_that_conflict_are_tried_again() {
+    for seed in seeds(8100, 10) {
+        let kv = Shared::default();
+        kv.0.conflict_one_in(2);
+        let ops = Generator::with_seed(seed, shape()).ops(300);
+        let mut lockstep = Lockstep::new(Place::Fickle(kv)).unwrap();
+        for op in &ops.0 {
+            let done = lockstep.step(op);
+            done.unwrap_or_else(|e| panic!("seed {seed}, {op}: {e}\n{ops}"));
+        }
+        lockstep
+            .finish()
+            .unwrap_or_else(|e| panic!("seed {seed}: {e}\n{ops}"));
+    }
+}
+
+#[test]
+fn operations_that_conflict_again_and_again_end() {
+    let kv = Shared::default();
+    let world = World::new(Place::Fickle(kv.clone())).unwrap();
+    let made = |name: &[u8]| {
+        let root = InodeNumber::ROOT;
+        world
+            .volume
+            .make_node(&caller(0), root, name, 0o100_644, 0, 0)
+    };
+    kv.0.conflict_one_in(1);
+    assert_eq!(made(b"a").unwrap_err().errno(), Errno::AGAIN);
+    kv.0.conflict_one_in(0);
+    let file = made(b"a").unwrap().number;
+    kv.0.conflict_one_in(1);
+    assert_eq!(made(b"b").unwrap_err().errno(), Errno::AGAIN);
+    let write = world.volume.write(file, 0, b"x", WriteContext::default());
+    assert_eq!(write.unwrap_err().errno(), Errno::AGAIN);
+    clean(&kv).unwrap();
+}
+
+/// A listing of many pages fails at any call. What it has given counts, and no more.
+#[test]
+fn a_listing_that_fails_gives_no_references() {
+    const FILES: u64 = 100;
+    let kv = Shared::default();
+    let world = World::new(Place::Fickle(kv.clone())).unwrap();
+    let (volume, root) = (&world.volume, InodeNumber::ROOT);
+    let name = |n: u64| format!("{n}").into_bytes();
+    for n in 0..FILES {
+        let made = volume
+            .make_node(&caller(0), root, &name(n), 0o100_644, 0, 0)
+            .unwrap();
+        volume.forget(made.number, 1);
+    }
+    let handle = volume.open_directory(root).unwrap();
+    for call in 0.. {
+        let mut given = Vec::new();
+        kv.0.fail_after(call);
+        let listed = volume.list_with_attributes(handle, 0, &mut |entry, _| {
+            given.push((entry.name.clone(), entry.inode));
+            true
+        });
+        // The kernel gets nothing of an answer that is an error.
+        for (name, inode) in given.iter().filter(|_| listed.is_ok()) {
+            if !name.starts_with(b".") {
+                volume.forget(*inode, 1);
+            }
+        }
+        if kv.0.spare() {
+            assert_eq!(given.len() as u64, FILES + 2);
+            break;
+        }
+    }
+    for n in 0..FILES {
+        volume.unlink(root, &name(n)).unwrap();
+    }
+    volume.reclaim_all().unwrap();
+    assert_eq!((clean(&kv).unwrap().orphans, volume.usage().inodes), (0, 1));
+}
+
+/// A truncated file is opened and loses its name just while the background looks whether it has one.
+#[test]
+fn a_file_that_is_opened_and_unlinked_beside_reclaiming_stays() {
+    let kv = Shared::default();
+    let world = World::new(Place::Fickle(kv.clone())).unwrap();
+    let (volume, root) = (Arc::clone(&world.volume), InodeNumber::ROOT);
+    let made = volume.make_node(&caller(0), root, b"file", 0o100_644, 0, 0);
+    let file = made.unwrap().number;
+    for block in 0..300 {
+        let written = volume.write(file, block << 14, &[7; 100], WriteContext::default());
+        written.unwrap();
+    }
+    let cut = Changes {
+        size: Some(100),
+        ..Changes::default()
+    };
+    volume.set_attributes(&caller(0), file, &cut).unwrap();
+    volume.forget(file, 1);
+    kv.0.before_get(b'O', move || {
+        assert_eq!(volume.lookup(root, b"file").unwrap().number, file);
+        volume.unlink(root, b"file").unwrap();
+    });
+    world.volume.reclaim_all().unwrap();
+    assert_eq!(&world.volume.read(file, 0, 200).unwrap()[..], &[7; 100]);
+    world.volume.forget(file, 1);
+    world.volume.reclaim_all().unwrap();
+    assert_eq!(world.volume.usage().inodes, 1);
+    clean(&kv).unwrap();
+}
+
+/// What the background could not delete is tried again later.
+#[test]
+fn what_could_not_be_deleted_is_not_forgotten() {
+    let kv = Shared::default();
+    let world = World::new(Place::Fickle(kv.clone())).unwrap();
+    let volume = &world.volume;
+    let root = InodeNumber::ROOT;
+    let file = volume
+        .make_node(&caller(0), root, b"file", 0o100_644, 0, 0)
+        .unwrap();
+    volume
+        .write(file.number, 0, &[7; 100_000], WriteContext::default())
+        .unwrap();
+    volume.unlink(root, b"file").unwrap();
+    volume.forget(file.number, 1);
+    let (failed, failures) = mpsc::channel();
+    kv.0.fail_after(0);
+    let background = volume
+        .start_background(move |e| failed.send(e).unwrap())
+        .unwrap();
+    assert_eq!(failures.recv().unwrap().context(), FAILURE);
+    drop(background);
+    volume.reclaim_all().unwrap();
+    assert_eq!(clean(&kv).unwrap().orphans, 0);
+    assert_eq!((volume.usage().inodes, volume.usage().blocks), (1, 0));
+}
+
+/// The background syncs again what it could not sync.
+#[test]
+fn what_could_not_be_synced_is_synced_later() {
+    let kv = Shared::default();
+    let world = World::new(Place::Fickle(kv.clone())).unwrap();
+    let root = InodeNumber::ROOT;
+    world
+        .volume
+        .make_node(&caller(0), root, b"file", 0o100_644, 0, 0)
+        .unwrap();
+    kv.0.fail_after(0);
+    assert_eq!(
+        world.volume.sync_if_needed().unwrap_err().context(),
+        FAILURE
+    );
+    kv.0.fail_after(0);
+    assert_eq!(
+        world.volume.sync_if_needed().unwrap_err().context(),
+        FAILURE
+    );
+    world.volume.sync_if_needed().unwrap();
+    kv.0.fail_after(0);
+    world.volume.sync_if_needed().unwrap();
+    assert!(kv.0.spare(), "nothing is left to sync");
+}
+
+/// While a store does not answer, only those wait that need its answer.
+#[test]
+fn a_store_that_does_not_answer_holds_up_no_reader() {
+    let kv = Shared::default();
+    let world = World::new(Place::Fickle(kv.clone())).unwrap();
+    let volume = &world.volume;
+    let root = InodeNumber::ROOT;
+    let [one, two] = [b"one", b"two"].map(|name| {
+        let made = volume
+            .make_node(&caller(0), root, name, 0o100_644, 0, 0)
+            .unwrap();
+        volume
+            .write(made.number, 0, name, WriteContext::default())
+            .unwrap();
+        made.number
+    });
+    // Or reading it would store when that was.
+    world.tick();
+    volume.read(two, 0, 3).unwrap();
+    kv.0.stop_answering();
+    std::thread::scope(|scope| {
+        let cut = Changes {
+            size: Some(1),
+            ..Changes::default()
+        };
+        let waiting = scope.spawn(move || volume.set_attributes(&caller(0), one, &cut));
+        kv.0.await_commit();
+        assert_eq!(volume.attributes(one).unwrap().inode.size, 3);
+        assert_eq!(&volume.read(two, 0, 3).unwrap()[..], b"two");
+        assert_eq!(volume.lookup(root, b"one").unwrap().number, one);
+        assert!(volume.capacity().unwrap().blocks > 0);
+        volume.sync().unwrap();
+        kv.0.answer();
+        assert_eq!(waiting.join().unwrap().unwrap().inode.size, 1);
+    });
+    clean(&kv).unwrap();
+}
