@@ -2,12 +2,16 @@
 //!
 //! A test that cannot run says so and passes, so that the tests can be run anywhere. Where nothing
 //! may be left out, as in continuous integration, the variable [`REQUIRES_ALL`] is set, and such a
-//! test fails instead.
+//! test fails instead. What a machine cannot have, not even by installing it, is named in [`LACKS`].
 
 use std::fmt::Display;
 
 /// If this environment variable is set, a test whose requirement is missing fails.
 pub const REQUIRES_ALL: &str = "TITAN_TEST_REQUIRES_ALL";
+
+/// What a machine lacks for certain: the beginnings of requirements, separated by commas. A test that
+/// needs it is skipped, whatever [`REQUIRES_ALL`] says.
+pub const LACKS: &str = "TITAN_TEST_LACKS";
 
 /// Whether a missing requirement fails a test.
 pub fn all_required() -> bool {
@@ -28,10 +32,16 @@ pub fn all_required() -> bool {
 /// ```
 ///
 /// # Panics
-/// If it is missing and [`REQUIRES_ALL`] is set.
+/// If it is missing and [`REQUIRES_ALL`] is set, unless [`LACKS`] has it.
 #[track_caller]
 pub fn met<T, E: Display>(needed: &str, found: Result<T, E>) -> Option<T> {
-    judge(needed, found, all_required())
+    let lacks = std::env::var(LACKS).unwrap_or_default();
+    judge(needed, found, all_required() && !is_lacked(needed, &lacks))
+}
+
+fn is_lacked(needed: &str, lacks: &str) -> bool {
+    let mut lacks = lacks.split(',').filter(|lack| !lack.is_empty());
+    lacks.any(|lack| needed.starts_with(lack))
 }
 
 #[track_caller]
@@ -62,5 +72,12 @@ mod tests {
         let failed = std::panic::catch_unwind(|| judge::<(), _>("a disk", Err("none"), true));
         let message = failed.unwrap_err().downcast::<String>().unwrap();
         assert!(message.contains("a disk: none"), "{message}");
+    }
+
+    #[test]
+    fn what_a_machine_lacks_is_named_by_its_beginning() {
+        assert!(is_lacked("mounts: root", "disks,mounts"));
+        assert!(!is_lacked("mounts: root", "disks"));
+        assert!(!is_lacked("mounts: root", ""));
     }
 }

@@ -69,7 +69,7 @@ impl Volume {
             let within = offset % inode.block_size();
             return Ok(part(&content_of(value)?, within, size));
         }
-        let mut content = BytesMut::zeroed(size);
+        let mut content = BytesMut::with_capacity(size);
         for (block, value) in blocks.zip(&values) {
             let Some(value) = value else { continue };
             let stored = content_of(value)?;
@@ -77,11 +77,12 @@ impl Volume {
             let from = offset.max(start);
             let to = end.min(start + stored.len() as u64);
             if from < to {
-                let source = &stored[(from - start) as usize..(to - start) as usize];
-                let place = (from - offset) as usize;
-                content[place..place + source.len()].copy_from_slice(source);
+                // Zeros for a hole before it.
+                content.resize((from - offset) as usize, 0);
+                content.extend_from_slice(&stored[(from - start) as usize..(to - start) as usize]);
             }
         }
+        content.resize(size, 0);
         Ok(content.freeze())
     }
 

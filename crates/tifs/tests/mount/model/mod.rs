@@ -115,7 +115,7 @@ fn on_ext4() -> Result<TempDir, String> {
 
 #[test]
 fn two_file_systems_of_the_kernel_agree() {
-    let needed = "a directory for temporary files on ext4";
+    let needed = "ext4 for temporary files";
     let Some(directory) = titan_testkit::requirement::met(needed, on_ext4()) else {
         return;
     };

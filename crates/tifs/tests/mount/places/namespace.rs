@@ -15,7 +15,7 @@ use titan_testkit::requirement;
 /// Gives the calling thread a private mount namespace, in which nothing is masked from modes of new
 /// files. Returns whether that was possible; if not, the test should return.
 pub fn enter() -> bool {
-    requirement::met("root, to mount", try_enter()).is_some()
+    requirement::met("mounts: root", try_enter()).is_some()
 }
 
 fn try_enter() -> std::io::Result<()> {

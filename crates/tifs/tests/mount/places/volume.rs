@@ -36,7 +36,7 @@ impl Volume {
     /// The same, with options as `tifs mount` takes them after `-o`.
     pub fn with_options(options: &str) -> Option<Volume> {
         let device = File::options().read(true).write(true).open("/dev/fuse");
-        requirement::met("/dev/fuse", device)?;
+        requirement::met("mounts: /dev/fuse", device)?;
         Some(Volume::on(std::env::temp_dir(), options))
     }
 
