@@ -20,10 +20,6 @@ use crate::file_system::FileSystem;
 /// The type of a mounted volume, as the table of mounts shows it.
 pub const KIND: &str = "fuse.tifs";
 
-/// How many bytes the kernel reads ahead of a program at most. With its own 128 KiB a program that reads
-/// in order waits for one small request after the other.
-const READ_AHEAD: usize = 2 << 20;
-
 /// How to mount.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -132,9 +128,10 @@ impl Session {
             // What made it fail is the error to report.
             let _ = unmounter.detach();
         }
-        let threads = served?;
-        set_read_ahead(&unmounter.mountpoint);
-        Ok(Session { threads, unmounter })
+        Ok(Session {
+            threads: served?,
+            unmounter,
+        })
     }
 
     /// What ends the session from another thread.
@@ -164,18 +161,6 @@ fn ended(served: io::Result<()>) -> io::Result<()> {
         os_error if os_error == aborted => Ok(()),
         _ => Err(error),
     })
-}
-
-/// Lets the kernel read ahead [`READ_AHEAD`] in a file that is read in order. The protocol can only lower
-/// what the kernel begins with. It is no error if the system does not allow it.
-fn set_read_ahead(mountpoint: &Path) {
-    let Ok(metadata) = mountpoint.metadata() else {
-        return;
-    };
-    let device = metadata.dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-    let _ = std::fs::write(setting, (READ_AHEAD >> 10).to_string());
 }
 
 /// Answers the first request, which negotiates, and starts the threads for the others.
