@@ -36,6 +36,11 @@ pub(crate) fn contain<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
     })
 }
 
+/// The name of an object of the application, for errors; "unknown" if it panics when it is asked.
+pub(crate) fn name_of<'n>(name: impl FnOnce() -> &'n str) -> String {
+    contain(|| name().to_owned()).unwrap_or_else(|_| "unknown".to_owned())
+}
+
 /// Ends an object of the application, whose destructor may panic.
 pub(crate) fn end<T>(object: T) {
     // A panic changes nothing: the object is gone.
@@ -53,5 +58,11 @@ mod tests {
         assert_eq!(said(|| panic!("as {}", "told")), "panicked (as told)");
         assert_eq!(said(|| panic!("as told")), "panicked (as told)");
         assert_eq!(said(|| std::panic::panic_any(7)), "panicked");
+    }
+
+    #[test]
+    fn what_panics_at_its_name_is_unknown() {
+        assert_eq!(name_of(|| "a name"), "a name");
+        assert_eq!(name_of(|| panic!("no name")), "unknown");
     }
 }

@@ -41,8 +41,7 @@ impl Collectors {
             failures: Vec::new(),
         };
         for factory in factories {
-            let name = guarded(|| Ok(factory.name().to_owned()));
-            let name = name.unwrap_or_else(|_| "unknown".to_owned());
+            let name = panics::name_of(|| factory.name());
             match guarded(|| Ok(factory.create(context))) {
                 Ok(Some(collector)) => this.running.push((name, Some(collector))),
                 Ok(None) => {}

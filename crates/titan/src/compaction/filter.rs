@@ -13,7 +13,7 @@ use crate::blob::ValueFetcher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{
     self, CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry,
-    FilterReason, KeysBelow, Revisit, StoredValue, name_of,
+    FilterReason, KeysBelow, Revisit, StoredValue,
 };
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
@@ -22,7 +22,7 @@ use crate::format::key_text::KeyText;
 use crate::format::sequence_times::{SequenceTime, SequenceTimes};
 use crate::lazy_value::ValueSource;
 use crate::open_files::OpenFiles;
-use crate::panics;
+use crate::panics::{self, name_of};
 use crate::stats::Statistics;
 use crate::version::{StoredValues, Version};
 
@@ -143,7 +143,7 @@ impl<'a> JobFilter<'a> {
         let fetcher = ValueFetcher::new(readers, Arc::clone(&statistics));
         Ok(Some(JobFilter {
             filter: Some(filter),
-            name: name_of(factory),
+            name: name_of(|| factory.name()),
             family: job.family,
             comparator: job.family.comparator.clone(),
             times: job.times,
@@ -316,7 +316,7 @@ fn make(
             ErrorKind::CompactionFilter,
             format!(
                 "the factory of the compaction filter {} of column family {} {panicked}",
-                name_of(factory),
+                name_of(|| factory.name()),
                 job.family.name,
             ),
         )),

@@ -11,10 +11,11 @@ use super::job::Running;
 use super::running::RunningJob;
 use super::wal_dir::record_wal_dir;
 use crate::error::Result;
-use crate::filter::{CompactionFilterFactory, name_of};
+use crate::filter::CompactionFilterFactory;
 use crate::format::file_name::FileKind;
 use crate::options::file::{CF_OPTIONS, COMPACTION_FILTER};
 use crate::options::{ColumnFamilyOptions, DbOptions, is_of_database};
+use crate::panics::name_of;
 use crate::version::VersionSet;
 
 /// Options after a change of them; `None` if they stay.
@@ -189,7 +190,7 @@ pub(super) fn write_options_file(
                 CF_OPTIONS,
                 &family.name,
                 COMPACTION_FILTER,
-                name_of(&*factory),
+                name_of(|| factory.name()),
             );
         }
     }

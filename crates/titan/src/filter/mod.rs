@@ -249,12 +249,6 @@ impl fmt::Debug for FilterEntry<'_> {
     }
 }
 
-/// The name of a factory; "unknown" if the factory panics.
-pub(crate) fn name_of(factory: &dyn CompactionFilterFactory) -> String {
-    let name = contain(|| factory.name().to_owned());
-    name.unwrap_or_else(|_| "unknown".to_owned())
-}
-
 /// When tables are to be filtered; never, if the factory panics.
 pub(crate) fn revisit_of(factory: &dyn CompactionFilterFactory) -> Option<Revisit> {
     contain(|| factory.revisit()).unwrap_or_default()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{EventListener, Statistics, add};
 use crate::error::{Error, Result};
-use crate::panics::contain;
+use crate::panics::{contain, name_of};
 
 /// All listeners of a database.
 #[derive(Clone, Default)]
@@ -62,8 +62,7 @@ impl Listeners {
     ) -> Result<()> {
         contain(|| call(listener)).map_err(|panicked| {
             add(&self.statistics.listener_panics, 1);
-            let name = contain(|| listener.name().to_owned());
-            let name = name.unwrap_or_else(|_| "unknown".to_owned());
+            let name = name_of(|| listener.name());
             Error::internal(format!("the listener {name} {panicked} in {callback}"))
         })
     }
