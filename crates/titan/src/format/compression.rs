@@ -59,6 +59,18 @@ impl CompressionType {
         })
     }
 
+    /// All codecs.
+    pub(crate) const ALL: [CompressionType; 8] = [
+        CompressionType::None,
+        CompressionType::Snappy,
+        CompressionType::Zlib,
+        CompressionType::Bzip2,
+        CompressionType::Lz4,
+        CompressionType::Lz4hc,
+        CompressionType::Zstd,
+        CompressionType::ZstdNotFinal,
+    ];
+
     /// Whether new files can be compressed this way.
     pub fn can_write(self) -> bool {
         use CompressionType::{Lz4, None, Snappy, Zstd};
@@ -325,17 +337,6 @@ pub(crate) fn compress_as_rocksdb(
 mod tests {
     use super::*;
 
-    const ALL: [CompressionType; 8] = [
-        CompressionType::None,
-        CompressionType::Snappy,
-        CompressionType::Zlib,
-        CompressionType::Bzip2,
-        CompressionType::Lz4,
-        CompressionType::Lz4hc,
-        CompressionType::Zstd,
-        CompressionType::ZstdNotFinal,
-    ];
-
     fn texts() -> [Vec<u8>; 5] {
         let mut rng = fastrand::Rng::with_seed(1);
         let mut noise = |n: usize| std::iter::repeat_with(|| rng.u8(..)).take(n).collect();
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn everything_comes_back() {
-        for kind in ALL {
+        for kind in CompressionType::ALL {
             assert_eq!(CompressionType::from_u8(kind as u8).unwrap(), kind);
             for raw in texts() {
                 let packed = compress_as_rocksdb(kind, None, &raw).unwrap();
@@ -374,7 +375,7 @@ mod tests {
         let sample = |i: u32| format!("user {i}: a name, an address in {}, a date", i % 37);
         let sampled: String = (0..500).map(sample).collect();
         let raw = sample(499).repeat(2).into_bytes();
-        for kind in ALL {
+        for kind in CompressionType::ALL {
             let with = compress_as_rocksdb(kind, Some(sampled.as_bytes()), &raw).unwrap();
             let dictionary = Dictionary::new(Bytes::from(sampled.clone()));
             let memory = dictionary.memory_usage();
@@ -411,7 +412,7 @@ mod tests {
 
     #[test]
     fn damage_is_corruption_and_never_a_large_allocation() {
-        for kind in &ALL[1..] {
+        for kind in &CompressionType::ALL[1..] {
             let raw = b"abcdefgh".repeat(100);
             let mut packed = compress_as_rocksdb(*kind, None, &raw).unwrap();
             let failure = |packed: &[u8], limit| decompress(*kind, packed, limit).unwrap_err();

@@ -19,18 +19,9 @@ pub(super) fn as_titan_has_it(name: &str, value: &str) -> String {
 /// The codec to write files with where RocksDB would use the one of this name: the nearest of those
 /// that can be written. `None` if RocksDB has no such name, or there is nothing near.
 pub(super) fn codec(option: &str, name: &str) -> Option<CompressionType> {
-    use CompressionType::{Bzip2, Lz4, Lz4hc, None as Uncompressed, Snappy, Zlib, Zstd};
-    let all = [
-        Uncompressed,
-        Snappy,
-        Zlib,
-        Bzip2,
-        Lz4,
-        Lz4hc,
-        Zstd,
-        CompressionType::ZstdNotFinal,
-    ];
-    let codec = all.into_iter().find(|codec| codec.option_name() == name)?;
+    use CompressionType::{Lz4, Lz4hc, Snappy, Zstd};
+    let mut all = CompressionType::ALL.into_iter();
+    let codec = all.find(|codec| codec.option_name() == name)?;
     Some(match codec {
         Snappy if option == "blob_compression_type" => Lz4,
         Lz4hc => Lz4,
