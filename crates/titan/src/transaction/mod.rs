@@ -114,6 +114,9 @@ mod model_tests;
 mod races_tests;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
+mod refusal_tests;
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]

@@ -18,15 +18,23 @@ fn open(gates: &Gates) -> Db {
     gates.given(|| Db::open("/db", &options)).unwrap()
 }
 
-/// Pessimistic, and does not wait.
-fn impatient() -> TransactionOptions {
+/// Pessimistic, and waits for a lock for so long.
+fn waiting(timeout: Option<Duration>) -> TransactionOptions {
     TransactionOptions {
         locks: Some(LockOptions {
-            timeout: Some(Duration::ZERO),
+            timeout,
             ..LockOptions::default()
         }),
         ..TransactionOptions::pessimistic()
     }
+}
+
+fn impatient() -> TransactionOptions {
+    waiting(Some(Duration::ZERO))
+}
+
+fn patient() -> TransactionOptions {
+    waiting(None)
 }
 
 #[test]
@@ -71,14 +79,7 @@ fn one_that_waits_sees_what_the_other_one_wrote() {
         first.put(&db, "k", "1").unwrap();
         let second = db.clone();
         let second = gates.spawn("second", move || {
-            let patient = TransactionOptions {
-                locks: Some(LockOptions {
-                    timeout: None,
-                    ..LockOptions::default()
-                }),
-                ..TransactionOptions::pessimistic()
-            };
-            let transaction = second.begin(&patient)?;
+            let transaction = second.begin(&patient())?;
             let seen = transaction.get_for_update(&second, "k")?;
             transaction.put(
                 &second,
@@ -125,14 +126,7 @@ fn closing_the_database_ends_the_wait_for_a_lock() {
         first.put(&db, "k", "1").unwrap();
         let second = db.clone();
         let second = gates.spawn("second", move || {
-            let patient = TransactionOptions {
-                locks: Some(LockOptions {
-                    timeout: None,
-                    ..LockOptions::default()
-                }),
-                ..TransactionOptions::pessimistic()
-            };
-            let transaction = second.begin(&patient)?;
+            let transaction = second.begin(&patient())?;
             transaction.put(&second, "k", "2")
         });
         gates.first_of(&["lock: waits"]);
