@@ -14,7 +14,7 @@ use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, Time, content_of, 
 
 /// How often an operation is tried. With the locks of a volume, conflicts come from background work
 /// only.
-pub(super) const ATTEMPTS: usize = 100;
+const ATTEMPTS: usize = 100;
 
 /// What an operation reads and writes.
 pub(super) struct Change<'a> {
@@ -35,7 +35,7 @@ impl Volume {
         if self.options.read_only {
             return Err(Errno::ROFS.into());
         }
-        for _ in 0..ATTEMPTS {
+        until_committed(|| {
             let mut change = Change {
                 transaction: self.kv.begin()?,
                 usage: UsageChange::default(),
@@ -54,23 +54,30 @@ impl Volume {
                 Commit::Committed => {
                     self.usage.add(change.usage);
                     self.unsynced.store(true, Ordering::Release);
-                    return Ok(result);
+                    Ok(Some(result))
                 }
-                Commit::Conflict => {}
+                Commit::Conflict => Ok(None),
                 Commit::Undetermined => {
                     let what = "the store does not know whether the operation took effect";
-                    return Err(Error::new(Errno::IO, what));
+                    Err(Error::new(Errno::IO, what))
                 }
             }
-        }
-        Err(conflicts())
+        })
     }
 }
 
-/// The end of an operation after [`ATTEMPTS`].
-pub(super) fn conflicts() -> Error {
+/// Repeats an attempt at a transaction until one returns something.
+///
+/// # Errors
+/// Those of an attempt; `EAGAIN` if it conflicted too often.
+pub(super) fn until_committed<T>(attempt: impl Fn() -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..ATTEMPTS {
+        if let Some(done) = attempt()? {
+            return Ok(done);
+        }
+    }
     let what = "the operation conflicted with others again and again";
-    Error::new(Errno::AGAIN, what)
+    Err(Error::new(Errno::AGAIN, what))
 }
 
 impl Change<'_> {

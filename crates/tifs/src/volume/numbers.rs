@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use super::change::{ATTEMPTS, conflicts};
+use super::change::until_committed;
 use crate::error::Result;
 use crate::kv::{Commit, Kv, Space};
 use crate::schema::{FORMAT, InodeNumber, Key, inode_number_of};
@@ -35,7 +35,7 @@ impl Numbers {
 
 fn lease(kv: &dyn Kv) -> Result<Leased> {
     let key = Key::NextInode.encode();
-    for _ in 0..ATTEMPTS {
+    until_committed(|| {
         let mut transaction = kv.begin()?;
         let next = match transaction.get(Space::Meta, &key)? {
             Some(next) => inode_number_of(&next)?.0,
@@ -47,12 +47,11 @@ fn lease(kv: &dyn Kv) -> Result<Leased> {
         if !mutant!("lease-not-stored", "-p tifs --test it crash::every") {
             transaction.put(Space::Meta, &key, &value)?;
         }
-        if transaction.commit()? == Commit::Committed {
-            return Ok(Leased {
+        Ok(
+            (transaction.commit()? == Commit::Committed).then_some(Leased {
                 next,
                 end: next + LEASE,
-            });
-        }
-    }
-    Err(conflicts())
+            }),
+        )
+    })
 }

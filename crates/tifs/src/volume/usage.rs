@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::Volume;
-use super::change::{ATTEMPTS, conflicts};
+use super::change::until_committed;
 use crate::error::Result;
 use crate::kv::{Commit, Kv, Scan, Space};
 use crate::schema::{Inode, Key, Usage};
@@ -79,14 +79,11 @@ impl Volume {
 }
 
 fn remove_stored(kv: &dyn Kv) -> Result<()> {
-    for _ in 0..ATTEMPTS {
+    until_committed(|| {
         let mut transaction = kv.begin()?;
         transaction.delete(Space::Meta, &Key::Usage.encode())?;
-        if transaction.commit()? == Commit::Committed {
-            return Ok(());
-        }
-    }
-    Err(conflicts())
+        Ok((transaction.commit()? == Commit::Committed).then_some(()))
+    })
 }
 
 /// Counts the inodes of a store and what they take.

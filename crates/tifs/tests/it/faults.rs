@@ -19,15 +19,6 @@ use crate::place::{Place, Store};
 /// How long the engine must be let alone before a full disk is tried again.
 const PAUSE: Duration = Duration::from_secs(2);
 
-fn shape() -> Shape {
-    Shape {
-        longest_write: 100_000,
-        inodes: 15,
-        reopens: false,
-        ..Shape::default()
-    }
-}
-
 /// A volume and its disk, and what it had after each operation.
 struct Life {
     vfs: SimVfs,
@@ -185,7 +176,7 @@ fn change(n: usize) -> Op {
 
 /// A fault strikes after some operations. Returns whether an operation failed.
 fn survives_fault(seed: u64, fault: Fault, errno: Errno, reopens: bool) -> Checked<bool> {
-    let ops = Generator::with_seed(seed, shape()).ops(150);
+    let ops = Generator::with_seed(seed, Shape::small()).ops(150);
     let (before, after) = ops.0.split_at(50);
     let mut life = Life::new()?;
     life.until_failure(before)?;
@@ -373,7 +364,7 @@ fn a_volume_is_closed_once_there_is_space() {
 fn a_full_disk_loses_nothing_and_ends() {
     let mut full = 0;
     for seed in seeds(7000, 10) {
-        let ops = Generator::with_seed(seed, shape()).ops(300);
+        let ops = Generator::with_seed(seed, Shape::small()).ops(300);
         full += survives_full_disk(seed, &ops).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     }
     println!("the disk was full {full} times");

@@ -14,15 +14,6 @@ use crate::ops::{Generator, Op, Ops, Shape};
 use crate::place::Place;
 use crate::world::{World, caller};
 
-fn shape() -> Shape {
-    Shape {
-        longest_write: 100_000,
-        inodes: 15,
-        reopens: false,
-        ..Shape::default()
-    }
-}
-
 /// Each call of the store fails once in each operation.
 fn fail_each_call(ops: &Ops) -> Checked<u64> {
     let kv = Shared::default();
@@ -67,7 +58,7 @@ fn fail_each_call(ops: &Ops) -> Checked<u64> {
 fn a_failure_of_any_call_leaves_no_trace_of_the_operation() {
     let mut failures = 0;
     for seed in seeds(8000, 10) {
-        let ops = Generator::with_seed(seed, shape()).ops(150);
+        let ops = Generator::with_seed(seed, Shape::small()).ops(150);
         let failed = fail_each_call(&ops);
         failures += failed.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{ops}"));
     }
@@ -80,7 +71,7 @@ fn operations_that_conflict_are_tried_again() {
     for seed in seeds(8100, 10) {
         let kv = Shared::default();
         kv.0.conflict_one_in(2);
-        let ops = Generator::with_seed(seed, shape()).ops(300);
+        let ops = Generator::with_seed(seed, Shape::small()).ops(300);
         let mut lockstep = Lockstep::new(Place::Fickle(kv)).unwrap();
         for op in &ops.0 {
             let done = lockstep.step(op);

@@ -37,6 +37,16 @@ impl Default for Shape {
 }
 
 impl Shape {
+    /// Few inodes of a volume that is opened once.
+    pub fn small() -> Self {
+        Shape {
+            longest_write: 100_000,
+            inodes: 15,
+            reopens: false,
+            ..Shape::default()
+        }
+    }
+
     /// Few files, which are written, cut and extended.
     pub fn large_files() -> Self {
         Shape {
