@@ -63,9 +63,9 @@ pub trait TablePropertiesCollector: Send {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableReport {
     /// Properties by name. Names that begin with `rocksdb.` or `titan.` are reserved: a report with one is
-    /// dropped whole, and listeners are notified. If two collectors
-    /// report the same name, the later one in the list is kept. The MANIFEST keeps a copy in memory and
-    /// on disk: a few KiB for each table are fine.
+    /// dropped whole, and listeners are notified. If two collectors report the same name, the later one
+    /// in the list is kept. The MANIFEST keeps a copy in memory and on disk: a few KiB for each table are
+    /// fine.
     pub properties: BTreeMap<String, Vec<u8>>,
     /// How many bytes of the table's entries are garbage, and from when on. Bytes are those of keys and
     /// values, separated values included. See

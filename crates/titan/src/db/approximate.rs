@@ -13,8 +13,8 @@ impl ColumnFamily {
     /// which it points. Values that newer tables shadow count, as they take space; memtables do not.
     /// Tables that the range covers whole count exactly; at the ends of the range, blocks count whole,
     /// with all values to which they point. So each end of the range adds up to a block of each table and
-    /// its values: half a megabyte if keys have 16 bytes and values in blob files 5 KB. Cost: opens the tables at the two ends of the
-    /// range that are not open; reads no data.
+    /// its values: half a megabyte if keys have 16 bytes and values in blob files 5 KB. Cost: opens the
+    /// tables at the two ends of the range that are not open; reads no data.
     ///
     /// # Errors
     /// Those of reads.
