@@ -40,9 +40,10 @@ pub(super) struct Args {
     #[arg(long)]
     foreground: bool,
     /// Options, separated by commas: ro, nodev, nosuid, noexec, sync, noatime, relatime (the default),
-    /// strictatime, subdir=PATH (mount only this directory of the volume), threads=N (4), slow=TIME (1s),
-    /// log=FILE. An operation that takes TIME or longer is a line among the messages; slow=0s shows all
-    /// operations.
+    /// strictatime, subdir=PATH (mount only this directory of the volume), threads=N (4), fast_wakeups,
+    /// nofast_wakeups (keep idle processors awake while programs ask, or not; by default in small virtual
+    /// machines), slow=TIME (1s), log=FILE. An operation that takes TIME or longer is a line among the
+    /// messages; slow=0s shows all operations.
     #[arg(short, value_name = "OPTIONS")]
     options: Vec<String>,
     /// This process was started to serve the mount in the background.

@@ -91,7 +91,8 @@ impl MountOptions {
             _ => {
                 return Err(format!(
                     "there is no option {word}; there are: ro, rw, nodev, nosuid, noexec, sync, \
-                     noatime, relatime, strictatime, subdir=PATH, threads=N, slow=TIME, log=FILE"
+                     noatime, relatime, strictatime, subdir=PATH, threads=N, fast_wakeups, \
+                     nofast_wakeups, slow=TIME, log=FILE"
                 ));
             }
         }
@@ -123,6 +124,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         let said = |text| parse([text]).unwrap_err();
         assert!(said("ro,swift").contains("swift"));
+        assert!(said("swift").contains("nofast_wakeups"));
         assert!(said("threads=none").contains("threads=none"));
         assert!(said("threads=0").contains("1 to 64"));
         assert!(said("ro=1").contains("ro=1"));
