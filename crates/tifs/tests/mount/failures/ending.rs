@@ -85,7 +85,7 @@ fn a_second_signal_while_files_are_written_leaves_a_clean_volume() {
     Volume::with(|volume| {
         for round in 0..5 {
             let files: Vec<File> = (0..4)
-                .map(|i| File::create(volume.join(&format!("{round}-{i}"))).unwrap())
+                .map(|i| File::create(volume.join(format!("{round}-{i}"))).unwrap())
                 .collect();
             volume.terminate();
             volume.wait_until_unmounted();
