@@ -216,7 +216,9 @@ fn handle_signals(unmounter: Unmounter, volume: Arc<Volume>, mountpoint: &Path) 
     let handler = move || {
         if asked_before.swap(true, Ordering::Relaxed) {
             log::say("ended by a second signal, with files open in the mount");
-            if let Err(error) = volume.close() {
+            // Not closed: programs may still change it, and the counters of a volume that was closed
+            // would lack what they do.
+            if let Err(error) = volume.sync() {
                 log::say(error);
             }
             std::process::exit(1);

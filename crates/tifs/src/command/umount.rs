@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Unmount a volume
 ///
 /// Returns when everything is durable and the volume can be mounted again. Fails if files are open in
-/// the mount or a process works in it. Also fails if it is mounted at another place or in another
+/// the mount or a process works in it. If the last changes cannot be made durable, it unmounts and
+/// fails. Also fails if it is mounted at another place or in another
 /// namespace, such as that of a container: then everything is durable, but the volume stays in use.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -70,9 +71,18 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             Path::new(&mount.source).display()
         )
     })?;
-    match wait_until_closed(&lock, &mount).context("cannot wait until the volume is closed")? {
-        None => Ok(ExitCode::SUCCESS),
-        Some(elsewhere) => {
+    let elsewhere =
+        wait_until_closed(&lock, &mount).context("cannot wait until the volume is closed")?;
+    match (elsewhere, synced) {
+        (None, Ok(())) => Ok(ExitCode::SUCCESS),
+        // Whether closing the volume did what the sync could not, only its process knows.
+        (None, Err(e)) => bail!(
+            "unmounted {}, but the last changes may be lost: they could not be made durable before ({e}). \
+             If closing the volume in {} failed, too, the messages of its process say so",
+            args.mountpoint.display(),
+            Path::new(&mount.source).display()
+        ),
+        (Some(elsewhere), synced) => {
             let durable = match synced {
                 Ok(()) => "everything is durable".to_owned(),
                 Err(e) => format!("not everything is durable ({e})"),
@@ -116,7 +126,8 @@ fn sync(path: &Path) -> rustix::io::Result<()> {
         Err(Errno::NOTCONN) => return Ok(()),
         root => root?,
     };
-    rustix::fs::syncfs(&root)?;
+    // If a file could not be written, that is for the program to know which wrote it; all else is synced.
+    let _ = rustix::fs::syncfs(&root);
     rustix::fs::fsync(&root)
 }
 

@@ -69,7 +69,7 @@ impl Volume {
                     (usize::MAX, RETRY_AFTER)
                 }
             };
-            if synced.elapsed() >= SYNC_AFTER && !self.options.read_only {
+            if synced.elapsed() >= SYNC_AFTER {
                 match self.sync_if_needed() {
                     Ok(()) => said.borrow_mut().clear(),
                     Err(error) => failed(error),

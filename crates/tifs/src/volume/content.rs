@@ -113,7 +113,7 @@ impl Volume {
     ) -> Result<bool> {
         let end = offset.checked_add(data.len() as u64);
         let end = end.filter(|end| *end <= SIZE_MAX).ok_or(Errno::FBIG)?;
-        self.make_room(data.len() as u64)?;
+        self.make_room(written_at_most(offset, end))?;
         let _lock = self.locks.exclusive(&[number]);
         self.prepare_to_grow(number, end)?;
         // MUTANT: the blocks of a write are stored by a transaction before the size.
@@ -283,6 +283,12 @@ pub(super) fn units(length: usize) -> i64 {
 pub(super) fn blocks_of_range(inode: &Inode, from: u64, to: u64) -> std::ops::Range<u64> {
     let block_size = inode.block_size();
     from / block_size..to.div_ceil(block_size)
+}
+
+/// How many bytes a write of a range stores at most: a block of which it changes a part is written whole.
+pub(super) fn written_at_most(from: u64, to: u64) -> u64 {
+    const BLOCK: u64 = 1 << LARGE_BLOCK;
+    to.next_multiple_of(BLOCK) - from / BLOCK * BLOCK
 }
 
 /// `size` bytes of what is stored, followed by zeros.

@@ -235,6 +235,9 @@ impl Volume {
 
     /// Makes everything that was done before the call survive a power failure.
     pub fn sync(&self) -> Result<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
         self.unsynced.store(false, Ordering::Release);
         // What failed is still to be done.
         // MUTANT: after a sync that failed, nothing is said to be left to sync.
@@ -251,7 +254,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Stores the counters and closes the store. Everything is durable afterwards.
+    /// Stores the counters and closes the store. Everything is durable afterwards. Nobody may use the
+    /// volume meanwhile, or the counters would lack what he does.
     ///
     /// Files without names that somebody still has open are deleted by the next opening.
     ///

@@ -140,9 +140,6 @@ impl FileSystem for Volume {
     }
 
     fn sync(&self) -> Result<()> {
-        if self.options.read_only {
-            return Ok(());
-        }
         Volume::sync(self)
     }
 

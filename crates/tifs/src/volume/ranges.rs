@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use super::Volume;
 use super::change::Change;
-use super::content::{INLINE_MAX, blocks_of_range};
+use super::content::{INLINE_MAX, blocks_of_range, written_at_most};
 use crate::error::{Error, Result};
 use crate::file_system::{Allocate, SIZE_MAX, Seek};
 use crate::kv::{Scan, Space};
@@ -146,8 +146,9 @@ impl Volume {
         if content.is_empty() {
             return Ok(0);
         }
-        self.make_room(content.len() as u64)?;
-        self.prepare_to_grow(target, to + content.len() as u64)?;
+        let end = to + content.len() as u64;
+        self.make_room(written_at_most(to, end))?;
+        self.prepare_to_grow(target, end)?;
         self.change(|change| change.write_copy(target, to, &content))?;
         Ok(content.len() as u64)
     }

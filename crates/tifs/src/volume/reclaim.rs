@@ -90,7 +90,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Deletes what the first inodes of the queue left, or a piece of it. True if it was a piece.
+    /// Deletes what the first inodes of the queue left, or a piece of it. True if it was a piece: the
+    /// caller goes on, and has time for other work before.
     ///
     /// # Errors
     /// Those of the store; inodes that were not deleted are queued again.
@@ -118,8 +119,7 @@ impl Volume {
         for number in batch {
             if self.is_unused_orphan(*number)? {
                 orphans.push(*number);
-            } else {
-                self.cut_truncated(*number)?;
+            } else if self.cut_truncated(*number)? {
                 left.retain(|other| other != number);
             }
         }
@@ -156,18 +156,14 @@ impl Volume {
         Ok(orphan.is_some() && !self.references.has(number))
     }
 
-    /// Deletes what truncations left of a file, all of it. Between two pieces, others may use the file.
-    fn cut_truncated(&self, number: InodeNumber) -> Result<()> {
-        loop {
-            let _lock = self.locks.exclusive(&[number]);
-            let inode = self.kv.get(Space::Meta, &Key::Inode(number).encode())?;
-            let Some(inode) = inode else { return Ok(()) };
-            if Inode::decode(&inode)?.stale_end == 0
-                || self.change(|change| change.cut_stale_blocks(number))?
-            {
-                return Ok(());
-            }
-        }
+    /// Deletes a piece of what truncations left of a file. True if nothing is left. Between two pieces,
+    /// others may use the file.
+    fn cut_truncated(&self, number: InodeNumber) -> Result<bool> {
+        let _lock = self.locks.exclusive(&[number]);
+        let inode = self.kv.get(Space::Meta, &Key::Inode(number).encode())?;
+        let Some(inode) = inode else { return Ok(true) };
+        Ok(Inode::decode(&inode)?.stale_end == 0
+            || self.change(|change| change.cut_stale_blocks(number))?)
     }
 }
 

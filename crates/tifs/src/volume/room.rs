@@ -92,10 +92,12 @@ mod tests {
     use crate::schema::InodeNumber;
     use crate::volume::VolumeOptions;
 
-    #[test]
-    fn a_full_device_takes_nothing_but_deletions() {
-        let available = Arc::new(AtomicU64::new(1 << 30));
-        let asked = Arc::clone(&available);
+    const CALLER: Caller = Caller { uid: 0, gid: 0 };
+    const ROOT: InodeNumber = InodeNumber::ROOT;
+
+    /// A volume on a device of 2 GiB, of which so many bytes are available.
+    fn volume(available: &Arc<AtomicU64>) -> Volume {
+        let asked = Arc::clone(available);
         let options = VolumeOptions {
             host_space: Arc::new(move || {
                 let available = asked.load(Ordering::Relaxed);
@@ -109,9 +111,14 @@ mod tests {
         };
         let kv = Arc::new(MemoryKv::new());
         Volume::make(&*kv, &options).unwrap();
-        let volume = Volume::open(kv, options).unwrap();
-        let (caller, root) = (Caller { uid: 0, gid: 0 }, InodeNumber::ROOT);
-        let make = |name: &[u8]| volume.make_node(&caller, root, name, 0o100_644, 0, 0);
+        Volume::open(kv, options).unwrap()
+    }
+
+    #[test]
+    fn a_full_device_takes_nothing_but_deletions() {
+        let available = Arc::new(AtomicU64::new(1 << 30));
+        let volume = volume(&available);
+        let make = |name: &[u8]| volume.make_node(&CALLER, ROOT, name, 0o100_644, 0, 0);
         let file = make(b"f").unwrap().number;
         let write = || volume.write(file, 0, &vec![1; 1 << 20], WriteContext::default());
         write().unwrap();
@@ -124,9 +131,29 @@ mod tests {
         volume.room.bytes.store(0, Ordering::Relaxed);
         assert_eq!(make(b"g").unwrap_err().errno(), Errno::NOSPC);
         assert_eq!(volume.capacity().unwrap().available, 0);
-        volume.unlink(root, b"f").unwrap();
+        volume.unlink(ROOT, b"f").unwrap();
 
         available.store(1 << 30, Ordering::Relaxed);
         make(b"g").unwrap();
+    }
+    #[test]
+    fn a_small_write_needs_room_for_the_blocks_that_it_rewrites() {
+        const BLOCK: u64 = 32 << 10;
+        let available = Arc::new(AtomicU64::new(1 << 30));
+        let volume = volume(&available);
+        let made = volume.make_node(&CALLER, ROOT, b"f", 0o100_644, 0, 0);
+        let file = made.unwrap().number;
+        let context = WriteContext::default();
+        let blocks = 2 * ASK_EACH / BLOCK;
+        for block in 0..blocks {
+            let content = vec![1; BLOCK as usize];
+            volume
+                .write(file, block * BLOCK, &content, context)
+                .unwrap();
+        }
+        available.store(0, Ordering::Relaxed);
+        let rewrite = |block| volume.write(file, block * BLOCK, &[2; 512], context);
+        let refused = (0..blocks).find_map(|block| rewrite(block).err());
+        assert_eq!(refused.unwrap().errno(), Errno::NOSPC);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::truncate::PIECE;
 use super::usage::count;
 use super::{Volume, VolumeOptions};
 use crate::check::check;
@@ -129,6 +130,23 @@ fn a_truncation_does_not_delete_an_orphan_in_use() {
     assert_eq!(fixture.volume.attributes(file).unwrap().inode.stale_end, 0);
     fixture.volume.forget(file, 1);
     fixture.volume.reclaim_all().unwrap();
+    assert_eq!(fixture.stored_blocks(), 0);
+    fixture.check_usage();
+}
+
+#[test]
+fn what_a_truncation_left_is_deleted_piece_by_piece() {
+    let fixture = Fixture::new();
+    let file = fixture.file("f");
+    for block in 0..=2 * PIECE as u64 {
+        fixture.write(file, 5000 + (block << 14), b"x");
+    }
+    fixture.resize(file, 0);
+    let mut left = Vec::new();
+    while fixture.volume.reclaim_batch().unwrap() {
+        left.push(fixture.stored_blocks());
+    }
+    assert_eq!(left, [PIECE + 1, 1]);
     assert_eq!(fixture.stored_blocks(), 0);
     fixture.check_usage();
 }

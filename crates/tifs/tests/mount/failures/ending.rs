@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::sync::mpsc::channel;
 
 use crate::mapping::Mapping;
 use crate::places::Volume;
@@ -75,5 +76,40 @@ fn a_second_signal_ends_the_process_at_once() {
         let content = fs::read(volume.join("open")).unwrap();
         assert!(content.starts_with(&[1; 100_000]));
         assert!(content[100_000..].iter().all(|&byte| byte == 2));
+    });
+}
+
+/// Whoever uses the mount may change it until the process is gone.
+#[test]
+fn a_second_signal_while_files_are_written_leaves_a_clean_volume() {
+    Volume::with(|volume| {
+        for round in 0..5 {
+            let files: Vec<File> = (0..4)
+                .map(|i| File::create(volume.join(format!("{round}-{i}"))).unwrap())
+                .collect();
+            volume.terminate();
+            volume.wait_until_unmounted();
+            let (written, writes) = channel();
+            let writers: Vec<_> = files
+                .into_iter()
+                .map(|mut file| {
+                    let written = written.clone();
+                    std::thread::spawn(move || {
+                        while file.write_all(&[1; 50_000]).is_ok() && file.sync_data().is_ok() {
+                            // Nobody counts those after the signal.
+                            let _ = written.send(());
+                        }
+                    })
+                })
+                .collect();
+            assert_eq!(writes.iter().take(40).count(), 40);
+            volume.terminate();
+            assert_eq!(volume.wait_for_any_end().code(), Some(1));
+            for writer in writers {
+                writer.join().unwrap();
+            }
+            volume.check();
+            volume.mount();
+        }
     });
 }

@@ -120,6 +120,20 @@ fn a_device_that_others_fill_is_used_again_when_there_is_room() {
 }
 
 #[test]
+fn umount_fails_if_the_last_changes_are_not_durable() {
+    on_a_device_of("size=64m,mode=755", |device, volume| {
+        write(&volume.join("file-1"), 1).unwrap();
+        let mut others = File::create(device.path().join("others")).unwrap();
+        while others.write_all(&[0; 4096]).is_ok() {}
+        (0..100).find_map(|_| errno(write(&volume.join("file-2"), 2)));
+        let unmounted = tifs(["umount", volume.path().to_str().unwrap()]);
+        unmounted.failed_with(&["unmounted", "may be lost", "No space"]);
+        assert!(!volume.is_mounted());
+        assert!(!volume.wait_for_any_end().success());
+    });
+}
+
+#[test]
 fn a_volume_that_was_killed_on_a_full_device_can_be_read_and_later_written() {
     on_a_device_of("size=64m,mode=755", |device, volume| {
         for i in 1..12 {
