@@ -142,6 +142,16 @@ pub struct WriteContext {
     pub drop_privileges: bool,
 }
 
+/// What to know about a write that was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// [`Inode::blocks`] changed.
+    pub blocks_changed: bool,
+    /// There was no room but what is kept for the kernel's cache: who writes to the file should hear that
+    /// the volume is full, before the kernel accepts more.
+    pub was_last_room: bool,
+}
+
 /// One name of a directory, as a listing returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedEntry {
@@ -263,14 +273,14 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Reads content: less than `size` bytes only at the end of the file.
     fn read(&self, inode: InodeNumber, offset: u64, size: usize) -> Result<Bytes>;
 
-    /// Writes content, all of it. Returns whether [`Inode::blocks`] changed.
+    /// Writes content, all of it.
     fn write(
         &self,
         inode: InodeNumber,
         offset: u64,
         data: &[u8],
         context: WriteContext,
-    ) -> Result<bool>;
+    ) -> Result<Written>;
 
     /// Makes everything that was done before the call survive a power failure.
     fn sync(&self) -> Result<()>;

@@ -178,6 +178,7 @@ fn serve(dir: &Path, mountpoint: &Path, mut options: MountOptions, background: b
         file_system = Arc::new(subtree);
     }
     let observed = Arc::new(Observed::new(file_system, options.slow, report));
+    options.session.max_dirty = Some(volume.max_dirty()?);
     let session = Session::mount(observed, mountpoint, &options.session)
         .with_context(|| format!("cannot mount at {}", mountpoint.display()))?;
     let signals = handle_signals(session.unmounter(), Arc::clone(&volume), mountpoint);

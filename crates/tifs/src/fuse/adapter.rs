@@ -8,46 +8,48 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
-    INodeNo, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyData, ReplyDirectory,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyData, ReplyDirectory,
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use super::cached_writes::CachedWrites;
 use super::convert;
 use super::failures::Failures;
 use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
+use super::replies::{FOR_EVER, GENERATION, without_trusted};
 use super::seek::{Seek, Seeker};
 use super::stale_blocks::StaleBlocks;
 use super::wakeups::Wakeups;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::file_system::{
-    Attributes, Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
+    Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
 };
-
-/// How long the kernel may believe what it was told: nobody else changes it.
-const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// Inode numbers are never used again, so all of them are of the first generation.
-const GENERATION: Generation = Generation(0);
 
 /// Bytes of one request to copy a range: the reply has 32 bits for their number.
 const MAX_COPY: u64 = 1 << 30;
 
-/// What the names of extended attributes begin with that only the superuser sees.
-const TRUSTED: &[u8] = b"trusted.";
+/// Bytes from which on a volume that was full counts as having room: enough for some large requests.
+const ROOM_AGAIN: u64 = 8 << 20;
+
+/// Why a file cannot be made durable that lacks data which the kernel had accepted.
+const LACKS_DATA: &str =
+    "the file lacks data that was refused before; write it again, or cut it off";
 
 /// A file system as `fuser` calls it.
 pub(super) struct Adapter {
     file_system: Arc<dyn FileSystem>,
+    kernel_cache: KernelCache,
+    pub(super) cached_writes: CachedWrites,
     stale_blocks: StaleBlocks,
-    wakeups: Wakeups,
+    pub(super) wakeups: Wakeups,
     seeker: Seeker,
-    failures: Arc<Failures>,
+    pub(super) failures: Arc<Failures>,
     negotiated: Negotiated,
 }
 
@@ -63,69 +65,13 @@ impl Adapter {
         Ok(Adapter {
             seeker: Seeker::start(&file_system, &kernel_cache, &failures)?,
             stale_blocks: StaleBlocks::start(&kernel_cache)?,
+            kernel_cache,
+            cached_writes: CachedWrites::default(),
             wakeups: Wakeups::start(fast_wakeups)?,
             file_system,
             failures,
             negotiated: Negotiated::default(),
         })
-    }
-
-    /// The errno of an error, which is logged if the volume is its cause.
-    fn errno(&self, operation: &'static str, error: &Error) -> Errno {
-        self.failures.note(operation, error);
-        convert::errno(error.errno())
-    }
-
-    fn reply_entry(&self, operation: &'static str, result: Result<Attributes>, reply: ReplyEntry) {
-        self.wakeups.answered();
-        match result {
-            Ok(entry) => reply.entry(&FOR_EVER, &convert::attributes(&entry), GENERATION),
-            Err(error) => reply.error(self.errno(operation, &error)),
-        }
-    }
-
-    fn reply_attributes(
-        &self,
-        operation: &'static str,
-        result: Result<Attributes>,
-        reply: ReplyAttr,
-    ) {
-        self.wakeups.answered();
-        match result {
-            Ok(attributes) => reply.attr(&FOR_EVER, &convert::attributes(&attributes)),
-            Err(error) => reply.error(self.errno(operation, &error)),
-        }
-    }
-
-    fn reply_empty(&self, operation: &'static str, result: Result<()>, reply: ReplyEmpty) {
-        self.wakeups.answered();
-        match result {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errno(operation, &error)),
-        }
-    }
-
-    /// Replies with a value, or with its size if the caller has no room for it and asks only for that.
-    fn reply_value(
-        &self,
-        operation: &'static str,
-        result: Result<impl AsRef<[u8]>>,
-        room: u32,
-        reply: ReplyXattr,
-    ) {
-        match result {
-            Ok(value) => {
-                let value = value.as_ref();
-                if room == 0 {
-                    reply.size(value.len() as u32);
-                } else if value.len() <= room as usize {
-                    reply.data(value);
-                } else {
-                    reply.error(Errno::ERANGE);
-                }
-            }
-            Err(error) => reply.error(self.errno(operation, &error)),
-        }
     }
 }
 
@@ -136,14 +82,13 @@ fn caller(request: &Request) -> Caller {
     }
 }
 
-/// The names, each followed by a zero, that are not `trusted`.
-fn without_trusted(names: &[u8]) -> Vec<u8> {
-    let names = names.split_inclusive(|&byte| byte == 0);
-    names
-        .filter(|name| !name.starts_with(TRUSTED))
-        .flatten()
-        .copied()
-        .collect()
+impl Adapter {
+    /// Whether a volume that was full is not so any more.
+    fn has_room_again(&self) -> bool {
+        let capacity = self.file_system.capacity();
+        let block = u64::from(Capacity::BLOCK_SIZE);
+        capacity.is_ok_and(|capacity| capacity.available * block >= ROOM_AGAIN)
+    }
 }
 
 impl Filesystem for Adapter {
@@ -164,11 +109,22 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _: &Request, inode: INodeNo, references: u64) {
-        self.file_system.forget(convert::inode(inode), references);
+        let inode = convert::inode(inode);
+        self.cached_writes.forgotten(inode);
+        self.file_system.forget(inode, references);
     }
 
-    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let result = self.file_system.attributes(convert::inode(inode));
+    /// For an open file, the kernel asks before it accepts a write, or a read beyond the end.
+    fn getattr(&self, _: &Request, inode: INodeNo, open: Option<FileHandle>, reply: ReplyAttr) {
+        let inode = convert::inode(inode);
+        if open.is_some()
+            && self.cached_writes.is_unheard(inode)
+            && !self.has_room_again()
+            && let Some(errno) = self.cached_writes.hear(inode)
+        {
+            return reply.error(convert::errno(errno));
+        }
+        let result = self.file_system.attributes(inode);
         self.reply_attributes("getattr", result, reply);
     }
 
@@ -203,6 +159,9 @@ impl Filesystem for Adapter {
         let result = self
             .file_system
             .set_attributes(&caller(request), inode, &changes);
+        if let (Ok(_), Some(size)) = (&result, size) {
+            self.cached_writes.resized(inode, size);
+        }
         self.reply_attributes("setattr", result, reply);
     }
 
@@ -364,14 +323,29 @@ impl Filesystem for Adapter {
             drop_privileges: flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
         let inode = convert::inode(inode);
+        let range = offset..offset.saturating_add(data.len() as u64);
         match self.file_system.write(inode, offset, data, context) {
-            Ok(blocks_changed) => {
-                if context.from_cache && blocks_changed {
+            Ok(written) => {
+                let last_room = written.was_last_room;
+                self.cached_writes.written(inode, range, last_room);
+                if last_room {
+                    // ORDER: before the kernel forgets, or it could ask in vain and not ask again.
+                    self.cached_writes.took_last_room(inode);
+                    self.kernel_cache.forget_attributes(inode);
+                }
+                if context.from_cache && written.blocks_changed {
                     self.stale_blocks.changed(inode);
                 }
                 reply.written(data.len() as u32);
             }
-            Err(error) => reply.error(self.errno("write", &error)),
+            Err(error) => {
+                if context.from_cache {
+                    // ORDER: before the kernel forgets, as above.
+                    self.cached_writes.refused(inode, range, error.errno());
+                    self.kernel_cache.forget_attributes(inode);
+                }
+                reply.error(self.errno("write", &error));
+            }
         }
     }
 
@@ -382,8 +356,18 @@ impl Filesystem for Adapter {
     }
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.stale_blocks.synced(convert::inode(inode));
-        self.reply_empty("fsync", self.file_system.sync(), reply);
+        let inode = convert::inode(inode);
+        self.stale_blocks.synced(inode);
+        // What the kernel dropped cannot become durable.
+        // MUTANT: a sync after one that failed succeeds, although data was dropped.
+        let lacks = self.cached_writes.lacks(inode);
+        let result = match lacks
+            .filter(|_| !mutant!("dropped-data-forgotten", "-p tifs --test mount full"))
+        {
+            Some(errno) => Err(Error::new(errno, LACKS_DATA)),
+            None => self.file_system.sync(),
+        };
+        self.reply_empty("fsync", result, reply);
     }
 
     fn opendir(&self, _: &Request, directory: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -456,8 +440,19 @@ impl Filesystem for Adapter {
         reply.ok();
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.reply_empty("fsyncdir", self.file_system.sync(), reply);
+    /// For the root, this is about everything in the mount: see `tifs umount`.
+    fn fsyncdir(&self, _: &Request, directory: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let exists = |inode| {
+            let attributes = self.file_system.attributes(inode);
+            attributes.is_ok_and(|attributes| attributes.inode.links > 0)
+        };
+        let lacks = (directory == INodeNo::ROOT).then(|| self.cached_writes.any_lacks(exists));
+        let synced = self.file_system.sync();
+        let result = match lacks.flatten() {
+            Some(errno) => synced.and(Err(Error::new(errno, LACKS_DATA))),
+            None => synced,
+        };
+        self.reply_empty("fsyncdir", result, reply);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -574,17 +569,5 @@ impl Filesystem for Adapter {
             Ok(copied) => reply.written(copied as u32),
             Err(error) => reply.error(self.errno("copy_file_range", &error)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trusted_attributes_are_left_out_of_a_list() {
-        let names = b"user.a\0trusted.b\0user.trusted.\0trusted.c\0";
-        assert_eq!(without_trusted(names), b"user.a\0user.trusted.\0");
-        assert_eq!(without_trusted(b""), b"");
     }
 }

@@ -15,6 +15,8 @@
 //! | `negotiation` | what the kernel offers and what of it is used |
 //! | `convert` | types of the file system to those of the protocol, and back |
 //! | `kernel_cache` | what the kernel is told about its cache without having asked |
+//! | `replies` | the replies that several requests have |
+//! | `cached_writes` | what becomes of data that the kernel had accepted, on a full volume |
 //! | `stale_blocks` | files that take other space than the kernel knows |
 //! | `wakeups` | idle processors that stay awake while programs wait for answers |
 //! | `seek` | finding data and holes although the kernel has not written all of them |
@@ -22,11 +24,13 @@
 //! | `failures` | the log of errors that are the volume's fault |
 
 mod adapter;
+mod cached_writes;
 mod convert;
 mod failures;
 mod file_clock;
 mod kernel_cache;
 mod negotiation;
+mod replies;
 mod seek;
 mod session;
 mod stale_blocks;

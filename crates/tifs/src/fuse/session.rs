@@ -41,6 +41,8 @@ pub struct Options {
     /// machines, for the processor time of the host. Not given: in virtual machines with at most 16
     /// processors.
     pub fast_wakeups: Option<bool>,
+    /// The most that the kernel may have accepted and not yet written, in bytes.
+    pub max_dirty: Option<u64>,
 }
 
 impl Default for Options {
@@ -54,6 +56,7 @@ impl Default for Options {
             synchronous: false,
             threads: 4,
             fast_wakeups: None,
+            max_dirty: None,
         }
     }
 }
@@ -122,6 +125,9 @@ impl Session {
         let kernel_cache = KernelCache::default();
         let adapter = Adapter::new(file_system, kernel_cache.clone(), options.fast_wakeups)?;
         let device = connect(&mountpoint, options)?;
+        if let Some(bytes) = options.max_dirty {
+            limit_dirty(&mountpoint, bytes);
+        }
         let unmounter = Unmounter { mountpoint };
         let served = serve(adapter, device, options, &kernel_cache);
         if served.is_err() {
@@ -149,6 +155,24 @@ impl Session {
             Ok(result) => ended(result),
             Err(_) => Err(io::Error::other("a thread that serves requests panicked")),
         }
+    }
+}
+
+/// Lets the kernel have only so much that it has accepted and not yet written. Kernels before 6.2 cannot, and
+/// have about a hundredth of what they let all file systems together have.
+fn limit_dirty(mountpoint: &Path, bytes: u64) {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let Some(device) = table.lines().rev().find_map(|l| {
+        let f: Vec<_> = l.split(' ').collect();
+        (Path::new(f[4]) == mountpoint).then(|| f[2].to_owned())
+    }) else {
+        return;
+    };
+    let setting = format!("/sys/class/bdi/{device}/max_bytes");
+    let smaller = std::fs::read_to_string(&setting)
+        .is_ok_and(|now| now.trim().parse().is_ok_and(|now: u64| bytes < now));
+    if smaller {
+        let _ = std::fs::write(setting, bytes.to_string());
     }
 }
 

@@ -33,9 +33,7 @@ impl Volume {
         if end > SIZE_MAX {
             return Err(Errno::FBIG.into());
         }
-        if matches!(what, Allocate::Extend | Allocate::KeepSize)
-            && length > (self.options.host_space)()?.for_files()
-        {
+        if matches!(what, Allocate::Extend | Allocate::KeepSize) && length > self.free_space()?.0 {
             return Err(Error::new(Errno::NOSPC, "the device has less than that"));
         }
         let extends = matches!(what, Allocate::Extend | Allocate::ZeroRange);
