@@ -36,6 +36,7 @@
 //! |---|---|
 //! | `timestamp`, `error` | timestamps; the one error type |
 //! | `format` | the bytes of entries |
+//! | `entries` | the same, for code that keeps a copy of a store |
 //! | `meta` | the numbers that the store keeps about itself |
 //! | `oracle` | where timestamps come from |
 //! | `commit_order` | the order in which commits become visible |
@@ -60,6 +61,7 @@
 //! - Records of rolled back transactions, the `titan mvcc` commands and benchmarks.
 
 mod commit_order;
+pub mod entries;
 mod error;
 mod filter;
 mod format;
@@ -74,7 +76,7 @@ mod transaction;
 
 pub use error::{Error, Result};
 pub use oracle::TimestampOracle;
-pub use read::{Direction, Row, Scan, ScanStats, Snapshot};
+pub use read::{Direction, Found, Part, RangeSource, Row, Scan, ScanStats, Snapshot, SourceRow};
 pub use safe_point::{Hold, HoldInfo};
 pub use store::{Store, StoreOptions};
 pub use timestamp::Timestamp;

@@ -18,7 +18,7 @@ use crate::format::prefix::EncodedKey;
 use crate::latches::Latches;
 use crate::meta::{FORMAT, Meta};
 use crate::oracle::{LocalOracle, TimestampOracle};
-use crate::read::Snapshot;
+use crate::read::{RangeSource, Snapshot};
 use crate::safe_point::{Hold, HoldInfo, SafePoint};
 use crate::timestamp::Timestamp;
 use crate::transaction::Transaction;
@@ -39,6 +39,8 @@ pub struct StoreOptions {
     pub oracle: Option<Arc<dyn TimestampOracle>>,
     /// How commits are written. Synced ones survive power failures.
     pub write: WriteOptions,
+    /// What answers reads in place of the engine where it can. It changes no answer.
+    pub range_source: Option<Arc<dyn RangeSource>>,
 }
 
 /// A transactional store of versions. Clones are the same store.
@@ -74,6 +76,7 @@ pub(crate) struct Core {
     pub(crate) latches: Latches,
     pub(crate) safe_point: Arc<SafePoint>,
     pub(crate) write: WriteOptions,
+    pub(crate) range_source: Option<Arc<dyn RangeSource>>,
     /// What the compaction filter has of this.
     for_filter: Arc<Versions>,
 }
@@ -120,6 +123,7 @@ impl Store {
             latches: Latches::default(),
             safe_point: Arc::new(safe_point),
             write: options.write,
+            range_source: options.range_source.clone(),
             for_filter,
         })))
     }

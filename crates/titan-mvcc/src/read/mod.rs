@@ -7,6 +7,10 @@
 pub(crate) mod point;
 mod scan;
 mod snapshot;
+mod source;
+mod stitched;
 
-pub use scan::{Direction, Row, Scan, ScanStats};
+pub use scan::{Direction, Row, ScanStats};
 pub use snapshot::Snapshot;
+pub use source::{Found, Part, RangeSource, SourceRow};
+pub use stitched::Scan;

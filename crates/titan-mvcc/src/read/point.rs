@@ -14,15 +14,23 @@ pub(crate) fn value_at(
     key: &[u8],
     at: Timestamp,
 ) -> Result<Option<LazyValue>> {
-    let encoded = encode_key(key);
-    let from = newest_at(&encoded, at);
-    let Some((found, value)) = family.first_in_prefix(&from, &encoded)? else {
+    value_at_encoded(family, &encode_key(key), at)
+}
+
+/// The same of an encoded key.
+pub(crate) fn value_at_encoded(
+    family: &ColumnFamily,
+    encoded: &[u8],
+    at: Timestamp,
+) -> Result<Option<LazyValue>> {
+    let from = newest_at(encoded, at);
+    let Some((found, value)) = family.first_in_prefix(&from, encoded)? else {
         return Ok(None);
     };
     match split(&found)?.1.kind {
         Kind::Put => Ok(Some(value)),
         Kind::Delete => Ok(None),
-        Kind::Lock => value_before_locks(family, &encoded, &found),
+        Kind::Lock => value_before_locks(family, encoded, &found),
     }
 }
 

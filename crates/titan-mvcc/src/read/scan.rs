@@ -1,4 +1,4 @@
-//! Scans: the rows of a range at a timestamp, in either direction.
+//! Scans of the engine: the rows of a range at a timestamp, in either direction.
 //!
 //! Forward, a row costs one step from key to key, however many versions it has, and a seek if more than
 //! eight of them are newer than the timestamp. Backward, the engine meets the oldest version of a key first:
@@ -11,7 +11,7 @@ use titan::{DbIterator, LazyValue, ReadOptions};
 use super::Snapshot;
 use crate::error::{Error, Result};
 use crate::format::version::{newest_at, split};
-use crate::format::{Kind, VERSIONS, decode_key, encode_key};
+use crate::format::{Kind, VERSIONS, decode_key};
 use crate::timestamp::Timestamp;
 
 /// Versions of a key that are stepped over before the iterator seeks. TiKV has the same bound.
@@ -72,6 +72,20 @@ pub struct ScanStats {
     pub dead_rows_skipped: u64,
 }
 
+impl ScanStats {
+    /// The costs of both.
+    pub(super) fn plus(self, other: ScanStats) -> ScanStats {
+        ScanStats {
+            next: self.next + other.next,
+            prev: self.prev + other.prev,
+            seek: self.seek + other.seek,
+            processed: self.processed + other.processed,
+            versions_skipped: self.versions_skipped + other.versions_skipped,
+            dead_rows_skipped: self.dead_rows_skipped + other.dead_rows_skipped,
+        }
+    }
+}
+
 /// Where the iterator of a scan is.
 #[derive(PartialEq, Eq)]
 enum Place {
@@ -85,8 +99,8 @@ enum Place {
     End,
 }
 
-/// The rows of a range, from [`Snapshot::scan`]. Ends after the first error.
-pub struct Scan {
+/// The rows of a range that the engine has.
+pub(super) struct EngineScan {
     snapshot: Snapshot,
     cursor: DbIterator,
     direction: Direction,
@@ -96,38 +110,36 @@ pub struct Scan {
     stats: ScanStats,
 }
 
-impl Scan {
+impl EngineScan {
+    /// From the encoded key `lower` to before `upper`, or to the end.
     pub(super) fn new(
         snapshot: Snapshot,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
+        lower: &[u8],
+        upper: Option<&[u8]>,
         direction: Direction,
     ) -> Result<Self> {
-        let is_empty = matches!((from, to), (Some(from), Some(to)) if from >= to);
         let cursor = snapshot.versions().iter(&ReadOptions {
-            lower_bound: from.filter(|_| !is_empty).map(encode_key),
-            upper_bound: to.filter(|_| !is_empty).map(encode_key),
+            lower_bound: (!lower.is_empty()).then(|| lower.to_vec()),
+            upper_bound: upper.map(<[u8]>::to_vec),
             ..ReadOptions::default()
         })?;
-        Ok(Scan {
+        Ok(EngineScan {
             snapshot,
             cursor,
             direction,
-            place: match is_empty {
-                true => Place::End,
-                false => Place::Start,
-            },
+            place: Place::Start,
             encoded: Vec::new(),
             stats: ScanStats::default(),
         })
     }
 
     /// What the scan has cost so far.
-    pub fn stats(&self) -> ScanStats {
+    pub(super) fn stats(&self) -> ScanStats {
         self.stats
     }
 
-    fn next_row(&mut self) -> Result<Option<Row>> {
+    /// The next row. Not to be called again after an error.
+    pub(super) fn next_row(&mut self) -> Result<Option<Row>> {
         while self.place != Place::End && self.enter_row()? {
             let found = match self.direction {
                 Direction::Forward => self.newest_forward()?,
@@ -247,27 +259,5 @@ impl Scan {
         }
         self.stats.dead_rows_skipped += u64::from(matches!(newest, Some(None)));
         Ok(newest.flatten())
-    }
-}
-
-impl Iterator for Scan {
-    type Item = Result<Row>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let row = self.next_row();
-        if row.is_err() {
-            self.place = Place::End;
-        }
-        row.transpose()
-    }
-}
-
-impl std::fmt::Debug for Scan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scan")
-            .field("timestamp", &self.snapshot.timestamp())
-            .field("direction", &self.direction)
-            .field("stats", &self.stats)
-            .finish_non_exhaustive()
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use titan::{ColumnFamily, LazyValue};
 
-use super::point::value_at;
-use super::scan::{Direction, Scan};
+use super::point::{value_at, value_at_encoded};
+use super::{Direction, Found, Scan};
 use crate::error::Result;
+use crate::format::encode_key;
 use crate::safe_point::Hold;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -54,7 +55,17 @@ impl Snapshot {
     /// # Errors
     /// `Corruption` for an entry that this version cannot have written; `Engine`.
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        value_at(self.versions(), key, self.timestamp())
+        let at = self.timestamp();
+        let Some(source) = &self.core.range_source else {
+            return value_at(self.versions(), key, at);
+        };
+        let encoded = encode_key(key);
+        match source.get(&encoded, at) {
+            Some(Found::Nothing) => Ok(None),
+            Some(Found::Value(value)) => Ok(Some(value.into())),
+            Some(Found::Stored(commit)) => value_at_encoded(self.versions(), &encoded, commit),
+            None => value_at_encoded(self.versions(), &encoded, at),
+        }
     }
 
     /// The values of many keys, in the order of the keys. Cost: that of [`Snapshot::get`] for each.

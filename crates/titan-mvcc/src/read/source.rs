@@ -1,0 +1,76 @@
+//! What may answer reads in place of the engine.
+//!
+//! Owns the interface between reads and a copy of ranges of the store. Whether there is one changes no answer.
+
+use bytes::Bytes;
+
+use super::Direction;
+use crate::timestamp::Timestamp;
+
+/// A copy of ranges of a store, kept by a commit hook of the same database.
+///
+/// It is asked for a timestamp that is settled and held, after the read has looked at what else it must look at.
+/// So it answers for every version that was published before the call, or not at all. It never fails and never
+/// waits.
+pub trait RangeSource: Send + Sync {
+    /// What an encoded key has at a timestamp; none if the engine must be asked.
+    fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found>;
+
+    /// The next part of a scan from the encoded key `lower` to before `upper`, or to the end. Appends the rows of
+    /// a part that it has, at most `limit`, in the direction of the scan.
+    fn part(
+        &self,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        direction: Direction,
+        at: Timestamp,
+        limit: usize,
+        rows: &mut Vec<SourceRow>,
+    ) -> Part;
+}
+
+impl std::fmt::Debug for dyn RangeSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RangeSource")
+    }
+}
+
+/// What a key has at a timestamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// No value.
+    Nothing,
+    /// This value.
+    Value(Bytes),
+    /// The value of the version that was committed at this timestamp. The engine has it.
+    Stored(Timestamp),
+}
+
+/// A row of a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRow {
+    /// The encoded key.
+    pub encoded: Vec<u8>,
+    /// Its value; not [`Found::Nothing`].
+    pub found: Found,
+}
+
+/// A part of a scan, which begins where the scan is and ends at an encoded key. For a scan forward that is the
+/// first key after the part, for one backward the first key of the part; none where the scan ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The rows of the part were appended.
+    Memory {
+        /// Where it ends.
+        end: Option<Vec<u8>>,
+        /// Rows that were looked at.
+        steps: u64,
+        /// Rows among them that have no value, at the timestamp.
+        dead: u64,
+    },
+    /// The engine must be asked for the part.
+    Engine {
+        /// Where it ends.
+        end: Option<Vec<u8>>,
+    },
+}

@@ -1,0 +1,181 @@
+//! Scans that take each part of their range from where it is: from a [`RangeSource`] or from the engine.
+//!
+//! Promises that the rows come in one order, each once, whatever the source takes up or gives up meanwhile. The
+//! scan owns the range that is left; a part takes away one end of it. So a row is in exactly one part.
+
+use std::vec;
+
+use super::Snapshot;
+use super::point::value_at_encoded;
+use super::scan::{Direction, EngineScan, Row, ScanStats};
+use super::source::{Found, Part, SourceRow};
+use crate::error::{Error, Result};
+use crate::format::{VERSIONS, decode_key, encode_key};
+
+/// Rows of the first part from memory. A scan is often ended after its first rows.
+const FIRST_PART: usize = 4;
+/// Rows of a part from memory at most. Each part looks anew at what is in memory.
+const LARGEST_PART: usize = 128;
+
+/// The rows of a range, from [`Snapshot::scan`]. Ends after the first error.
+pub struct Scan {
+    snapshot: Snapshot,
+    direction: Direction,
+    /// What is left to begin with: from this encoded key,
+    lower: Vec<u8>,
+    /// to before this one.
+    upper: Option<Vec<u8>>,
+    /// Whether anything is left.
+    has_parts: bool,
+    /// The part that the engine answers, if it is in one.
+    engine: Option<EngineScan>,
+    /// Rows of a part from memory.
+    rows: vec::IntoIter<SourceRow>,
+    part_rows: usize,
+    /// Costs of the parts before.
+    stats: ScanStats,
+}
+
+impl Scan {
+    pub(super) fn new(
+        snapshot: Snapshot,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Result<Self> {
+        let is_empty = matches!((from, to), (Some(from), Some(to)) if from >= to);
+        let mut scan = Scan {
+            snapshot,
+            direction,
+            lower: from.map(encode_key).unwrap_or_default(),
+            upper: to.map(encode_key),
+            has_parts: !is_empty,
+            engine: None,
+            rows: Vec::new().into_iter(),
+            part_rows: FIRST_PART,
+            stats: ScanStats::default(),
+        };
+        if !is_empty && scan.snapshot.core().range_source.is_none() {
+            // Opens the iterator now, for the error.
+            scan.next_part()?;
+        }
+        Ok(scan)
+    }
+
+    /// What the scan has cost so far. A row in memory that was looked at counts as a step.
+    pub fn stats(&self) -> ScanStats {
+        match &self.engine {
+            Some(engine) => self.stats.plus(engine.stats()),
+            None => self.stats,
+        }
+    }
+
+    fn next_row(&mut self) -> Result<Option<Row>> {
+        loop {
+            if let Some(row) = self.rows.next() {
+                return self.fetch(row).map(Some);
+            }
+            if let Some(engine) = &mut self.engine {
+                if let Some(row) = engine.next_row()? {
+                    return Ok(Some(row));
+                }
+                self.stats = self.stats.plus(engine.stats());
+                self.engine = None;
+            }
+            if !self.has_parts {
+                return Ok(None);
+            }
+            self.next_part()?;
+        }
+    }
+
+    /// Takes the next part away from what is left.
+    fn next_part(&mut self) -> Result<()> {
+        let upper = self.upper.as_deref();
+        let mut rows = Vec::new();
+        let part = match &self.snapshot.core().range_source {
+            None => Part::Engine { end: None },
+            Some(source) => source.part(
+                &self.lower,
+                upper,
+                self.direction,
+                self.snapshot.timestamp(),
+                self.part_rows,
+                &mut rows,
+            ),
+        };
+        self.rows = rows.into_iter();
+        let end = match part {
+            Part::Memory { end, steps, dead } => {
+                match self.direction {
+                    Direction::Forward => self.stats.next += steps,
+                    Direction::Backward => self.stats.prev += steps,
+                }
+                self.stats.dead_rows_skipped += dead;
+                self.part_rows = (self.part_rows * 2).min(LARGEST_PART);
+                end
+            }
+            Part::Engine { end } => {
+                let at_end = end.as_deref();
+                let (lower, upper) = match self.direction {
+                    Direction::Forward => (&*self.lower, at_end.or(upper)),
+                    Direction::Backward => (at_end.unwrap_or(&self.lower), upper),
+                };
+                let snapshot = self.snapshot.clone();
+                self.engine = Some(EngineScan::new(snapshot, lower, upper, self.direction)?);
+                end
+            }
+        };
+        match (end, self.direction) {
+            (None, _) => self.has_parts = false,
+            (Some(end), Direction::Forward) => self.lower = end,
+            (Some(end), Direction::Backward) => self.upper = Some(end),
+        }
+        Ok(())
+    }
+
+    /// A row of memory, as the store returns it.
+    fn fetch(&mut self, row: SourceRow) -> Result<Row> {
+        let key = decode_key(&row.encoded).ok_or_else(|| damaged(&row.encoded, "its key"))?;
+        let value = match row.found {
+            Found::Value(value) => Some(value.into()),
+            Found::Stored(commit) => {
+                self.stats.seek += 1;
+                value_at_encoded(self.snapshot.versions(), &row.encoded, commit)?
+            }
+            Found::Nothing => None,
+        };
+        let value =
+            value.ok_or_else(|| damaged(&row.encoded, "a version that memory refers to"))?;
+        self.stats.processed += 1;
+        Ok(Row { key, value })
+    }
+}
+
+fn damaged(encoded: &[u8], what: &str) -> Error {
+    Error::corrupt_entry(VERSIONS, encoded, &format!("{what} is damaged or missing"))
+}
+
+impl Iterator for Scan {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.next_row();
+        if row.is_err() {
+            self.has_parts = false;
+            self.engine = None;
+            self.rows = Vec::new().into_iter();
+        }
+        row.transpose()
+    }
+}
+
+impl std::fmt::Debug for Scan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scan")
+            .field("timestamp", &self.snapshot.timestamp())
+            .field("direction", &self.direction)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
