@@ -1,0 +1,271 @@
+//! The cache as programs use it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use titan::{ColumnFamily, CommitHook};
+use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
+
+use crate::audit::AuditReport;
+use crate::error::{Error, Result};
+use crate::load::Load;
+use crate::options::CacheOptions;
+use crate::shared::Shared;
+use crate::stats::{Dropped, Stats};
+
+/// A range cache with its store. Reads of the store, of its snapshots and of its transactions use it by themselves.
+/// Dropping it drops all that is held; the store goes on without it.
+///
+/// ```
+/// # fn main() -> titan_ime::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("titan-ime-doc-{}", std::process::id()));
+/// use titan_ime::{CacheOptions, RangeCache};
+/// use titan_mvcc::StoreOptions;
+///
+/// let cache = RangeCache::open(&dir, &StoreOptions::default(), &CacheOptions::default())?;
+/// cache.load(Some(b"a"), Some(b"b"))?;
+///
+/// let mut transaction = cache.store().begin();
+/// transaction.put(b"apple", b"1");
+/// transaction.commit()?;
+/// assert_eq!(cache.store().snapshot().get(b"apple")?.as_deref(), Some(&b"1"[..]));
+/// assert_eq!(cache.stats().points.hits, 1);
+/// cache.close()?;
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
+pub struct RangeCache {
+    shared: Arc<Shared>,
+    store: Store,
+    family: ColumnFamily,
+    safe_lag: Duration,
+    maintenance: Option<Maintenance>,
+}
+
+impl RangeCache {
+    /// Opens the store in a directory, with a cache that holds nothing yet.
+    ///
+    /// # Errors
+    /// `HookInUse`; `Store` with those of [`Store::open`].
+    pub fn open(
+        dir: impl AsRef<Path>,
+        options: &StoreOptions,
+        cache: &CacheOptions,
+    ) -> Result<Self> {
+        if options.db.commit_hook.is_some() || options.range_source.is_some() {
+            return Err(Error::HookInUse);
+        }
+        let shared = Arc::new(Shared::new(cache.memory_limit, cache.segment_size));
+        let mut options = options.clone();
+        options.db.commit_hook = Some(Arc::clone(&shared) as Arc<dyn CommitHook>);
+        options.range_source = Some(Arc::clone(&shared) as Arc<dyn RangeSource>);
+        let store = Store::open(dir, &options)?;
+        let family = store
+            .db()
+            .column_family(entries::FAMILY)
+            .ok_or(Error::Off)?;
+        shared.set_family(family.id());
+        shared.look(&store, cache.safe_lag);
+        let maintenance = cache
+            .maintenance
+            .map(|every| Maintenance::start(&shared, &store, cache.safe_lag, every))
+            .transpose()?;
+        Ok(RangeCache {
+            shared,
+            store,
+            family,
+            safe_lag: cache.safe_lag,
+            maintenance,
+        })
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Loads the keys from `from` to before `to`; without bounds where they are `None`. Returns when they are held.
+    /// Cost: reads all their entries; commits wait for a barrier.
+    ///
+    /// # Errors
+    /// Those of [`RangeCache::begin_load`] and [`Load::step`].
+    pub fn load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        self.begin_load(from, to)?.finish()
+    }
+
+    /// Begins to load a range. From here on no other load can overlap it.
+    ///
+    /// # Errors
+    /// `EmptyRange`, `Overlaps`, `Off`.
+    pub fn begin_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
+        self.begin(from, to, false)
+    }
+
+    /// The same for a range that is dropped only when memory is short and nothing else can be dropped.
+    ///
+    /// # Errors
+    /// Those of [`RangeCache::begin_load`].
+    pub fn begin_pinned_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
+        self.begin(from, to, true)
+    }
+
+    fn begin(&self, from: Option<&[u8]>, to: Option<&[u8]>, is_pinned: bool) -> Result<Load> {
+        self.shared.look(&self.store, self.safe_lag);
+        Load::begin(&self.shared, &self.store, &self.family, from, to, is_pinned)
+    }
+
+    /// Drops the segments that have keys from `from` to before `to`, whole, and abandons loads of them. Returns how
+    /// many there were. Reads that are in them go on in the engine.
+    pub fn drop_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> usize {
+        let lower = from.map(entries::encode_key).unwrap_or_default();
+        let upper = to.map(entries::encode_key);
+        let overlaps =
+            |segment: &crate::segment::Segment| segment.overlaps(&lower, upper.as_deref());
+        self.shared.drop_segments(Dropped::Asked, overlaps)
+    }
+
+    /// Changes the limit of memory. Segments are dropped at once if they exceed it.
+    pub fn set_memory_limit(&self, bytes: usize) {
+        self.shared.budget.set_limit(bytes);
+        self.shared.make_room();
+    }
+
+    /// Looks at the store's readers, prunes idle rows, splits and joins segments. Cost: looks at all rows with old
+    /// versions; locks a segment for a few leaves at a time.
+    pub fn maintain(&self) {
+        self.shared.look(&self.store, self.safe_lag);
+        self.shared.maintain();
+    }
+
+    /// Compares memory with the engine. May run at any time; a barrier for each segment. Cost: reads everything that
+    /// is held from the engine, a segment at a time in memory.
+    ///
+    /// # Errors
+    /// `Differs`; `Off`; `Store`.
+    pub fn audit(&self) -> Result<AuditReport> {
+        self.shared.audit(&self.store, &self.family)
+    }
+
+    /// What is held, and what was done.
+    pub fn stats(&self) -> Stats {
+        let counters = &self.shared.counters;
+        let list = self.shared.directory.load();
+        let active = list
+            .iter()
+            .filter(|segment| segment.root().is_some())
+            .count();
+        let dropped = |why: Dropped| {
+            let counter = counters.dropped.get(why as usize);
+            counter.map_or(0, |n| n.load(Ordering::Relaxed))
+        };
+        Stats {
+            points: counters.points.sums(),
+            parts: counters.parts.sums(),
+            segments: active as u64,
+            loading: (list.len() - active) as u64,
+            memory_used: self.shared.budget.used() as u64,
+            memory_limit: self.shared.budget.limit() as u64,
+            loads: counters.loads.load(Ordering::Relaxed),
+            splits: counters.splits.load(Ordering::Relaxed),
+            joins: counters.joins.load(Ordering::Relaxed),
+            dropped_memory_limit: dropped(Dropped::MemoryLimit),
+            dropped_bypassed: dropped(Dropped::Bypassed),
+            dropped_load_ended: dropped(Dropped::LoadEnded),
+            dropped_asked: dropped(Dropped::Asked),
+            dropped_off: dropped(Dropped::Off),
+        }
+    }
+
+    /// Whether the cache is off, because its hook panicked. The store works without it; the next opening has a cache
+    /// again.
+    pub fn is_off(&self) -> bool {
+        self.shared.is_off()
+    }
+
+    /// Drops all that is held and closes the store.
+    ///
+    /// # Errors
+    /// Those of [`Store::close`].
+    pub fn close(self) -> Result<()> {
+        let store = self.store.clone();
+        drop(self);
+        Ok(store.close()?)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl Drop for RangeCache {
+    fn drop(&mut self) {
+        drop(self.maintenance.take());
+        self.shared.turn_off();
+        self.shared.drop_all(Dropped::Off);
+    }
+}
+
+impl std::fmt::Debug for RangeCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RangeCache")
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The thread that maintains a cache. Dropping it ends the thread.
+struct Maintenance {
+    /// Whether it is to end.
+    end: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Maintenance {
+    fn start(
+        shared: &Arc<Shared>,
+        store: &Store,
+        safe_lag: Duration,
+        every: Duration,
+    ) -> Result<Self> {
+        let end = Arc::new((Mutex::new(false), Condvar::new()));
+        let (shared, store, ends) = (Arc::clone(shared), store.clone(), Arc::clone(&end));
+        let run = move || {
+            let (is_over, wakes) = &*ends;
+            let mut is_over = is_over.lock();
+            while !*is_over {
+                wakes.wait_for(&mut is_over, every);
+                parking_lot::MutexGuard::unlocked(&mut is_over, || {
+                    shared.look(&store, safe_lag);
+                    shared.maintain();
+                });
+            }
+        };
+        let named = std::thread::Builder::new().name("titan-ime".to_owned());
+        let thread = named.spawn(run).map_err(|e| {
+            let what = format!("the maintenance thread of the range cache: {e}");
+            titan::Error::new(titan::ErrorKind::Io, what)
+        })?;
+        Ok(Maintenance {
+            end,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        let (is_over, wakes) = &*self.end;
+        *is_over.lock() = true;
+        wakes.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It ends by itself even if it panicked.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The directory: all segments in the order of their keys. They do not overlap.
+//!
+//! Readers and writes take the list as it is with one load and no lock. Changes make a new list, one at a time.
+//! Segments end only while the lock is held: see [`Changing`].
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::segment::Segment;
+
+/// A list of segments in the order of their keys.
+pub(crate) type List = Vec<Arc<Segment>>;
+
+/// See the module.
+pub(crate) struct Directory {
+    list: ArcSwap<List>,
+    /// The generation of the next segment. Locked before any segment.
+    changing: Mutex<u64>,
+}
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        Directory {
+            list: ArcSwap::from_pointee(Vec::new()),
+            changing: Mutex::new(1),
+        }
+    }
+
+    /// The list as it is. Takes no reference count.
+    pub(crate) fn load(&self) -> Guard<Arc<List>> {
+        self.list.load()
+    }
+
+    /// Waits for other changes.
+    pub(crate) fn change(&self) -> Changing<'_> {
+        let next_generation = self.changing.lock();
+        Changing {
+            list: (**self.list.load()).clone(),
+            next_generation,
+            directory: self,
+        }
+    }
+}
+
+/// The right to change the directory.
+pub(crate) struct Changing<'a> {
+    /// The list as it is to be.
+    pub(crate) list: List,
+    next_generation: MutexGuard<'a, u64>,
+    directory: &'a Directory,
+}
+
+impl Changing<'_> {
+    /// A number that no segment has.
+    pub(crate) fn generation(&mut self) -> u64 {
+        *self.next_generation += 1;
+        *self.next_generation
+    }
+
+    /// Shows the list to readers and writes.
+    pub(crate) fn publish(&self) {
+        self.directory.list.store(Arc::new(self.list.clone()));
+    }
+
+    /// The number of the segment with this generation.
+    pub(crate) fn position(&self, generation: u64) -> Option<usize> {
+        self.list
+            .iter()
+            .position(|segment| segment.generation == generation)
+    }
+
+    /// Adds a segment; false if it overlaps another one.
+    pub(crate) fn insert(&mut self, segment: Arc<Segment>) -> bool {
+        let at = first_with(&self.list, &segment.lower);
+        let next = self.list.get(at);
+        if next.is_some_and(|next| next.overlaps(&segment.lower, segment.upper.as_deref())) {
+            return false;
+        }
+        self.list.insert(at, segment);
+        true
+    }
+}
+
+/// The number of the first segment that has `key` or keys after it.
+pub(crate) fn first_with(list: &[Arc<Segment>], key: &[u8]) -> usize {
+    list.partition_point(|segment| segment.upper.as_deref().is_some_and(|upper| upper <= key))
+}
+
+/// The segment that has `key`.
+pub(crate) fn find<'l>(list: &'l [Arc<Segment>], key: &[u8]) -> Option<&'l Arc<Segment>> {
+    list.get(first_with(list, key))
+        .filter(|segment| segment.contains(key))
+}

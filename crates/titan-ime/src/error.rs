@@ -1,0 +1,85 @@
+//! The one error type of the crate.
+//!
+//! None of these comes from a read or a commit of the store: the copy never fails one. They say why a range is not
+//! held.
+
+use std::fmt;
+
+use crate::stats::Dropped;
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A part of the range is held or being loaded already.
+    Overlaps,
+    /// The range is empty.
+    EmptyRange,
+    /// The load would take more memory than the limit. Nothing of it is held.
+    MemoryLimit {
+        /// Bytes that were taken by then, by all segments.
+        used: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The load was given up, because its segment was dropped.
+    Abandoned {
+        /// Why it was.
+        why: Dropped,
+    },
+    /// The cache is off: its hook panicked, or it was closed. The store works without it.
+    Off,
+    /// The options of the store have a commit hook or a range source of their own.
+    HookInUse,
+    /// Memory and engine differ: a bug of this crate, or changes of the database past its hook.
+    Differs {
+        /// The key, the timestamp and both answers.
+        what: String,
+    },
+    /// The store failed.
+    Store(titan_mvcc::Error),
+}
+
+impl From<titan_mvcc::Error> for Error {
+    fn from(source: titan_mvcc::Error) -> Self {
+        Error::Store(source)
+    }
+}
+
+impl From<titan::Error> for Error {
+    fn from(source: titan::Error) -> Self {
+        Error::Store(source.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Overlaps => f.write_str("a part of the range is held or being loaded already"),
+            Error::EmptyRange => f.write_str("the range is empty"),
+            Error::MemoryLimit { used, limit } => write!(
+                f,
+                "the range does not fit: {used} bytes were taken when the load ended, of {limit}"
+            ),
+            Error::Abandoned { why } => write!(f, "the load was given up: {why}"),
+            Error::Off => f.write_str("the range cache is off"),
+            Error::HookInUse => f.write_str(
+                "the range cache needs the commit hook and the range source of the store, and they are in use",
+            ),
+            Error::Differs { what } => write!(f, "memory and engine differ: {what}"),
+            Error::Store(source) => source.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Store(source) => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The way of writes into memory: the commit hook.
+//!
+//! Owns what an operation does to segments. Promises that whatever is published is in every segment that is active
+//! then, or that the segment is not active any more. A call does no I/O and calls nothing of the database. It never
+//! fails: what memory cannot follow drops the segment, and a panic turns the cache off before the group is visible.
+
+use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, SequenceNumber};
+use titan_mvcc::entries::{self, Effect};
+
+use crate::directory::first_with;
+use crate::root::{NewValue, Write};
+use crate::shared::Shared;
+use crate::stats::Dropped;
+
+/// What an operation changes.
+enum Change<'a> {
+    Nothing,
+    Version(Write<'a>),
+    /// Something that segments cannot follow: in the keys from the first to the second.
+    Unknown(&'a [u8], Option<&'a [u8]>),
+}
+
+/// Turns the cache off if it is dropped by a panic.
+struct OffOnPanic<'a>(&'a Shared);
+
+impl Drop for OffOnPanic<'_> {
+    fn drop(&mut self) {
+        // MUTANT: a hook that panicked leaves its segments to readers.
+        if std::thread::panicking()
+            && !mutant!("hook-panics-unnoticed", "-p titan-ime --lib hook::")
+        {
+            self.0.turn_off();
+        }
+    }
+}
+
+impl CommitHook for Shared {
+    fn before_publish(&self, _: SequenceNumber, operations: &CommittedOps<'_>) {
+        let _off_on_panic = OffOnPanic(self);
+        if self.is_off() || self.directory.load().is_empty() {
+            return;
+        }
+        let mut writes = Vec::new();
+        for (_, op) in operations.iter() {
+            match self.change(&op) {
+                Change::Nothing => {}
+                Change::Version(write) => writes.push(write),
+                Change::Unknown(lower, upper) => self.bypass(lower, upper),
+            }
+        }
+        if writes.is_empty() {
+            return;
+        }
+        // Stable, so the versions of a key stay in the order in which they were written.
+        writes.sort_by_key(|write| write.key);
+        self.write(&writes);
+        #[cfg(test)]
+        assert!(
+            !self.panics.load(std::sync::atomic::Ordering::Relaxed),
+            "as a test asked"
+        );
+        self.make_room();
+    }
+
+    fn on_bypass(&self, range: &BypassedRange<'_>, _: SequenceNumber) {
+        let _off_on_panic = OffOnPanic(self);
+        if self.is_versions(range.column_family) {
+            self.bypass(range.begin.unwrap_or_default(), range.end);
+        }
+    }
+}
+
+impl Shared {
+    fn change<'a>(&self, op: &BatchOp<'a>) -> Change<'a> {
+        let (key, value) = match *op {
+            BatchOp::Put { cf, key, value } | BatchOp::TimedPut { cf, key, value, .. }
+                if self.is_versions(cf) =>
+            {
+                (key, NewValue::of(value))
+            }
+            BatchOp::BlobIndex { cf, key, .. } if self.is_versions(cf) => (key, NewValue::Stored),
+            BatchOp::Delete { cf, key }
+            | BatchOp::SingleDelete { cf, key }
+            | BatchOp::Merge { cf, key, .. }
+            | BatchOp::PutEntity { cf, key, .. }
+                if self.is_versions(cf) =>
+            {
+                return unknown(key);
+            }
+            BatchOp::DeleteRange { cf, begin, end } if self.is_versions(cf) => {
+                return Change::Unknown(begin, Some(end));
+            }
+            _ => return Change::Nothing,
+        };
+        let Ok(entry) = entries::decode(key) else {
+            return unknown(key);
+        };
+        Change::Version(Write {
+            key: entry.encoded,
+            commit: entry.commit,
+            value: match entry.effect {
+                Effect::Put => Some(value),
+                Effect::Delete => None,
+                Effect::None => return Change::Nothing,
+            },
+        })
+    }
+
+    /// Adds versions, which are in the order of their keys, to the segments that have the keys.
+    fn write(&self, writes: &[Write<'_>]) {
+        let target = self.target.load();
+        let mut list = self.directory.load();
+        let mut rest = writes;
+        // The segment that was found gone last.
+        let mut gone = None;
+        while let Some(first) = rest.first() {
+            let Some(segment) = list.get(first_with(&list, first.key)) else {
+                return;
+            };
+            let before = rest.partition_point(|write| *write.key < *segment.lower);
+            rest = rest.get(before..).unwrap_or_default();
+            let inside = rest.partition_point(|write| segment.contains(write.key));
+            let (these, others) = rest.split_at(inside);
+            let is_written = these.is_empty()
+                // Still listed: nothing takes its place, and a load that begins now finds the writes in the engine.
+                || gone == Some(segment.generation)
+                || segment.write(these, &target, &self.budget);
+            if is_written {
+                rest = others;
+            } else {
+                gone = Some(segment.generation);
+                list = self.directory.load();
+            }
+        }
+    }
+
+    /// Keys from `lower` to before `upper` change in a way that segments cannot follow.
+    fn bypass(&self, lower: &[u8], upper: Option<&[u8]>) {
+        // MUTANT: what changes past the operations stays as it was in memory.
+        if mutant!("bypass-unnoticed", "-p titan-ime --lib hook::") {
+            return;
+        }
+        self.drop_segments(Dropped::Bypassed, |segment| segment.overlaps(lower, upper));
+    }
+}
+
+/// A change of one key of the engine.
+fn unknown(key: &[u8]) -> Change<'_> {
+    // The range of the encoded keys that `key` can belong to: those that it begins with, which are one or none.
+    match entries::decode(key) {
+        Ok(entry) => Change::Unknown(entry.encoded, Some(key)),
+        Err(_) => Change::Unknown(key, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use titan::{DbOptions, WriteBatch, WriteOptions};
+    use titan_mvcc::entries::encode_key;
+    use titan_mvcc::{Direction, Store, StoreOptions};
+    use titan_testkit::sim::SimVfs;
+
+    use crate::{CacheOptions, Error, RangeCache};
+
+    /// A cache that holds three ranges, of keys that begin with `a`, `b` and later ones.
+    fn cache() -> RangeCache {
+        let options = StoreOptions {
+            db: DbOptions {
+                vfs: std::sync::Arc::new(SimVfs::new()),
+                ..DbOptions::default()
+            },
+            ..StoreOptions::default()
+        };
+        let cache_options = CacheOptions {
+            maintenance: None,
+            ..CacheOptions::default()
+        };
+        let cache = RangeCache::open("/store", &options, &cache_options).unwrap();
+        for key in [b"a1", b"b1", b"c1"] {
+            put(cache.store(), key, b"value");
+        }
+        for (from, to) in [
+            (&b"a"[..], Some(&b"b"[..])),
+            (b"b", Some(b"c")),
+            (b"c", None),
+        ] {
+            cache.load(Some(from), to).unwrap();
+        }
+        assert_eq!(cache.stats().segments, 3);
+        cache
+    }
+
+    fn put(store: &Store, key: &[u8], value: &[u8]) {
+        let mut transaction = store.begin();
+        transaction.put(key, value);
+        transaction.commit().unwrap();
+    }
+
+    fn get(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
+        store
+            .snapshot()
+            .get(key)
+            .unwrap()
+            .map(|value| value.to_vec())
+    }
+
+    fn count(store: &Store) -> usize {
+        let scan = store.snapshot().scan(None, None, Direction::Forward);
+        scan.unwrap().fold(0, |n, row| n + usize::from(row.is_ok()))
+    }
+
+    #[test]
+    fn a_hook_that_panics_turns_the_cache_off_and_harms_no_commit() {
+        let cache = cache();
+        let store = cache.store();
+        let mut scan = store
+            .snapshot()
+            .scan(None, None, Direction::Forward)
+            .unwrap();
+        assert_eq!(scan.next().unwrap().unwrap().key, b"a1");
+        cache.shared().panics.store(true, Ordering::Relaxed);
+        put(store, b"a1", b"new");
+        assert!(cache.is_off() && store.db().is_commit_hook_poisoned());
+        // What the hook does not learn of any more is found.
+        put(store, b"a2", b"new");
+        put(store, b"c1", b"new");
+        for key in [b"a1", b"a2", b"c1"] {
+            assert_eq!(get(store, key).as_deref(), Some(&b"new"[..]));
+        }
+        assert_eq!(count(store), 4);
+        assert_eq!(scan.count(), 2);
+        assert!(matches!(cache.load(None, None), Err(Error::Off)));
+        cache.maintain();
+        let stats = cache.stats();
+        assert_eq!((stats.segments, stats.memory_used), (0, 0), "{stats:?}");
+    }
+
+    #[test]
+    fn a_family_that_is_dropped_is_not_in_memory_any_more() {
+        let cache = cache();
+        let store = cache.store();
+        let family = store.db().column_family("versions").unwrap();
+        store.db().drop_column_family(&family).unwrap();
+        let stats = cache.stats();
+        assert_eq!(
+            (stats.segments, stats.dropped_bypassed),
+            (0, 3),
+            "{stats:?}"
+        );
+    }
+
+    /// Operations that no store makes: memory follows none of them, and keeps nothing that they may have changed.
+    #[test]
+    fn what_is_no_version_drops_the_segments_that_it_may_change() {
+        for (n, left) in [(0, 2), (1, 2), (2, 1), (3, 2)] {
+            let cache = cache();
+            let store = cache.store();
+            let family = store.db().column_family("versions").unwrap();
+            let stored = |prefix: &[u8]| {
+                let found = family.first_in_prefix(prefix, prefix).unwrap();
+                found.unwrap().0.to_vec()
+            };
+            let b1 = encode_key(b"b1");
+            let mut batch = WriteBatch::new();
+            match n {
+                0 => batch.delete(&family, stored(&b1)).unwrap(),
+                1 => batch.delete_range(&family, &b1, encode_key(b"b2")).unwrap(),
+                2 => batch.delete_range(&family, &b1, encode_key(b"c5")).unwrap(),
+                _ => batch.put(&family, b"no entry", b"").unwrap(),
+            }
+            store.db().write(batch, &WriteOptions::default()).unwrap();
+            assert_eq!(cache.stats().segments, left, "{n}");
+            if n < 3 {
+                assert_eq!(get(store, b"b1"), None, "{n}");
+                assert_eq!(get(store, b"a1").as_deref(), Some(&b"value"[..]), "{n}");
+                cache.audit().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn writes_to_other_families_change_nothing() {
+        let cache = cache();
+        let mut batch = WriteBatch::new();
+        batch.put(&**cache.store().db(), b"name", b"value").unwrap();
+        cache
+            .store()
+            .db()
+            .write(batch, &WriteOptions::default())
+            .unwrap();
+        assert_eq!(cache.stats().segments, 3);
+    }
+
+    #[test]
+    fn a_store_with_a_hook_of_its_own_is_refused() {
+        let shared = std::sync::Arc::new(crate::shared::Shared::new(0, 1));
+        let mut options = StoreOptions::default();
+        options.db.commit_hook = Some(shared);
+        let refused = RangeCache::open("/store", &options, &CacheOptions::default());
+        assert!(matches!(refused, Err(Error::HookInUse)));
+    }
+}

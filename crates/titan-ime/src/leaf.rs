@@ -1,0 +1,287 @@
+//! Leaves: rows of neighbouring keys, packed and immutable.
+//!
+//! Owns the layout. Keys and newest values are in one block, row after row; a head of fixed size says for each
+//! row where it ends. Older versions are beside that, for the few rows that have some. A leaf is made with
+//! exactly the memory that it needs, and never changes: a write makes a new leaf.
+
+use std::sync::Arc;
+
+use titan_mvcc::Timestamp;
+
+use crate::memory::{BLOCK, Budget, Charge};
+use crate::row::{Chain, Content, Version};
+use crate::served::Served;
+
+/// Leaves are cut to about this size,
+const TARGET: usize = 4 << 10;
+/// and only if they are larger than this.
+const LARGEST: usize = 8 << 10;
+
+/// What the newest version of a row has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tag {
+    Value,
+    Stored,
+    Deleted,
+}
+
+/// A row without its bytes.
+#[derive(Clone, Copy)]
+struct Head {
+    commit: Timestamp,
+    /// Where the key ends in the block. It begins where the row before ends.
+    key_end: usize,
+    /// Bytes of the value, which follows the key.
+    value_len: u16,
+    tag: Tag,
+}
+
+impl Head {
+    fn end(&self) -> usize {
+        self.key_end + usize::from(self.value_len)
+    }
+}
+
+/// See the module.
+pub(crate) struct Leaf {
+    bytes: Box<[u8]>,
+    heads: Box<[Head]>,
+    /// By the number of the row.
+    chains: Box<[(u32, Arc<Chain>)]>,
+    charge: Charge,
+}
+
+/// What a timestamp finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen<'a> {
+    Value(&'a [u8]),
+    Stored(Timestamp),
+    Nothing,
+}
+
+/// A row of a leaf.
+pub(crate) struct Row<'a> {
+    pub(crate) key: &'a [u8],
+    head: Head,
+    value: &'a [u8],
+    chain: Option<&'a Arc<Chain>>,
+}
+
+impl<'a> Row<'a> {
+    /// What a timestamp finds. It must be served.
+    pub(crate) fn at(&self, at: Timestamp) -> Seen<'a> {
+        if self.head.commit <= at {
+            return match self.head.tag {
+                Tag::Value => Seen::Value(self.value),
+                Tag::Stored => Seen::Stored(self.head.commit),
+                Tag::Deleted => Seen::Nothing,
+            };
+        }
+        let older = self.chain.map_or(&[][..], |chain| chain.versions());
+        match crate::row::find(older, at) {
+            None => Seen::Nothing,
+            Some(version) => match &version.content {
+                Content::Value(value) => Seen::Value(value),
+                Content::Stored => Seen::Stored(version.commit),
+                Content::Deleted => Seen::Nothing,
+            },
+        }
+    }
+
+    /// All versions, the newest first.
+    pub(crate) fn versions(&self) -> Vec<Version> {
+        let content = match self.head.tag {
+            Tag::Value => Content::Value(self.value.into()),
+            Tag::Stored => Content::Stored,
+            Tag::Deleted => Content::Deleted,
+        };
+        let newest = Version {
+            commit: self.head.commit,
+            content,
+        };
+        let older = self.chain.map_or(&[][..], |chain| chain.versions());
+        [newest].into_iter().chain(older.iter().cloned()).collect()
+    }
+}
+
+impl Leaf {
+    pub(crate) fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Bytes that it takes, with its older versions.
+    pub(crate) fn bytes(&self) -> usize {
+        let chains: usize = self.chains.iter().map(|(_, chain)| chain.bytes()).sum();
+        self.charge.bytes() + chains
+    }
+
+    pub(crate) fn is_small(&self) -> bool {
+        self.charge.bytes() < TARGET / 4
+    }
+
+    /// The row with this number.
+    pub(crate) fn row(&self, n: usize) -> Row<'_> {
+        let head = self.heads[n];
+        let chain = match self.chains.is_empty() {
+            true => None,
+            false => self
+                .chains
+                .binary_search_by_key(&n, |(n, _)| *n as usize)
+                .ok(),
+        };
+        Row {
+            key: self.key(n),
+            head,
+            value: &self.bytes[head.key_end..head.end()],
+            chain: chain.map(|at| &self.chains[at].1),
+        }
+    }
+
+    fn key(&self, n: usize) -> &[u8] {
+        let begin = match n {
+            0 => 0,
+            n => self.heads[n - 1].end(),
+        };
+        &self.bytes[begin..self.heads[n].key_end]
+    }
+
+    /// The first key. A leaf has at least one row.
+    pub(crate) fn first_key(&self) -> &[u8] {
+        self.key(0)
+    }
+
+    /// How many rows have a key before `key`.
+    pub(crate) fn rank(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.heads.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.key(middle) < key {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// Whether a version would go if the leaf were pruned.
+    pub(crate) fn has_prunable(&self, served: &Served) -> bool {
+        self.chains.iter().any(|(n, _)| {
+            let versions = self.row(*n as usize).versions();
+            let mut pruned = versions.clone();
+            crate::row::prune(&mut pruned, served);
+            pruned.len() < versions.len()
+        })
+    }
+}
+
+/// Rows that become leaves. They are added in the order of their keys.
+#[derive(Default)]
+pub(crate) struct Rows {
+    bytes: Vec<u8>,
+    heads: Vec<Head>,
+    chains: Vec<(u32, Arc<Chain>)>,
+}
+
+impl Rows {
+    /// With room for the rows of a leaf and `more` bytes.
+    pub(crate) fn for_leaf(leaf: &Leaf, more_rows: usize, more: usize) -> Self {
+        Rows {
+            bytes: Vec::with_capacity(leaf.bytes.len() + more),
+            heads: Vec::with_capacity(leaf.heads.len() + more_rows),
+            chains: Vec::with_capacity(leaf.chains.len() + more_rows),
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.heads)
+    }
+
+    /// Whether there is enough for a leaf.
+    pub(crate) fn is_enough(&self) -> bool {
+        self.size() >= TARGET
+    }
+
+    /// Adds a row as it is.
+    pub(crate) fn push_row(&mut self, row: &Row<'_>) {
+        self.push_head(row.key, row.head.commit, row.head.tag, row.value);
+        if let Some(chain) = row.chain {
+            self.chains
+                .push((self.heads.len() as u32 - 1, Arc::clone(chain)));
+        }
+    }
+
+    /// Adds the versions of a key, the newest first; nothing if there are none.
+    pub(crate) fn push(&mut self, key: &[u8], versions: &[Version], budget: &Arc<Budget>) {
+        let Some((newest, older)) = versions.split_first() else {
+            return;
+        };
+        let (tag, value) = match &newest.content {
+            Content::Value(value) => (Tag::Value, &**value),
+            Content::Stored => (Tag::Stored, &[][..]),
+            Content::Deleted => (Tag::Deleted, &[][..]),
+        };
+        self.push_head(key, newest.commit, tag, value);
+        if !older.is_empty() {
+            let chain = Arc::new(Chain::new(older, budget));
+            self.chains.push((self.heads.len() as u32 - 1, chain));
+        }
+    }
+
+    fn push_head(&mut self, key: &[u8], commit: Timestamp, tag: Tag, value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.heads.push(Head {
+            commit,
+            key_end,
+            // At most `LARGEST_INLINE`.
+            value_len: value.len() as u16,
+            tag,
+        });
+    }
+
+    /// Makes leaves of the rows: one, or several of about the same size if one would be too large.
+    pub(crate) fn into_leaves(self, budget: &Arc<Budget>, leaves: &mut Vec<Arc<Leaf>>) {
+        if self.heads.is_empty() {
+            return;
+        }
+        if self.size() <= LARGEST || self.heads.len() == 1 {
+            leaves.push(leaf(self.bytes, self.heads, self.chains, budget));
+            return;
+        }
+        let pieces = self.size().div_ceil(TARGET);
+        let piece_size = self.size() / pieces + 1;
+        let mut piece = Rows::default();
+        let whole = leaf(self.bytes, self.heads, self.chains, budget);
+        for n in 0..whole.len() {
+            piece.push_row(&whole.row(n));
+            if piece.size() >= piece_size {
+                let piece = std::mem::take(&mut piece);
+                leaves.push(leaf(piece.bytes, piece.heads, piece.chains, budget));
+            }
+        }
+        if !piece.heads.is_empty() {
+            leaves.push(leaf(piece.bytes, piece.heads, piece.chains, budget));
+        }
+    }
+}
+
+fn leaf(
+    bytes: Vec<u8>,
+    heads: Vec<Head>,
+    chains: Vec<(u32, Arc<Chain>)>,
+    budget: &Arc<Budget>,
+) -> Arc<Leaf> {
+    let blocks = match chains.is_empty() {
+        true => 3,
+        false => 4,
+    };
+    let own = size_of::<Leaf>() + 16 + blocks * BLOCK;
+    let size = own + bytes.len() + size_of_val(&*heads) + size_of_val(&*chains);
+    Arc::new(Leaf {
+        bytes: bytes.into_boxed_slice(),
+        heads: heads.into_boxed_slice(),
+        chains: chains.into_boxed_slice(),
+        charge: Charge::new(budget, size),
+    })
+}

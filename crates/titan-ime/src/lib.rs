@@ -1,0 +1,101 @@
+//! The in-memory engine: hot ranges of a store of versions, whole in memory, where dead versions go at once.
+//!
+//! A [`RangeCache`] is opened in place of a [`Store`](titan_mvcc::Store) and has it. Ranges that it was told to
+//! [load](RangeCache::load) are answered from memory: points, keys that do not exist, and the parts of scans that are
+//! in them. All reads of the store use it by themselves, those of transactions too. It changes no answer: whether
+//! a range is held, is being loaded, does not fit or was dropped, every read finds what the engine has.
+//!
+//! # How it works
+//!
+//! `docs/adr/0050-range-cache.md` has the reasons.
+//!
+//! ```text
+//!                       directory: the list of segments, swapped whole
+//!                                          |
+//!  commit ---> hook ---> segment ---> root, swapped whole <--- reads
+//!                           ^            served timestamps
+//!               load, maintenance        leaves -> rows: newest version inline, older ones in a chain
+//! ```
+//!
+//! # What is promised
+//!
+//! - As long as a segment has a root, the root has every version that is published, but for what was pruned by the
+//!   timestamps that the root serves (`segment`, `hook`). So a read at one of these finds in it what the engine
+//!   has (`read`).
+//! - A commit never fails and never waits for I/O, for a reader or for a load because of the cache. If memory is over
+//!   its limit, segments are dropped before the commit is published (`shared`).
+//! - A read writes no memory that other readers write, and waits for nothing.
+//! - The cache's safe point is its own. No hold of the store keeps versions in memory; readers keep what they find
+//!   themselves, and nothing that came later (`served`, `row`).
+//! - A panic in the hook turns the cache off; the store goes on (`hook`).
+//!
+//! It is assumed that nothing but the store writes to its database, that compaction filters are those of the store, and
+//! that the versions of a key are written in the order of their timestamps.
+//!
+//! # Modules
+//!
+//! The lowest first; each uses only those above it:
+//!
+//! | module | owns |
+//! |---|---|
+//! | `memory` | how much memory is taken |
+//! | `served` | the timestamps that a copy answers at |
+//! | `row` | the versions of a key, and which of them go |
+//! | `leaf` | rows, packed and immutable |
+//! | `root` | the content of a segment at one moment, and how a write makes the next one |
+//! | `stats`, `error`, `options` | counters; the one error type; options |
+//! | `segment` | the states of a segment |
+//! | `directory` | the list of segments |
+//! | `shared` | what all below share, and dropping segments |
+//! | `hook` | the way of writes |
+//! | `read` | the way of reads |
+//! | `cut`, `load` | cutting content into segments; loads |
+//! | `maintain` | looking at readers, pruning idle rows, splitting and joining |
+//! | `audit` | comparing memory with the engine |
+//! | `cache` | the cache as programs use it |
+//!
+//! # Not there yet
+//!
+//! - Nothing decides which ranges to hold: programs load them. So there is no estimate of what a range saves, none
+//!   for ranges that are not held, and the hot set is not remembered over a restart.
+//! - Notes of empty gaps outside of segments.
+//! - `titan ime status`, the experiment with TPC-C and its curves.
+//! - The limit of memory is compared with what is charged, not with what the allocator says. Lists of segments
+//!   and what the cache takes by itself are not charged.
+//! - While readers keep roots of dropped segments alive, their memory still counts, and more segments may be dropped
+//!   than would be needed.
+//! - A load asks for memory between its steps, and never drops a colder range to get it. All steps are made
+//!   by the caller. A row is pruned when its last version was read, so a row with very many versions takes memory
+//!   for all of them for a moment.
+//! - Values above 256 bytes are looked up in the tables of the engine when a row is returned, also if the value
+//!   is not fetched then.
+//! - Models with `loom` of the swaps. The order of the stores is argued in `segment` and tried by threads only.
+//! - A failed allocation aborts the process, as it does everywhere in Rust; what is tried are refusals by the limit.
+
+#[macro_use]
+mod mutants;
+mod audit;
+mod cache;
+mod cut;
+mod directory;
+mod error;
+mod hook;
+mod leaf;
+mod load;
+mod maintain;
+mod memory;
+mod options;
+mod read;
+mod root;
+mod row;
+mod segment;
+mod served;
+mod shared;
+mod stats;
+
+pub use audit::AuditReport;
+pub use cache::RangeCache;
+pub use error::{Error, Result};
+pub use load::{Load, Progress};
+pub use options::CacheOptions;
+pub use stats::{Dropped, ReadSums, Stats};

@@ -1,0 +1,313 @@
+//! Loads: how a range gets into memory while it is written and read.
+//!
+//! Owns the order of steps, which leaves neither a gap nor an overlap:
+//!
+//! 1. The segment is *announced*: it is in the directory, takes no writes, and no other one can overlap it.
+//! 2. In a *barrier*, without a commit under way, a snapshot of the engine is taken, and the segment begins to keep
+//!    writes. What was published before is in the snapshot, what is published later in the delta.
+//! 3. The snapshot is read, some rows at a time. Each row is pruned before it takes memory.
+//! 4. The delta is merged, most of it while writes go on, the last of it under the lock of the segment. Segments of
+//!    the usual size take the place of the loading one, and are active.
+//!
+//! A load can be dropped after each step. Then nothing of it remains.
+
+use std::sync::Arc;
+
+use titan::{ColumnFamily, DbIterator, ReadOptions};
+use titan_mvcc::Store;
+use titan_mvcc::entries::{self, Effect, encode_key};
+
+use crate::cut::cut;
+use crate::error::{Error, Result};
+use crate::leaf::{Leaf, Rows};
+use crate::root::{NewValue, Root, Target, Write};
+use crate::row::{self, Version};
+use crate::segment::{Last, Segment};
+use crate::shared::Shared;
+use crate::stats::Dropped;
+
+/// Entries of the engine that one step reads.
+const STEP: usize = 512;
+/// A delta that is not longer is merged under the lock of the segment.
+const SHORT_DELTA: usize = 64;
+
+/// A load of a range, from [`RangeCache::begin_load`](crate::RangeCache::begin_load). Dropping it abandons it.
+#[must_use = "a load that is dropped is abandoned"]
+pub struct Load {
+    shared: Arc<Shared>,
+    store: Store,
+    family: ColumnFamily,
+    segment: Arc<Segment>,
+    /// What is pruned while loading, as of the beginning.
+    target: Target,
+    stage: Stage,
+    /// The leaves that are complete.
+    leaves: Vec<Arc<Leaf>>,
+    /// The rows after those.
+    rows: Rows,
+}
+
+enum Stage {
+    Announced,
+    Scanning {
+        cursor: Box<DbIterator>,
+        /// The row that is being read.
+        encoded: Vec<u8>,
+        versions: Vec<Version>,
+    },
+    Merging(Root),
+    Done,
+}
+
+/// What a step of a load left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// More steps.
+    Going,
+    /// Nothing: the range is held.
+    Done,
+}
+
+impl Load {
+    pub(crate) fn begin(
+        shared: &Arc<Shared>,
+        store: &Store,
+        family: &ColumnFamily,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        is_pinned: bool,
+    ) -> Result<Self> {
+        if matches!((from, to), (Some(from), Some(to)) if from >= to) {
+            return Err(Error::EmptyRange);
+        }
+        let lower = from.map(encode_key).unwrap_or_default().into_boxed_slice();
+        let upper = to.map(|to| encode_key(to).into_boxed_slice());
+        let mut changing = shared.directory.change();
+        if shared.is_off() {
+            return Err(Error::Off);
+        }
+        let generation = changing.generation();
+        let segment = Arc::new(Segment::announced(lower, upper, generation, is_pinned));
+        if !changing.insert(Arc::clone(&segment)) {
+            return Err(Error::Overlaps);
+        }
+        changing.publish();
+        let target = (**shared.target.load()).clone();
+        Ok(Load {
+            shared: Arc::clone(shared),
+            store: store.clone(),
+            family: family.clone(),
+            segment,
+            target,
+            stage: Stage::Announced,
+            leaves: Vec::new(),
+            rows: Rows::default(),
+        })
+    }
+
+    /// Makes a step: the barrier first, then some hundred entries a step, then merging. To be called until it
+    /// is done.
+    ///
+    /// # Errors
+    /// `MemoryLimit`, `Abandoned`, `Off`; `Store` if entries cannot be read. Nothing is held then, and further
+    /// steps fail with `Abandoned`.
+    pub fn step(&mut self) -> Result<Progress> {
+        let stepped = self.try_step();
+        if stepped.is_err() {
+            self.abandon();
+        }
+        stepped
+    }
+
+    /// Makes all steps.
+    ///
+    /// # Errors
+    /// Those of [`Load::step`].
+    pub fn finish(mut self) -> Result<()> {
+        while self.step()? == Progress::Going {}
+        Ok(())
+    }
+
+    fn try_step(&mut self) -> Result<Progress> {
+        if self.shared.is_off() {
+            return Err(Error::Off);
+        }
+        if let Some(why) = self.segment.gone()
+            && !matches!(self.stage, Stage::Done)
+        {
+            return Err(Error::Abandoned { why });
+        }
+        let budget = &self.shared.budget;
+        if budget.excess() > 0 || budget.limit() == 0 {
+            return Err(Error::MemoryLimit {
+                used: budget.used(),
+                limit: budget.limit(),
+            });
+        }
+        match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Done => return Ok(Progress::Done),
+            Stage::Announced => self.stage = self.take_snapshot()?,
+            Stage::Scanning {
+                cursor,
+                encoded,
+                versions,
+            } => self.stage = self.scan(cursor, encoded, versions)?,
+            Stage::Merging(root) => match self.merge(root)? {
+                Some(root) => self.stage = Stage::Merging(root),
+                None => return Ok(Progress::Done),
+            },
+        }
+        Ok(Progress::Going)
+    }
+
+    fn take_snapshot(&self) -> Result<Stage> {
+        let (segment, budget) = (&self.segment, &self.shared.budget);
+        let db = self.store.db();
+        let begin = |_| {
+            // ORDER: no commit is under way, so both are of one moment.
+            let begun = segment.begin_loading(budget);
+            (begun, db.snapshot())
+        };
+        let (begun, snapshot) = match db.barrier(begin)? {
+            (Ok(()), snapshot) => ((), snapshot),
+            (Err(why), _) => return Err(Error::Abandoned { why }),
+        };
+        let () = begun;
+        let mut cursor = self.family.iter(&ReadOptions {
+            snapshot: Some(snapshot),
+            lower_bound: (!segment.lower.is_empty()).then(|| segment.lower.to_vec()),
+            upper_bound: segment.upper.as_deref().map(<[u8]>::to_vec),
+            ..ReadOptions::default()
+        })?;
+        cursor.seek_to_first()?;
+        Ok(Stage::Scanning {
+            cursor: Box::new(cursor),
+            encoded: Vec::new(),
+            versions: Vec::new(),
+        })
+    }
+
+    fn scan(
+        &mut self,
+        mut cursor: Box<DbIterator>,
+        mut encoded: Vec<u8>,
+        mut versions: Vec<Version>,
+    ) -> Result<Stage> {
+        for _ in 0..STEP {
+            if !cursor.valid() {
+                self.end_row(&encoded, &mut versions);
+                let rows = std::mem::take(&mut self.rows);
+                rows.into_leaves(&self.shared.budget, &mut self.leaves);
+                let leaves = std::mem::take(&mut self.leaves);
+                let root = Root::new(self.target.kept.clone(), leaves, &self.shared.budget);
+                return Ok(Stage::Merging(root));
+            }
+            let entry = entries::decode(cursor.key())?;
+            if *entry.encoded != *encoded {
+                self.end_row(&encoded, &mut versions);
+                encoded.clear();
+                encoded.extend_from_slice(entry.encoded);
+            }
+            let value = match entry.effect {
+                Effect::None => None,
+                Effect::Delete => Some(None),
+                // The value is not read if it is in a blob file, or larger than what memory has.
+                Effect::Put => Some(Some(cursor.lazy_value()?)),
+            };
+            if let Some(value) = value {
+                let inline = value.map(|value| match value.len() {
+                    Some(len) if len <= row::LARGEST_INLINE as u64 => value.fetch().map(Some),
+                    _ => Ok(None),
+                });
+                let inline = inline.transpose()?;
+                let write = Write {
+                    key: &encoded,
+                    commit: entry.commit,
+                    value: inline.as_ref().map(|value| match value {
+                        Some(value) => NewValue::Inline(value),
+                        None => NewValue::Stored,
+                    }),
+                };
+                // They come newest first.
+                versions.push(write.version());
+            }
+            cursor.next()?;
+        }
+        Ok(Stage::Scanning {
+            cursor,
+            encoded,
+            versions,
+        })
+    }
+
+    /// Adds the versions of a key to the rows.
+    fn end_row(&mut self, encoded: &[u8], versions: &mut Vec<Version>) {
+        row::prune(versions, &self.target.kept);
+        let budget = &self.shared.budget;
+        self.rows.push(encoded, versions, budget);
+        versions.clear();
+        if self.rows.is_enough() {
+            std::mem::take(&mut self.rows).into_leaves(budget, &mut self.leaves);
+        }
+    }
+
+    /// Merges the delta. Returns the content if more of it may come, and none if the range is held.
+    fn merge(&self, root: Root) -> Result<Option<Root>> {
+        let budget = &self.shared.budget;
+        let delta = self.segment.take_delta(budget);
+        let delta = delta.map_err(|why| Error::Abandoned { why })?;
+        let root = root.with(&delta.sorted(), &self.target, budget);
+        if delta.len() > SHORT_DELTA {
+            return Ok(Some(root));
+        }
+        let mut changing = self.shared.directory.change();
+        let Some(at) = changing.position(self.segment.generation) else {
+            let why = self.segment.gone().unwrap_or(Dropped::Off);
+            return Err(Error::Abandoned { why });
+        };
+        let ended = self.segment.end(Dropped::Replaced, |last| {
+            let root = match last {
+                Last::Loading(delta) => root.with(&delta.sorted(), &self.target, budget),
+                Last::Nothing | Last::Active(_) => root,
+            };
+            let segments = cut(&self.segment, root, &mut changing, &self.shared);
+            changing.list.splice(at..=at, segments);
+            changing.publish();
+        });
+        if ended.is_none() {
+            return Err(Error::Abandoned {
+                why: Dropped::LoadEnded,
+            });
+        }
+        let loads = &self.shared.counters.loads;
+        loads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(None)
+    }
+
+    /// Gives up what is not held yet.
+    fn abandon(&mut self) {
+        let generation = self.segment.generation;
+        let is_this = |segment: &Segment| segment.generation == generation;
+        self.shared.drop_segments(Dropped::LoadEnded, is_this);
+        self.stage = Stage::Done;
+        self.leaves = Vec::new();
+        self.rows = Rows::default();
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if !matches!(self.stage, Stage::Done) {
+            self.abandon();
+        }
+    }
+}
+
+impl std::fmt::Debug for Load {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Load")
+            .field("generation", &self.segment.generation)
+            .field("leaves", &self.leaves.len())
+            .finish_non_exhaustive()
+    }
+}

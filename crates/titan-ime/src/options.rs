@@ -1,0 +1,32 @@
+//! Options of a cache.
+
+use std::time::Duration;
+
+/// How a cache is opened.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    /// Bytes of memory that segments may take. A group of commits may exceed it for the moment of its commit. Zero
+    /// holds nothing.
+    pub memory_limit: usize,
+    /// Bytes of a segment, about: it is split at twice as many, and joined with its neighbour if both have less
+    /// than half. A commit copies a list of all leaves of each segment that it writes to, of some KiB each.
+    pub segment_size: usize,
+    /// How far the cache's own safe point is behind the present. Reads before it go to the engine, but for those
+    /// that are alive.
+    pub safe_lag: Duration,
+    /// How often the cache is maintained by a thread of its own. Without one,
+    /// [`RangeCache::maintain`](crate::RangeCache::maintain) is to be called.
+    pub maintenance: Option<Duration>,
+}
+
+impl Default for CacheOptions {
+    /// 256 MiB in segments of 256 KiB, 180 s behind, maintained each second.
+    fn default() -> Self {
+        CacheOptions {
+            memory_limit: 256 << 20,
+            segment_size: 256 << 10,
+            safe_lag: Duration::from_secs(180),
+            maintenance: Some(Duration::from_secs(1)),
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The content of a segment at one moment: leaves in order, and the timestamps that they serve.
+//!
+//! Owns how content changes: a root never does, a write makes a new one that shares the leaves that it does not
+//! touch. So a reader that has a root has all of a segment as of one moment, and needs no lock.
+
+use std::sync::Arc;
+
+use titan_mvcc::Timestamp;
+
+use crate::leaf::{Leaf, Rows, Seen};
+use crate::memory::{BLOCK, Budget, Charge};
+use crate::row::{self, Content, LARGEST_INLINE, Version};
+use crate::served::Served;
+
+/// A row with more versions than this is pruned as far as the readers of the last look allow.
+const LONGEST_CHAIN: usize = 32;
+
+/// See the module.
+pub(crate) struct Root {
+    pub(crate) served: Served,
+    pub(crate) leaves: Vec<Arc<Leaf>>,
+    /// Bytes of the leaves.
+    pub(crate) bytes: usize,
+    _charge: Charge,
+}
+
+/// A version that is added.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write<'a> {
+    /// The encoded key.
+    pub(crate) key: &'a [u8],
+    pub(crate) commit: Timestamp,
+    /// The value; none for a deletion.
+    pub(crate) value: Option<NewValue<'a>>,
+}
+
+/// The value of a new version.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NewValue<'a> {
+    Inline(&'a [u8]),
+    Stored,
+}
+
+impl<'a> NewValue<'a> {
+    /// Large values stay in the engine.
+    pub(crate) fn of(value: &'a [u8]) -> Self {
+        match value.len() <= LARGEST_INLINE {
+            true => NewValue::Inline(value),
+            false => NewValue::Stored,
+        }
+    }
+}
+
+impl Write<'_> {
+    pub(crate) fn version(&self) -> Version {
+        Version {
+            commit: self.commit,
+            content: match self.value {
+                Some(NewValue::Inline(value)) => Content::Value(value.into()),
+                Some(NewValue::Stored) => Content::Stored,
+                None => Content::Deleted,
+            },
+        }
+    }
+
+    fn len(&self) -> usize {
+        let value = match self.value {
+            Some(NewValue::Inline(value)) => value.len(),
+            _ => 0,
+        };
+        self.key.len() + value
+    }
+}
+
+/// What may be pruned, as of the last look at the store's readers.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// Kept as long as memory allows.
+    pub(crate) kept: Served,
+    /// Needed by readers: what a long chain is pruned to.
+    pub(crate) needed: Served,
+}
+
+impl Root {
+    pub(crate) fn new(served: Served, leaves: Vec<Arc<Leaf>>, budget: &Arc<Budget>) -> Self {
+        let bytes = leaves.iter().map(|leaf| leaf.bytes()).sum();
+        let own = size_of::<Root>() + 16 + 2 * BLOCK + size_of_val(&*leaves);
+        Root {
+            served,
+            bytes,
+            leaves,
+            _charge: Charge::new(budget, own),
+        }
+    }
+
+    /// What a key has at a timestamp, which must be served.
+    pub(crate) fn get(&self, key: &[u8], at: Timestamp) -> Seen<'_> {
+        let Some(leaf) = self.leaves.get(self.leaf_of(key)) else {
+            return Seen::Nothing;
+        };
+        let n = leaf.rank(key);
+        match n < leaf.len() {
+            true => {
+                let row = leaf.row(n);
+                match row.key == key {
+                    true => row.at(at),
+                    false => Seen::Nothing,
+                }
+            }
+            false => Seen::Nothing,
+        }
+    }
+
+    /// The number of the leaf that a key is in, or would be added to.
+    pub(crate) fn leaf_of(&self, key: &[u8]) -> usize {
+        let after = self.leaves.partition_point(|leaf| leaf.first_key() <= key);
+        after.saturating_sub(1)
+    }
+
+    /// The content with versions added, which are in the order of their keys. The rows that get one are pruned.
+    pub(crate) fn with(&self, writes: &[Write<'_>], target: &Target, budget: &Arc<Budget>) -> Root {
+        let mut served = self.served.narrowed(&target.kept);
+        let mut leaves = Vec::with_capacity(self.leaves.len() + 1);
+        let mut copied = 0;
+        let mut rest = writes;
+        while let Some(first) = rest.first() {
+            let n = self.leaf_of(first.key);
+            leaves.extend_from_slice(self.leaves.get(copied..n).unwrap_or_default());
+            let next = self.leaves.get(n + 1).map(|leaf| leaf.first_key());
+            let in_leaf = match next {
+                Some(next) => rest.partition_point(|write| write.key < next),
+                None => rest.len(),
+            };
+            let (these, others) = rest.split_at(in_leaf);
+            let leaf = self.leaves.get(n).map(|leaf| &**leaf);
+            let rows = rebuild(leaf, these, &mut served, target, budget);
+            rows.into_leaves(budget, &mut leaves);
+            copied = n + 1;
+            rest = others;
+        }
+        leaves.extend_from_slice(self.leaves.get(copied..).unwrap_or_default());
+        // MUTANT: versions are pruned, and reads that need them are still served.
+        if mutant!("pruned-and-still-served", "-p titan-ime --lib root::") {
+            served = self.served.clone();
+        }
+        Root::new(served, leaves, budget)
+    }
+
+    /// The content with up to `most` leaves from number `first` on pruned and small ones joined; none if nothing
+    /// would change. Also the number of the leaf after those, as it is now.
+    pub(crate) fn swept(
+        &self,
+        first: usize,
+        most: usize,
+        kept: &Served,
+        budget: &Arc<Budget>,
+    ) -> Option<Root> {
+        let end = (first + most).min(self.leaves.len());
+        let window = self.leaves.get(first..end).unwrap_or_default();
+        let is_small = window
+            .windows(2)
+            .any(|pair| pair[0].is_small() && pair[1].is_small());
+        let served = self.served.narrowed(kept);
+        if !is_small && !window.iter().any(|leaf| leaf.has_prunable(&served)) {
+            return None;
+        }
+        let mut leaves = self.leaves.get(..first).unwrap_or_default().to_vec();
+        let mut rows = Rows::default();
+        for leaf in window {
+            if !leaf.is_small() && !leaf.has_prunable(&served) {
+                std::mem::take(&mut rows).into_leaves(budget, &mut leaves);
+                leaves.push(Arc::clone(leaf));
+                continue;
+            }
+            for row in (0..leaf.len()).map(|n| leaf.row(n)) {
+                let mut versions = row.versions();
+                row::prune(&mut versions, &served);
+                rows.push(row.key, &versions, budget);
+                if rows.is_enough() {
+                    std::mem::take(&mut rows).into_leaves(budget, &mut leaves);
+                }
+            }
+        }
+        rows.into_leaves(budget, &mut leaves);
+        leaves.extend_from_slice(self.leaves.get(end..).unwrap_or_default());
+        Some(Root::new(served, leaves, budget))
+    }
+}
+
+/// The rows of a leaf with versions added. Narrows `served` if a chain gets too long.
+fn rebuild(
+    leaf: Option<&Leaf>,
+    writes: &[Write<'_>],
+    served: &mut Served,
+    target: &Target,
+    budget: &Arc<Budget>,
+) -> Rows {
+    let more: usize = writes.iter().map(Write::len).sum();
+    let mut rows = match leaf {
+        Some(leaf) => Rows::for_leaf(leaf, writes.len(), more),
+        None => Rows::default(),
+    };
+    let mut n = 0;
+    let mut rest = writes;
+    while let Some(first) = rest.first() {
+        let key = first.key;
+        let mut versions = Vec::new();
+        if let Some(leaf) = leaf {
+            let at = leaf.rank(key);
+            for n in n..at {
+                rows.push_row(&leaf.row(n));
+            }
+            n = at;
+            if n < leaf.len() && leaf.row(n).key == key {
+                versions = leaf.row(n).versions();
+                n += 1;
+            }
+        }
+        let of_key = rest.iter().take_while(|write| write.key == key).count();
+        let (these, others) = rest.split_at(of_key);
+        for write in these {
+            row::add(&mut versions, write.version());
+        }
+        row::prune(&mut versions, served);
+        if versions.len() > LONGEST_CHAIN {
+            *served = served.narrowed(&target.needed);
+            row::prune(&mut versions, served);
+        }
+        rows.push(key, &versions, budget);
+        rest = others;
+    }
+    if let Some(leaf) = leaf {
+        for n in n..leaf.len() {
+            rows.push_row(&leaf.row(n));
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    type Model = BTreeMap<Vec<u8>, Vec<(u64, Option<Vec<u8>>)>>;
+
+    fn expected<'m>(model: &'m Model, key: &[u8], at: u64) -> Option<&'m [u8]> {
+        let versions = model.get(key)?.iter().rev();
+        let mut found = versions.filter(|(commit, _)| *commit <= at);
+        found.next()?.1.as_deref()
+    }
+
+    fn check(root: &Root, model: &Model, now: u64, what: &str) {
+        for key in model.keys() {
+            for at in (0..=now).filter(|at| root.served.has(Timestamp(*at))) {
+                let found = match root.get(key, Timestamp(at)) {
+                    Seen::Value(value) => Some(value),
+                    Seen::Stored(_) => Some(&b"stored"[..]),
+                    Seen::Nothing => None,
+                };
+                let expected = expected(model, key, at);
+                let expected = expected.map(|v| {
+                    if v.len() > LARGEST_INLINE {
+                        b"stored"
+                    } else {
+                        v
+                    }
+                });
+                assert_eq!(
+                    found, expected,
+                    "{what}, {key:?} at {at}, {:?}",
+                    root.served
+                );
+            }
+        }
+        let bytes: usize = root.leaves.iter().map(|leaf| leaf.bytes()).sum();
+        assert_eq!(bytes, root.bytes);
+        assert!(root.leaves.iter().all(|leaf| leaf.len() > 0));
+        let firsts: Vec<_> = root.leaves.iter().map(|leaf| leaf.first_key()).collect();
+        assert!(firsts.is_sorted(), "{what}");
+    }
+
+    #[test]
+    fn what_is_served_is_found_whatever_is_written_and_pruned() {
+        for seed in 0..60 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let budget = Arc::new(Budget::new(usize::MAX));
+            let everything = Served::new(Timestamp(0), []);
+            let mut target = Target {
+                kept: everything.clone(),
+                needed: everything.clone(),
+            };
+            let mut root = Root::new(everything, Vec::new(), &budget);
+            let mut model = Model::new();
+            let keys = [3, 40, 400][rng.usize(..3)];
+            for now in 1..150 {
+                let mut group = Vec::new();
+                for _ in 0..rng.usize(1..6) {
+                    let key = rng.u32(..keys).to_be_bytes().to_vec();
+                    let len = [0, 5, 100, 300][rng.usize(..4)];
+                    let value = rng.bool().then(|| vec![rng.u8(..); len]);
+                    if !group.iter().any(|(k, _)| *k == key) {
+                        group.push((key, value));
+                    }
+                }
+                group.sort();
+                let writes: Vec<Write<'_>> = group
+                    .iter()
+                    .map(|(key, value)| Write {
+                        key,
+                        commit: Timestamp(now),
+                        value: value.as_deref().map(NewValue::of),
+                    })
+                    .collect();
+                root = root.with(&writes, &target, &budget);
+                for (key, value) in group {
+                    model.entry(key).or_default().push((now, value));
+                }
+                if rng.usize(..8) == 0 {
+                    let readers: Vec<_> = (0..rng.usize(..3))
+                        .map(|_| Timestamp(rng.u64(..now)))
+                        .collect();
+                    target = Target {
+                        kept: Served::new(Timestamp(rng.u64(..=now)), readers.clone()),
+                        needed: Served::new(Timestamp(now), readers),
+                    };
+                }
+                if rng.usize(..8) == 0 {
+                    let first = rng.usize(..root.leaves.len() + 1);
+                    if let Some(swept) = root.swept(first, rng.usize(1..9), &target.kept, &budget) {
+                        root = swept;
+                    }
+                }
+                if now % 10 == 0 {
+                    check(&root, &model, now, &format!("seed {seed}, {now}"));
+                }
+            }
+            drop(root);
+            assert_eq!(budget.used(), 0, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_row_of_100_bytes_takes_at_most_180() {
+        let budget = Arc::new(Budget::new(usize::MAX));
+        let served = Served::new(Timestamp(0), []);
+        let target = Target {
+            kept: served.clone(),
+            needed: served.clone(),
+        };
+        let mut root = Root::new(served, Vec::new(), &budget);
+        let rows = 4_000_u64;
+        for n in 0..rows {
+            // A key of 20 bytes, which takes 27 in its encoded form, and a value of 80.
+            let n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let key = titan_mvcc::entries::encode_key(format!("{n:020}").as_bytes());
+            let value = NewValue::of(&[7; 80]);
+            let write = Write {
+                key: &key,
+                commit: Timestamp(1),
+                value: Some(value),
+            };
+            root = root.with(&[write], &target, &budget);
+        }
+        let each = budget.used() as u64 / rows;
+        assert!(each <= 180, "{each}");
+    }
+
+    #[test]
+    fn a_hot_row_does_not_grow_without_end() {
+        let budget = Arc::new(Budget::new(usize::MAX));
+        let served = Served::new(Timestamp(0), []);
+        let target = Target {
+            kept: served.clone(),
+            needed: Served::new(Timestamp(5_000), [Timestamp(7)]),
+        };
+        let mut root = Root::new(served, Vec::new(), &budget);
+        for now in 1..5_000 {
+            let value = Some(NewValue::Inline(b"value"));
+            let write = Write {
+                key: b"hot",
+                commit: Timestamp(now),
+                value,
+            };
+            root = root.with(&[write], &target, &budget);
+        }
+        let versions = root.leaves[0].row(0).versions();
+        assert!(versions.len() <= LONGEST_CHAIN + 1, "{}", versions.len());
+        assert_eq!(root.get(b"hot", Timestamp(7)), Seen::Value(b"value"));
+        assert!(!root.served.has(Timestamp(8)));
+    }
+}

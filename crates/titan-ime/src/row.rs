@@ -1,0 +1,186 @@
+//! The versions of one key, and which of them may go.
+//!
+//! Owns the rule of pruning. A version is needed if a served timestamp finds it: it is newer than the moment from
+//! which on all timestamps are served, or the newest one up to that moment or up to a reader before it. A deletion
+//! with nothing older finds what no version at all would find, so it goes with what it deleted.
+//!
+//! That relies on the store: the versions of a key are written in the order of their timestamps. Otherwise an older
+//! one could come after a deletion that is gone.
+
+use std::sync::Arc;
+
+use titan_mvcc::Timestamp;
+
+use crate::memory::{BLOCK, Budget, Charge};
+use crate::served::Served;
+
+/// Larger values stay in the engine.
+pub(crate) const LARGEST_INLINE: usize = 256;
+
+/// What a key has from a version on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// This value.
+    Value(Arc<[u8]>),
+    /// A value that the engine has.
+    Stored,
+    /// None.
+    Deleted,
+}
+
+impl Content {
+    /// Bytes of memory outside of the enum itself.
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Content::Value(value) => value.len() + 16 + BLOCK,
+            Content::Stored | Content::Deleted => 0,
+        }
+    }
+}
+
+/// A version of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) commit: Timestamp,
+    pub(crate) content: Content,
+}
+
+/// The versions of a key that are older than its newest one, the newest first.
+pub(crate) struct Chain {
+    versions: Box<[Version]>,
+    charge: Charge,
+}
+
+impl Chain {
+    pub(crate) fn new(versions: &[Version], budget: &Arc<Budget>) -> Self {
+        let heap: usize = versions.iter().map(|v| v.content.heap_bytes()).sum();
+        let bytes = size_of::<Chain>() + 16 + 2 * BLOCK + size_of_val(versions) + heap;
+        Chain {
+            versions: versions.into(),
+            charge: Charge::new(budget, bytes),
+        }
+    }
+
+    pub(crate) fn versions(&self) -> &[Version] {
+        &self.versions
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+}
+
+/// Adds a version to those of a key, which are the newest first. One of the same timestamp is replaced.
+pub(crate) fn add(versions: &mut Vec<Version>, version: Version) {
+    let at = versions.partition_point(|v| v.commit > version.commit);
+    match versions.get_mut(at) {
+        Some(same) if same.commit == version.commit => *same = version,
+        _ => versions.insert(at, version),
+    }
+}
+
+/// Removes the versions of a key, the newest first, that no served timestamp finds.
+pub(crate) fn prune(versions: &mut Vec<Version>, served: &Served) {
+    let mut readers = served.readers().iter().peekable();
+    let mut is_first = true;
+    versions.retain(|version| {
+        let commit = version.commit;
+        if commit > served.from() {
+            return true;
+        }
+        let mut is_needed = std::mem::replace(&mut is_first, false);
+        // MUTANT: a reader before the safe point does not keep what it finds.
+        if mutant!("pruned-under-a-reader", "-p titan-ime --lib row::") {
+            return is_needed;
+        }
+        while readers.next_if(|reader| **reader >= commit).is_some() {
+            is_needed = true;
+        }
+        is_needed
+    });
+    // MUTANT: a deletion goes before what it deleted, which comes back.
+    if mutant!("deletion-goes-first", "-p titan-ime --lib row::") {
+        versions.retain(|v| v.content != Content::Deleted || v.commit > served.from());
+    }
+    while versions
+        .last()
+        .is_some_and(|oldest| oldest.content == Content::Deleted)
+    {
+        versions.pop();
+    }
+}
+
+/// What a timestamp finds among the versions of a key, which are the newest first.
+pub(crate) fn find(versions: &[Version], at: Timestamp) -> Option<&Version> {
+    let first = versions.partition_point(|v| v.commit > at);
+    versions.get(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content_at(versions: &[Version], at: Timestamp) -> Content {
+        find(versions, at).map_or(Content::Deleted, |v| v.content.clone())
+    }
+
+    fn some_versions(rng: &mut fastrand::Rng) -> Vec<Version> {
+        let mut versions = Vec::new();
+        for _ in 0..rng.usize(..8) {
+            let commit = Timestamp(rng.u64(1..30));
+            let content = match rng.usize(..3) {
+                0 => Content::Deleted,
+                1 => Content::Stored,
+                _ => Content::Value(Arc::from([rng.u8(..)])),
+            };
+            add(&mut versions, Version { commit, content });
+        }
+        versions
+    }
+
+    #[test]
+    fn pruning_changes_nothing_that_a_served_timestamp_finds_and_leaves_no_more_than_that() {
+        for seed in 0..20_000 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let versions = some_versions(&mut rng);
+            assert!(
+                versions.windows(2).all(|w| w[0].commit > w[1].commit),
+                "seed {seed}"
+            );
+            let readers: Vec<_> = (0..rng.usize(..4))
+                .map(|_| Timestamp(rng.u64(..30)))
+                .collect();
+            let served = Served::new(Timestamp(rng.u64(..30)), readers);
+            let mut pruned = versions.clone();
+            prune(&mut pruned, &served);
+            let mut found = Vec::new();
+            for at in (0..40).map(Timestamp).filter(|at| served.has(*at)) {
+                let expected = content_at(&versions, at);
+                assert_eq!(
+                    content_at(&pruned, at),
+                    expected,
+                    "seed {seed}, {at}: {versions:?} {served:?}"
+                );
+                found.extend(find(&pruned, at).map(|v| v.commit));
+            }
+            found.dedup();
+            assert!(
+                pruned.iter().all(|v| found.contains(&v.commit)),
+                "seed {seed}: {pruned:?}"
+            );
+            let oldest = pruned.last().map(|v| &v.content);
+            assert_ne!(oldest, Some(&Content::Deleted), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_version_of_the_same_timestamp_is_replaced() {
+        let version = |content| Version {
+            commit: Timestamp(5),
+            content,
+        };
+        let mut versions = vec![version(Content::Stored)];
+        add(&mut versions, version(Content::Deleted));
+        assert_eq!(versions, [version(Content::Deleted)]);
+    }
+}

@@ -1,0 +1,300 @@
+//! A segment: a range of keys that is in memory as a whole, or is on its way there.
+//!
+//! Owns the states of a segment, and how a write reaches it.
+//!
+//! ```text
+//! Announced --barrier--> Loading --merged--> (replaced by segments that are) Active
+//!     \                     \                                                  /
+//!      `---------------------`----------------> Gone <------------------------'
+//! ```
+//!
+//! A segment becomes active once and gone once; a range that is loaded again is another segment, with another
+//! generation. Readers look at `root` alone: there is one while the segment is active.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use titan_mvcc::Timestamp;
+
+use crate::memory::{BLOCK, Budget, Charge};
+use crate::root::{NewValue, Root, Target, Write};
+use crate::stats::Dropped;
+
+/// See the module.
+pub(crate) struct Segment {
+    /// The first encoded key.
+    pub(crate) lower: Box<[u8]>,
+    /// The first encoded key after it; none at the end of the key space.
+    pub(crate) upper: Option<Box<[u8]>>,
+    /// Unlike that of every other segment of the cache.
+    pub(crate) generation: u64,
+    /// Dropped last when memory is short.
+    pub(crate) is_pinned: bool,
+    /// What readers read.
+    root: ArcSwapOption<Root>,
+    /// Held for moves of the state and for writes, never for reads or I/O.
+    state: Mutex<State>,
+    /// Whether it was read since the last look. Readers write it only if it is false.
+    touched: AtomicBool,
+}
+
+enum State {
+    /// The snapshot of the load has not been taken: it will have all writes.
+    Announced,
+    /// The snapshot has been taken; later writes are here.
+    Loading {
+        delta: Delta,
+    },
+    Active,
+    Gone(Dropped),
+}
+
+/// Writes that came while a segment was loaded, in order.
+pub(crate) struct Delta {
+    writes: Vec<OwnedWrite>,
+    charge: Charge,
+}
+
+struct OwnedWrite {
+    key: Box<[u8]>,
+    commit: Timestamp,
+    value: Option<Option<Box<[u8]>>>,
+}
+
+impl Delta {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        Delta {
+            writes: Vec::new(),
+            charge: Charge::new(budget, 0),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    fn push(&mut self, write: &Write<'_>) {
+        let value = write.value.map(|value| match value {
+            NewValue::Inline(value) => Some(value.into()),
+            NewValue::Stored => None,
+        });
+        let write = OwnedWrite {
+            key: write.key.into(),
+            commit: write.commit,
+            value,
+        };
+        let value_len = write
+            .value
+            .as_ref()
+            .and_then(Option::as_ref)
+            .map_or(0, |v| v.len());
+        let blocks = 2 * BLOCK + write.key.len() + value_len;
+        // The vector may have twice the room that it needs.
+        self.charge.add(blocks + 2 * size_of::<OwnedWrite>());
+        self.writes.push(write);
+    }
+
+    /// The writes in the order of their keys, those of a key in the order in which they came.
+    pub(crate) fn sorted(&self) -> Vec<Write<'_>> {
+        let mut writes: Vec<Write<'_>> = self.writes.iter().map(OwnedWrite::borrowed).collect();
+        writes.sort_by_key(|write| write.key);
+        writes
+    }
+}
+
+impl OwnedWrite {
+    fn borrowed(&self) -> Write<'_> {
+        Write {
+            key: &self.key,
+            commit: self.commit,
+            value: self.value.as_ref().map(|value| match value {
+                Some(value) => NewValue::Inline(value),
+                None => NewValue::Stored,
+            }),
+        }
+    }
+}
+
+impl Segment {
+    /// A segment without content, whose load has not begun.
+    pub(crate) fn announced(
+        lower: Box<[u8]>,
+        upper: Option<Box<[u8]>>,
+        generation: u64,
+        is_pinned: bool,
+    ) -> Self {
+        Segment {
+            lower,
+            upper,
+            generation,
+            is_pinned,
+            root: ArcSwapOption::empty(),
+            state: Mutex::new(State::Announced),
+            touched: AtomicBool::new(true),
+        }
+    }
+
+    /// An active one.
+    pub(crate) fn active(
+        lower: Box<[u8]>,
+        upper: Option<Box<[u8]>>,
+        generation: u64,
+        is_pinned: bool,
+        root: Root,
+    ) -> Self {
+        Segment {
+            root: ArcSwapOption::from_pointee(root),
+            state: Mutex::new(State::Active),
+            ..Segment::announced(lower, upper, generation, is_pinned)
+        }
+    }
+
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        *self.lower <= *key && self.upper.as_deref().is_none_or(|upper| key < upper)
+    }
+
+    /// Whether it has keys from `lower` to before `upper`.
+    pub(crate) fn overlaps(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        self.upper.as_deref().is_none_or(|own| lower < own)
+            && upper.is_none_or(|upper| *self.lower < *upper)
+    }
+
+    /// What readers read, if it is active. Takes no reference count.
+    pub(crate) fn root(&self) -> arc_swap::Guard<Option<Arc<Root>>> {
+        self.root.load()
+    }
+
+    /// Notes that it was read.
+    pub(crate) fn touch(&self) {
+        if !self.touched.load(Ordering::Relaxed) {
+            self.touched.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_touched(&self) -> bool {
+        self.touched.load(Ordering::Relaxed)
+    }
+
+    /// Forgets that it was read.
+    pub(crate) fn untouch(&self) {
+        self.touched.store(false, Ordering::Relaxed);
+    }
+
+    /// The snapshot of the load is taken at this moment: from here on writes are kept. Called in a barrier.
+    ///
+    /// # Errors
+    /// Why it was dropped.
+    pub(crate) fn begin_loading(&self, budget: &Arc<Budget>) -> Result<(), Dropped> {
+        let mut state = self.state.lock();
+        if let State::Gone(why) = &*state {
+            return Err(*why);
+        }
+        // MUTANT: writes while a segment is loaded are forgotten.
+        if mutant!(
+            "writes-while-loading-are-forgotten",
+            "-p titan-ime --test it loads::"
+        ) {
+            return Ok(());
+        }
+        let delta = Delta::new(budget);
+        *state = State::Loading { delta };
+        Ok(())
+    }
+
+    /// Takes the writes that came since the last call.
+    ///
+    /// # Errors
+    /// Why it was dropped.
+    pub(crate) fn take_delta(&self, budget: &Arc<Budget>) -> Result<Delta, Dropped> {
+        match &mut *self.state.lock() {
+            State::Loading { delta } => Ok(std::mem::replace(delta, Delta::new(budget))),
+            State::Gone(why) => Err(*why),
+            State::Announced | State::Active => Ok(Delta::new(budget)),
+        }
+    }
+
+    /// Why it was dropped, if it was.
+    pub(crate) fn gone(&self) -> Option<Dropped> {
+        match &*self.state.lock() {
+            State::Gone(why) => Some(*why),
+            _ => None,
+        }
+    }
+
+    /// Adds versions, which are in the order of their keys. False if it is gone: then they may be for another
+    /// segment. Cost: a copy of each leaf that gets one.
+    pub(crate) fn write(
+        &self,
+        writes: &[Write<'_>],
+        target: &Target,
+        budget: &Arc<Budget>,
+    ) -> bool {
+        let mut state = self.state.lock();
+        match &mut *state {
+            State::Announced => true,
+            State::Loading { delta } => {
+                writes.iter().for_each(|write| delta.push(write));
+                true
+            }
+            State::Active => {
+                let root = self.root.load();
+                let next = root.as_ref().map(|root| root.with(writes, target, budget));
+                drop(root);
+                self.root.store(next.map(Arc::new));
+                true
+            }
+            State::Gone(_) => false,
+        }
+    }
+
+    /// Changes the content of an active segment; `change` returns none to leave it.
+    pub(crate) fn change(&self, change: impl FnOnce(&Root) -> Option<Root>) {
+        let state = self.state.lock();
+        if !matches!(&*state, State::Active) {
+            return;
+        }
+        let next = self.root.load().as_ref().and_then(|root| change(root));
+        if let Some(next) = next {
+            self.root.store(Some(Arc::new(next)));
+        }
+    }
+
+    /// Ends it: it takes no writes any more, and readers that come find nothing. Called with the lock of the
+    /// directory, before it is taken from there. False if it was gone.
+    pub(crate) fn drop_content(&self, why: Dropped) -> bool {
+        self.end(why, |_| ()).is_some()
+    }
+
+    /// Ends it in favour of others. `replace` gets its last content and publishes a directory that has the others
+    /// in its place; no write comes in between. Called with the lock of the directory. None if it was gone.
+    pub(crate) fn end<T>(&self, why: Dropped, replace: impl FnOnce(Last<'_>) -> T) -> Option<T> {
+        let mut state = self.state.lock();
+        let root = self.root.load();
+        let last = match (&*state, &*root) {
+            (State::Gone(_), _) => return None,
+            (State::Loading { delta }, _) => Last::Loading(delta),
+            (State::Active, Some(root)) => Last::Active(root),
+            (State::Active | State::Announced, _) => Last::Nothing,
+        };
+        // ORDER: before the directory is published, because from then on writes go past this segment: as long as
+        // there is a root, it has all that is published.
+        // MUTANT: a segment that has ended is read on.
+        if !mutant!("ended-segment-is-read", "-p titan-ime --test it threads::") {
+            self.root.store(None);
+        }
+        let replaced = replace(last);
+        // ORDER: after the directory was published, so that a write that finds it gone finds what took its place.
+        *state = State::Gone(why);
+        Some(replaced)
+    }
+}
+
+/// The last content of a segment.
+pub(crate) enum Last<'a> {
+    Nothing,
+    /// Writes that were not merged yet.
+    Loading(&'a Delta),
+    Active(&'a Root),
+}

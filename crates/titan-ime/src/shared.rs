@@ -1,0 +1,133 @@
+//! What the hook, the readers, loads and maintenance of a cache share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use arc_swap::ArcSwap;
+use titan::ColumnFamilyId;
+use titan_mvcc::Timestamp;
+
+use crate::directory::{Changing, Directory};
+use crate::memory::Budget;
+use crate::root::Target;
+use crate::segment::Segment;
+use crate::served::Served;
+use crate::stats::{Counters, Dropped};
+
+/// No family has this number.
+const NO_FAMILY: u32 = u32::MAX;
+
+/// See the module. The store owns it, so it has no handle of the store.
+pub(crate) struct Shared {
+    pub(crate) directory: Directory,
+    pub(crate) budget: Arc<Budget>,
+    /// What may be pruned.
+    pub(crate) target: ArcSwap<Target>,
+    pub(crate) counters: Counters,
+    /// Bytes of a segment, about.
+    pub(crate) segment_size: usize,
+    family: AtomicU32,
+    is_off: AtomicBool,
+    /// Makes the hook panic.
+    #[cfg(test)]
+    pub(crate) panics: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(limit: usize, segment_size: usize) -> Self {
+        let nothing = Served::new(Timestamp::ZERO, []);
+        Shared {
+            directory: Directory::new(),
+            budget: Arc::new(Budget::new(limit)),
+            target: ArcSwap::from_pointee(Target {
+                kept: nothing.clone(),
+                needed: nothing,
+            }),
+            counters: Counters::default(),
+            segment_size,
+            family: AtomicU32::new(NO_FAMILY),
+            is_off: AtomicBool::new(false),
+            #[cfg(test)]
+            panics: AtomicBool::new(false),
+        }
+    }
+
+    /// The family that has the versions. Until it is set there are no segments.
+    pub(crate) fn set_family(&self, family: ColumnFamilyId) {
+        self.family.store(family.0, Ordering::Release);
+    }
+
+    pub(crate) fn is_versions(&self, family: ColumnFamilyId) -> bool {
+        self.family.load(Ordering::Acquire) == family.0
+    }
+
+    /// Whether nothing may be read from memory any more, for good.
+    pub(crate) fn is_off(&self) -> bool {
+        self.is_off.load(Ordering::Acquire)
+    }
+
+    /// Turns the cache off for good. Cost: one store; the memory is given back by [`Shared::drop_all`].
+    pub(crate) fn turn_off(&self) {
+        // ORDER: a hook that panicked does this before its group is published, so no reader that must see the
+        // group takes memory for complete.
+        self.is_off.store(true, Ordering::Release);
+    }
+
+    /// Drops the segments that `which` picks. Returns how many were.
+    pub(crate) fn drop_segments(&self, why: Dropped, which: impl Fn(&Segment) -> bool) -> usize {
+        if !self.directory.load().iter().any(|segment| which(segment)) {
+            return 0;
+        }
+        let mut changing = self.directory.change();
+        let (gone, kept) = std::mem::take(&mut changing.list)
+            .into_iter()
+            .partition::<Vec<_>, _>(|segment| which(segment));
+        changing.list = kept;
+        self.end(&changing, &gone, why);
+        gone.len()
+    }
+
+    pub(crate) fn drop_all(&self, why: Dropped) {
+        self.drop_segments(why, |_| true);
+    }
+
+    /// Drops segments until memory is within its limit, as far as it is known: those first that were not read
+    /// since the last look, then the oldest; pinned ones last.
+    pub(crate) fn make_room(&self) {
+        let mut excess = self.budget.excess();
+        if excess == 0 {
+            return;
+        }
+        let mut changing = self.directory.change();
+        let mut victims = changing.list.clone();
+        victims
+            .sort_by_key(|segment| (segment.is_pinned, segment.is_touched(), segment.generation));
+        let mut gone = Vec::new();
+        for segment in victims {
+            if excess == 0 {
+                break;
+            }
+            let bytes = segment.root().as_ref().map_or(0, |root| root.bytes);
+            // A segment that is being loaded may have taken all of it.
+            excess = match bytes {
+                0 => 0,
+                bytes => excess.saturating_sub(bytes),
+            };
+            gone.push(segment);
+        }
+        let is_gone = |one: &Arc<Segment>| gone.iter().any(|other| Arc::ptr_eq(one, other));
+        changing.list.retain(|segment| !is_gone(segment));
+        self.end(&changing, &gone, Dropped::MemoryLimit);
+    }
+
+    /// Ends segments that are not in the list any more, and publishes it.
+    fn end(&self, changing: &Changing<'_>, gone: &[Arc<Segment>], why: Dropped) {
+        // ORDER: first they end. A write that still finds one of them listed then knows that it may be skipped.
+        for segment in gone {
+            if segment.drop_content(why) {
+                self.counters.dropped(why);
+            }
+        }
+        changing.publish();
+    }
+}

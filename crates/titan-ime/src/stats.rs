@@ -1,0 +1,164 @@
+//! Counters: what reads found in memory, and why others went to the engine; why segments were dropped.
+//!
+//! Reads count in shards, so that readers on several processors write no shared memory.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Where a read was answered, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// From memory.
+    Hit,
+    /// From memory: there is no value.
+    HitNothing,
+    /// By the engine: no segment has the key.
+    NotHeld,
+    /// By the engine: the segment is being loaded, or was dropped at this moment.
+    NotReady,
+    /// By the engine: the timestamp is before what is served.
+    TooOld,
+    /// By the engine: the cache is off.
+    Off,
+}
+
+const KINDS: usize = 6;
+const SHARDS: usize = 16;
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Shard([AtomicU64; KINDS]);
+
+/// Counters of one sort of reads.
+#[derive(Default)]
+pub(crate) struct ReadCounters([Shard; SHARDS]);
+
+impl ReadCounters {
+    pub(crate) fn count(&self, read: Read) {
+        thread_local! {
+            static SHARD: usize = {
+                static NEXT: AtomicUsize = AtomicUsize::new(0);
+                NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS
+            };
+        }
+        let shard = SHARD.with(|shard| *shard);
+        self.0[shard].0[read as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sums(&self) -> ReadSums {
+        let sum = |read: Read| {
+            let of_kind = self.0.iter().map(|shard| &shard.0[read as usize]);
+            of_kind.map(|n| n.load(Ordering::Relaxed)).sum()
+        };
+        ReadSums {
+            hits: sum(Read::Hit),
+            hits_nothing: sum(Read::HitNothing),
+            not_held: sum(Read::NotHeld),
+            not_ready: sum(Read::NotReady),
+            too_old: sum(Read::TooOld),
+            off: sum(Read::Off),
+        }
+    }
+}
+
+/// How many reads were answered where. For scans each part is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadSums {
+    /// From memory, with a value or a part of a scan.
+    pub hits: u64,
+    /// From memory: there is no value.
+    pub hits_nothing: u64,
+    /// By the engine: the range is not held.
+    pub not_held: u64,
+    /// By the engine: the segment was being loaded or dropped.
+    pub not_ready: u64,
+    /// By the engine: the timestamp is before what the segment serves.
+    pub too_old: u64,
+    /// By the engine: the cache is off.
+    pub off: u64,
+}
+
+/// Why a segment was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Dropped {
+    /// Memory was over its limit.
+    MemoryLimit,
+    /// The data changed past the operations that the copy can follow.
+    Bypassed,
+    /// Its load was abandoned or failed.
+    LoadEnded,
+    /// The caller asked for it.
+    Asked,
+    /// The cache was turned off.
+    Off,
+    /// Others took its place: it was split or joined, or its load has ended. Not counted.
+    Replaced,
+}
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Dropped::MemoryLimit => "memory was over its limit",
+            Dropped::Bypassed => "data changed past the commit hook",
+            Dropped::LoadEnded => "the load ended",
+            Dropped::Asked => "it was asked for",
+            Dropped::Off => "the range cache was turned off",
+            Dropped::Replaced => "other segments took its place",
+        })
+    }
+}
+
+/// All counters of a cache.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) points: ReadCounters,
+    pub(crate) parts: ReadCounters,
+    pub(crate) dropped: [AtomicU64; 5],
+    pub(crate) loads: AtomicU64,
+    pub(crate) splits: AtomicU64,
+    pub(crate) joins: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn dropped(&self, why: Dropped) {
+        if let Some(counter) = self.dropped.get(why as usize) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a cache holds and has done, from [`RangeCache::stats`](crate::RangeCache::stats).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Point reads.
+    pub points: ReadSums,
+    /// Parts of scans. A scan with parts in memory and in the engine was stitched.
+    pub parts: ReadSums,
+    /// Segments that are held.
+    pub segments: u64,
+    /// Segments that are being loaded.
+    pub loading: u64,
+    /// Bytes that are charged, and the limit.
+    pub memory_used: u64,
+    /// The limit of memory in bytes.
+    pub memory_limit: u64,
+    /// Loads that were finished.
+    pub loads: u64,
+    /// Segments that were split, because they grew.
+    pub splits: u64,
+    /// Segments that were joined, because they shrank.
+    pub joins: u64,
+    /// Segments dropped because memory was over its limit.
+    pub dropped_memory_limit: u64,
+    /// Segments dropped because data changed past the operations that the copy can follow.
+    pub dropped_bypassed: u64,
+    /// Loads that were abandoned or failed.
+    pub dropped_load_ended: u64,
+    /// Segments dropped because the caller asked for it.
+    pub dropped_asked: u64,
+    /// Segments dropped because the cache was turned off.
+    pub dropped_off: u64,
+}

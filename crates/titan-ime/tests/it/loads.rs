@@ -1,0 +1,195 @@
+//! Loads that meet writes, that are abandoned at each step, that do not fit.
+
+use titan_ime::{Dropped, Error, Progress};
+use titan_mvcc::Direction;
+
+use super::place::{Place, delete, put, rows};
+
+const ROWS: u32 = 3_000;
+
+fn fill(place: &Place) -> titan_ime::RangeCache {
+    let cache = place.open();
+    let mut transaction = cache.store().begin();
+    for n in 0..ROWS {
+        transaction.put(&n.to_be_bytes(), &[n as u8; 40]);
+    }
+    transaction.commit().unwrap();
+    cache
+}
+
+/// Writes that come at any step of a load are in memory as they are in the engine.
+#[test]
+fn writes_that_come_while_a_range_is_loaded_are_not_lost() {
+    for step_of_write in 0..8 {
+        let place = Place::new(1);
+        let cache = fill(&place);
+        let store = cache.store();
+        let mut load = cache.begin_load(None, None).unwrap();
+        for step in 0.. {
+            if step == step_of_write {
+                put(store, &5_u32.to_be_bytes(), b"new");
+                put(store, b"\xff new key", b"new");
+                delete(store, &7_u32.to_be_bytes());
+                put(store, &9_u32.to_be_bytes(), b"first");
+                put(store, &9_u32.to_be_bytes(), &[9; 1000]);
+            }
+            if load.step().unwrap() == Progress::Done {
+                assert!(step >= 7, "{step}");
+                break;
+            }
+        }
+        let before = cache.stats();
+        let now = store.snapshot();
+        assert_eq!(
+            now.get(&5_u32.to_be_bytes()).unwrap().as_deref(),
+            Some(&b"new"[..])
+        );
+        assert_eq!(
+            now.get(b"\xff new key").unwrap().as_deref(),
+            Some(&b"new"[..])
+        );
+        assert_eq!(now.get(&7_u32.to_be_bytes()).unwrap(), None);
+        assert_eq!(
+            now.get(&9_u32.to_be_bytes()).unwrap().as_deref(),
+            Some(&[9; 1000][..])
+        );
+        assert_eq!(
+            rows(&now, None, None, Direction::Forward).len(),
+            ROWS as usize
+        );
+        let after = cache.stats();
+        assert_eq!(after.points.hits - before.points.hits, 3);
+        assert_eq!(after.points.hits_nothing - before.points.hits_nothing, 1);
+        assert_eq!(after.parts.not_held, before.parts.not_held);
+        cache.audit().unwrap();
+    }
+}
+
+#[test]
+fn a_load_can_be_abandoned_after_each_step_and_begun_again() {
+    let place = Place::new(2);
+    let cache = fill(&place);
+    for steps in 0..8 {
+        let mut load = cache.begin_load(None, None).unwrap();
+        for _ in 0..steps {
+            assert_eq!(load.step().unwrap(), Progress::Going);
+        }
+        put(cache.store(), b"while it is loaded", b"1");
+        drop(load);
+        let stats = cache.stats();
+        assert_eq!(
+            (stats.segments, stats.loading, stats.memory_used),
+            (0, 0, 0),
+            "{steps}"
+        );
+        // What an abandoned load had kept is not in the next one.
+        put(cache.store(), b"while it is loaded", b"2");
+    }
+    assert_eq!(cache.stats().dropped_load_ended, 8);
+    cache.load(None, None).unwrap();
+    let found = cache.store().snapshot().get(b"while it is loaded").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"2"[..]));
+    assert!(cache.audit().unwrap().keys > 0);
+}
+
+#[test]
+fn a_segment_that_is_dropped_ends_its_load() {
+    let place = Place::new(3);
+    let cache = fill(&place);
+    for steps in 0..8 {
+        let mut load = cache.begin_load(None, None).unwrap();
+        for _ in 0..steps {
+            load.step().unwrap();
+        }
+        assert_eq!(cache.drop_range(Some(b"a"), None), 1);
+        // The range is free at once, and another load does not disturb.
+        cache.load(None, None).unwrap();
+        let gone = load.step().unwrap_err();
+        assert!(
+            matches!(
+                gone,
+                Error::Abandoned {
+                    why: Dropped::Asked
+                }
+            ),
+            "{gone}"
+        );
+        assert_eq!(cache.stats().segments, 1);
+        cache.drop_range(None, None);
+    }
+}
+
+#[test]
+fn a_load_that_does_not_fit_holds_nothing_and_writes_go_on() {
+    let mut place = Place::new(4);
+    for limit in [0, 1, 10_000, 100_000] {
+        place.cache.memory_limit = limit;
+        let fresh = Place::new(4);
+        place.store = fresh.store;
+        let cache = fill(&place);
+        let refused = cache.load(None, None).unwrap_err();
+        assert!(
+            matches!(refused, Error::MemoryLimit { .. }),
+            "{limit}: {refused}"
+        );
+        put(cache.store(), b"key", b"value");
+        let stats = cache.stats();
+        assert_eq!(
+            (stats.segments, stats.loading, stats.memory_used),
+            (0, 0, 0),
+            "{limit}"
+        );
+        let found = cache.store().snapshot().get(b"key").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"value"[..]));
+    }
+}
+
+#[test]
+fn a_write_over_the_limit_drops_segments_and_pinned_ones_last() {
+    let mut place = Place::new(5);
+    place.cache.memory_limit = 400_000;
+    let cache = fill(&place);
+    let bounds = [0_u32, 1_000, 2_000].map(|n| n.to_be_bytes());
+    cache
+        .begin_pinned_load(Some(&bounds[0]), Some(&bounds[1]))
+        .unwrap()
+        .finish()
+        .unwrap();
+    cache.load(Some(&bounds[1]), Some(&bounds[2])).unwrap();
+    cache.load(Some(&bounds[2]), None).unwrap();
+    assert_eq!(cache.stats().segments, 3);
+    for n in 0..1_000_u32 {
+        let mut key = n.to_be_bytes().to_vec();
+        key.push(1);
+        put(cache.store(), &key, &[1; 200]);
+        let stats = cache.stats();
+        assert!(stats.memory_used <= stats.memory_limit, "{stats:?}");
+    }
+    let stats = cache.stats();
+    assert!((1..3).contains(&stats.segments), "{stats:?}");
+    let before = stats.points.hits;
+    cache.store().snapshot().get(&bounds[0]).unwrap();
+    assert_eq!(cache.stats().points.hits, before + 1);
+    cache.audit().unwrap();
+}
+
+#[test]
+fn ranges_that_overlap_or_are_empty_are_refused() {
+    let place = Place::new(6);
+    let cache = fill(&place);
+    cache.load(Some(b"b"), Some(b"d")).unwrap();
+    for (from, to) in [
+        (None, None),
+        (None, Some(&b"c"[..])),
+        (Some(&b"c"[..]), None),
+        (Some(b"bb"), Some(b"cc")),
+        (Some(b"a"), Some(b"b\0")),
+    ] {
+        let refused = cache.begin_load(from, to).unwrap_err();
+        assert!(matches!(refused, Error::Overlaps), "{refused}");
+    }
+    let refused = cache.begin_load(Some(b"x"), Some(b"x")).unwrap_err();
+    assert!(matches!(refused, Error::EmptyRange), "{refused}");
+    cache.load(Some(b"d"), None).unwrap();
+    cache.load(None, Some(b"b")).unwrap();
+}

@@ -1,0 +1,123 @@
+//! Old versions that go from memory, and readers that keep them.
+
+use std::time::Duration;
+
+use titan_mvcc::Direction;
+
+use super::place::{Place, delete, put, rows};
+
+/// A hold of the store keeps the store's versions. Memory keeps what readers need.
+#[test]
+fn holds_of_the_store_do_not_keep_versions_in_memory() {
+    let cache = Place::new(1).open();
+    let store = cache.store();
+    cache.load(None, None).unwrap();
+    put(store, b"key", b"first");
+    let hold = store.hold("backup", store.now()).unwrap();
+    let held = cache.stats().memory_used;
+    for n in 0..1_000_u32 {
+        put(store, b"key", &n.to_be_bytes());
+    }
+    cache.maintain();
+    assert!(
+        cache.stats().memory_used < held + 200,
+        "{:?}",
+        cache.stats()
+    );
+    // The store serves it still.
+    let old = store.snapshot_at(hold.timestamp()).unwrap();
+    assert_eq!(old.get(b"key").unwrap().as_deref(), Some(&b"first"[..]));
+    assert_eq!(cache.stats().points.too_old, 1);
+}
+
+/// An old reader keeps the one version that it needs, and not all that came later.
+#[test]
+fn an_old_reader_is_served_and_does_not_keep_what_came_later() {
+    let cache = Place::new(2).open();
+    let store = cache.store();
+    cache.load(None, None).unwrap();
+    put(store, b"key", b"first");
+    put(store, b"other", b"first");
+    let old = store.snapshot();
+    cache.maintain();
+    let before = cache.stats().memory_used;
+    for n in 0..1_000_u32 {
+        put(store, b"key", &n.to_be_bytes());
+        delete(store, b"other");
+        if n % 10 == 0 {
+            cache.maintain();
+        }
+    }
+    cache.maintain();
+    assert!(
+        cache.stats().memory_used < before + 500,
+        "{:?}",
+        cache.stats()
+    );
+    let expected = [b"key", &b"other"[..]].map(|key| (key.to_vec(), b"first".to_vec()));
+    assert_eq!(rows(&old, None, None, Direction::Forward), expected);
+    assert_eq!(cache.stats().parts.hits, 1);
+    drop(old);
+    cache.maintain();
+    assert_eq!(
+        rows(&store.snapshot(), None, None, Direction::Forward).len(),
+        1
+    );
+}
+
+/// A scan that began before its rows were pruned goes on in the engine.
+#[test]
+fn a_reader_of_long_life_is_handed_over_to_the_engine() {
+    let mut place = Place::new(3);
+    place.cache.safe_lag = Duration::from_secs(3600);
+    let cache = place.open();
+    let store = cache.store();
+    cache.load(None, None).unwrap();
+    for n in 0..300_u32 {
+        put(store, &n.to_be_bytes(), b"old");
+    }
+    let snapshot = store.snapshot();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut scan = snapshot.scan(None, None, direction).unwrap();
+        let first: Vec<_> = scan.by_ref().take(5).map(|row| row.unwrap().key).collect();
+        cache.drop_range(None, None);
+        for n in 0..300_u32 {
+            put(store, &n.to_be_bytes(), b"new");
+        }
+        let rest = scan.map(|row| row.unwrap()).map(|row| {
+            assert_eq!(row.value.fetch().unwrap(), &b"old"[..]);
+            row.key
+        });
+        let mut keys: Vec<_> = first.into_iter().chain(rest).collect();
+        keys.sort();
+        let expected: Vec<_> = (0..300_u32).map(|n| n.to_be_bytes().to_vec()).collect();
+        assert_eq!(keys, expected);
+        cache.load(None, None).unwrap();
+    }
+}
+
+/// A deletion goes together with what it deleted, also where nothing is written any more.
+#[test]
+fn deleted_rows_leave_nothing() {
+    let cache = Place::new(4).open();
+    let store = cache.store();
+    cache.load(None, None).unwrap();
+    let empty = cache.stats().memory_used;
+    for n in 0..500_u32 {
+        put(store, &n.to_be_bytes(), b"value");
+    }
+    let reader = store.snapshot();
+    cache.maintain();
+    for n in 0..500_u32 {
+        delete(store, &n.to_be_bytes());
+    }
+    assert_eq!(rows(&reader, None, None, Direction::Forward).len(), 500);
+    drop(reader);
+    cache.maintain();
+    assert!(
+        cache.stats().memory_used <= empty + 200,
+        "{:?}",
+        cache.stats()
+    );
+    cache.audit().unwrap();
+}

@@ -1,0 +1,144 @@
+//! What is answered from memory, and what is not.
+
+use titan_ime::RangeCache;
+use titan_mvcc::Direction;
+
+use super::place::{Place, delete, put, rows};
+
+fn store_with_held_middle() -> RangeCache {
+    let cache = Place::new(1).open();
+    for key in 0..100_u8 {
+        put(cache.store(), &[key], &[key]);
+    }
+    cache.load(Some(&[40]), Some(&[60])).unwrap();
+    cache
+}
+
+#[test]
+fn points_and_missing_keys_are_answered_from_memory() {
+    let cache = store_with_held_middle();
+    let snapshot = cache.store().snapshot();
+    assert_eq!(snapshot.get(&[50]).unwrap().as_deref(), Some(&[50][..]));
+    assert_eq!(snapshot.get(&[50, 1]).unwrap(), None);
+    assert_eq!(snapshot.get(&[60]).unwrap().as_deref(), Some(&[60][..]));
+    assert_eq!(snapshot.get(&[39]).unwrap().as_deref(), Some(&[39][..]));
+    let points = cache.stats().points;
+    assert_eq!(
+        (points.hits, points.hits_nothing, points.not_held),
+        (1, 1, 2)
+    );
+}
+
+#[test]
+fn a_scan_is_stitched_of_memory_and_engine_in_both_directions() {
+    let cache = store_with_held_middle();
+    let snapshot = cache.store().snapshot();
+    let expected: Vec<_> = (0..100_u8).map(|key| (vec![key], vec![key])).collect();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let before = cache.stats().parts;
+        assert_eq!(rows(&snapshot, None, None, direction), expected);
+        let after = cache.stats().parts;
+        assert!(
+            after.hits > before.hits && after.not_held == before.not_held + 2,
+            "{after:?}"
+        );
+        for (from, to) in [
+            (40, 60),
+            (45, 55),
+            (30, 45),
+            (55, 70),
+            (10, 20),
+            (39, 40),
+            (60, 61),
+        ] {
+            let part = &expected[usize::from(from)..usize::from(to)];
+            assert_eq!(rows(&snapshot, Some(&[from]), Some(&[to]), direction), part);
+        }
+    }
+}
+
+#[test]
+fn transactions_read_from_memory_and_see_their_own_writes() {
+    let cache = store_with_held_middle();
+    let mut transaction = cache.store().begin();
+    transaction.put(&[50], b"own");
+    transaction.delete(&[51]);
+    assert_eq!(
+        transaction.get(&[50]).unwrap().as_deref(),
+        Some(&b"own"[..])
+    );
+    assert_eq!(transaction.get(&[52]).unwrap().as_deref(), Some(&[52][..]));
+    let scan = transaction
+        .scan(Some(&[50]), Some(&[53]), Direction::Forward)
+        .unwrap();
+    let keys: Vec<_> = scan.map(|row| row.unwrap().key).collect();
+    assert_eq!(keys, [[50], [52]]);
+    assert_eq!(cache.stats().points.hits, 1);
+    transaction.commit().unwrap();
+    let found = cache.store().snapshot().get(&[50]).unwrap();
+    assert_eq!(found.as_deref(), Some(&b"own"[..]));
+}
+
+/// Values above 256 bytes are found in memory and read from the engine.
+#[test]
+fn large_values_stay_in_the_engine() {
+    let mut place = Place::new(2);
+    place.store.versions.min_blob_size = 100;
+    let cache = place.open();
+    cache.load(None, None).unwrap();
+    let empty = cache.stats().memory_used;
+    put(cache.store(), b"large", &[1; 100_000]);
+    put(cache.store(), b"small", &[2; 256]);
+    assert!(cache.stats().memory_used < empty + 2_000);
+    let snapshot = cache.store().snapshot();
+    put(cache.store(), b"large", &[3; 100_000]);
+    cache
+        .store()
+        .db()
+        .column_family("versions")
+        .unwrap()
+        .flush()
+        .unwrap();
+    cache.maintain();
+    let newest = cache.store().snapshot();
+    for (snapshot, byte) in [(snapshot, 1), (newest, 3)] {
+        assert_eq!(
+            snapshot.get(b"large").unwrap().unwrap(),
+            vec![byte; 100_000]
+        );
+        let all = rows(&snapshot, None, None, Direction::Backward);
+        assert_eq!(
+            all,
+            [
+                (b"large".to_vec(), vec![byte; 100_000]),
+                (b"small".to_vec(), vec![2; 256])
+            ]
+        );
+    }
+    assert_eq!(cache.stats().points.hits, 2);
+}
+
+/// The reason for all of this: rows that were deleted cost a scan nothing.
+#[test]
+fn a_scan_past_deleted_rows_takes_few_steps() {
+    let cache = Place::new(3).open();
+    cache.load(None, None).unwrap();
+    for n in 0..2_000_u32 {
+        put(cache.store(), &n.to_be_bytes(), b"queued");
+    }
+    for n in 0..1_999_u32 {
+        delete(cache.store(), &n.to_be_bytes());
+        if n % 100 == 0 {
+            cache.maintain();
+        }
+    }
+    cache.maintain();
+    let snapshot = cache.store().snapshot();
+    let mut scan = snapshot.scan(None, None, Direction::Forward).unwrap();
+    assert_eq!(scan.next().unwrap().unwrap().key, 1_999_u32.to_be_bytes());
+    assert!(scan.stats().next <= 4, "{:?}", scan.stats());
+    cache.drop_range(None, None);
+    let mut scan = snapshot.scan(None, None, Direction::Forward).unwrap();
+    assert_eq!(scan.next().unwrap().unwrap().key, 1_999_u32.to_be_bytes());
+    assert!(scan.stats().next >= 1_999, "{:?}", scan.stats());
+}
