@@ -7,12 +7,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use titan::{ColumnFamily, CommitHook};
+use titan::CommitHook;
 use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 
 use crate::audit::AuditReport;
 use crate::error::{Error, Result};
-use crate::load::Load;
+use crate::keeper::Keeper;
+use crate::load::{Kind, Load};
 use crate::options::CacheOptions;
 use crate::shared::Shared;
 use crate::stats::{Dropped, Stats};
@@ -40,10 +41,7 @@ use crate::stats::{Dropped, Stats};
 /// # }
 /// ```
 pub struct RangeCache {
-    shared: Arc<Shared>,
-    store: Store,
-    family: ColumnFamily,
-    safe_lag: Duration,
+    keeper: Keeper,
     maintenance: Option<Maintenance>,
 }
 
@@ -70,23 +68,24 @@ impl RangeCache {
             .column_family(entries::FAMILY)
             .ok_or(Error::Off)?;
         shared.set_family(family.id());
-        shared.look(&store, cache.safe_lag);
-        let maintenance = cache
-            .maintenance
-            .map(|every| Maintenance::start(&shared, &store, cache.safe_lag, every))
-            .transpose()?;
-        Ok(RangeCache {
+        let keeper = Keeper {
             shared,
             store,
             family,
             safe_lag: cache.safe_lag,
+        };
+        keeper.look();
+        let start = |every| Maintenance::start(keeper.clone(), every);
+        let maintenance = cache.maintenance.map(start).transpose()?;
+        Ok(RangeCache {
+            keeper,
             maintenance,
         })
     }
 
     /// The store.
     pub fn store(&self) -> &Store {
-        &self.store
+        &self.keeper.store
     }
 
     /// Loads the keys from `from` to before `to`; without bounds where they are `None`. Returns when they are held.
@@ -103,7 +102,7 @@ impl RangeCache {
     /// # Errors
     /// `EmptyRange`, `Overlaps`, `Off`.
     pub fn begin_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
-        self.begin(from, to, false)
+        self.keeper.begin_load(from, to, Kind::Range)
     }
 
     /// The same for a range that is dropped only when memory is short and nothing else can be dropped.
@@ -111,12 +110,7 @@ impl RangeCache {
     /// # Errors
     /// Those of [`RangeCache::begin_load`].
     pub fn begin_pinned_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
-        self.begin(from, to, true)
-    }
-
-    fn begin(&self, from: Option<&[u8]>, to: Option<&[u8]>, is_pinned: bool) -> Result<Load> {
-        self.shared.look(&self.store, self.safe_lag);
-        Load::begin(&self.shared, &self.store, &self.family, from, to, is_pinned)
+        self.keeper.begin_load(from, to, Kind::Pinned)
     }
 
     /// Drops the segments that have keys from `from` to before `to`, whole, and abandons loads of them. Returns how
@@ -126,20 +120,19 @@ impl RangeCache {
         let upper = to.map(entries::encode_key);
         let overlaps =
             |segment: &crate::segment::Segment| segment.overlaps(&lower, upper.as_deref());
-        self.shared.drop_segments(Dropped::Asked, overlaps)
+        self.keeper.shared.drop_segments(Dropped::Asked, overlaps)
     }
 
     /// Changes the limit of memory. Segments are dropped at once if they exceed it.
     pub fn set_memory_limit(&self, bytes: usize) {
-        self.shared.budget.set_limit(bytes);
-        self.shared.make_room();
+        self.keeper.shared.budget.set_limit(bytes);
+        self.keeper.shared.make_room();
     }
 
     /// Looks at the store's readers, prunes idle rows, splits and joins segments. Cost: looks at all rows with old
     /// versions; locks a segment for a few leaves at a time.
     pub fn maintain(&self) {
-        self.shared.look(&self.store, self.safe_lag);
-        self.shared.maintain();
+        self.keeper.maintain();
     }
 
     /// Compares memory with the engine. May run at any time; a barrier for each segment. Cost: reads everything that
@@ -148,13 +141,15 @@ impl RangeCache {
     /// # Errors
     /// `Differs`; `Off`; `Store`.
     pub fn audit(&self) -> Result<AuditReport> {
-        self.shared.audit(&self.store, &self.family)
+        self.keeper
+            .shared
+            .audit(&self.keeper.store, &self.keeper.family)
     }
 
     /// What is held, and what was done.
     pub fn stats(&self) -> Stats {
-        let counters = &self.shared.counters;
-        let list = self.shared.directory.load();
+        let counters = &self.keeper.shared.counters;
+        let list = self.keeper.shared.directory.load();
         let active = list
             .iter()
             .filter(|segment| segment.root().is_some())
@@ -168,9 +163,10 @@ impl RangeCache {
             parts: counters.parts.sums(),
             segments: active as u64,
             loading: (list.len() - active) as u64,
-            memory_used: self.shared.budget.used() as u64,
-            memory_limit: self.shared.budget.limit() as u64,
+            memory_used: self.keeper.shared.budget.used() as u64,
+            memory_limit: self.keeper.shared.budget.limit() as u64,
             loads: counters.loads.load(Ordering::Relaxed),
+            gaps: counters.gaps.load(Ordering::Relaxed),
             splits: counters.splits.load(Ordering::Relaxed),
             joins: counters.joins.load(Ordering::Relaxed),
             dropped_memory_limit: dropped(Dropped::MemoryLimit),
@@ -184,7 +180,7 @@ impl RangeCache {
     /// Whether the cache is off, because its hook panicked. The store works without it; the next opening has a cache
     /// again.
     pub fn is_off(&self) -> bool {
-        self.shared.is_off()
+        self.keeper.shared.is_off()
     }
 
     /// Drops all that is held and closes the store.
@@ -192,22 +188,22 @@ impl RangeCache {
     /// # Errors
     /// Those of [`Store::close`].
     pub fn close(self) -> Result<()> {
-        let store = self.store.clone();
+        let store = self.keeper.store.clone();
         drop(self);
         Ok(store.close()?)
     }
 
     #[cfg(test)]
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        &self.keeper.shared
     }
 }
 
 impl Drop for RangeCache {
     fn drop(&mut self) {
         drop(self.maintenance.take());
-        self.shared.turn_off();
-        self.shared.drop_all(Dropped::Off);
+        self.keeper.shared.turn_off();
+        self.keeper.shared.drop_all(Dropped::Off);
     }
 }
 
@@ -227,23 +223,15 @@ struct Maintenance {
 }
 
 impl Maintenance {
-    fn start(
-        shared: &Arc<Shared>,
-        store: &Store,
-        safe_lag: Duration,
-        every: Duration,
-    ) -> Result<Self> {
+    fn start(keeper: Keeper, every: Duration) -> Result<Self> {
         let end = Arc::new((Mutex::new(false), Condvar::new()));
-        let (shared, store, ends) = (Arc::clone(shared), store.clone(), Arc::clone(&end));
+        let ends = Arc::clone(&end);
         let run = move || {
             let (is_over, wakes) = &*ends;
             let mut is_over = is_over.lock();
             while !*is_over {
                 wakes.wait_for(&mut is_over, every);
-                parking_lot::MutexGuard::unlocked(&mut is_over, || {
-                    shared.look(&store, safe_lag);
-                    shared.maintain();
-                });
+                parking_lot::MutexGuard::unlocked(&mut is_over, || keeper.maintain());
             }
         };
         let named = std::thread::Builder::new().name("titan-ime".to_owned());

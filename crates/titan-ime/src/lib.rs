@@ -46,11 +46,13 @@
 //! | `stats`, `error`, `options` | counters; the one error type; options |
 //! | `segment` | the states of a segment |
 //! | `directory` | the list of segments |
+//! | `gaps` | ranges of dead rows that scans met |
 //! | `shared` | what all below share, and dropping segments |
 //! | `hook` | the way of writes |
 //! | `read` | the way of reads |
 //! | `cut`, `load` | cutting content into segments; loads |
 //! | `maintain` | looking at readers, pruning idle rows, splitting and joining |
+//! | `keeper` | when maintenance does what; loading gaps |
 //! | `audit` | comparing memory with the engine |
 //! | `cache` | the cache as programs use it |
 //!
@@ -58,7 +60,8 @@
 //!
 //! - Nothing decides which ranges to hold: programs load them. So there is no estimate of what a range saves, none
 //!   for ranges that are not held, and the hot set is not remembered over a restart.
-//! - Notes of empty gaps outside of segments.
+//! - A gap of dead rows becomes a segment by the next maintenance, not at once, and costs a look at all of its dead
+//!   rows more. Where rows die at its end, it grows with each maintenance.
 //! - `titan ime status`, the experiment with TPC-C and its curves.
 //! - The limit of memory is compared with what is charged, not with what the allocator says. Lists of segments
 //!   and what the cache takes by itself are not charged.
@@ -79,7 +82,9 @@ mod cache;
 mod cut;
 mod directory;
 mod error;
+mod gaps;
 mod hook;
+mod keeper;
 mod leaf;
 mod load;
 mod maintain;

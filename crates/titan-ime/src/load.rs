@@ -15,14 +15,16 @@ use std::sync::Arc;
 
 use titan::{ColumnFamily, DbIterator, ReadOptions};
 use titan_mvcc::Store;
-use titan_mvcc::entries::{self, Effect, encode_key};
+use titan_mvcc::entries::{self, Effect};
 
 use crate::cut::cut;
 use crate::error::{Error, Result};
+use crate::keeper::Keeper;
 use crate::leaf::{Leaf, Rows};
 use crate::root::{NewValue, Root, Target, Write};
 use crate::row::{self, Version};
 use crate::segment::{Last, Segment};
+use crate::served::Served;
 use crate::shared::Shared;
 use crate::stats::Dropped;
 
@@ -47,6 +49,19 @@ pub struct Load {
     rows: Rows,
 }
 
+/// From an encoded key to before another one, or to the end.
+pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
+
+/// What is loaded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Range,
+    /// A range that is dropped last.
+    Pinned,
+    /// A range of dead rows.
+    Gap,
+}
+
 enum Stage {
     Announced,
     Scanning {
@@ -69,40 +84,48 @@ pub enum Progress {
 }
 
 impl Load {
-    pub(crate) fn begin(
-        shared: &Arc<Shared>,
-        store: &Store,
-        family: &ColumnFamily,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
-        is_pinned: bool,
-    ) -> Result<Self> {
-        if matches!((from, to), (Some(from), Some(to)) if from >= to) {
+    /// Announces the segment.
+    ///
+    /// # Errors
+    /// `EmptyRange`, `Overlaps`, `Off`.
+    pub(crate) fn begin(keeper: &Keeper, range: EncodedRange, kind: Kind) -> Result<Self> {
+        let (lower, upper) = range;
+        if upper.as_ref().is_some_and(|upper| lower >= *upper) {
             return Err(Error::EmptyRange);
         }
-        let lower = from.map(encode_key).unwrap_or_default().into_boxed_slice();
-        let upper = to.map(|to| encode_key(to).into_boxed_slice());
+        let shared = &keeper.shared;
         let mut changing = shared.directory.change();
         if shared.is_off() {
             return Err(Error::Off);
         }
         let generation = changing.generation();
+        let (lower, upper) = (lower.into_boxed_slice(), upper.map(Vec::into_boxed_slice));
+        let is_pinned = kind == Kind::Pinned;
         let segment = Arc::new(Segment::announced(lower, upper, generation, is_pinned));
         if !changing.insert(Arc::clone(&segment)) {
             return Err(Error::Overlaps);
         }
         changing.publish();
-        let target = (**shared.target.load()).clone();
+        let mut target = (**shared.target.load()).clone();
+        if kind == Kind::Gap {
+            // What is dead now is to be gone. Older readers read the engine, as before.
+            target.kept = Served::new(target.needed.from(), []);
+        }
         Ok(Load {
             shared: Arc::clone(shared),
-            store: store.clone(),
-            family: family.clone(),
+            store: keeper.store.clone(),
+            family: keeper.family.clone(),
             segment,
             target,
             stage: Stage::Announced,
             leaves: Vec::new(),
             rows: Rows::default(),
         })
+    }
+
+    /// How many leaves it has.
+    pub(crate) fn leaves(&self) -> usize {
+        self.leaves.len()
     }
 
     /// Makes a step: the barrier first, then some hundred entries a step, then merging. To be called until it

@@ -53,6 +53,12 @@ impl RangeSource for Shared {
         self.counters.parts.count(read);
         part
     }
+
+    fn met_dead_rows(&self, lower: &[u8], upper: Option<&[u8]>, _: u64) {
+        if !self.is_off() {
+            self.gaps.add(lower, upper);
+        }
+    }
 }
 
 impl Shared {

@@ -12,7 +12,7 @@ use crate::memory::{BLOCK, Budget, Charge};
 use crate::row::{self, Content, LARGEST_INLINE, Version};
 use crate::served::Served;
 
-/// A row with more versions than this is pruned as far as the readers of the last look allow.
+/// A row with more versions than this is pruned beyond the cache's safe point.
 const LONGEST_CHAIN: usize = 32;
 
 /// See the module.
@@ -223,8 +223,7 @@ fn rebuild(
         }
         row::prune(&mut versions, served);
         if versions.len() > LONGEST_CHAIN {
-            *served = served.narrowed(&target.needed);
-            row::prune(&mut versions, served);
+            shorten(&mut versions, served, target);
         }
         rows.push(key, &versions, budget);
         rest = others;
@@ -235,6 +234,20 @@ fn rebuild(
         }
     }
     rows
+}
+
+/// Prunes a long chain to what readers need, as of the last look; and if that is long ago, to its newest half
+/// and what those readers need. Narrows `served` by as much.
+fn shorten(versions: &mut Vec<Version>, served: &mut Served, target: &Target) {
+    *served = served.narrowed(&target.needed);
+    row::prune(versions, served);
+    if versions.len() > LONGEST_CHAIN
+        && let Some(middle) = versions.get(LONGEST_CHAIN / 2)
+    {
+        let readers = target.needed.readers().iter().copied();
+        *served = served.narrowed(&Served::new(middle.commit, readers));
+        row::prune(versions, served);
+    }
 }
 
 #[cfg(test)]
@@ -367,27 +380,36 @@ mod tests {
         assert!(each <= 180, "{each}");
     }
 
+    /// Also when nobody has looked at the readers for long.
     #[test]
     fn a_hot_row_does_not_grow_without_end() {
-        let budget = Arc::new(Budget::new(usize::MAX));
-        let served = Served::new(Timestamp(0), []);
-        let target = Target {
-            kept: served.clone(),
-            needed: Served::new(Timestamp(5_000), [Timestamp(7)]),
-        };
-        let mut root = Root::new(served, Vec::new(), &budget);
-        for now in 1..5_000 {
-            let value = Some(NewValue::Inline(b"value"));
-            let write = Write {
-                key: b"hot",
-                commit: Timestamp(now),
-                value,
+        for looked_at in [1, 5_000] {
+            let budget = Arc::new(Budget::new(usize::MAX));
+            let served = Served::new(Timestamp(0), []);
+            let target = Target {
+                kept: served.clone(),
+                needed: Served::new(Timestamp(looked_at), [Timestamp(looked_at.min(7))]),
             };
-            root = root.with(&[write], &target, &budget);
+            let mut root = Root::new(served, Vec::new(), &budget);
+            for now in 1..5_000 {
+                let value = Some(NewValue::Inline(b"value"));
+                let write = Write {
+                    key: b"hot",
+                    commit: Timestamp(now),
+                    value,
+                };
+                root = root.with(&[write], &target, &budget);
+                let longest = root.leaves[0].row(0).versions().len();
+                assert!(
+                    longest <= LONGEST_CHAIN + 2,
+                    "{looked_at}, {now}: {longest}"
+                );
+            }
+            assert!(root.served.has(Timestamp(5_000)));
+            if looked_at == 5_000 {
+                assert_eq!(root.get(b"hot", Timestamp(7)), Seen::Value(b"value"));
+                assert!(!root.served.has(Timestamp(8)));
+            }
         }
-        let versions = root.leaves[0].row(0).versions();
-        assert!(versions.len() <= LONGEST_CHAIN + 1, "{}", versions.len());
-        assert_eq!(root.get(b"hot", Timestamp(7)), Seen::Value(b"value"));
-        assert!(!root.served.has(Timestamp(8)));
     }
 }

@@ -8,6 +8,7 @@ use titan::ColumnFamilyId;
 use titan_mvcc::Timestamp;
 
 use crate::directory::{Changing, Directory};
+use crate::gaps::Gaps;
 use crate::memory::Budget;
 use crate::root::Target;
 use crate::segment::Segment;
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     /// What may be pruned.
     pub(crate) target: ArcSwap<Target>,
     pub(crate) counters: Counters,
+    pub(crate) gaps: Gaps,
     /// Bytes of a segment, about.
     pub(crate) segment_size: usize,
     family: AtomicU32,
@@ -44,6 +46,7 @@ impl Shared {
                 needed: nothing,
             }),
             counters: Counters::default(),
+            gaps: Gaps::default(),
             segment_size,
             family: AtomicU32::new(NO_FAMILY),
             is_off: AtomicBool::new(false),

@@ -117,6 +117,7 @@ pub(crate) struct Counters {
     pub(crate) parts: ReadCounters,
     pub(crate) dropped: [AtomicU64; 5],
     pub(crate) loads: AtomicU64,
+    pub(crate) gaps: AtomicU64,
     pub(crate) splits: AtomicU64,
     pub(crate) joins: AtomicU64,
 }
@@ -147,6 +148,8 @@ pub struct Stats {
     pub memory_limit: u64,
     /// Loads that were finished.
     pub loads: u64,
+    /// Loads among them of gaps of dead rows, which scans had met.
+    pub gaps: u64,
     /// Segments that were split, because they grew.
     pub splits: u64,
     /// Segments that were joined, because they shrank.

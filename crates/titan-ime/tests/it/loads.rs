@@ -193,3 +193,44 @@ fn ranges_that_overlap_or_are_empty_are_refused() {
     cache.load(Some(b"d"), None).unwrap();
     cache.load(None, Some(b"b")).unwrap();
 }
+
+#[test]
+fn segments_that_grow_are_split_and_those_that_shrink_are_joined() {
+    let mut place = Place::new(7);
+    place.cache.segment_size = 20_000;
+    let cache = place.open();
+    let store = cache.store();
+    cache.load(None, None).unwrap();
+    let reader = store.snapshot();
+    for from in (0..2_000_u32).step_by(100) {
+        let mut transaction = store.begin();
+        for n in from..from + 100 {
+            transaction.put(&n.to_be_bytes(), &[n as u8; 80]);
+        }
+        transaction.commit().unwrap();
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert!(stats.splits >= 4 && stats.segments >= 5, "{stats:?}");
+    let full = store.snapshot();
+    for direction in [Direction::Forward, Direction::Backward] {
+        assert_eq!(rows(&full, None, None, direction).len(), 2_000);
+        assert_eq!(rows(&reader, None, None, direction).len(), 0);
+    }
+    cache.audit().unwrap();
+    drop((reader, full));
+    for n in 0..2_000_u32 {
+        delete(store, &n.to_be_bytes());
+    }
+    cache.maintain();
+    let stats = cache.stats();
+    assert_eq!(stats.segments, 1, "{stats:?}");
+    assert!(stats.joins >= 4 && stats.memory_used < 1_000, "{stats:?}");
+    put(store, b"key", b"value");
+    assert_eq!(
+        rows(&store.snapshot(), None, None, Direction::Backward).len(),
+        1
+    );
+    assert_eq!(cache.stats().parts.not_held, 0);
+    cache.audit().unwrap();
+}

@@ -142,3 +142,74 @@ fn a_scan_past_deleted_rows_takes_few_steps() {
     assert_eq!(scan.next().unwrap().unwrap().key, 1_999_u32.to_be_bytes());
     assert!(scan.stats().next >= 1_999, "{:?}", scan.stats());
 }
+
+/// Nothing was loaded: the scans themselves say where nothing but dead rows is.
+#[test]
+fn a_gap_of_dead_rows_is_passed_in_one_step_once_a_scan_has_met_it() {
+    for direction in [Direction::Forward, Direction::Backward] {
+        let cache = Place::new(4).open();
+        let store = cache.store();
+        let key = |n: u32| n.to_be_bytes();
+        for n in 0..1_000 {
+            put(store, &key(n), b"queued");
+        }
+        let old = store.snapshot();
+        for n in (0..1_000).filter(|n| *n != 500) {
+            delete(store, &key(n));
+        }
+        let first = |expected: u32| {
+            let scan = store.snapshot().scan(None, None, direction);
+            let mut scan = scan.unwrap();
+            assert_eq!(scan.next().unwrap().unwrap().key, key(expected));
+            let stats = scan.stats();
+            stats.next + stats.prev + stats.seek
+        };
+        assert!(first(500) >= 499);
+        cache.maintain();
+        assert_eq!((cache.stats().gaps, cache.stats().segments), (1, 1));
+        assert!(first(500) <= 4);
+        // A write into the gap is seen.
+        let inside = match direction {
+            Direction::Forward => 100,
+            Direction::Backward => 900,
+        };
+        put(store, &key(inside), b"again");
+        assert!(first(inside) <= 4);
+        delete(store, &key(inside));
+        // The rest of the range becomes part of the same gap.
+        put(store, &key(inside), b"again");
+        delete(store, &key(inside));
+        delete(store, &key(500));
+        assert_eq!(rows(&store.snapshot(), None, None, direction), []);
+        cache.maintain();
+        assert_eq!(rows(&store.snapshot(), None, None, direction), []);
+        assert_eq!((cache.stats().gaps, cache.stats().segments), (2, 1));
+        let mut scan = store.snapshot().scan(None, None, direction).unwrap();
+        assert!(scan.next().is_none());
+        let stats = scan.stats();
+        assert!(stats.next + stats.prev + stats.seek <= 4, "{stats:?}");
+        // A reader from before sees what there was.
+        assert_eq!(rows(&old, None, None, direction).len(), 1_000);
+        cache.audit().unwrap();
+    }
+}
+
+#[test]
+fn no_gap_is_remembered_without_memory() {
+    let mut place = Place::new(5);
+    place.cache.memory_limit = 0;
+    let cache = place.open();
+    for n in 0..100_u32 {
+        put(cache.store(), &n.to_be_bytes(), b"");
+        delete(cache.store(), &n.to_be_bytes());
+    }
+    for _ in 0..2 {
+        assert_eq!(
+            rows(&cache.store().snapshot(), None, None, Direction::Forward),
+            []
+        );
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert_eq!((stats.gaps, stats.segments, stats.memory_used), (0, 0, 0));
+}

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use titan::{DbIterator, LazyValue, ReadOptions};
 
 use super::Snapshot;
+use super::dead_rows::DeadRows;
 use crate::error::{Error, Result};
 use crate::format::version::{newest_at, split};
 use crate::format::{Kind, VERSIONS, decode_key};
@@ -108,6 +109,7 @@ pub(super) struct EngineScan {
     /// The current key, encoded.
     encoded: Vec<u8>,
     stats: ScanStats,
+    dead_rows: DeadRows,
 }
 
 impl EngineScan {
@@ -130,6 +132,7 @@ impl EngineScan {
             place: Place::Start,
             encoded: Vec::new(),
             stats: ScanStats::default(),
+            dead_rows: DeadRows::new(lower, upper, direction),
         })
     }
 
@@ -150,11 +153,25 @@ impl EngineScan {
                     Error::corrupt_entry(VERSIONS, &self.encoded, "its key is damaged")
                 })?;
                 self.stats.processed += 1;
+                self.end_dead_rows(true);
                 return Ok(Some(Row { key, value }));
             }
+            self.dead_rows.met(&self.encoded);
         }
         self.place = Place::End;
+        self.end_dead_rows(false);
         Ok(None)
+    }
+
+    /// Tells the range source of dead rows before the current row, or before the end.
+    fn end_dead_rows(&mut self, is_at_row: bool) {
+        let Some(source) = &self.snapshot.core().range_source else {
+            return;
+        };
+        let live = is_at_row.then_some(&*self.encoded);
+        if let Some(run) = self.dead_rows.end(live) {
+            source.met_dead_rows(&run.lower, run.upper.as_deref(), run.rows);
+        }
     }
 
     /// Moves to the next key, and makes it the current one. False if there is none.

@@ -27,6 +27,10 @@ pub trait RangeSource: Send + Sync {
         limit: usize,
         rows: &mut Vec<SourceRow>,
     ) -> Part;
+
+    /// A scan met many rows in the engine, one after the other, that have no value at its timestamp: from the encoded
+    /// key `lower` to before `upper`, or to the end.
+    fn met_dead_rows(&self, _lower: &[u8], _upper: Option<&[u8]>, _rows: u64) {}
 }
 
 impl std::fmt::Debug for dyn RangeSource {

@@ -1,0 +1,75 @@
+//! Runs of dead rows that a scan of the engine meets.
+//!
+//! Owns what a scan remembers of the run that it is in. That is one key, and a number for each row.
+
+use super::Direction;
+
+/// A shorter run is not worth a word.
+const LONG_RUN: u64 = 32;
+/// What follows an encoded key after all of its versions, and before the next key.
+const AFTER_VERSIONS: [u8; 9] = [0xff; 9];
+
+/// See the module.
+pub(super) struct DeadRows {
+    direction: Direction,
+    /// The scanned range: from this encoded key,
+    lower: Vec<u8>,
+    /// to before this one.
+    upper: Option<Vec<u8>>,
+    /// The encoded key of the first dead row.
+    first: Vec<u8>,
+    rows: u64,
+    /// Whether no row before the run has a value.
+    is_at_start: bool,
+}
+
+/// A run that has ended: from an encoded key to before another one.
+pub(super) struct Run {
+    pub(super) lower: Vec<u8>,
+    pub(super) upper: Option<Vec<u8>>,
+    pub(super) rows: u64,
+}
+
+impl DeadRows {
+    pub(super) fn new(lower: &[u8], upper: Option<&[u8]>, direction: Direction) -> Self {
+        DeadRows {
+            direction,
+            lower: lower.to_vec(),
+            upper: upper.map(<[u8]>::to_vec),
+            first: Vec::new(),
+            rows: 0,
+            is_at_start: true,
+        }
+    }
+
+    /// A row without a value. Cost: a copy of the first key of a run.
+    pub(super) fn met(&mut self, encoded: &[u8]) {
+        if self.rows == 0 {
+            self.first.clear();
+            self.first.extend_from_slice(encoded);
+        }
+        self.rows += 1;
+    }
+
+    /// The run ends before a row with a value, or with the range if there is none. Returns it if it was long.
+    pub(super) fn end(&mut self, live: Option<&[u8]>) -> Option<Run> {
+        let rows = std::mem::take(&mut self.rows);
+        let is_at_start = std::mem::replace(&mut self.is_at_start, false);
+        if rows < LONG_RUN {
+            return None;
+        }
+        let after = |key: &[u8]| [key, &AFTER_VERSIONS].concat();
+        let first = || (!is_at_start).then_some(&*self.first);
+        let (lower, upper) = match self.direction {
+            Direction::Forward => (
+                first().unwrap_or(&self.lower).to_vec(),
+                live.or(self.upper.as_deref()).map(<[u8]>::to_vec),
+            ),
+            Direction::Backward => (
+                live.map_or_else(|| self.lower.clone(), after),
+                first().map_or_else(|| self.upper.clone(), |first| Some(after(first))),
+            ),
+        };
+        Some(Run { lower, upper, rows })
+    }
+}
