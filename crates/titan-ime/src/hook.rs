@@ -124,7 +124,9 @@ impl Shared {
             let is_written = these.is_empty()
                 // Still listed: nothing takes its place, and a load that begins now finds the writes in the engine.
                 || gone == Some(segment.generation)
-                || segment.write(these, &target, &self.budget);
+                || segment.write(these, &target, &self.budget)
+                // MUTANT: a write that finds its segment replaced is lost.
+                || mutant!("write-to-a-replaced-segment-is-lost", "-p titan-ime --test it threads::");
             if is_written {
                 rest = others;
             } else {

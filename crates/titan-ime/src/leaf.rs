@@ -4,6 +4,7 @@
 //! row where it ends. Older versions are beside that, for the few rows that have some. A leaf is made with
 //! exactly the memory that it needs, and never changes: a write makes a new leaf.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use titan_mvcc::Timestamp;
@@ -82,6 +83,15 @@ impl<'a> Row<'a> {
             None => Seen::Nothing,
             Some(version) => match &version.content {
                 Content::Value(value) => Seen::Value(value),
+                // MUTANT: an older value that is in the engine is taken for the newest one.
+                Content::Stored
+                    if mutant!(
+                        "older-value-is-the-newest",
+                        "-p titan-ime --test it reads::"
+                    ) =>
+                {
+                    Seen::Stored(self.head.commit)
+                }
                 Content::Stored => Seen::Stored(version.commit),
                 Content::Deleted => Seen::Nothing,
             },
@@ -137,12 +147,16 @@ impl Leaf {
         }
     }
 
-    fn key(&self, n: usize) -> &[u8] {
-        let begin = match n {
+    /// Where the bytes of a row begin, or end after the last one.
+    fn begin(&self, n: usize) -> usize {
+        match n {
             0 => 0,
             n => self.heads[n - 1].end(),
-        };
-        &self.bytes[begin..self.heads[n].key_end]
+        }
+    }
+
+    fn key(&self, n: usize) -> &[u8] {
+        &self.bytes[self.begin(n)..self.heads[n].key_end]
     }
 
     /// The first key. A leaf has at least one row.
@@ -188,7 +202,7 @@ impl Rows {
         Rows {
             bytes: Vec::with_capacity(leaf.bytes.len() + more),
             heads: Vec::with_capacity(leaf.heads.len() + more_rows),
-            chains: Vec::with_capacity(leaf.chains.len() + more_rows),
+            chains: Vec::new(),
         }
     }
 
@@ -199,6 +213,35 @@ impl Rows {
     /// Whether there is enough for a leaf.
     pub(crate) fn is_enough(&self) -> bool {
         self.size() >= TARGET
+    }
+
+    /// Adds rows of a leaf as they are. Cost: one copy of all their bytes, and one of their heads.
+    pub(crate) fn push_rows(&mut self, leaf: &Leaf, rows: Range<usize>) {
+        if rows.is_empty() {
+            return;
+        }
+        let begin = leaf.begin(rows.start);
+        let end = leaf.begin(rows.end);
+        let (first, at) = (self.heads.len(), self.bytes.len());
+        self.bytes.extend_from_slice(&leaf.bytes[begin..end]);
+        let moved = leaf.heads[rows.clone()].iter().map(|head| Head {
+            key_end: head.key_end - begin + at,
+            ..*head
+        });
+        self.heads.extend(moved);
+        // MUTANT: rows that are copied lose their older versions.
+        if mutant!("copied-rows-lose-their-chains", "-p titan-ime --lib root::") {
+            return;
+        }
+        let chains = leaf
+            .chains
+            .iter()
+            .filter(|(n, _)| rows.contains(&(*n as usize)));
+        let moved = chains.map(|(n, chain)| {
+            let n = *n as usize - rows.start + first;
+            (n as u32, Arc::clone(chain))
+        });
+        self.chains.extend(moved);
     }
 
     /// Adds a row as it is.

@@ -222,7 +222,15 @@ impl Load {
                 let rows = std::mem::take(&mut self.rows);
                 rows.into_leaves(&self.shared.budget, &mut self.leaves);
                 let leaves = std::mem::take(&mut self.leaves);
-                let root = Root::new(self.target.kept.clone(), leaves, &self.shared.budget);
+                let mut served = self.target.kept.clone();
+                // MUTANT: a load says that it serves what it has pruned.
+                if mutant!(
+                    "load-serves-what-it-pruned",
+                    "-p titan-ime --test it pruning::"
+                ) {
+                    served = Served::new(titan_mvcc::Timestamp::ZERO, []);
+                }
+                let root = Root::new(served, leaves, &self.shared.budget);
                 return Ok(Stage::Merging(root));
             }
             let entry = entries::decode(cursor.key())?;

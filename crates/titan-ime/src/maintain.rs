@@ -144,7 +144,14 @@ impl Shared {
                         return;
                     };
                     let leaves = left.leaves.iter().chain(&right.leaves).cloned().collect();
-                    let served = left.served.narrowed(&right.served);
+                    let mut served = left.served.narrowed(&right.served);
+                    // MUTANT: a joined segment serves what one of the two had pruned.
+                    if mutant!(
+                        "joined-serves-what-one-served",
+                        "-p titan-ime --test it pruning::"
+                    ) {
+                        served = left.served.clone();
+                    }
                     let root = Root::new(served, leaves, &self.budget);
                     let generation = changing.generation();
                     let (lower, upper) = (a.lower.clone(), b.upper.clone());

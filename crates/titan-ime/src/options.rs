@@ -20,11 +20,11 @@ pub struct CacheOptions {
 }
 
 impl Default for CacheOptions {
-    /// 256 MiB in segments of 256 KiB, 180 s behind, maintained each second.
+    /// 256 MiB in segments of 128 KiB, 180 s behind, maintained each second.
     fn default() -> Self {
         CacheOptions {
             memory_limit: 256 << 20,
-            segment_size: 256 << 10,
+            segment_size: 128 << 10,
             safe_lag: Duration::from_secs(180),
             maintenance: Some(Duration::from_secs(1)),
         }

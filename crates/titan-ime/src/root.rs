@@ -183,6 +183,10 @@ impl Root {
         }
         rows.into_leaves(budget, &mut leaves);
         leaves.extend_from_slice(self.leaves.get(end..).unwrap_or_default());
+        // MUTANT: idle rows are pruned, and reads that need them are still served.
+        if mutant!("swept-and-still-served", "-p titan-ime --lib root::") {
+            return Some(Root::new(self.served.clone(), leaves, budget));
+        }
         Some(Root::new(served, leaves, budget))
     }
 }
@@ -207,9 +211,7 @@ fn rebuild(
         let mut versions = Vec::new();
         if let Some(leaf) = leaf {
             let at = leaf.rank(key);
-            for n in n..at {
-                rows.push_row(&leaf.row(n));
-            }
+            rows.push_rows(leaf, n..at);
             n = at;
             if n < leaf.len() && leaf.row(n).key == key {
                 versions = leaf.row(n).versions();
@@ -229,9 +231,7 @@ fn rebuild(
         rest = others;
     }
     if let Some(leaf) = leaf {
-        for n in n..leaf.len() {
-            rows.push_row(&leaf.row(n));
-        }
+        rows.push_rows(leaf, n..leaf.len());
     }
     rows
 }

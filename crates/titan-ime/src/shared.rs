@@ -98,7 +98,13 @@ impl Shared {
     /// since the last look, then the oldest; pinned ones last.
     pub(crate) fn make_room(&self) {
         let mut excess = self.budget.excess();
-        if excess == 0 {
+        // MUTANT: memory that is over its limit stays so.
+        if excess == 0
+            || mutant!(
+                "memory-over-its-limit-is-kept",
+                "-p titan-ime --test it loads::"
+            )
+        {
             return;
         }
         let mut changing = self.directory.change();

@@ -121,3 +121,26 @@ fn deleted_rows_leave_nothing() {
     );
     cache.audit().unwrap();
 }
+
+/// What was pruned while a range was loaded is not served, also not after it was joined with a neighbour that had it.
+#[test]
+fn what_a_load_pruned_is_read_from_the_engine_and_joining_does_not_change_that() {
+    let cache = Place::new(5).open();
+    let store = cache.store();
+    cache.load(None, Some(b"b")).unwrap();
+    let middle = put(store, b"key", b"first");
+    put(store, b"a", b"first");
+    put(store, b"key", b"second");
+    cache.load(Some(b"b"), None).unwrap();
+    for joins in [0, 1] {
+        assert_eq!(cache.stats().joins, joins);
+        let old = store.snapshot_at(middle).unwrap();
+        assert_eq!(old.get(b"key").unwrap().as_deref(), Some(&b"first"[..]));
+        let expected = [(b"key".to_vec(), b"first".to_vec())];
+        for direction in [Direction::Forward, Direction::Backward] {
+            assert_eq!(rows(&old, None, None, direction), expected);
+        }
+        drop(old);
+        cache.maintain();
+    }
+}
