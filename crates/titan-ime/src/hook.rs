@@ -4,10 +4,13 @@
 //! then, or that the segment is not active any more. A call does no I/O and calls nothing of the database. It never
 //! fails: what memory cannot follow drops the segment, and a panic turns the cache off before the group is visible.
 
+use std::sync::Arc;
+
+use arc_swap::Guard;
 use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 use titan_mvcc::entries::{self, Effect};
 
-use crate::directory::first_with;
+use crate::directory::{List, first_with};
 use crate::root::{NewValue, Write};
 use crate::shared::Shared;
 use crate::stats::Dropped;
@@ -53,7 +56,7 @@ impl CommitHook for Shared {
         }
         // Stable, so the versions of a key stay in the order in which they were written.
         writes.sort_by_key(|write| write.key);
-        self.write(&writes);
+        self.write(self.directory.load(), &writes);
         #[cfg(test)]
         assert!(
             !self.panics.load(std::sync::atomic::Ordering::Relaxed),
@@ -106,10 +109,10 @@ impl Shared {
         })
     }
 
-    /// Adds versions, which are in the order of their keys, to the segments that have the keys.
-    fn write(&self, writes: &[Write<'_>]) {
+    /// Adds versions, which are in the order of their keys, to the segments that have the keys. The list may be
+    /// older than the directory.
+    fn write(&self, mut list: Guard<Arc<List>>, writes: &[Write<'_>]) {
         let target = self.target.load();
-        let mut list = self.directory.load();
         let mut rest = writes;
         // The segment that was found gone last.
         let mut gone = None;
@@ -126,7 +129,7 @@ impl Shared {
                 || gone == Some(segment.generation)
                 || segment.write(these, &target, &self.budget)
                 // MUTANT: a write that finds its segment replaced is lost.
-                || mutant!("write-to-a-replaced-segment-is-lost", "-p titan-ime --test it threads::");
+                || mutant!("write-to-a-replaced-segment-is-lost", "-p titan-ime --lib hook::");
             if is_written {
                 rest = others;
             } else {
@@ -161,9 +164,10 @@ mod tests {
 
     use titan::{DbOptions, WriteBatch, WriteOptions};
     use titan_mvcc::entries::encode_key;
-    use titan_mvcc::{Direction, Store, StoreOptions};
+    use titan_mvcc::{Direction, Found, RangeSource, Store, StoreOptions};
     use titan_testkit::sim::SimVfs;
 
+    use crate::root::{NewValue, Write};
     use crate::{CacheOptions, Error, RangeCache};
 
     /// A cache that holds three ranges, of keys that begin with `a`, `b` and later ones.
@@ -279,6 +283,36 @@ mod tests {
                 assert_eq!(get(store, b"a1").as_deref(), Some(&b"value"[..]), "{n}");
                 cache.audit().unwrap();
             }
+        }
+    }
+
+    /// A write has the list of segments, and then one of them is split, joined or dropped.
+    #[test]
+    fn a_write_that_meets_a_segment_that_has_ended_goes_to_what_took_its_place() {
+        for is_dropped in [false, true] {
+            let cache = cache();
+            let shared = cache.shared();
+            let list = shared.directory.load();
+            if is_dropped {
+                cache.drop_range(Some(b"b"), Some(b"c"));
+            } else {
+                cache.maintain();
+                assert_eq!((cache.stats().segments, cache.stats().joins), (1, 2));
+            }
+            let keys = [b"a2", b"b2", b"c2"].map(|key| encode_key(key));
+            let writes = keys.each_ref().map(|key| Write {
+                key,
+                commit: cache.store().now(),
+                value: Some(NewValue::Inline(b"late")),
+            });
+            shared.write(list, &writes);
+            let found = keys.map(|key| shared.get(&key, cache.store().now()));
+            let late = Some(Found::Value("late".into()));
+            let middle = match is_dropped {
+                true => None,
+                false => late.clone(),
+            };
+            assert_eq!(found, [late.clone(), middle, late]);
         }
     }
 

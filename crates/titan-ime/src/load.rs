@@ -222,14 +222,7 @@ impl Load {
                 let rows = std::mem::take(&mut self.rows);
                 rows.into_leaves(&self.shared.budget, &mut self.leaves);
                 let leaves = std::mem::take(&mut self.leaves);
-                let mut served = self.target.kept.clone();
-                // MUTANT: a load says that it serves what it has pruned.
-                if mutant!(
-                    "load-serves-what-it-pruned",
-                    "-p titan-ime --test it pruning::"
-                ) {
-                    served = Served::new(titan_mvcc::Timestamp::ZERO, []);
-                }
+                let served = self.target.kept.clone();
                 let root = Root::new(served, leaves, &self.shared.budget);
                 return Ok(Stage::Merging(root));
             }

@@ -163,6 +163,12 @@ fn rows_forward(
         (Some(own), Some(upper)) => (Some(own.min(upper)), own < upper),
         (own, upper) => (own.or(upper), own.is_some()),
     };
+    // MUTANT: a scan ends where its segment ends.
+    let goes_on = goes_on
+        && !mutant!(
+            "scan-ends-with-its-segment",
+            "-p titan-ime --test it reads::"
+        );
     let (mut steps, mut dead) = (0, 0);
     let mut n = root.leaf_of(range.lower);
     let first = root.leaves.get(n);
