@@ -8,8 +8,11 @@
 //! | `daemon` | running in the background |
 //! | `mounts` | the kernel's table of mounts |
 //! | `attribute` | what a mounted volume says about itself |
+//! | `output` | standard output |
 //! | `progress` | progress bars, numbers for people |
+//! | `interrupt` | signals that end a command that takes long |
 //! | `volumes` | opening and making the volume in a directory |
+//! | `making` | a volume that is not complete yet |
 
 mod attribute;
 mod bench;
@@ -17,12 +20,15 @@ mod daemon;
 mod dump;
 mod fsck;
 mod info;
+mod interrupt;
 mod load;
+mod making;
 mod mkfs;
 mod mount;
 mod mount_helper;
 mod mount_options;
 mod mounts;
+mod output;
 mod progress;
 mod stats;
 mod umount;
@@ -93,7 +99,11 @@ pub(crate) fn run() -> ExitCode {
 /// An error with its causes. Some errors name their causes themselves; nothing is said twice.
 fn message(error: &anyhow::Error) -> String {
     let mut said = String::new();
-    for cause in error.chain().map(ToString::to_string) {
+    let causes = error.chain().map(|cause| match cause.downcast_ref() {
+        Some(io) => tifs::error::reason(io),
+        None => cause.to_string(),
+    });
+    for cause in causes {
         if said.is_empty() {
             said = cause;
         } else if !said.contains(&cause) {
@@ -108,7 +118,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Mkfs(args) => mkfs::run(&args, &global),
         Command::Mount(args) => mount::run(&args, &global),
-        Command::Umount(args) => umount::run(&args),
+        Command::Umount(args) => umount::run(&args, &global),
         Command::Fsck(args) => fsck::run(&args, &global),
         Command::Stats(args) => stats::run(&args, &global),
         Command::Info(args) => info::run(&args, &global),
@@ -132,5 +142,12 @@ mod tests {
         let said = message(&error);
         assert_eq!(said.matches("bad checksum").count(), 1, "{said}");
         assert!(said.starts_with("cannot open: "), "{said}");
+    }
+
+    #[test]
+    fn numbers_of_errors_are_not_said() {
+        let error = std::io::Error::from_raw_os_error(2);
+        let error = Err::<(), _>(error).context("cannot open f").unwrap_err();
+        assert_eq!(message(&error), "cannot open f: No such file or directory");
     }
 }

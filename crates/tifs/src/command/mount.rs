@@ -18,7 +18,7 @@ use tifs::volume::Volume;
 
 use super::mount_options::{self, MountOptions};
 use super::volumes::{self, Access};
-use super::{Global, daemon, mounts};
+use super::{Global, daemon, mounts, output};
 
 /// Mount a volume, and make it if there is none
 ///
@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     };
     if global.json {
         let said = json!({ "dir": dir, "mountpoint": mountpoint, "pid": process.id() });
-        println!("{said}");
+        output::json(&said)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -160,10 +160,11 @@ fn serve(dir: &Path, mountpoint: &Path, mut options: MountOptions, background: b
     } else {
         Access::Write(options.access_time)
     };
+    let volume = Arc::new(volumes::open(dir, access)?);
+    // After that, so that a directory without a volume is left as it is.
     let log = background
         .then(|| daemon::open_log(options.log.as_deref(), dir))
         .transpose()?;
-    let volume = Arc::new(volumes::open(dir, access)?);
     let cleaner = volume
         .start_background(|error| log::say(format_args!("work in the background failed: {error}")))
         .context("cannot start a thread")?;

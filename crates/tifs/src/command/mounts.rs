@@ -45,6 +45,15 @@ pub(super) fn at(path: &Path) -> io::Result<Option<Mount>> {
     Ok({ mounts }.find(|mount| mount.mountpoint == path))
 }
 
+/// Where the volume is mounted that has `path`.
+pub(super) fn above(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let mounts = all().ok()?.into_iter().filter(Mount::is_tifs);
+    let above = mounts.filter(|mount| path.starts_with(&mount.mountpoint));
+    let innermost = above.max_by_key(|mount| mount.mountpoint.as_os_str().len());
+    innermost.map(|mount| mount.mountpoint)
+}
+
 /// Where a device is mounted, as a clause for messages: at another place here, or in the namespace of
 /// another process. Only the superuser finds those of others. Cost: reads the mounts of each process.
 pub(super) fn anywhere(device: &str) -> Option<String> {
