@@ -98,9 +98,10 @@ fn errno_of(error: &titan::Error) -> Errno {
 fn advice(error: &titan::Error) -> &'static str {
     let stops = error.kind() == ErrorKind::WritesStopped;
     match stopped_by(error).kind() {
-        ErrorKind::NoSpace => {
+        ErrorKind::NoSpace if stops => {
             "the disk below the volume is full; the volume goes on once there is space"
         }
+        ErrorKind::NoSpace => "the disk below the volume is full",
         ErrorKind::Io if stops => {
             "the volume takes no changes, but can be read; it tries again every second"
         }

@@ -49,10 +49,9 @@ impl Check<'_> {
         }
         if !self.inodes.contains_key(&entry.inode) && self.may_exist(entry.inode) {
             let detail = format!(
-                "{shown} is inode {}, whose attributes cannot be read",
-                entry.inode
+                "{shown} in directory {directory} leads to it, and its attributes cannot be read"
             );
-            return self.found(Problem::Unreadable, Some(directory), detail);
+            return self.found(Problem::Unreadable, Some(entry.inode), detail);
         }
         let Some(seen) = self.inodes.get_mut(&entry.inode) else {
             let detail = format!(

@@ -77,16 +77,19 @@ impl Check<'_> {
         after
     }
 
-    /// The value of a key, if it is there and can be read.
-    pub(super) fn get(&mut self, key: Key<'_>) -> Result<Got> {
-        let key = key.encode();
+    /// The value of a key of the volume itself, if it is there and can be read.
+    pub(super) fn get(&mut self, of: Key<'_>) -> Result<Got> {
+        let key = of.encode();
         match self.snapshot.get(Space::Meta, &key) {
             Ok(value) => Ok(value.map_or(Got::Nothing, Got::Value)),
             Err(e) if is_damage(&e) => {
-                let said = e.to_string();
-                if self.unreadable.said.insert(said.clone()) {
-                    self.found(Problem::Unreadable, None, said);
-                }
+                let what = match of {
+                    Key::Superblock => "the superblock",
+                    Key::NextInode => "the next inode number",
+                    _ => "the counters of the volume",
+                };
+                let detail = format!("{e}: {what} cannot be read");
+                self.found(Problem::Unreadable, None, detail);
                 self.unreadable.add(Space::Meta, key);
                 Ok(Got::Unreadable)
             }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use serde_json::Value;
 use tifs::volume::{AccessTime, STATISTICS};
 
@@ -41,18 +41,16 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 /// The statistics of the volume in a directory, or of the mounted one that has a path.
 fn read(path: &Path) -> Result<Value> {
-    if volumes::has_database(path) {
-        if let Some(mountpoint) = volumes::mounted_at(path) {
-            bail!(
-                "the volume in {} is in use: it is mounted at {1}; tifs stats {1} shows it",
-                path.display(),
-                mountpoint.display()
-            );
-        }
-    } else if let Some(text) = attribute::read(path, STATISTICS)? {
+    if !volumes::has_database(path)
+        && let Some(text) = attribute::read(path, STATISTICS)?
+    {
         return Ok(serde_json::from_str(&text)?);
     }
-    let volume = volumes::open(path, Access::Read(AccessTime::Never))?;
+    let opened = volumes::open(path, Access::Read(AccessTime::Never));
+    let volume = opened.map_err(|e| match volumes::mounted_at(path) {
+        Some(mountpoint) => anyhow!("{e}; or use tifs stats {}", mountpoint.display()),
+        None => e,
+    })?;
     Ok(serde_json::to_value(volume.statistics()?)?)
 }
 

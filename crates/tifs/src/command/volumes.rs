@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
-use rustix::process::{Flock, FlockOffsetType, FlockType};
 use tifs::fuse::FileClock;
 use tifs::kv::{EngineKv, EngineOptions, Kv, Space};
 use tifs::schema::{InodeNumber, Key};
@@ -180,10 +180,11 @@ fn damaged(dir: &Path) -> anyhow::Error {
 }
 
 fn unfinished(dir: &Path) -> anyhow::Error {
-    if let Some(process) = locked_by(dir) {
+    if is_locked(dir) {
         return anyhow::anyhow!(
-            "the volume in {} is being made by process {process}",
-            dir.display()
+            "the volume in {} is being made by {}: wait until it ends",
+            dir.display(),
+            process_of(dir).unwrap_or_else(|| "another process".to_owned())
         );
     }
     anyhow::anyhow!(
@@ -222,20 +223,29 @@ fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
     })
 }
 
-/// The process that has the volume in a directory open, if it has it locked.
-fn locked_by(dir: &Path) -> Option<String> {
-    let lock = File::open(lock_file(dir)).ok()?;
-    let all = Flock {
-        start: 0,
-        length: 0,
-        pid: None,
-        typ: FlockType::WriteLock,
-        offset_type: FlockOffsetType::Set,
+/// Whether another process has the volume in a directory open for writing.
+fn is_locked(dir: &Path) -> bool {
+    let Ok(lock) = File::open(lock_file(dir)) else {
+        return false;
     };
-    let holder = rustix::process::fcntl_getlk(&lock, &all).ok()??;
-    let process = holder.pid?.as_raw_nonzero();
+    let locked = rustix::fs::fcntl_lock(&lock, FlockOperation::NonBlockingLockShared);
+    matches!(locked, Err(Errno::AGAIN | Errno::ACCESS))
+}
+
+/// Another process that has the volume in a directory open, with its name. Only the superuser finds
+/// those of others. Cost: looks at the open files of each process.
+fn process_of(dir: &Path) -> Option<String> {
+    let lock = lock_file(dir).canonicalize().ok()?;
+    let has_it = |process: &u32| {
+        let files = std::fs::read_dir(format!("/proc/{process}/fd"));
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| std::fs::read_link(file.path()).is_ok_and(|path| path == lock))
+    };
+    let entries = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let process = processes.find(|process| *process != std::process::id() && has_it(process))?;
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    Some(format!("{process} ({})", name.trim_end()))
+    Some(format!("process {process} ({})", name.trim_end()))
 }
 
 /// Where the volume in a directory is mounted, if it is.
@@ -254,15 +264,10 @@ fn in_use(dir: &Path) -> anyhow::Error {
             mountpoint.display()
         );
     }
-    match locked_by(dir) {
-        Some(process) => anyhow::anyhow!(
-            "the volume in {} is in use by process {process}: wait until it ends. A mount that was \
-             taken away while files are open there is served until they are closed",
-            dir.display()
-        ),
-        None => anyhow::anyhow!(
-            "the volume in {} is in use by another process",
-            dir.display()
-        ),
-    }
+    let process = process_of(dir).unwrap_or_else(|| "another process".to_owned());
+    anyhow::anyhow!(
+        "the volume in {} is in use by {process}: wait until it ends. A mount that was taken away while \
+         files are open there is served until they are closed",
+        dir.display()
+    )
 }

@@ -13,6 +13,7 @@
 //! | `moods` | a volume on such a store |
 //! | `threads` | several threads on a volume |
 //! | `faults` | operations of the disk fail, or it is full |
+//! | `command` | the built command, on volumes that are not mounted |
 //!
 //! Everything random has a seed, which a failure names, with the operations that are enough to fail.
 //! `TIFS_TEST_SEEDS=20` runs twenty times as many seeds.
@@ -26,6 +27,7 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod command;
 mod contents;
 mod crash;
 mod failure;
