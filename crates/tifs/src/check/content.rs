@@ -55,7 +55,7 @@ impl Check<'_> {
                     let number = key.first().and_then(|key| block_of_key(key));
                     let number = number.map(|(number, _)| number);
                     self.found(Problem::Damaged, number, e.to_string());
-                    self.unreadable.add(Space::Data, key.concat());
+                    self.unreadable.add_key(Space::Data, key.concat());
                     found.push(None);
                 }
                 Err(e) => return Err(e),

@@ -1,6 +1,6 @@
 //! Parts of the store that cannot be read, and what is not known because of them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 
@@ -9,39 +9,38 @@ use crate::error::{Error, Result};
 use crate::kv::{Damage, Space};
 use crate::schema::{InodeNumber, Key};
 
-/// Keys that cannot be read: from `begin`, and before `end`.
-struct Part {
-    space: Space,
-    begin: Vec<u8>,
-    end: Vec<u8>,
-}
-
 /// What cannot be read.
 #[derive(Default)]
 pub(super) struct Unreadable {
-    parts: Vec<Part>,
+    /// The first key of each part, and the first one after it.
+    parts: BTreeMap<(Space, Vec<u8>), Vec<u8>>,
     /// What the store said, each place once.
     said: HashSet<String>,
 }
 
 impl Unreadable {
     /// One key that cannot be read.
-    pub(super) fn add(&mut self, space: Space, key: Vec<u8>) {
+    pub(super) fn add_key(&mut self, space: Space, key: Vec<u8>) {
         let end = [&key[..], &[0][..]].concat();
-        self.parts.push(Part {
-            space,
-            begin: key,
-            end,
-        });
+        self.add(space, key, end);
+    }
+
+    fn add(&mut self, space: Space, begin: Vec<u8>, end: Vec<u8>) {
+        let known = self.parts.entry((space, begin)).or_default();
+        if *known < end {
+            *known = end;
+        }
     }
 
     /// Whether keys that begin with `prefix` may be there that cannot be read.
     pub(super) fn may_have(&self, space: Space, prefix: &[u8]) -> bool {
-        self.parts.iter().any(|part| {
-            let is_before = *part.end <= *prefix;
-            let is_after = *part.begin > *prefix && !part.begin.starts_with(prefix);
-            part.space == space && !is_before && !is_after
-        })
+        let at = (space, prefix.to_vec());
+        let before = self.parts.range(..=&at).next_back();
+        let reaches_it = before.is_some_and(|((of, _), end)| *of == space && **end > *prefix);
+        let next = self.parts.range(&at..).next();
+        let is_in_it =
+            |((of, begin), _): (&(Space, Vec<u8>), _)| *of == space && begin.starts_with(prefix);
+        reaches_it || next.is_some_and(is_in_it)
     }
 }
 
@@ -69,11 +68,8 @@ impl Check<'_> {
             let what = described(space, &begin, after.as_deref());
             self.found(Problem::Unreadable, None, format!("{said}: {what}"));
         }
-        self.unreadable.parts.push(Part {
-            space,
-            begin,
-            end: after.clone().unwrap_or_else(|| end.to_vec()),
-        });
+        let end = after.clone().unwrap_or_else(|| end.to_vec());
+        self.unreadable.add(space, begin, end);
         after
     }
 
@@ -90,7 +86,7 @@ impl Check<'_> {
                 };
                 let detail = format!("{e}: {what} cannot be read");
                 self.found(Problem::Unreadable, None, detail);
-                self.unreadable.add(Space::Meta, key);
+                self.unreadable.add_key(Space::Meta, key);
                 Ok(Got::Unreadable)
             }
             Err(e) => Err(e),
@@ -117,15 +113,15 @@ fn described(space: Space, begin: &[u8], end: Option<&[u8]>) -> String {
         (Space::Data, _) => "blocks of inodes",
         (_, Some(b'I')) => "attributes of inodes",
         (_, Some(b'E')) => "names in directories",
-        (_, Some(b'O')) => "files without names: inodes",
-        (_, Some(b'D')) => "truncated files: inodes",
-        _ => return "keys of the volume itself cannot be read".to_owned(),
+        (_, Some(b'O')) => "marks of files without names, of inodes",
+        (_, Some(b'D')) => "marks of truncated files, of inodes",
+        _ => "keys of inodes",
     };
     let first = number_in(begin).max(InodeNumber::ROOT.0);
     match end.map(number_in) {
         None => format!("{what} from {first} on cannot be read"),
-        Some(last) if last <= first => format!("{what} {first} cannot be read, or some of them"),
-        Some(last) => format!("{what} {first} to {last} cannot be read, or some of them"),
+        Some(last) if last <= first => format!("some {what} {first} cannot be read"),
+        Some(last) => format!("some {what} {first} to {last} cannot be read"),
     }
 }
 
@@ -137,4 +133,51 @@ fn number_in(key: &[u8]) -> u64 {
         *to = *from;
     }
     u64::from_be_bytes(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_may_have_what_a_part_covers_or_begins_in_it() {
+        let mut unreadable = Unreadable::default();
+        unreadable.add(Space::Meta, b"Eb".to_vec(), b"Ed".to_vec());
+        unreadable.add_key(Space::Meta, b"Ixy".to_vec());
+        for (prefix, expected) in [
+            (&b"Ea"[..], false),
+            (b"Eb", true),
+            (b"Ec1", true),
+            (b"Ed", false),
+            (b"E", true),
+            (b"Ix", true),
+            (b"Ixy", true),
+            (b"Ixy0", false),
+            (b"I", true),
+            (b"O", false),
+        ] {
+            let shown = prefix.escape_ascii();
+            assert_eq!(
+                unreadable.may_have(Space::Meta, prefix),
+                expected,
+                "{shown}"
+            );
+            assert!(!unreadable.may_have(Space::Data, prefix), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_keys_are_is_described_also_between_keys() {
+        let inode = |number| Key::Inode(InodeNumber(number)).encode();
+        let said = described(Space::Meta, b"I", Some(&inode(7)));
+        assert_eq!(said, "some attributes of inodes 1 to 7 cannot be read");
+        let said = described(
+            Space::Data,
+            b"B\0\0\0\0\0\0\x01",
+            Some(b"B\0\0\0\0\0\0\x02"),
+        );
+        assert_eq!(said, "some blocks of inodes 256 to 512 cannot be read");
+        let said = described(Space::Meta, b"E", None);
+        assert_eq!(said, "names in directories from 1 on cannot be read");
+    }
 }

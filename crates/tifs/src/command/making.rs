@@ -1,5 +1,6 @@
 //! A volume that is being made: until it is complete, it is named so, and if it fails, nothing is left.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,16 +54,13 @@ impl Drop for Making {
         if self.is_finished {
             return;
         }
-        // Only files: the store has no directories. The mark goes last, so that what cannot be removed
-        // keeps its name.
+        // ORDER: the mark goes last, so that what cannot be removed keeps its name.
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        let mark = self.dir.join(MARK);
-        let files = entries
-            .map(|entry| entry.path())
-            .filter(|path| *path != mark);
-        let removed: io::Result<()> = { files }.try_for_each(fs::remove_file);
+        let of_store = entries.filter(|entry| is_of_database(&entry.file_name()));
+        let removed: io::Result<()> =
+            { of_store }.try_for_each(|entry| fs::remove_file(entry.path()));
         // What is left says so itself when somebody uses the directory.
-        let removed = removed.and_then(|()| fs::remove_file(mark));
+        let removed = removed.and_then(|()| fs::remove_file(self.dir.join(MARK)));
         let mut made = self.made.iter();
         let _: io::Result<()> = removed.and_then(|()| made.try_for_each(fs::remove_dir));
     }
@@ -71,6 +69,27 @@ impl Drop for Making {
 /// Whether the volume in a directory is not complete.
 pub(super) fn is_unfinished(dir: &Path) -> bool {
     dir.join(MARK).exists()
+}
+
+/// Whether a file with this name is one of those in which a database has its data.
+pub(super) fn is_data(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let parts = name.rsplit_once('.');
+    let is_kind = |kind| matches!(kind, "sst" | "blob" | "blobmap" | "log");
+    let is_numbered = parts.is_some_and(|(stem, kind)| is_number(stem) && is_kind(kind));
+    is_numbered || name.strip_prefix("MANIFEST-").is_some_and(is_number)
+}
+
+/// Whether a file with this name is one of a database.
+fn is_of_database(name: &OsStr) -> bool {
+    let is_other = |name: &str| {
+        let is_fixed = matches!(name, "CURRENT" | "IDENTITY" | "LOCK");
+        is_fixed || name.starts_with("OPTIONS-") || name.ends_with(".dbtmp")
+    };
+    is_data(name) || name.to_str().is_some_and(is_other)
 }
 
 /// Makes the names in a directory durable.

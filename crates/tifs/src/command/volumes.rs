@@ -1,6 +1,5 @@
 //! Opens the volume in a directory, or makes one.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use tifs::fuse::FileClock;
 use tifs::kv::{EngineKv, EngineOptions, Kv, Space};
-use tifs::schema::{InodeNumber, Key};
+use tifs::schema::{InodeNumber, Key, Superblock};
 use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
 
 use super::making::{self, Making};
@@ -81,20 +80,30 @@ fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
         opened => opened.with_context(|| format!("cannot open the volume in {}", dir.display())),
     };
     let readable = opened(EngineKv::open_read_only(dir, &options))?;
-    // Where it cannot be read, it is damaged, and says so later.
-    if let Ok(None) = readable.get(Space::Meta, &Key::Superblock.encode())
-        && let Ok(None) = readable.get(Space::Meta, &Key::Inode(InodeNumber::ROOT).encode())
-    {
-        bail!(
-            "there is no volume in {}: it has another Titan database",
-            dir.display()
-        );
-    }
+    let superblock = readable.get(Space::Meta, &Key::Superblock.encode());
     if read_only {
-        return Ok(readable);
+        // A volume that lost only its superblock is one to check. One that cannot be read says so later.
+        let root = Key::Inode(InodeNumber::ROOT).encode();
+        return match (superblock, readable.get(Space::Meta, &root)) {
+            (Ok(None), Ok(None)) => Err(another_database(dir)),
+            _ => Ok(readable),
+        };
     }
+    // ORDER: opening a database for writing changes its files. Before that, it is known to be a volume,
+    // and one of this version.
+    let cannot = || format!("cannot open the volume in {}", dir.display());
+    let superblock = superblock.with_context(cannot)?;
+    let superblock = superblock.ok_or_else(|| another_database(dir))?;
+    Superblock::decode(&superblock).with_context(cannot)?;
     drop(readable);
     opened(EngineKv::open(dir, &options))
+}
+
+fn another_database(dir: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "there is no volume in {}: the Titan database there has no superblock",
+        dir.display()
+    )
 }
 
 fn open_in(store: Arc<dyn Kv>, dir: &Path, access: Access) -> Result<Volume> {
@@ -145,7 +154,7 @@ fn look(dir: &Path) -> Result<Found> {
         Found::Database
     } else if names.is_empty() {
         Found::Empty
-    } else if names.iter().any(|name| is_of_database(name)) {
+    } else if names.iter().any(|name| making::is_data(name)) {
         Found::Damaged
     } else {
         Found::Other
@@ -154,17 +163,6 @@ fn look(dir: &Path) -> Result<Found> {
 
 /// The file of a database that says which of the others belong to it.
 const CURRENT: &str = "CURRENT";
-
-/// Whether a file with this name is one of those that have what a database has.
-fn is_of_database(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else {
-        return false;
-    };
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let parts = name.rsplit_once('.');
-    let is_data = |(stem, kind)| is_number(stem) && matches!(kind, "sst" | "blob" | "log");
-    name.strip_prefix("MANIFEST-").is_some_and(is_number) || parts.is_some_and(is_data)
-}
 
 /// Whether there is a database in a directory, be it a volume or not.
 pub(super) fn has_database(dir: &Path) -> bool {

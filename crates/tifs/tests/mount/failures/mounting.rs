@@ -3,10 +3,13 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
+use rustix::mount::UnmountFlags;
+
 use super::{ended, tifs};
-use crate::places::{TIFS, Volume};
+use crate::places::{TIFS, Volume, run};
 
 #[test]
 fn a_volume_in_use_is_left_alone() {
@@ -24,7 +27,9 @@ fn a_volume_in_use_is_left_alone() {
             &["stats", store],
         ] {
             tifs(command).failed_with(&in_use);
+            tifs(command).failed_with(&["tifs umount"]);
         }
+        tifs(["stats", store]).failed_with(&["tifs stats", place.to_str().unwrap()]);
         let relative = ["fsck", "volume"];
         ended(Command::new(TIFS).args(relative).current_dir(volume.home())).failed_with(&in_use);
         tifs(["mkfs", store]).failed_with(&["has a volume"]);
@@ -105,12 +110,52 @@ fn the_helper_of_mount_serves_in_the_background() {
 }
 
 #[test]
+fn a_volume_that_is_served_without_a_mount_is_in_use_by_its_process() {
+    Volume::with(|volume| {
+        let file = File::create(volume.join("f")).unwrap();
+        rustix::mount::unmount(volume.path(), UnmountFlags::DETACH).unwrap();
+        let store = volume.store();
+        let process = format!("process {} (tifs)", volume.process());
+        tifs(["fsck", store.to_str().unwrap()]).failed_with(&["in use by", &process]);
+        drop(file);
+        volume.wait();
+    });
+}
+
+#[test]
+fn commands_say_as_json_what_they_did() {
+    Volume::with(|volume| {
+        symlink("nowhere", volume.join("link")).unwrap();
+        let told = |arguments: &[&str], path: &Path| -> serde_json::Value {
+            let output = run(Command::new(TIFS).args(arguments).arg(path));
+            serde_json::from_slice(&output.stdout).unwrap()
+        };
+        // The link, not what it leads to.
+        let link = told(&["info", "--json"], &volume.join("link"));
+        assert_eq!(
+            (&link["kind"], &link["size"]),
+            (&"symlink".into(), &7.into())
+        );
+        let unmounted = told(&["umount", "--json"], &volume.path());
+        volume.wait();
+        let store = volume.store();
+        assert_eq!(unmounted["dir"].as_str(), store.to_str());
+    });
+}
+
+#[test]
 fn a_dead_mount_is_named_and_can_be_unmounted() {
     Volume::with(|volume| {
         volume.kill_and_leave_mounted();
         let (store, place) = (volume.store(), volume.path());
         let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
-        tifs(["mount", store, place]).failed_with(&["process has ended", "tifs umount"]);
+        for command in [
+            &["mount", store, place][..],
+            &["stats", place],
+            &["info", place],
+        ] {
+            tifs(command).failed_with(&["process has ended", "tifs umount", place]);
+        }
         let unmounted = tifs(["umount", place]);
         assert_eq!(unmounted.status, 0, "{unmounted:?}");
         volume.mount();

@@ -138,6 +138,11 @@ impl Volume {
         kill_process(process, Signal::TERM).unwrap();
     }
 
+    /// The number of the process that serves the mount.
+    pub fn process(&self) -> u32 {
+        self.server.as_ref().unwrap().id()
+    }
+
     /// Waits for the end of the process, which must be a good one.
     pub fn wait(&mut self) {
         let status = self.wait_for_any_end();
