@@ -255,10 +255,10 @@ impl Checked<&mut dyn Read> {
         if self.number()? != sum || records != self.amount.records {
             return Err(self.damaged("its checksum is another"));
         }
-        match self.inner.bytes().next() {
-            None => Ok(()),
-            Some(Ok(_)) => Err(Error::corrupt("the dump has ended, but more bytes follow")),
-            Some(Err(e)) => Err(io_error("cannot read the dump", &e)),
+        match self.inner.read_exact(&mut [0]) {
+            Ok(()) => Err(Error::corrupt("the dump has ended, but more bytes follow")),
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(()),
+            Err(e) => Err(io_error("cannot read the dump", &e)),
         }
     }
 

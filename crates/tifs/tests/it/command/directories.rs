@@ -39,7 +39,7 @@ fn a_directory_that_may_not_be_read_is_not_said_to_be_empty() {
         if rustix::process::getuid().is_root() {
             command.uid(65534).gid(65534);
         } else {
-            fs::set_permissions(&dir, Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(&dir, Permissions::from_mode(0o000)).unwrap();
         }
         Ended::from(command.output().unwrap()).failed_with(&["volume: Permission denied"]);
     }
