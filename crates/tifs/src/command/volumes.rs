@@ -186,7 +186,7 @@ fn unfinished(dir: &Path) -> anyhow::Error {
         );
     }
     anyhow::anyhow!(
-        "{0} has an unfinished volume, of a tifs load or mkfs that was killed: remove it (rm -r {0}), \
+        "{0} has an unfinished volume, of a tifs load, mkfs or mount that was killed: remove it (rm -r {0}), \
          and repeat that command",
         dir.display()
     )
