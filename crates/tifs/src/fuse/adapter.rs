@@ -22,7 +22,7 @@ use super::failures::Failures;
 use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
 use super::seek::{Seek, Seeker};
-use super::stale_blocks::StaleBlocks;
+use super::stale_attributes::StaleAttributes;
 use super::wakeups::Wakeups;
 use crate::error::{Error, Result};
 use crate::file_system::{
@@ -44,7 +44,7 @@ const TRUSTED: &[u8] = b"trusted.";
 /// A file system as `fuser` calls it.
 pub(super) struct Adapter {
     file_system: Arc<dyn FileSystem>,
-    stale_blocks: StaleBlocks,
+    stale_attributes: StaleAttributes,
     wakeups: Wakeups,
     seeker: Seeker,
     failures: Arc<Failures>,
@@ -62,7 +62,7 @@ impl Adapter {
         let failures = Arc::default();
         Ok(Adapter {
             seeker: Seeker::start(&file_system, &kernel_cache, &failures)?,
-            stale_blocks: StaleBlocks::start(&kernel_cache)?,
+            stale_attributes: StaleAttributes::start(&kernel_cache)?,
             wakeups: Wakeups::start(fast_wakeups)?,
             file_system,
             failures,
@@ -126,6 +126,12 @@ impl Adapter {
             }
             Err(error) => reply.error(self.errno(operation, &error)),
         }
+    }
+}
+
+impl Adapter {
+    fn entries_changed(&self, directory: INodeNo) {
+        self.stale_attributes.changed(convert::inode(directory));
     }
 }
 
@@ -231,6 +237,7 @@ impl Filesystem for Adapter {
             umask,
             device,
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("mknod", result, reply);
     }
 
@@ -250,6 +257,7 @@ impl Filesystem for Adapter {
             mode,
             umask,
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("mkdir", result, reply);
     }
 
@@ -267,6 +275,7 @@ impl Filesystem for Adapter {
             name.as_bytes(),
             target.as_os_str().as_bytes(),
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("symlink", result, reply);
     }
 
@@ -278,22 +287,23 @@ impl Filesystem for Adapter {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let (inode, directory) = (convert::inode(inode), convert::inode(directory));
-        let result = self.file_system.link(inode, directory, name.as_bytes());
+        let (file, to) = (convert::inode(inode), convert::inode(directory));
+        let result = self.file_system.link(file, to, name.as_bytes());
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("link", result, reply);
     }
 
     fn unlink(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let directory = convert::inode(directory);
-        let result = self.file_system.unlink(directory, name.as_bytes());
+        let from = convert::inode(directory);
+        let result = self.file_system.unlink(from, name.as_bytes());
+        let result = result.inspect(|()| self.entries_changed(directory));
         self.reply_empty("unlink", result, reply);
     }
 
     fn rmdir(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let directory = convert::inode(directory);
-        let result = self
-            .file_system
-            .remove_directory(directory, name.as_bytes());
+        let from = convert::inode(directory);
+        let result = self.file_system.remove_directory(from, name.as_bytes());
+        let result = result.inspect(|()| self.entries_changed(directory));
         self.reply_empty("rmdir", result, reply);
     }
 
@@ -310,9 +320,16 @@ impl Filesystem for Adapter {
         let Some(how) = convert::rename(flags) else {
             return reply.error(Errno::EINVAL);
         };
-        let from = (convert::inode(from), from_name.as_bytes());
-        let to = (convert::inode(to), to_name.as_bytes());
-        let result = self.file_system.rename(&caller(request), from, to, how);
+        let result = self.file_system.rename(
+            &caller(request),
+            (convert::inode(from), from_name.as_bytes()),
+            (convert::inode(to), to_name.as_bytes()),
+            how,
+        );
+        let result = result.inspect(|()| {
+            self.entries_changed(from);
+            self.entries_changed(to);
+        });
         self.reply_empty("rename", result, reply);
     }
 
@@ -343,7 +360,10 @@ impl Filesystem for Adapter {
                 self.wakeups.answered();
                 reply.data(&data);
             }
-            Err(error) => reply.error(self.errno("read", &error)),
+            Err(error) => {
+                self.failures.note_of("read", inode, &error);
+                reply.error(convert::errno(error.errno()));
+            }
         }
     }
 
@@ -367,7 +387,7 @@ impl Filesystem for Adapter {
         match self.file_system.write(inode, offset, data, context) {
             Ok(blocks_changed) => {
                 if context.from_cache && blocks_changed {
-                    self.stale_blocks.changed(inode);
+                    self.stale_attributes.changed(inode);
                 }
                 reply.written(data.len() as u32);
             }
@@ -382,7 +402,7 @@ impl Filesystem for Adapter {
     }
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.stale_blocks.synced(convert::inode(inode));
+        self.stale_attributes.synced(convert::inode(inode));
         self.reply_empty("fsync", self.file_system.sync(), reply);
     }
 
@@ -572,7 +592,10 @@ impl Filesystem for Adapter {
         let to = (convert::inode(to), to_offset);
         match self.file_system.copy_range(from, to, length.min(MAX_COPY)) {
             Ok(copied) => reply.written(copied as u32),
-            Err(error) => reply.error(self.errno("copy_file_range", &error)),
+            Err(error) => {
+                self.failures.note_of("copy_file_range", from.0, &error);
+                reply.error(convert::errno(error.errno()));
+            }
         }
     }
 }
