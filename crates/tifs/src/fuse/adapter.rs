@@ -24,7 +24,7 @@ use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
 use super::replies::{FOR_EVER, GENERATION, without_trusted};
 use super::seek::{Seek, Seeker};
-use super::stale_blocks::StaleBlocks;
+use super::stale_attributes::StaleAttributes;
 use super::wakeups::Wakeups;
 use crate::error::Error;
 use crate::file_system::{
@@ -46,7 +46,7 @@ pub(super) struct Adapter {
     file_system: Arc<dyn FileSystem>,
     kernel_cache: KernelCache,
     pub(super) cached_writes: CachedWrites,
-    stale_blocks: StaleBlocks,
+    stale_attributes: StaleAttributes,
     pub(super) wakeups: Wakeups,
     seeker: Seeker,
     pub(super) failures: Arc<Failures>,
@@ -64,7 +64,7 @@ impl Adapter {
         let failures = Arc::default();
         Ok(Adapter {
             seeker: Seeker::start(&file_system, &kernel_cache, &failures)?,
-            stale_blocks: StaleBlocks::start(&kernel_cache)?,
+            stale_attributes: StaleAttributes::start(&kernel_cache)?,
             kernel_cache,
             cached_writes: CachedWrites::default(),
             wakeups: Wakeups::start(fast_wakeups)?,
@@ -72,6 +72,12 @@ impl Adapter {
             failures,
             negotiated: Negotiated::default(),
         })
+    }
+}
+
+impl Adapter {
+    fn entries_changed(&self, directory: INodeNo) {
+        self.stale_attributes.changed(convert::inode(directory));
     }
 }
 
@@ -190,6 +196,7 @@ impl Filesystem for Adapter {
             umask,
             device,
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("mknod", result, reply);
     }
 
@@ -209,6 +216,7 @@ impl Filesystem for Adapter {
             mode,
             umask,
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("mkdir", result, reply);
     }
 
@@ -226,6 +234,7 @@ impl Filesystem for Adapter {
             name.as_bytes(),
             target.as_os_str().as_bytes(),
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("symlink", result, reply);
     }
 
@@ -237,22 +246,23 @@ impl Filesystem for Adapter {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let (inode, directory) = (convert::inode(inode), convert::inode(directory));
-        let result = self.file_system.link(inode, directory, name.as_bytes());
+        let (file, to) = (convert::inode(inode), convert::inode(directory));
+        let result = self.file_system.link(file, to, name.as_bytes());
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("link", result, reply);
     }
 
     fn unlink(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let directory = convert::inode(directory);
-        let result = self.file_system.unlink(directory, name.as_bytes());
+        let from = convert::inode(directory);
+        let result = self.file_system.unlink(from, name.as_bytes());
+        let result = result.inspect(|()| self.entries_changed(directory));
         self.reply_empty("unlink", result, reply);
     }
 
     fn rmdir(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let directory = convert::inode(directory);
-        let result = self
-            .file_system
-            .remove_directory(directory, name.as_bytes());
+        let from = convert::inode(directory);
+        let result = self.file_system.remove_directory(from, name.as_bytes());
+        let result = result.inspect(|()| self.entries_changed(directory));
         self.reply_empty("rmdir", result, reply);
     }
 
@@ -269,9 +279,16 @@ impl Filesystem for Adapter {
         let Some(how) = convert::rename(flags) else {
             return reply.error(Errno::EINVAL);
         };
-        let from = (convert::inode(from), from_name.as_bytes());
-        let to = (convert::inode(to), to_name.as_bytes());
-        let result = self.file_system.rename(&caller(request), from, to, how);
+        let result = self.file_system.rename(
+            &caller(request),
+            (convert::inode(from), from_name.as_bytes()),
+            (convert::inode(to), to_name.as_bytes()),
+            how,
+        );
+        let result = result.inspect(|()| {
+            self.entries_changed(from);
+            self.entries_changed(to);
+        });
         self.reply_empty("rename", result, reply);
     }
 
@@ -302,7 +319,10 @@ impl Filesystem for Adapter {
                 self.wakeups.answered();
                 reply.data(&data);
             }
-            Err(error) => reply.error(self.errno("read", &error)),
+            Err(error) => {
+                self.failures.note_of("read", inode, &error);
+                reply.error(convert::errno(error.errno()));
+            }
         }
     }
 
@@ -334,7 +354,7 @@ impl Filesystem for Adapter {
                     self.kernel_cache.forget_attributes(inode);
                 }
                 if context.from_cache && written.blocks_changed {
-                    self.stale_blocks.changed(inode);
+                    self.stale_attributes.changed(inode);
                 }
                 reply.written(data.len() as u32);
             }
@@ -357,7 +377,7 @@ impl Filesystem for Adapter {
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let inode = convert::inode(inode);
-        self.stale_blocks.synced(inode);
+        self.stale_attributes.synced(inode);
         // What the kernel dropped cannot become durable.
         // MUTANT: a sync after one that failed succeeds, although data was dropped.
         let lacks = self.cached_writes.lacks(inode);
@@ -567,7 +587,10 @@ impl Filesystem for Adapter {
         let to = (convert::inode(to), to_offset);
         match self.file_system.copy_range(from, to, length.min(MAX_COPY)) {
             Ok(copied) => reply.written(copied as u32),
-            Err(error) => reply.error(self.errno("copy_file_range", &error)),
+            Err(error) => {
+                self.failures.note_of("copy_file_range", from.0, &error);
+                reply.error(convert::errno(error.errno()));
+            }
         }
     }
 }
