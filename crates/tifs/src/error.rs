@@ -59,7 +59,7 @@ impl Error {
 
     /// Whether the volume, not the caller, is the cause: such errors belong in the log.
     pub fn is_failure(&self) -> bool {
-        self.source.is_some() || self.errno == Errno::IO
+        self.source.is_some() || matches!(self.errno, Errno::IO | Errno::NOSPC | Errno::DQUOT)
     }
 }
 

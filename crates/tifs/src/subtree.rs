@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::file_system::{
     Allocate, Attributes, Caller, Capacity, Changes, DirectoryHandle, Existing, FileSystem,
-    ListedEntry, Rename, Seek, WriteContext,
+    ListedEntry, Rename, Seek, WriteContext, Written,
 };
 use crate::schema::{FileKind, InodeNumber};
 
@@ -186,7 +186,7 @@ impl FileSystem for Subtree {
         offset: u64,
         data: &[u8],
         context: WriteContext,
-    ) -> Result<bool> {
+    ) -> Result<Written> {
         self.all.write(self.inner(inode), offset, data, context)
     }
 

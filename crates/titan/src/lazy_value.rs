@@ -52,6 +52,14 @@ impl Parts {
     }
 }
 
+impl From<Bytes> for LazyValue {
+    /// A value that is in memory: for stores on the engine that return values of their own beside those
+    /// of the database.
+    fn from(value: Bytes) -> Self {
+        LazyValue::inline(value)
+    }
+}
+
 impl LazyValue {
     pub(crate) fn inline(value: Bytes) -> Self {
         LazyValue(Kind::Inline(value))

@@ -6,7 +6,8 @@
 //! | `mount_helper` | the command line of `mount.tifs` |
 //! | `mount_options` | the options after `-o` |
 //! | `daemon` | running in the background |
-//! | `mounts` | the kernel's table of mounts |
+//! | `serve` | serving a volume until it is unmounted |
+//! | `signals` | signals that end a mount |
 //! | `attribute` | what a mounted volume says about itself |
 //! | `output` | standard output |
 //! | `progress` | progress bars, numbers for people |
@@ -27,9 +28,10 @@ mod mkfs;
 mod mount;
 mod mount_helper;
 mod mount_options;
-mod mounts;
 mod output;
 mod progress;
+mod serve;
+mod signals;
 mod stats;
 mod umount;
 mod volumes;
@@ -39,6 +41,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use tifs::mounts;
 
 /// A POSIX file system in a directory: make it, mount it, unmount it
 #[derive(Parser)]

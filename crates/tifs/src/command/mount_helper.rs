@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::{Global, mount};
+use super::{Global, mount, mount_options};
 
 /// Mount a volume; called by mount and for lines of /etc/fstab
 #[derive(clap::Parser)]
@@ -18,7 +18,7 @@ pub(super) struct Cli {
     /// Options, separated by commas.
     #[arg(short, value_name = "OPTIONS")]
     options: Vec<String>,
-    /// Accept options that do not exist.
+    /// Leave out options that do not exist.
     #[arg(short)]
     sloppy: bool,
     /// Do everything but mounting.
@@ -37,11 +37,15 @@ pub(super) struct Cli {
 
 impl Cli {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let _ = (self.sloppy, self.no_mtab, self.verbose, self.kind);
+        let _ = (self.no_mtab, self.verbose, self.kind);
         if self.fake {
             return Ok(ExitCode::SUCCESS);
         }
-        let args = mount::Args::new(self.dir, self.mountpoint, self.options);
+        let options = match self.sloppy {
+            true => mount_options::existing(self.options.iter().map(String::as_str)),
+            false => self.options,
+        };
+        let args = mount::Args::new(self.dir, self.mountpoint, options);
         mount::run(&args, &Global { json: false })
     }
 }

@@ -8,46 +8,47 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
-    INodeNo, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyData, ReplyDirectory,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyData, ReplyDirectory,
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use super::cached_writes::CachedWrites;
 use super::convert;
 use super::failures::Failures;
 use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
+use super::replies::{FOR_EVER, GENERATION, without_trusted};
 use super::seek::{Seek, Seeker};
-use super::stale_blocks::StaleBlocks;
+use super::stale_attributes::StaleAttributes;
 use super::wakeups::Wakeups;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::file_system::{
-    Attributes, Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
+    Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
 };
-
-/// How long the kernel may believe what it was told: nobody else changes it.
-const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// Inode numbers are never used again, so all of them are of the first generation.
-const GENERATION: Generation = Generation(0);
 
 /// Bytes of one request to copy a range: the reply has 32 bits for their number.
 const MAX_COPY: u64 = 1 << 30;
 
-/// What the names of extended attributes begin with that only the superuser sees.
-const TRUSTED: &[u8] = b"trusted.";
+/// The capacity, in blocks, from which on a volume that was full has room again: enough for some large requests.
+const ROOM_AGAIN: u64 = (8 << 20) / Capacity::BLOCK_SIZE as u64;
+
+/// Why a file cannot be made durable that lacks data which the kernel had accepted.
+const LACKS_DATA: &str =
+    "the file lacks data that was refused before; write it again, or cut it off";
 
 /// A file system as `fuser` calls it.
 pub(super) struct Adapter {
     file_system: Arc<dyn FileSystem>,
-    stale_blocks: StaleBlocks,
-    wakeups: Wakeups,
+    pub(super) cached_writes: CachedWrites,
+    stale_attributes: StaleAttributes,
+    pub(super) wakeups: Wakeups,
     seeker: Seeker,
-    failures: Arc<Failures>,
+    pub(super) failures: Arc<Failures>,
     negotiated: Negotiated,
 }
 
@@ -62,70 +63,19 @@ impl Adapter {
         let failures = Arc::default();
         Ok(Adapter {
             seeker: Seeker::start(&file_system, &kernel_cache, &failures)?,
-            stale_blocks: StaleBlocks::start(&kernel_cache)?,
+            stale_attributes: StaleAttributes::start(&kernel_cache)?,
+            cached_writes: CachedWrites::new(kernel_cache),
             wakeups: Wakeups::start(fast_wakeups)?,
             file_system,
             failures,
             negotiated: Negotiated::default(),
         })
     }
+}
 
-    /// The errno of an error, which is logged if the volume is its cause.
-    fn errno(&self, operation: &'static str, error: &Error) -> Errno {
-        self.failures.note(operation, error);
-        convert::errno(error.errno())
-    }
-
-    fn reply_entry(&self, operation: &'static str, result: Result<Attributes>, reply: ReplyEntry) {
-        self.wakeups.answered();
-        match result {
-            Ok(entry) => reply.entry(&FOR_EVER, &convert::attributes(&entry), GENERATION),
-            Err(error) => reply.error(self.errno(operation, &error)),
-        }
-    }
-
-    fn reply_attributes(
-        &self,
-        operation: &'static str,
-        result: Result<Attributes>,
-        reply: ReplyAttr,
-    ) {
-        self.wakeups.answered();
-        match result {
-            Ok(attributes) => reply.attr(&FOR_EVER, &convert::attributes(&attributes)),
-            Err(error) => reply.error(self.errno(operation, &error)),
-        }
-    }
-
-    fn reply_empty(&self, operation: &'static str, result: Result<()>, reply: ReplyEmpty) {
-        self.wakeups.answered();
-        match result {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errno(operation, &error)),
-        }
-    }
-
-    /// Replies with a value, or with its size if the caller has no room for it and asks only for that.
-    fn reply_value(
-        &self,
-        operation: &'static str,
-        result: Result<impl AsRef<[u8]>>,
-        room: u32,
-        reply: ReplyXattr,
-    ) {
-        match result {
-            Ok(value) => {
-                let value = value.as_ref();
-                if room == 0 {
-                    reply.size(value.len() as u32);
-                } else if value.len() <= room as usize {
-                    reply.data(value);
-                } else {
-                    reply.error(Errno::ERANGE);
-                }
-            }
-            Err(error) => reply.error(self.errno(operation, &error)),
-        }
+impl Adapter {
+    fn entries_changed(&self, directory: INodeNo) {
+        self.stale_attributes.changed(convert::inode(directory));
     }
 }
 
@@ -134,16 +84,6 @@ fn caller(request: &Request) -> Caller {
         uid: request.uid(),
         gid: request.gid(),
     }
-}
-
-/// The names, each followed by a zero, that are not `trusted`.
-fn without_trusted(names: &[u8]) -> Vec<u8> {
-    let names = names.split_inclusive(|&byte| byte == 0);
-    names
-        .filter(|name| !name.starts_with(TRUSTED))
-        .flatten()
-        .copied()
-        .collect()
 }
 
 impl Filesystem for Adapter {
@@ -164,11 +104,22 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _: &Request, inode: INodeNo, references: u64) {
-        self.file_system.forget(convert::inode(inode), references);
+        let inode = convert::inode(inode);
+        self.cached_writes.forgotten(inode);
+        self.file_system.forget(inode, references);
     }
 
-    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let result = self.file_system.attributes(convert::inode(inode));
+    /// For an open file, the kernel asks before it accepts a write, or a read beyond the end.
+    fn getattr(&self, _: &Request, inode: INodeNo, open: Option<FileHandle>, reply: ReplyAttr) {
+        let inode = convert::inode(inode);
+        let has_room = || {
+            let capacity = self.file_system.capacity();
+            capacity.is_ok_and(|capacity| capacity.available >= ROOM_AGAIN)
+        };
+        if let Some(errno) = open.and_then(|_| self.cached_writes.hear(inode, has_room)) {
+            return reply.error(convert::errno(errno));
+        }
+        let result = self.file_system.attributes(inode);
         self.reply_attributes("getattr", result, reply);
     }
 
@@ -203,6 +154,9 @@ impl Filesystem for Adapter {
         let result = self
             .file_system
             .set_attributes(&caller(request), inode, &changes);
+        if let (Ok(_), Some(size)) = (&result, size) {
+            self.cached_writes.resized(inode, size);
+        }
         self.reply_attributes("setattr", result, reply);
     }
 
@@ -231,6 +185,7 @@ impl Filesystem for Adapter {
             umask,
             device,
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("mknod", result, reply);
     }
 
@@ -250,6 +205,7 @@ impl Filesystem for Adapter {
             mode,
             umask,
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("mkdir", result, reply);
     }
 
@@ -267,6 +223,7 @@ impl Filesystem for Adapter {
             name.as_bytes(),
             target.as_os_str().as_bytes(),
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("symlink", result, reply);
     }
 
@@ -278,22 +235,23 @@ impl Filesystem for Adapter {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let (inode, directory) = (convert::inode(inode), convert::inode(directory));
-        let result = self.file_system.link(inode, directory, name.as_bytes());
+        let (file, to) = (convert::inode(inode), convert::inode(directory));
+        let result = self.file_system.link(file, to, name.as_bytes());
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("link", result, reply);
     }
 
     fn unlink(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let directory = convert::inode(directory);
-        let result = self.file_system.unlink(directory, name.as_bytes());
+        let from = convert::inode(directory);
+        let result = self.file_system.unlink(from, name.as_bytes());
+        let result = result.inspect(|()| self.entries_changed(directory));
         self.reply_empty("unlink", result, reply);
     }
 
     fn rmdir(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let directory = convert::inode(directory);
-        let result = self
-            .file_system
-            .remove_directory(directory, name.as_bytes());
+        let from = convert::inode(directory);
+        let result = self.file_system.remove_directory(from, name.as_bytes());
+        let result = result.inspect(|()| self.entries_changed(directory));
         self.reply_empty("rmdir", result, reply);
     }
 
@@ -310,9 +268,16 @@ impl Filesystem for Adapter {
         let Some(how) = convert::rename(flags) else {
             return reply.error(Errno::EINVAL);
         };
-        let from = (convert::inode(from), from_name.as_bytes());
-        let to = (convert::inode(to), to_name.as_bytes());
-        let result = self.file_system.rename(&caller(request), from, to, how);
+        let result = self.file_system.rename(
+            &caller(request),
+            (convert::inode(from), from_name.as_bytes()),
+            (convert::inode(to), to_name.as_bytes()),
+            how,
+        );
+        let result = result.inspect(|()| {
+            self.entries_changed(from);
+            self.entries_changed(to);
+        });
         self.reply_empty("rename", result, reply);
     }
 
@@ -343,7 +308,10 @@ impl Filesystem for Adapter {
                 self.wakeups.answered();
                 reply.data(&data);
             }
-            Err(error) => reply.error(self.errno("read", &error)),
+            Err(error) => {
+                self.failures.note_of("read", inode, &error);
+                reply.error(convert::errno(error.errno()));
+            }
         }
     }
 
@@ -364,14 +332,22 @@ impl Filesystem for Adapter {
             drop_privileges: flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
         let inode = convert::inode(inode);
+        let range = offset..offset.saturating_add(data.len() as u64);
         match self.file_system.write(inode, offset, data, context) {
-            Ok(blocks_changed) => {
-                if context.from_cache && blocks_changed {
-                    self.stale_blocks.changed(inode);
+            Ok(written) => {
+                let last_room = written.was_last_room;
+                self.cached_writes.written(inode, range, last_room);
+                if context.from_cache && written.blocks_changed {
+                    self.stale_attributes.changed(inode);
                 }
                 reply.written(data.len() as u32);
             }
-            Err(error) => reply.error(self.errno("write", &error)),
+            Err(error) => {
+                if context.from_cache {
+                    self.cached_writes.refused(inode, range, error.errno());
+                }
+                reply.error(self.errno("write", &error));
+            }
         }
     }
 
@@ -382,8 +358,18 @@ impl Filesystem for Adapter {
     }
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.stale_blocks.synced(convert::inode(inode));
-        self.reply_empty("fsync", self.file_system.sync(), reply);
+        let inode = convert::inode(inode);
+        self.stale_attributes.synced(inode);
+        // What the kernel dropped cannot become durable.
+        // MUTANT: a sync after one that failed succeeds, although data was dropped.
+        let lacks = self.cached_writes.lacks(inode);
+        let result = match lacks
+            .filter(|_| !mutant!("dropped-data-forgotten", "-p tifs --test mount full"))
+        {
+            Some(errno) => Err(Error::new(errno, LACKS_DATA)),
+            None => self.file_system.sync(),
+        };
+        self.reply_empty("fsync", result, reply);
     }
 
     fn opendir(&self, _: &Request, directory: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -456,8 +442,19 @@ impl Filesystem for Adapter {
         reply.ok();
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.reply_empty("fsyncdir", self.file_system.sync(), reply);
+    /// For the root, this is about everything in the mount: see `tifs umount`.
+    fn fsyncdir(&self, _: &Request, directory: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let exists = |inode| {
+            let attributes = self.file_system.attributes(inode);
+            attributes.is_ok_and(|attributes| attributes.inode.links > 0)
+        };
+        let lacks = (directory == INodeNo::ROOT).then(|| self.cached_writes.any_lacks(exists));
+        let synced = self.file_system.sync();
+        let result = match lacks.flatten() {
+            Some(errno) => synced.and(Err(Error::new(errno, LACKS_DATA))),
+            None => synced,
+        };
+        self.reply_empty("fsyncdir", result, reply);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -571,20 +568,16 @@ impl Filesystem for Adapter {
         let from = (convert::inode(from), from_offset);
         let to = (convert::inode(to), to_offset);
         match self.file_system.copy_range(from, to, length.min(MAX_COPY)) {
-            Ok(copied) => reply.written(copied as u32),
-            Err(error) => reply.error(self.errno("copy_file_range", &error)),
+            Ok(copied) => {
+                let (to, offset) = to;
+                let range = offset..offset.saturating_add(copied);
+                self.cached_writes.written(to, range, false);
+                reply.written(copied as u32);
+            }
+            Err(error) => {
+                self.failures.note_of("copy_file_range", from.0, &error);
+                reply.error(convert::errno(error.errno()));
+            }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trusted_attributes_are_left_out_of_a_list() {
-        let names = b"user.a\0trusted.b\0user.trusted.\0trusted.c\0";
-        assert_eq!(without_trusted(names), b"user.a\0user.trusted.\0");
-        assert_eq!(without_trusted(b""), b"");
     }
 }

@@ -15,22 +15,26 @@
 //! | `negotiation` | what the kernel offers and what of it is used |
 //! | `convert` | types of the file system to those of the protocol, and back |
 //! | `kernel_cache` | what the kernel is told about its cache without having asked |
-//! | `stale_blocks` | files that take other space than the kernel knows |
+//! | `replies` | the replies that several requests have |
+//! | `cached_writes` | what becomes of data that the kernel had accepted, on a full volume |
+//! | `stale_attributes` | inodes of which the kernel may keep attributes that are no longer true |
 //! | `wakeups` | idle processors that stay awake while programs wait for answers |
 //! | `seek` | finding data and holes although the kernel has not written all of them |
 //! | `file_clock` | the clock by which the kernel gives files their times |
 //! | `failures` | the log of errors that are the volume's fault |
 
 mod adapter;
+mod cached_writes;
 mod convert;
 mod failures;
 mod file_clock;
 mod kernel_cache;
 mod negotiation;
+mod replies;
 mod seek;
 mod session;
-mod stale_blocks;
+mod stale_attributes;
 mod wakeups;
 
 pub use file_clock::FileClock;
-pub use session::{KIND, Options, Session, Unmounter};
+pub use session::{Options, Session, Unmounter};

@@ -14,11 +14,16 @@ use titan::{
 };
 
 use super::resume::Resumption;
-use super::{Commit, Damage, Direction, Kv, Pair, Readable, Reader, Scan, Space, Transaction};
+use super::{
+    Commit, Damage, Direction, Kv, LogSize, Pair, Readable, Reader, Scan, Space, Transaction,
+};
 use crate::error::{Error, Result};
 
 /// The family of [`Space::Data`].
 const DATA: &str = "data";
+
+/// Bytes of the log from which on the store moves the oldest part of it, unless the options say otherwise.
+const MAX_LOG: u64 = 128 << 20;
 
 /// How the database of a volume is opened.
 #[derive(Clone, Debug)]
@@ -53,8 +58,12 @@ impl EngineOptions {
             blob_compression_type: self.compression,
             ..ColumnFamilyOptions::default()
         };
+        let mut db = self.db.clone();
+        if db.max_total_wal_size == 0 {
+            db.max_total_wal_size = MAX_LOG;
+        }
         Options {
-            db: self.db.clone(),
+            db,
             default: meta,
             families: [(DATA.to_owned(), data)].into(),
         }
@@ -220,9 +229,13 @@ impl Kv for EngineKv {
         Ok(self.db.sync_wal()?)
     }
 
-    fn unmoved(&self) -> Result<u64> {
-        let families = self.db.metrics().families;
-        Ok(families.iter().map(|family| family.memtable_bytes).sum())
+    fn log_size(&self) -> Result<LogSize> {
+        let metrics = self.db.metrics();
+        let families = metrics.families.iter();
+        Ok(LogSize {
+            files: metrics.wal_bytes,
+            unmoved: families.map(|family| family.memtable_bytes).sum(),
+        })
     }
 
     fn move_log(&self) -> Result<()> {
@@ -238,6 +251,8 @@ impl Kv for EngineKv {
 
     fn close(&self) -> Result<()> {
         self.resumption.try_now();
+        // Frees the log, which the next opening would have to read. If there is no room for that, it stays.
+        let _: titan::Result<()> = self.db.flush_all();
         Ok(self.db.close()?)
     }
 }

@@ -118,6 +118,15 @@ fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
     vec![u8::MAX; 64]
 }
 
+/// How much a store has in its log, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogSize {
+    /// The files of the log.
+    pub files: u64,
+    /// About how much of it the store has yet to write to its place. The rest only waits to be deleted.
+    pub unmoved: u64,
+}
+
 /// A key and its value, as a scan returns them.
 pub type Pair = (Bytes, Bytes);
 
@@ -160,14 +169,13 @@ pub trait Kv: Send + Sync + 'static {
     /// Makes everything that was committed before the call survive a power failure.
     fn sync(&self) -> Result<()>;
 
-    /// About how many bytes the store has in its log and in memory, and has yet to write to their place.
-    /// Nothing, by default.
-    fn unmoved(&self) -> Result<u64> {
-        Ok(0)
+    /// What the store has in its log. Nothing, by default.
+    fn log_size(&self) -> Result<LogSize> {
+        Ok(LogSize::default())
     }
 
-    /// Writes all of that to its place, and frees the log and whatever else can be freed now. On return
-    /// the device has the space.
+    /// Writes everything in the log to its place, and frees the log and whatever else can be freed now. On
+    /// return the device has the space.
     ///
     /// Cost: may wait for all work that is due.
     fn move_log(&self) -> Result<()> {

@@ -16,7 +16,7 @@ use self::operations::{Operation, Operations};
 use crate::error::{Error, Result};
 use crate::file_system::{
     Allocate, Attributes, Caller, Capacity, Changes, DirectoryHandle, Existing, FileSystem,
-    ListedEntry, Rename, Seek, WriteContext,
+    ListedEntry, Rename, Seek, WriteContext, Written,
 };
 use crate::schema::InodeNumber;
 use crate::volume::STATISTICS;
@@ -202,7 +202,7 @@ impl FileSystem for Observed {
         offset: u64,
         data: &[u8],
         context: WriteContext,
-    ) -> Result<bool> {
+    ) -> Result<Written> {
         self.observe(Operation::Write, inode, |inner| {
             inner.write(inode, offset, data, context)
         })

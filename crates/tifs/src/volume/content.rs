@@ -11,7 +11,7 @@ use super::attributes::{access_is_due, drop_privileges};
 use super::change::Change;
 use super::{AccessTime, Volume};
 use crate::error::Result;
-use crate::file_system::{SIZE_MAX, WriteContext};
+use crate::file_system::{SIZE_MAX, WriteContext, Written};
 use crate::kv::Space;
 use crate::schema::{FORMAT, FileKind, Inode, InodeNumber, Key, block_key, content_of};
 
@@ -86,17 +86,21 @@ impl Volume {
         Ok(content.freeze())
     }
 
-    /// Changes the time of the last access, if a read is to do that now.
-    fn note_access(&self, number: InodeNumber, inode: &Inode) -> Result<()> {
-        let due = match self.options.access_time {
+    /// Changes the time of the last access, if a read is to do that now. `inode` is what the read saw.
+    pub(super) fn note_access(&self, number: InodeNumber, inode: &Inode) -> Result<()> {
+        let is_due = |inode: &Inode| match self.options.access_time {
             AccessTime::Never => false,
             AccessTime::Relative => access_is_due(inode, self.now()),
             AccessTime::Strict => true,
         };
-        if !due || self.options.read_only {
+        if self.options.read_only || !is_due(inode) {
             return Ok(());
         }
         let _lock = self.locks.exclusive(&[number]);
+        // Another read may have changed it while this one waited.
+        if !is_due(&self.stored(number)?.inode) {
+            return Ok(());
+        }
         self.change(|change| {
             let mut inode = change.inode(number)?;
             inode.accessed = change.now;
@@ -110,10 +114,16 @@ impl Volume {
         offset: u64,
         data: &[u8],
         context: WriteContext,
-    ) -> Result<bool> {
+    ) -> Result<Written> {
         let end = offset.checked_add(data.len() as u64);
         let end = end.filter(|end| *end <= SIZE_MAX).ok_or(Errno::FBIG)?;
-        self.make_room(written_at_most(offset, end))?;
+        let bytes = written_at_most(offset, end);
+        let was_last_room = if context.from_cache {
+            self.make_room_for_cache(bytes)?
+        } else {
+            self.make_room(bytes)?;
+            false
+        };
         let _lock = self.locks.exclusive(&[number]);
         self.prepare_to_grow(number, end)?;
         // MUTANT: the blocks of a write are stored by a transaction before the size.
@@ -143,7 +153,10 @@ impl Volume {
             inode.modified = change.now;
             inode.changed = change.now;
             change.put_inode(number, &inode)?;
-            Ok(inode.blocks != blocks)
+            Ok(Written {
+                blocks_changed: inode.blocks != blocks,
+                was_last_room,
+            })
         })
     }
 }

@@ -8,7 +8,7 @@ use super::create::NewInode;
 use crate::error::Result;
 use crate::file_system::{
     Allocate, Attributes, Caller, Capacity, Changes, DirectoryHandle, Existing, FileSystem,
-    ListedEntry, Rename, Seek, WriteContext,
+    ListedEntry, Rename, Seek, WriteContext, Written,
 };
 use crate::schema::{FileKind, InodeNumber};
 
@@ -132,9 +132,9 @@ impl FileSystem for Volume {
         offset: u64,
         data: &[u8],
         context: WriteContext,
-    ) -> Result<bool> {
+    ) -> Result<Written> {
         if data.is_empty() {
-            return Ok(false);
+            return Ok(Written::default());
         }
         self.write_content(inode, offset, data, context)
     }
@@ -172,16 +172,16 @@ impl FileSystem for Volume {
     fn capacity(&self) -> Result<Capacity> {
         /// What an inode is assumed to take, for the number of those that could be created.
         const INODE: u64 = 512;
-        let host = (self.options.host_space)()?;
+        const BLOCK: u64 = Capacity::BLOCK_SIZE as u64;
+        let (available, reserved) = self.free_space()?;
         let usage = self.usage();
-        let used = usage.blocks * 512 / u64::from(Capacity::BLOCK_SIZE);
-        let kept = host.kept();
-        let free = host.free.saturating_sub(kept) / u64::from(Capacity::BLOCK_SIZE);
-        let free_inodes = host.for_files() / INODE;
+        let used = usage.blocks * 512 / BLOCK;
+        let free = (available + reserved) / BLOCK;
+        let free_inodes = available / INODE;
         Ok(Capacity {
             blocks: used + free,
             free,
-            available: host.for_files() / u64::from(Capacity::BLOCK_SIZE),
+            available: available / BLOCK,
             inodes: usage.inodes + free_inodes,
             free_inodes,
         })

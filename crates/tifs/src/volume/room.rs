@@ -5,6 +5,10 @@
 //! the store has to move from its log, and the new data twice, to the log and to its place. A part of
 //! the device is kept besides, for deleting and for the store's own work.
 //!
+//! Another part is kept for what the kernel has in its cache. The kernel has accepted that from programs
+//! without asking, and would drop what is refused. So only writes of the cache may use this part
+//! (`docs/adr/0040-kernel-caches-and-locks.md`).
+//!
 //! If the device becomes full nevertheless, by other programs, the store stops, and goes on by itself
 //! when there is room again.
 
@@ -13,7 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 
 use super::{HostSpace, Volume};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::kv::LogSize;
 
 /// The device is asked again after so many bytes.
 const ASK_EACH: u64 = 16 << 20;
@@ -24,16 +29,30 @@ const OVERHEAD: u64 = 4 << 10;
 /// The most that is kept for deleting and for the work of the store.
 const KEPT: u64 = 128 << 20;
 
+/// The most that is kept for the kernel's cache.
+const KEPT_FOR_CACHE: u64 = 128 << 20;
+
+/// What the kernel may have accepted and not yet written in any case.
+const MIN_DIRTY: u64 = 1 << 20;
+
+/// The part of the device that each of them is, at most.
+const KEPT_PART: u64 = 16;
+
 impl HostSpace {
-    /// Bytes that are kept for deleting and for the work of the store: a sixteenth of the device, or
-    /// less.
-    pub(super) fn kept(&self) -> u64 {
-        (self.total / 16).min(KEPT)
+    /// Bytes that the kernel's cache may still take, in any case.
+    fn for_cache(&self) -> u64 {
+        let kept = (self.total / KEPT_PART).min(KEPT);
+        self.available.saturating_sub(kept)
     }
 
-    /// Bytes that files may still take.
-    pub(super) fn for_files(&self) -> u64 {
-        self.available.saturating_sub(self.kept())
+    /// Bytes that only the kernel's cache may take.
+    fn for_cache_alone(&self) -> u64 {
+        (self.total / KEPT_PART).min(KEPT_FOR_CACHE)
+    }
+
+    /// Bytes that everything else may still take.
+    fn for_files(&self) -> u64 {
+        self.for_cache().saturating_sub(self.for_cache_alone())
     }
 }
 
@@ -62,22 +81,80 @@ impl Volume {
         if self.room.take(bytes) {
             return Ok(());
         }
-        let host = (self.options.host_space)()?;
-        let mut found = self.found(&host)?;
-        if found < bytes && host.for_files() / 2 >= bytes {
-            // What is in its place need not be moved any more.
-            self.kv.move_log()?;
-            found = self.found(&(self.options.host_space)()?)?;
-        }
-        let rest = found.checked_sub(bytes).ok_or(Errno::NOSPC)?;
+        let rest = self.found(HostSpace::for_files, bytes)?;
         self.room.bytes.store(rest.min(ASK_EACH), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Bytes that may be written now.
-    fn found(&self, host: &HostSpace) -> Result<u64> {
-        Ok(host.for_files().saturating_sub(self.kv.unmoved()?) / 2)
+    /// Bytes that are left of a part of the device, once so many are written.
+    ///
+    /// # Errors
+    /// `ENOSPC`.
+    fn found(&self, part: fn(&HostSpace) -> u64, bytes: u64) -> Result<u64> {
+        let mut host = (self.options.host_space)()?;
+        let mut log = self.kv.log_size()?;
+        if writable(part(&host), log) < bytes && (part(&host) + log.files) / 2 >= bytes {
+            // What is in its place need not be moved any more. And what is being moved takes room twice.
+            self.kv.move_log()?;
+            host = (self.options.host_space)()?;
+            log = self.kv.log_size()?;
+        }
+        let rest = writable(part(&host), log).checked_sub(bytes);
+        rest.ok_or_else(|| is_full(&host))
     }
+
+    /// The same for a write of the kernel's cache. Returns whether it took of the room that is kept for
+    /// such writes.
+    ///
+    /// # Errors
+    /// `ENOSPC`, if not even that has room.
+    pub(super) fn make_room_for_cache(&self, bytes: u64) -> Result<bool> {
+        match self.make_room(bytes) {
+            // MUTANT: no room is kept for the kernel's cache.
+            Err(full)
+                if full.errno() == Errno::NOSPC
+                    && !mutant!("cache-without-room", "-p tifs --lib room") =>
+            {
+                self.found(HostSpace::for_cache, bytes + OVERHEAD)?;
+                Ok(true)
+            }
+            made => made.map(|()| false),
+        }
+    }
+
+    /// The most that the kernel may have accepted and not yet written, in bytes, so that there is room for
+    /// it: each byte is written twice, and a block of which a part changes is written whole.
+    ///
+    /// # Errors
+    /// Those of asking the device.
+    pub fn max_dirty(&self) -> Result<u64> {
+        let host = (self.options.host_space)()?;
+        Ok((host.for_cache_alone() / 4).max(MIN_DIRTY))
+    }
+
+    /// Bytes that users may still store, and bytes that only the superuser of the host could use in
+    /// addition.
+    pub(super) fn free_space(&self) -> Result<(u64, u64)> {
+        let host = (self.options.host_space)()?;
+        let log = self.kv.log_size()?;
+        // As if the log was moved.
+        let available = (host.for_files() + log.files).saturating_sub(log.unmoved);
+        Ok((available, host.free.saturating_sub(host.available)))
+    }
+}
+
+/// Bytes that may be written now, to the log and to their place, of so many that are free.
+fn writable(free: u64, log: LogSize) -> u64 {
+    free.saturating_sub(log.unmoved) / 2
+}
+
+/// The error of whatever the device has no room for.
+fn is_full(host: &HostSpace) -> Error {
+    let what = format!(
+        "the volume is full: its device has {} MiB left, which are kept",
+        host.available >> 20
+    );
+    Error::new(Errno::NOSPC, what)
 }
 
 #[cfg(test)]
@@ -136,6 +213,33 @@ mod tests {
         available.store(1 << 30, Ordering::Relaxed);
         make(b"g").unwrap();
     }
+
+    #[test]
+    fn the_last_room_is_for_the_cache_of_the_kernel() {
+        let available = Arc::new(AtomicU64::new(1 << 30));
+        let volume = volume(&available);
+        let made = volume.make_node(&CALLER, ROOT, b"f", 0o100_644, 0, 0);
+        let file = made.unwrap().number;
+        let write = |from_cache| {
+            volume.room.bytes.store(0, Ordering::Relaxed);
+            let context = WriteContext {
+                from_cache,
+                ..WriteContext::default()
+            };
+            let written = volume.write(file, 0, &vec![1; 1 << 20], context);
+            written.map(|w| w.was_last_room).map_err(|e| e.errno())
+        };
+        assert_eq!((write(false), write(true)), (Ok(false), Ok(false)));
+        available.store(KEPT + KEPT_FOR_CACHE, Ordering::Relaxed);
+        assert_eq!((write(false), write(true)), (Err(Errno::NOSPC), Ok(true)));
+        // Enough for all that the kernel may have, twice.
+        assert!(volume.max_dirty().unwrap() * 2 <= KEPT_FOR_CACHE / 2);
+        available.store(KEPT + (1 << 20), Ordering::Relaxed);
+        assert_eq!(write(true), Err(Errno::NOSPC));
+        available.store(1 << 30, Ordering::Relaxed);
+        assert_eq!((write(false), write(true)), (Ok(false), Ok(false)));
+    }
+
     #[test]
     fn a_small_write_needs_room_for_the_blocks_that_it_rewrites() {
         const BLOCK: u64 = 32 << 10;

@@ -3,16 +3,20 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::io::Errno;
+use titan_testkit::clock::SimClock;
 
 use super::truncate::PIECE;
 use super::usage::count;
-use super::{Volume, VolumeOptions};
+use super::{HostSpace, Volume, VolumeOptions};
 use crate::check::check;
 use crate::error::Result;
 use crate::file_system::{
-    Allocate, Attributes, Caller, Changes, Existing, FileSystem, Rename, Seek, WriteContext,
+    Allocate, Attributes, Caller, Changes, Existing, FileSystem, Rename, SIZE_MAX, Seek,
+    WriteContext,
 };
 use crate::kv::{Commit, Kv, MemoryKv, Scan, Space};
 use crate::schema::{InodeNumber, Key};
@@ -27,9 +31,13 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
+        Fixture::with(&VolumeOptions::default())
+    }
+
+    fn with(options: &VolumeOptions) -> Self {
         let kv = Arc::new(MemoryKv::new());
-        Volume::make(&*kv, &VolumeOptions::default()).unwrap();
-        let volume = Volume::open(Arc::clone(&kv) as _, VolumeOptions::default()).unwrap();
+        Volume::make(&*kv, options).unwrap();
+        let volume = Volume::open(Arc::clone(&kv) as _, options.clone()).unwrap();
         Fixture { kv, volume }
     }
 
@@ -149,6 +157,104 @@ fn what_a_truncation_left_is_deleted_piece_by_piece() {
     assert_eq!(left, [PIECE + 1, 1]);
     assert_eq!(fixture.stored_blocks(), 0);
     fixture.check_usage();
+}
+
+#[test]
+fn a_truncation_counts_what_it_cuts_piece_by_piece() {
+    let fixture = Fixture::new();
+    let file = fixture.file("f");
+    for block in 0..=2 * PIECE as u64 {
+        fixture.write(file, 5000 + (block << 14), b"x");
+    }
+    let units = fixture.resize(file, 1 << 14).inode.blocks;
+    assert_eq!(units, 5001_u64.div_ceil(512));
+    fixture.volume.reclaim_all().unwrap();
+    assert_eq!(fixture.stored_blocks(), 1);
+    fixture.check_usage();
+}
+
+#[test]
+fn a_large_hole_is_made_piece_by_piece() {
+    let fixture = Fixture::new();
+    let file = fixture.file("f");
+    for block in 0..=2 * PIECE as u64 {
+        fixture.write(file, 5000 + (block << 14), b"x");
+    }
+    let end = fixture.volume.attributes(file).unwrap().inode.size;
+    let piece = fixture.volume.change(|change| {
+        let mut inode = change.inode(file)?;
+        let next = change.punch(file, &mut inode, 0, end)?;
+        change.put_inode(file, &inode)?;
+        Ok(next)
+    });
+    assert_eq!(piece.unwrap(), Some((PIECE as u64) << 14));
+    assert_eq!(fixture.stored_blocks(), PIECE + 1);
+    fixture.check_usage();
+    let punch = |what| fixture.volume.allocate(file, 0, 2 * end, what).unwrap();
+    punch(Allocate::PunchHole);
+    assert_eq!(fixture.stored_blocks(), 0);
+    assert_eq!(fixture.volume.attributes(file).unwrap().inode.size, end);
+    fixture.write(file, 0, &[1; 100]);
+    punch(Allocate::ZeroRange);
+    assert_eq!(fixture.volume.attributes(file).unwrap().inode.size, 2 * end);
+    assert_eq!(fixture.stored_blocks(), 0);
+    fixture.check_usage();
+}
+
+/// Two reads can find that the time of the access is due before one of them changes it.
+#[test]
+fn the_time_of_an_access_is_changed_by_one_of_several_reads() {
+    let clock = SimClock::with_seed(1);
+    let options = VolumeOptions {
+        clock: Arc::new(clock.clone()),
+        ..VolumeOptions::default()
+    };
+    let fixture = Fixture::with(&options);
+    let file = fixture.file("f");
+    let before = fixture.volume.attributes(file).unwrap().inode;
+    let accessed = || {
+        clock.advance(Duration::from_secs(1));
+        fixture.volume.note_access(file, &before).unwrap();
+        fixture.volume.attributes(file).unwrap().inode.accessed
+    };
+    let first = accessed();
+    assert!(first > before.accessed);
+    assert_eq!(accessed(), first);
+}
+
+#[test]
+fn a_rename_that_leaves_a_whiteout_needs_room() {
+    let available = Arc::new(AtomicU64::new(1 << 30));
+    let asked = Arc::clone(&available);
+    let options = VolumeOptions {
+        host_space: Arc::new(move || {
+            let available = asked.load(Ordering::Relaxed);
+            Ok(HostSpace {
+                total: 1 << 31,
+                free: available,
+                available,
+            })
+        }),
+        ..VolumeOptions::default()
+    };
+    let fixture = Fixture::with(&options);
+    fixture.file("f");
+    available.store(0, Ordering::Relaxed);
+    let rename = |how| {
+        fixture
+            .volume
+            .rename(&CALLER, (ROOT, b"f"), (ROOT, b"g"), how)
+    };
+    // What was found before is used up.
+    let create = |i: u32| {
+        let name = i.to_string();
+        fixture
+            .volume
+            .make_node(&CALLER, ROOT, name.as_bytes(), 0o100644, 0, 0)
+    };
+    assert!((0..).any(|i| create(i).is_err()));
+    assert_eq!(errno(rename(Rename::Whiteout)), Errno::NOSPC);
+    rename(Rename::Replace).unwrap();
 }
 
 #[test]
@@ -401,7 +507,7 @@ fn only_ranges_that_can_be_are_copied() {
     let copy = |from, to, length| errno(fixture.volume.copy_range(from, to, length));
     assert_eq!(copy((file, 0), (file, 99), 100), Errno::INVAL);
     assert_eq!(copy((file, 0), (file, u64::MAX), 100), Errno::FBIG);
-    assert_eq!(copy((file, 0), (file, 1 << 57), 1), Errno::FBIG);
+    assert_eq!(copy((file, 0), (file, SIZE_MAX), 1), Errno::FBIG);
     let all = fixture.volume.copy_range((file, u64::MAX), (file, 0), 1);
     assert_eq!(all.unwrap(), 0);
     let link = fixture.volume.make_symlink(&CALLER, ROOT, b"l", b"target");

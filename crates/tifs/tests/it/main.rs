@@ -9,6 +9,7 @@
 //! | `contents` | everything that a volume has, for comparisons |
 //! | `lockstep` | volume and model side by side |
 //! | `crash` | the process or the machine stops, at every operation of the disk |
+//! | `holes` | holes of so many blocks that they are made piece by piece |
 //! | `fickle` | a store with moods |
 //! | `moods` | a volume on such a store |
 //! | `threads` | several threads on a volume |
@@ -33,6 +34,7 @@ mod crash;
 mod failure;
 mod faults;
 mod fickle;
+mod holes;
 mod lockstep;
 mod model;
 mod moods;

@@ -1,6 +1,7 @@
 //! Volumes that are damaged, of another version, or none.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -118,7 +119,11 @@ fn damaged_content_is_an_error_and_other_files_remain() {
         let checked = tifs(["fsck", "--content", store.to_str().unwrap()]);
         assert_eq!(checked.status, 4, "{checked:?}");
         volume.mount();
-        assert_eq!(errno(fs::read(volume.join("large"))), Some(Errno::IO));
+        let large = volume.join("large");
+        assert_eq!(errno(fs::read(&large)), Some(Errno::IO));
+        let inode = fs::metadata(&large).unwrap().ino();
+        let expected = format!("Z read of inode {inode} failed: corruption");
+        assert!(volume.log().contains(&expected), "{}", volume.log());
         assert_eq!(fs::read(volume.join("small")).unwrap(), b"small");
         fs::write(volume.join("new"), "new").unwrap();
     });

@@ -94,6 +94,115 @@ fn a_killed_full_volume_can_be_mounted() {
     });
 }
 
+/// Writes a file in small pieces until a write fails, and returns what was written. Nothing is synced.
+fn write_until_refused(path: &Path, seed: u8) -> Vec<u8> {
+    let mut file = File::create(path).unwrap();
+    let mut written = Vec::new();
+    loop {
+        let piece: Vec<u8> = (0..10_000).map(|i| (i % 251) as u8 ^ seed).collect();
+        match file.write(&piece) {
+            Ok(n) => written.extend_from_slice(&piece[..n]),
+            Err(error) => {
+                assert_eq!(errno(Err::<(), _>(error)), Some(Errno::NOSPC));
+                return written;
+            }
+        }
+        assert!(written.len() < 1 << 30, "the device takes everything");
+    }
+}
+
+#[test]
+fn what_a_write_accepted_on_a_full_volume_is_there() {
+    on_a_device_of("size=160m,mode=755", |_, volume| {
+        let others: Vec<u8> = (0..3)
+            .map(|i| {
+                write(&volume.join(format!("file-{i}")), i)
+                    .map(|()| i)
+                    .unwrap()
+            })
+            .collect();
+        let written: Vec<_> = (0..2)
+            .map(|i| write_until_refused(&volume.join(format!("big-{i}")), i))
+            .collect();
+        // Only the first finds room.
+        assert!(written[0].len() > 32 * MIB, "{}", written[0].len());
+        let remounted = |volume: &mut Volume| {
+            volume.unmount();
+            volume.check();
+            volume.mount();
+            all_are_there(volume, others.iter().copied());
+            for (i, expected) in written.iter().enumerate() {
+                let found = fs::read(volume.join(format!("big-{i}"))).unwrap();
+                assert_eq!(found.len(), expected.len());
+                assert!(found == *expected, "big-{i}");
+            }
+        };
+        remounted(volume);
+        // It is still full, and a program that writes to a file that exists hears that.
+        let mut again = File::options()
+            .append(true)
+            .open(volume.join("big-1"))
+            .unwrap();
+        let refused = (0..1 << 20).find_map(|_| again.write(&[0; 10_000]).err());
+        assert_eq!(errno(Err::<(), _>(refused.unwrap())), Some(Errno::NOSPC));
+        again.set_len(written[1].len() as u64).unwrap();
+        drop(again);
+        remounted(volume);
+    });
+}
+
+#[test]
+fn a_sync_fails_for_as_long_as_the_file_lacks_what_was_refused() {
+    on_a_device_of("size=64m,mode=755", |device, volume| {
+        write(&volume.join("file-1"), 1).unwrap();
+        let file = File::create(volume.join("file-2")).unwrap();
+        let mut others = File::create(device.path().join("others")).unwrap();
+        while others.write_all(&[0; 4096]).is_ok() {}
+        let fill = || file.write_all_at(&vec![2; MIB], 0);
+        let sync = || errno(file.sync_all());
+        // The kernel accepts it.
+        let refused = (0..100).find_map(|_| errno(fill()).or_else(sync));
+        assert_eq!(refused, Some(Errno::NOSPC));
+        others.set_len(0).unwrap();
+        while fs::create_dir(volume.join("directory")).is_err() {
+            std::thread::yield_now();
+        }
+        assert_eq!(sync(), Some(Errno::NOSPC));
+        assert_eq!(sync(), Some(Errno::NOSPC));
+        // Other files have all of their data.
+        write(&volume.join("file-3"), 3).unwrap();
+        fill().unwrap();
+        assert_eq!(sync(), None);
+        drop(file);
+        all_are_there(volume, 1..4);
+        volume.unmount();
+        volume.check();
+        volume.mount();
+        all_are_there(volume, 1..4);
+    });
+}
+
+#[test]
+fn umount_fails_if_a_file_lacks_what_was_refused() {
+    on_a_device_of("size=64m,mode=755", |device, volume| {
+        let mut others = File::create(device.path().join("others")).unwrap();
+        let file = File::create(volume.join("file-1")).unwrap();
+        while others.write_all(&[0; 4096]).is_ok() {}
+        let fill = || file.write_all_at(&vec![2; MIB], 0);
+        let refused = (0..100).find_map(|_| errno(fill().and_then(|()| file.sync_all())));
+        assert_eq!(refused, Some(Errno::NOSPC));
+        drop(file);
+        others.set_len(0).unwrap();
+        while fs::create_dir(volume.join("directory")).is_err() {
+            std::thread::yield_now();
+        }
+        let unmounted = tifs(["umount", volume.path().to_str().unwrap()]);
+        unmounted.failed_with(&["unmounted", "may be lost", "No space"]);
+        assert!(volume.wait_for_any_end().success());
+        volume.check();
+    });
+}
+
 #[test]
 fn a_device_that_others_fill_is_used_again_when_there_is_room() {
     on_a_device_of("size=64m,mode=755", |device, volume| {
@@ -144,7 +253,7 @@ fn a_volume_that_was_killed_on_a_full_device_can_be_read_and_later_written() {
         volume.kill();
         let (store, place) = (volume.store(), volume.path());
         let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
-        tifs(["mount", store, place]).failed_with(&["no space", store]);
+        tifs(["mount", store, place]).failed_with(&["no space", store, "-o ro"]);
         assert!(!volume.is_mounted());
         volume.check();
         volume.set_options("ro");

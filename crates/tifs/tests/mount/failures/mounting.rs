@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
@@ -66,7 +67,92 @@ fn a_mount_that_fails_late_leaves_nothing_mounted() {
         assert!(!volume.is_mounted());
         let option = ["mount", store, place, "-o", "swift"];
         tifs(option).failed_with(&["no option swift", "there are"]);
+        let remount = ["mount", store, place, "-o", "remount,ro"];
+        tifs(remount).failed_with(&["remount", "tifs umount"]);
         volume.mount();
+    });
+}
+
+#[test]
+fn a_mount_that_fails_leaves_nothing_new() {
+    Volume::with(|volume| {
+        volume.unmount();
+        let (place, empty) = (volume.path(), volume.home().join("empty"));
+        let new = volume.home().join("new");
+        fs::create_dir(&empty).unwrap();
+        let entries = |directory: &Path| fs::read_dir(directory).unwrap().count();
+        let mount = |dir: &Path, option| {
+            let (dir, place) = (dir.to_str().unwrap(), place.to_str().unwrap());
+            tifs(["mount", dir, place, "-o", option])
+        };
+        mount(&empty, "ro").failed_with(&["no volume"]);
+        mount(&empty, "nocreate").failed_with(&["no volume"]);
+        mount(&new, "nocreate").failed_with(&["no directory"]);
+        for (option, said) in [("subdir=none", "none"), ("log=/nowhere/log", "/nowhere")] {
+            mount(&new, option).failed_with(&[said]);
+            mount(&empty, option).failed_with(&[said]);
+        }
+        let mut without_rights = Command::new("setpriv");
+        without_rights.args(["--bounding-set", "-sys_admin", TIFS, "mount"]);
+        ended(without_rights.args([&new, &place])).failed_with(&["only root"]);
+        assert!(!new.exists() && !volume.is_mounted());
+        assert_eq!(entries(&empty), 0);
+        // What was there stays, and no log is added.
+        mount(&volume.store(), "subdir=none").failed_with(&["none"]);
+        assert!(!volume.store().join("tifs.log").exists());
+        volume.check();
+    });
+}
+
+#[test]
+fn a_new_volume_is_announced_and_made_in_a_directory_that_exists() {
+    Volume::with(|volume| {
+        let home = volume.home().to_owned();
+        // Served in the foreground.
+        volume.terminate();
+        volume.wait();
+        let said = volume.log();
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].starts_with("made a new volume in "), "{said}");
+        assert!(lines[1].starts_with("mounted "), "{said}");
+
+        let place = volume.path();
+        let place = place.to_str().unwrap();
+        let missing = home.join("disk");
+        let inside = missing.join("volume");
+        let mounted = tifs(["mount", inside.to_str().unwrap(), place]);
+        mounted.failed_with(&["no directory", missing.to_str().unwrap()]);
+        assert!(!missing.exists());
+
+        let new = home.join("new");
+        let announcement = format!("made a new volume in {}\n", new.display());
+        for expected in [announcement.as_str(), ""] {
+            let output = run(Command::new(TIFS).args(["mount", new.to_str().unwrap(), place]));
+            assert!(output.status.success(), "{output:?}");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+            assert_eq!(tifs(["umount", place]).status, 0);
+        }
+    });
+}
+
+#[test]
+fn a_path_need_not_be_text() {
+    Volume::with(|volume| {
+        let home = volume.home().to_owned();
+        let (dir, place) = (b"volume \xff".as_slice(), b"mount \xfe".as_slice());
+        let dir = home.join(OsStr::from_bytes(dir));
+        let place = home.join(OsStr::from_bytes(place));
+        fs::create_dir(&place).unwrap();
+        let mut mount = Command::new(TIFS);
+        mount.args(["mount", "--json"]).args([&dir, &place]);
+        let mounted = ended(&mut mount);
+        assert_eq!(mounted.status, 0, "{mounted:?}");
+        fs::write(place.join("f"), "content").unwrap();
+        let unmounted = ended(Command::new(TIFS).arg("umount").arg(&place));
+        assert_eq!(unmounted.status, 0, "{unmounted:?}");
+        assert!(!place.join("f").exists());
+        let checked = ended(Command::new(TIFS).arg("fsck").arg(&dir));
+        assert_eq!(checked.status, 0, "{checked:?}");
     });
 }
 
@@ -106,6 +192,18 @@ fn the_helper_of_mount_serves_in_the_background() {
         assert_eq!(unmounted.status, 0, "{unmounted:?}");
         volume.check();
         assert!(volume.store().join("tifs.log").exists());
+
+        // With unknown options, and with those of fstab.
+        let mut command = Command::new(&helper);
+        command.args([volume.store(), volume.path()]);
+        command.args(["-o", "ro,swift,size=1g,nodiratime,lazytime,owner"]);
+        ended(&mut command).failed_with(&["no option swift"]);
+        let mounted = ended(command.arg("-s"));
+        assert_eq!(mounted.status, 0, "{mounted:?}");
+        assert_eq!(fs::read(volume.join("g")).unwrap(), b"more");
+        assert!(fs::write(volume.join("g"), "").is_err());
+        let unmounted = tifs(["umount", volume.path().to_str().unwrap()]);
+        assert_eq!(unmounted.status, 0, "{unmounted:?}");
     });
 }
 

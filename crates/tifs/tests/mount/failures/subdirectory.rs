@@ -51,7 +51,8 @@ fn what_is_no_directory_of_the_volume_is_not_mounted() {
         };
         mount("subdir=none").failed_with(&["there is no directory none"]);
         mount("subdir=file").failed_with(&["file is no directory"]);
-        mount("subdir=").failed_with(&["no option subdir="]);
+        mount("subdir=").failed_with(&["subdir needs a value"]);
+        mount("subdir=..").failed_with(&["subdir=..", "has no .."]);
         assert!(!volume.is_mounted());
         volume.check();
     });

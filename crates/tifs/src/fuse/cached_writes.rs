@@ -1,0 +1,292 @@
+//! What becomes of data that the kernel accepted from programs and wrote from its cache later.
+//!
+//! The program that wrote it has gone on, so there are two things that it must hear later:
+//!
+//! - *There is no room.* Before a `write`, the kernel asks for attributes that it does not have. So a write of
+//!   the cache that was refused, or that took the last room, lets the kernel forget them, and the next such
+//!   question is answered with the error, once. The kernel asks in the same way before a read beyond the end,
+//!   so that may be what fails.
+//! - *Data was refused.* The kernel drops it, and reports that once; a later `fsync` would succeed, with
+//!   holes in the file. So the ranges are remembered, and `fsync` fails until they were written again or cut
+//!   off.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use super::kernel_cache::KernelCache;
+use crate::schema::InodeNumber;
+
+/// The files of which something must be heard. Costs one load while there are none.
+#[derive(Debug, Default)]
+pub(super) struct CachedWrites {
+    kernel_cache: KernelCache,
+    files: Mutex<Files>,
+    /// How many files there are in both maps.
+    len: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    /// What the next writer must hear.
+    unheard: HashMap<InodeNumber, Errno>,
+    /// Those that lack data.
+    refused: HashMap<InodeNumber, Refused>,
+}
+
+/// What a file lacks.
+#[derive(Debug)]
+struct Refused {
+    errno: Errno,
+    /// The ranges by their beginning. They do not touch each other.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl CachedWrites {
+    pub(super) fn new(kernel_cache: KernelCache) -> Self {
+        CachedWrites {
+            kernel_cache,
+            ..CachedWrites::default()
+        }
+    }
+
+    /// A write of the cache was refused, so the file lacks what it wrote.
+    pub(super) fn refused(&self, inode: InodeNumber, range: Range<u64>, errno: Errno) {
+        self.change(|files| {
+            files.unheard.insert(inode, errno);
+            let refused = files.refused.entry(inode).or_insert_with(|| Refused {
+                errno,
+                ranges: BTreeMap::new(),
+            });
+            refused.errno = errno;
+            refused.add(range);
+        });
+        // ORDER: after it is known here, or the kernel could ask in vain and not ask again.
+        self.kernel_cache.forget_attributes(inode);
+    }
+
+    /// What whoever is about to write to a file must hear. Then he has. A volume that was full may have room
+    /// again.
+    pub(super) fn hear(
+        &self,
+        inode: InodeNumber,
+        has_room: impl FnOnce() -> bool,
+    ) -> Option<Errno> {
+        if self.is_empty() {
+            return None;
+        }
+        let errno = *self.files.lock().unheard.get(&inode)?;
+        if errno == Errno::NOSPC && has_room() {
+            return None;
+        }
+        self.change(|files| files.unheard.remove(&inode))
+    }
+
+    /// Whether somebody who is about to write to a file must hear something.
+    pub(super) fn is_unheard(&self, inode: InodeNumber) -> bool {
+        !self.is_empty() && self.files.lock().unheard.contains_key(&inode)
+    }
+
+    /// A range was written, perhaps to the last room there is.
+    pub(super) fn written(&self, inode: InodeNumber, range: Range<u64>, to_last_room: bool) {
+        if self.is_empty() && !to_last_room {
+            return;
+        }
+        self.change(|files| {
+            if to_last_room {
+                files.unheard.insert(inode, Errno::NOSPC);
+            } else {
+                files.unheard.remove(&inode);
+            }
+            files.keep(inode, |refused| refused.remove(range));
+        });
+        if to_last_room {
+            // ORDER: after it is known here, as above.
+            self.kernel_cache.forget_attributes(inode);
+        }
+    }
+
+    /// A file was cut to this size, or its size grew to it.
+    pub(super) fn resized(&self, inode: InodeNumber, size: u64) {
+        if !self.is_empty() {
+            self.change(|files| files.keep(inode, |refused| refused.remove(size..u64::MAX)));
+        }
+    }
+
+    /// The kernel has forgotten a file: nobody writes to it now. What it lacks stays known.
+    pub(super) fn forgotten(&self, inode: InodeNumber) {
+        if !self.is_empty() {
+            self.change(|files| files.unheard.remove(&inode));
+        }
+    }
+
+    /// Why a file lacks data that it accepted, if it does. Whoever asks for this has heard.
+    pub(super) fn lacks(&self, inode: InodeNumber) -> Option<Errno> {
+        if self.is_empty() {
+            return None;
+        }
+        self.change(|files| {
+            let refused = files.refused.get(&inode)?;
+            files.unheard.remove(&inode);
+            Some(refused.errno)
+        })
+    }
+
+    /// Why some file lacks data that it accepted, if one does for which `exists` is true.
+    pub(super) fn any_lacks(&self, exists: impl Fn(InodeNumber) -> bool) -> Option<Errno> {
+        if self.is_empty() {
+            return None;
+        }
+        let refused = &self.files.lock().refused;
+        let mut lacking = refused.iter().filter(|(inode, _)| exists(**inode));
+        lacking.next().map(|(_, refused)| refused.errno)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Acquire) == 0
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Files) -> T) -> T {
+        let mut files = self.files.lock();
+        let result = change(&mut files);
+        let len = files.unheard.len() + files.refused.len();
+        self.len.store(len, Ordering::Release);
+        result
+    }
+}
+
+impl Files {
+    /// Changes what a file lacks, and forgets it if that is nothing.
+    fn keep(&mut self, inode: InodeNumber, change: impl FnOnce(&mut Refused)) {
+        if let Some(refused) = self.refused.get_mut(&inode) {
+            change(refused);
+            if refused.ranges.is_empty() {
+                self.refused.remove(&inode);
+            }
+        }
+    }
+}
+
+impl Refused {
+    fn add(&mut self, mut range: Range<u64>) {
+        // The ranges that it touches become part of it.
+        while let Some((&start, &end)) = self.ranges.range(..=range.end).next_back() {
+            if end < range.start {
+                break;
+            }
+            self.ranges.remove(&start);
+            range = range.start.min(start)..range.end.max(end);
+        }
+        self.ranges.insert(range.start, range.end);
+    }
+
+    fn remove(&mut self, range: Range<u64>) {
+        while let Some((&start, &end)) = self.ranges.range(..range.end).next_back() {
+            if end <= range.start {
+                break;
+            }
+            self.ranges.remove(&start);
+            if range.end < end {
+                self.ranges.insert(range.end, end);
+            }
+            if start < range.start {
+                self.ranges.insert(start, range.start);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: InodeNumber = InodeNumber(7);
+    const OTHER: InodeNumber = InodeNumber(8);
+
+    #[test]
+    fn a_file_lacks_data_until_every_byte_was_written_again_or_cut_off() {
+        let writes = CachedWrites::default();
+        let refuse = |range| writes.refused(FILE, range, Errno::NOSPC);
+        refuse(0..10);
+        refuse(20..30);
+        refuse(8..20);
+        assert_eq!(writes.lacks(FILE), Some(Errno::NOSPC));
+        assert_eq!(writes.lacks(OTHER), None);
+        assert_eq!(writes.any_lacks(|_| true), Some(Errno::NOSPC));
+        assert_eq!(writes.any_lacks(|inode| inode != FILE), None);
+        writes.written(FILE, 5..25, false);
+        writes.written(OTHER, 0..30, false);
+        assert!(writes.lacks(FILE).is_some());
+        writes.resized(FILE, 27);
+        writes.written(FILE, 0..5, false);
+        assert!(writes.lacks(FILE).is_some());
+        writes.written(FILE, 24..27, false);
+        assert_eq!(writes.lacks(FILE), None);
+        assert!(writes.is_empty());
+    }
+
+    #[test]
+    fn ranges_are_a_set_of_bytes() {
+        let seed = fastrand::u64(..);
+        eprintln!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut refused = Refused {
+            errno: Errno::IO,
+            ranges: BTreeMap::new(),
+        };
+        let mut bytes = [false; 64];
+        for _ in 0..10_000 {
+            let start = random.usize(0..64);
+            let end = random.usize(start + 1..=64);
+            let lacking = random.bool();
+            bytes[start..end].fill(lacking);
+            let range = start as u64..end as u64;
+            if lacking {
+                refused.add(range);
+            } else {
+                refused.remove(range);
+            }
+            let mut found = [false; 64];
+            let mut last = None;
+            for (&start, &end) in &refused.ranges {
+                assert!(start < end && last.is_none_or(|last| last < start));
+                found[start as usize..end as usize].fill(true);
+                last = Some(end);
+            }
+            assert_eq!(found, bytes);
+        }
+    }
+
+    #[test]
+    fn the_next_writer_hears_once_that_there_was_no_room() {
+        let writes = CachedWrites::default();
+        let hear = |file| writes.hear(file, || false);
+        let last_room = || writes.written(FILE, 0..1, true);
+        assert_eq!(hear(FILE), None);
+        last_room();
+        assert!(writes.is_unheard(FILE));
+        assert_eq!(hear(OTHER), None);
+        assert_eq!(hear(FILE), Some(Errno::NOSPC));
+        assert_eq!(hear(FILE), None);
+        assert!(writes.is_empty());
+        writes.refused(FILE, 0..1, Errno::IO);
+        assert_eq!(writes.hear(FILE, || true), Some(Errno::IO));
+        // A sync that failed has said it.
+        writes.refused(FILE, 0..1, Errno::IO);
+        assert_eq!(writes.lacks(FILE), Some(Errno::IO));
+        assert_eq!(hear(FILE), None);
+        // There is room again.
+        last_room();
+        assert_eq!(writes.hear(FILE, || true), None);
+        assert!(writes.is_unheard(FILE));
+        writes.written(FILE, 0..1, false);
+        assert_eq!(hear(FILE), None);
+        // Nobody writes there any more.
+        last_room();
+        writes.forgotten(FILE);
+        assert_eq!(hear(FILE), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! The replies that several requests have.
+
+use std::time::Duration;
+
+use fuser::{Errno, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyXattr};
+
+use super::adapter::Adapter;
+use super::convert;
+use crate::error::{Error, Result};
+use crate::file_system::Attributes;
+use crate::schema::InodeNumber;
+
+/// How long the kernel may believe what it was told: nobody else changes it.
+pub(super) const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Inode numbers are never used again, so all of them are of the first generation.
+pub(super) const GENERATION: Generation = Generation(0);
+
+/// What the names of extended attributes begin with that only the superuser sees.
+const TRUSTED: &[u8] = b"trusted.";
+
+impl Adapter {
+    /// The errno of an error, which is logged if the volume is its cause.
+    pub(super) fn errno(&self, operation: &'static str, error: &Error) -> Errno {
+        self.failures.note(operation, error);
+        convert::errno(error.errno())
+    }
+
+    /// How long the kernel may believe what it is told of an inode.
+    pub(super) fn valid_for(&self, inode: InodeNumber) -> &'static Duration {
+        if self.cached_writes.is_unheard(inode) {
+            &Duration::ZERO
+        } else {
+            &FOR_EVER
+        }
+    }
+
+    pub(super) fn reply_entry(
+        &self,
+        operation: &'static str,
+        result: Result<Attributes>,
+        reply: ReplyEntry,
+    ) {
+        self.wakeups.answered();
+        match result {
+            Ok(entry) => reply.entry(
+                self.valid_for(entry.number),
+                &convert::attributes(&entry),
+                GENERATION,
+            ),
+            Err(error) => reply.error(self.errno(operation, &error)),
+        }
+    }
+
+    pub(super) fn reply_attributes(
+        &self,
+        operation: &'static str,
+        result: Result<Attributes>,
+        reply: ReplyAttr,
+    ) {
+        self.wakeups.answered();
+        match result {
+            Ok(attributes) => reply.attr(
+                self.valid_for(attributes.number),
+                &convert::attributes(&attributes),
+            ),
+            Err(error) => reply.error(self.errno(operation, &error)),
+        }
+    }
+
+    pub(super) fn reply_empty(
+        &self,
+        operation: &'static str,
+        result: Result<()>,
+        reply: ReplyEmpty,
+    ) {
+        self.wakeups.answered();
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.errno(operation, &error)),
+        }
+    }
+
+    /// Replies with a value, or with its size if the caller has no room for it and asks only for that.
+    pub(super) fn reply_value(
+        &self,
+        operation: &'static str,
+        result: Result<impl AsRef<[u8]>>,
+        room: u32,
+        reply: ReplyXattr,
+    ) {
+        match result {
+            Ok(value) => {
+                let value = value.as_ref();
+                if room == 0 {
+                    reply.size(value.len() as u32);
+                } else if value.len() <= room as usize {
+                    reply.data(value);
+                } else {
+                    reply.error(Errno::ERANGE);
+                }
+            }
+            Err(error) => reply.error(self.errno(operation, &error)),
+        }
+    }
+}
+
+/// The names, each followed by a zero, that are not `trusted`.
+pub(super) fn without_trusted(names: &[u8]) -> Vec<u8> {
+    let names = names.split_inclusive(|&byte| byte == 0);
+    names
+        .filter(|name| !name.starts_with(TRUSTED))
+        .flatten()
+        .copied()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trusted_attributes_are_left_out_of_a_list() {
+        let names = b"user.a\0trusted.b\0user.trusted.\0trusted.c\0";
+        assert_eq!(without_trusted(names), b"user.a\0user.trusted.\0");
+        assert_eq!(without_trusted(b""), b"");
+    }
+}

@@ -1,0 +1,262 @@
+//! The order in which commits become visible.
+//!
+//! Owns the *visible timestamp*, at which reads of the present are made. It promises:
+//!
+//! 1. Every commit up to the visible timestamp has been published by the engine, or has failed.
+//! 2. No later commit has a timestamp up to it.
+//! 3. A commit returns to its caller only when the visible timestamp has reached its own.
+//!
+//! By 1 and 2, a read at the visible timestamp finds the same whenever it looks, and need not wait. By 3, it
+//! finds every commit that was acknowledged before it began.
+//!
+//! # Why that holds
+//!
+//! A commit takes its timestamp and is entered into the list of commits in flight under one lock. So while
+//! the lock is free, the list has all commits with a timestamp that are neither published nor failed. The
+//! oracle's timestamps ascend, and that is checked here; so every later commit has a timestamp after
+//! `newest`, the last one that was taken. The visible timestamp is the one before the oldest commit in
+//! flight, or `newest` if there is none: 1 and 2 follow, whatever the order in which commits end. It never
+//! goes back, because a commit is entered after `newest`, which is not before the visible timestamp.
+//!
+//! A commit leaves the list after the engine's write has returned, that is, after its entries are published.
+//! Then it waits until the list has no older one (3). So commits wait for older commits, and reads for
+//! nothing. The wait is short: an older commit is in the same write group of the engine or in the one
+//! before, unless its thread was stopped between its timestamp and its write.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, Result};
+use crate::oracle::TimestampOracle;
+use crate::timestamp::Timestamp;
+
+/// See the module.
+pub(crate) struct CommitOrder {
+    oracle: Arc<dyn TimestampOracle>,
+    state: Mutex<State>,
+    /// Raised whenever a commit leaves the list.
+    ended: Condvar,
+    /// The visible timestamp. Changed only under the lock.
+    visible: AtomicU64,
+}
+
+struct State {
+    /// The last timestamp that was taken for a commit.
+    newest: Timestamp,
+    /// The commits in flight.
+    in_flight: BTreeSet<Timestamp>,
+}
+
+impl CommitOrder {
+    /// The order after all commits that were made before.
+    ///
+    /// # Errors
+    /// Those of the oracle.
+    pub(crate) fn new(oracle: Arc<dyn TimestampOracle>) -> Result<Self> {
+        let newest = oracle.next()?;
+        Ok(CommitOrder {
+            oracle,
+            state: Mutex::new(State {
+                newest,
+                in_flight: BTreeSet::new(),
+            }),
+            ended: Condvar::new(),
+            visible: AtomicU64::new(newest.0),
+        })
+    }
+
+    /// The visible timestamp. Never waits.
+    pub(crate) fn visible(&self) -> Timestamp {
+        // ORDER: acquires what was published before the timestamp was stored.
+        Timestamp(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Takes a timestamp for a commit. Waits for nothing but the oracle.
+    ///
+    /// # Errors
+    /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
+    pub(crate) fn begin(&self) -> Result<InFlight<'_>> {
+        let mut state = self.state.lock();
+        let commit = self.next_after(state.newest)?;
+        state.newest = commit;
+        state.in_flight.insert(commit);
+        Ok(InFlight {
+            order: self,
+            commit,
+        })
+    }
+
+    /// Returns when what commits up to `at` wrote is published and no later commit can have a timestamp up to
+    /// it. Waits only if `at` is after the visible timestamp and commits before it are in flight.
+    ///
+    /// # Errors
+    /// `InFuture` if the oracle has not handed out `at` yet; those of the oracle.
+    pub(crate) fn settle(&self, at: Timestamp) -> Result<()> {
+        if at <= self.visible() {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        if at > state.newest {
+            // What the oracle hands out from here on is after `now`.
+            let now = self.next_after(state.newest)?;
+            if at >= now {
+                return Err(Error::InFuture { asked: at, now });
+            }
+        }
+        while state.in_flight.first().is_some_and(|oldest| *oldest <= at) {
+            self.ended.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    fn next_after(&self, newest: Timestamp) -> Result<Timestamp> {
+        let next = self.oracle.next()?;
+        if next <= newest {
+            return Err(Error::oracle(format!(
+                "the oracle went back from {newest} to {next}"
+            )));
+        }
+        Ok(next)
+    }
+
+    /// Takes a commit from the list.
+    fn end(&self, commit: Timestamp) {
+        let mut state = self.state.lock();
+        state.in_flight.remove(&commit);
+        let oldest = state.in_flight.first();
+        let visible = oldest.map_or(state.newest, |oldest| oldest.previous());
+        // ORDER: releases what the engine published for all commits up to here: each of them took the lock
+        // after its write had returned.
+        self.visible.store(visible.0, Ordering::Release);
+        self.ended.notify_all();
+    }
+}
+
+/// A commit in flight. Dropping it says that it failed and wrote nothing.
+pub(crate) struct InFlight<'a> {
+    order: &'a CommitOrder,
+    commit: Timestamp,
+}
+
+impl InFlight<'_> {
+    /// The timestamp of the commit.
+    pub(crate) fn timestamp(&self) -> Timestamp {
+        self.commit
+    }
+
+    /// Says that the engine has published the commit. Returns when reads of the present find it.
+    pub(crate) fn published(self) -> Timestamp {
+        let (order, commit) = (self.order, self.commit);
+        drop(self);
+        if order.visible() < commit {
+            let mut state = order.state.lock();
+            while order.visible() < commit {
+                order.ended.wait(&mut state);
+            }
+        }
+        commit
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.order.end(self.commit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Hands out what it was given, last first.
+    struct Given(Mutex<Vec<u64>>);
+
+    impl TimestampOracle for Given {
+        fn next(&self) -> Result<Timestamp> {
+            let next = self.0.lock().pop();
+            next.map(Timestamp)
+                .ok_or_else(|| Error::oracle("unreachable"))
+        }
+    }
+
+    fn order(given: &[u64]) -> CommitOrder {
+        let mut given = given.to_vec();
+        given.reverse();
+        CommitOrder::new(Arc::new(Given(Mutex::new(given)))).unwrap()
+    }
+
+    #[test]
+    fn the_visible_timestamp_is_before_the_oldest_commit_in_flight() {
+        let order = order(&[10, 20, 30, 40]);
+        assert_eq!(order.visible(), Timestamp(10));
+        let (a, b) = (order.begin().unwrap(), order.begin().unwrap());
+        assert_eq!(order.visible(), Timestamp(10));
+        drop(b);
+        assert_eq!(order.visible(), Timestamp(19));
+        let c = order.begin().unwrap();
+        assert_eq!(a.published(), Timestamp(20));
+        assert_eq!(order.visible(), Timestamp(39));
+        assert_eq!(c.published(), Timestamp(40));
+        assert_eq!(order.visible(), Timestamp(40));
+    }
+
+    #[test]
+    fn a_commit_returns_after_all_older_ones_have_ended() {
+        let order = order(&[10, 20, 30]);
+        let (a, b) = (order.begin().unwrap(), order.begin().unwrap());
+        let (done, returned) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| done.send(b.published()).unwrap());
+            while order.state.lock().in_flight.len() == 2 {
+                std::thread::yield_now();
+            }
+            // Its thread has ended `b`, and would soon return if it did not wait.
+            for _ in 0..1000 {
+                assert!(returned.try_recv().is_err());
+                std::thread::yield_now();
+            }
+            drop(a);
+            assert_eq!(returned.recv().unwrap(), Timestamp(30));
+            assert_eq!(order.visible(), Timestamp(30));
+        });
+    }
+
+    #[test]
+    fn a_read_after_the_visible_timestamp_waits_for_older_commits_only() {
+        let order = order(&[10, 20, 30, 40]);
+        let (a, b) = (order.begin().unwrap(), order.begin().unwrap());
+        order.settle(Timestamp(19)).unwrap();
+        let (done, returned) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| done.send(order.settle(Timestamp(25))).unwrap());
+            for _ in 0..1000 {
+                assert!(returned.try_recv().is_err());
+                std::thread::yield_now();
+            }
+            drop(a);
+            returned.recv().unwrap().unwrap();
+        });
+        let future = order.settle(Timestamp(40));
+        assert!(matches!(future, Err(Error::InFuture { now, .. }) if now == Timestamp(40)));
+        drop(b);
+    }
+
+    #[test]
+    fn an_oracle_that_fails_or_goes_back_fails_the_commit_alone() {
+        let order = order(&[10, 9, 20]);
+        let back = order.begin().err().unwrap();
+        assert!(
+            back.to_string().contains("went back from 10 to 9"),
+            "{back}"
+        );
+        assert_eq!(order.begin().unwrap().published(), Timestamp(20));
+        let gone = order.begin().err().unwrap();
+        assert!(matches!(gone, Error::Oracle { .. }), "{gone}");
+        assert_eq!(order.visible(), Timestamp(20));
+    }
+}

@@ -1,0 +1,12 @@
+//! Reads at a timestamp: points, and scans in both directions.
+//!
+//! Assumes that the timestamp is settled and held: see [`commit_order`](crate::commit_order) and
+//! [`safe_point`](crate::safe_point). Then what is found does not depend on when the engine is read, so reads
+//! need no snapshots of the engine.
+
+pub(crate) mod point;
+mod scan;
+mod snapshot;
+
+pub use scan::{Direction, Row, Scan, ScanStats};
+pub use snapshot::Snapshot;

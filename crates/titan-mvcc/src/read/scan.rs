@@ -1,0 +1,273 @@
+//! Scans: the rows of a range at a timestamp, in either direction.
+//!
+//! Forward, a row costs one step from key to key, however many versions it has, and a seek if more than
+//! eight of them are newer than the timestamp. Backward, the engine meets the oldest version of a key first:
+//! up to eight versions are stepped over, and if there are more, a row costs two seeks.
+
+use std::cmp::Ordering;
+
+use titan::{DbIterator, LazyValue, ReadOptions};
+
+use super::Snapshot;
+use crate::error::{Error, Result};
+use crate::format::version::{newest_at, split};
+use crate::format::{Kind, VERSIONS, decode_key, encode_key};
+use crate::timestamp::Timestamp;
+
+/// Versions of a key that are stepped over before the iterator seeks. TiKV has the same bound.
+const MAX_STEPS: u32 = 8;
+
+/// The direction of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Ascending keys.
+    Forward,
+    /// Descending keys.
+    Backward,
+}
+
+impl Direction {
+    /// Which of two keys comes first.
+    pub(crate) fn order(self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Direction::Forward => a.cmp(b),
+            Direction::Backward => b.cmp(a),
+        }
+    }
+}
+
+/// A key with its value.
+#[derive(Clone)]
+pub struct Row {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value. If it is in a blob file, it is read when it is fetched.
+    pub value: LazyValue,
+}
+
+impl std::fmt::Debug for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Row")
+            .field("key", &self.key.escape_ascii().to_string())
+            .field("stored_len", &self.value.stored_len())
+            .finish()
+    }
+}
+
+/// What a scan has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScanStats {
+    /// Steps forward of the engine's iterator. A step from a key to the next key counts as one.
+    pub next: u64,
+    /// Steps back.
+    pub prev: u64,
+    /// Seeks.
+    pub seek: u64,
+    /// Rows that were returned.
+    pub processed: u64,
+    /// Versions that were met and not returned: too new, overwritten, or locks.
+    pub versions_skipped: u64,
+    /// Keys whose newest version at the timestamp is a deletion.
+    pub dead_rows_skipped: u64,
+}
+
+/// Where the iterator of a scan is.
+#[derive(PartialEq, Eq)]
+enum Place {
+    /// Nowhere yet.
+    Start,
+    /// At some version of the current key.
+    InRow,
+    /// At the first version, in the scan's direction, of a key that was not looked at yet, or past the last one.
+    AtNextRow,
+    /// The scan has ended or failed.
+    End,
+}
+
+/// The rows of a range, from [`Snapshot::scan`]. Ends after the first error.
+pub struct Scan {
+    snapshot: Snapshot,
+    cursor: DbIterator,
+    direction: Direction,
+    place: Place,
+    /// The current key, encoded.
+    encoded: Vec<u8>,
+    stats: ScanStats,
+}
+
+impl Scan {
+    pub(super) fn new(
+        snapshot: Snapshot,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Result<Self> {
+        let is_empty = matches!((from, to), (Some(from), Some(to)) if from >= to);
+        let cursor = snapshot.versions().iter(&ReadOptions {
+            lower_bound: from.filter(|_| !is_empty).map(encode_key),
+            upper_bound: to.filter(|_| !is_empty).map(encode_key),
+            ..ReadOptions::default()
+        })?;
+        Ok(Scan {
+            snapshot,
+            cursor,
+            direction,
+            place: match is_empty {
+                true => Place::End,
+                false => Place::Start,
+            },
+            encoded: Vec::new(),
+            stats: ScanStats::default(),
+        })
+    }
+
+    /// What the scan has cost so far.
+    pub fn stats(&self) -> ScanStats {
+        self.stats
+    }
+
+    fn next_row(&mut self) -> Result<Option<Row>> {
+        while self.place != Place::End && self.enter_row()? {
+            let found = match self.direction {
+                Direction::Forward => self.newest_forward()?,
+                Direction::Backward => self.newest_backward()?,
+            };
+            if let Some(value) = found {
+                let key = decode_key(&self.encoded).ok_or_else(|| {
+                    Error::corrupt_entry(VERSIONS, &self.encoded, "its key is damaged")
+                })?;
+                self.stats.processed += 1;
+                return Ok(Some(Row { key, value }));
+            }
+        }
+        self.place = Place::End;
+        Ok(None)
+    }
+
+    /// Moves to the next key, and makes it the current one. False if there is none.
+    fn enter_row(&mut self) -> Result<bool> {
+        match (&self.place, self.direction) {
+            (Place::Start, Direction::Forward) => {
+                self.stats.seek += 1;
+                self.cursor.seek_to_first()?;
+            }
+            (Place::Start, Direction::Backward) => {
+                self.stats.seek += 1;
+                self.cursor.seek_to_last()?;
+            }
+            (Place::InRow, Direction::Forward) => {
+                self.stats.next += 1;
+                self.cursor.next_prefix()?;
+            }
+            (Place::InRow, Direction::Backward) => {
+                // All versions of the key are after its encoded form.
+                self.stats.seek += 1;
+                self.cursor.seek_for_prev(&self.encoded)?;
+            }
+            (Place::AtNextRow | Place::End, _) => {}
+        }
+        if !self.cursor.valid() {
+            return Ok(false);
+        }
+        let (encoded, _) = split(self.cursor.key())?;
+        self.encoded.clear();
+        self.encoded.extend_from_slice(encoded);
+        self.place = Place::InRow;
+        Ok(true)
+    }
+
+    /// The kind and the timestamp of the version at which the iterator is; none if it is none of the current
+    /// key, which is noted.
+    fn version(&mut self) -> Result<Option<(Kind, Timestamp)>> {
+        if self.cursor.valid() {
+            let (encoded, version) = split(self.cursor.key())?;
+            if encoded == self.encoded {
+                return Ok(Some((version.kind, version.commit)));
+            }
+        }
+        self.place = Place::AtNextRow;
+        Ok(None)
+    }
+
+    /// The value of the current key. The iterator is at its newest version.
+    fn newest_forward(&mut self) -> Result<Option<LazyValue>> {
+        let at = self.snapshot.timestamp();
+        let mut steps = 0;
+        while let Some((kind, commit)) = self.version()? {
+            match kind {
+                _ if commit > at && steps == MAX_STEPS => {
+                    self.stats.seek += 1;
+                    self.cursor.seek(&newest_at(&self.encoded, at))?;
+                    continue;
+                }
+                Kind::Put if commit <= at => return Ok(Some(self.cursor.lazy_value()?)),
+                Kind::Delete if commit <= at => {
+                    self.stats.dead_rows_skipped += 1;
+                    return Ok(None);
+                }
+                _ => {}
+            }
+            steps += 1;
+            self.stats.versions_skipped += 1;
+            self.stats.next += 1;
+            self.cursor.next()?;
+        }
+        Ok(None)
+    }
+
+    /// The value of the current key. The iterator is at its oldest version.
+    fn newest_backward(&mut self) -> Result<Option<LazyValue>> {
+        let at = self.snapshot.timestamp();
+        // The newest put or deletion so far.
+        let mut newest = None;
+        let mut steps = 0;
+        while let Some((kind, commit)) = self.version()? {
+            if commit > at {
+                self.stats.versions_skipped += 1;
+                break;
+            }
+            if steps == MAX_STEPS {
+                self.stats.seek += 1;
+                self.cursor.seek(&newest_at(&self.encoded, at))?;
+                let found = self.newest_forward();
+                // Wherever the iterator is now, the next key in this direction is before the current one.
+                self.place = Place::InRow;
+                return found;
+            }
+            let replaced = match kind {
+                Kind::Put => newest.replace(Some(self.cursor.lazy_value()?)).is_some(),
+                Kind::Delete => newest.replace(None).is_some(),
+                Kind::Lock => true,
+            };
+            self.stats.versions_skipped += u64::from(replaced);
+            steps += 1;
+            self.stats.prev += 1;
+            self.cursor.prev()?;
+        }
+        self.stats.dead_rows_skipped += u64::from(matches!(newest, Some(None)));
+        Ok(newest.flatten())
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.next_row();
+        if row.is_err() {
+            self.place = Place::End;
+        }
+        row.transpose()
+    }
+}
+
+impl std::fmt::Debug for Scan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scan")
+            .field("timestamp", &self.snapshot.timestamp())
+            .field("direction", &self.direction)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}

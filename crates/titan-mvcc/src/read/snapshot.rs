@@ -1,0 +1,87 @@
+//! A store as of one timestamp.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use titan::{ColumnFamily, LazyValue};
+
+use super::point::value_at;
+use super::scan::{Direction, Scan};
+use crate::error::Result;
+use crate::safe_point::Hold;
+use crate::store::Core;
+use crate::timestamp::Timestamp;
+
+/// A store as of one timestamp. Clones are the same one; the safe point does not pass it while one of them,
+/// or a scan of it, is alive.
+#[derive(Clone)]
+pub struct Snapshot {
+    core: Arc<Core>,
+    hold: Arc<Hold>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(core: Arc<Core>, hold: Hold) -> Self {
+        let hold = Arc::new(hold);
+        Snapshot { core, hold }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) fn versions(&self) -> &ColumnFamily {
+        &self.core.versions
+    }
+
+    /// Every commit up to it is seen, and no later one.
+    pub fn timestamp(&self) -> Timestamp {
+        self.hold.timestamp()
+    }
+
+    /// The value of `key`. Cost: that of [`Snapshot::get_lazy`], and one read if the value is in a blob file.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::get_lazy`].
+    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        let value = self.get_lazy(key)?;
+        Ok(value.map(|value| value.fetch()).transpose()?)
+    }
+
+    /// Finds `key` without reading its value from a blob file. Cost: a point read of the engine, however many
+    /// versions the key has; if the newest of them at the timestamp is a lock, an iterator instead.
+    ///
+    /// # Errors
+    /// `Corruption` for an entry that this version cannot have written; `Engine`.
+    pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
+        value_at(self.versions(), key, self.timestamp())
+    }
+
+    /// The values of many keys, in the order of the keys. Cost: that of [`Snapshot::get`] for each.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::get_lazy`]; the first one ends it.
+    pub fn batch_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
+        keys.iter().map(|key| self.get(key.as_ref())).collect()
+    }
+
+    /// The rows from the key `from` to before the key `to`; without bounds where they are `None`. Cost: see
+    /// [`Scan`]; opening it reads no entries.
+    ///
+    /// # Errors
+    /// `Engine`. The scan itself gives the errors of [`Snapshot::get_lazy`].
+    pub fn scan(
+        &self,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Result<Scan> {
+        Scan::new(self.clone(), from, to, direction)
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Snapshot({})", self.timestamp())
+    }
+}

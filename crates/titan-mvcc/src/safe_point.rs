@@ -1,0 +1,204 @@
+//! The safe point: the oldest timestamp that can be read, and the holds that keep it back.
+//!
+//! Owns both. Promises: a read that was admitted at a timestamp finds everything that it needs for as long as
+//! its hold is alive, because versions are dropped only by [`SafePoint::droppable`], which passes no
+//! hold. The safe point survives restarts and never moves backwards.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use titan::SystemClock;
+
+use crate::commit_order::CommitOrder;
+use crate::error::{Error, Result};
+use crate::meta::{Meta, SAFE_POINT};
+use crate::timestamp::Timestamp;
+
+/// See the module.
+pub(crate) struct SafePoint {
+    meta: Meta,
+    clock: Arc<dyn SystemClock>,
+    state: Mutex<State>,
+    /// The safe point that is on disk. Its lock is held while a new one is written.
+    stored: Mutex<Timestamp>,
+    droppable: Arc<AtomicU64>,
+}
+
+struct State {
+    /// Reads before it are refused.
+    safe_point: Timestamp,
+    /// By timestamp, and a number of their own.
+    holds: BTreeMap<(Timestamp, u64), Holder>,
+    /// The number of the next hold.
+    next_hold: u64,
+}
+
+struct Holder {
+    name: Cow<'static, str>,
+    since: Duration,
+}
+
+/// A hold, as [`Store::holds`](crate::Store::holds) lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HoldInfo {
+    /// The name that it was given; "snapshot" and "transaction" for those of the store.
+    pub name: Cow<'static, str>,
+    /// The safe point does not pass it.
+    pub timestamp: Timestamp,
+    /// How long it has existed.
+    pub age: Duration,
+}
+
+impl SafePoint {
+    /// The safe point of the last opening. `droppable` is where the compaction filter looks.
+    ///
+    /// # Errors
+    /// `Oracle` if it is after the present; those of the engine.
+    pub(crate) fn open(
+        meta: Meta,
+        clock: Arc<dyn SystemClock>,
+        order: &CommitOrder,
+        droppable: Arc<AtomicU64>,
+    ) -> Result<Self> {
+        let safe_point = Timestamp(meta.get(SAFE_POINT)?.unwrap_or(0));
+        let now = order.visible();
+        if safe_point > now {
+            return Err(Error::oracle(format!(
+                "the oracle is at {now}, before the safe point {safe_point} of the store"
+            )));
+        }
+        droppable.store(safe_point.0, Ordering::Release);
+        let state = State {
+            safe_point,
+            holds: BTreeMap::new(),
+            next_hold: 0,
+        };
+        Ok(SafePoint {
+            meta,
+            clock,
+            state: Mutex::new(state),
+            stored: Mutex::new(safe_point),
+            droppable,
+        })
+    }
+
+    /// The oldest timestamp that can be read.
+    pub(crate) fn get(&self) -> Timestamp {
+        self.state.lock().safe_point
+    }
+
+    /// Keeps the safe point from passing `at`.
+    ///
+    /// # Errors
+    /// `BeforeSafePoint` if it has passed already.
+    pub(crate) fn hold(self: &Arc<Self>, name: Cow<'static, str>, at: Timestamp) -> Result<Hold> {
+        let mut state = self.state.lock();
+        if at < state.safe_point {
+            return Err(Error::BeforeSafePoint {
+                asked: at,
+                safe_point: state.safe_point,
+            });
+        }
+        Ok(self.add(&mut state, name, at))
+    }
+
+    /// Keeps the safe point from passing the visible timestamp.
+    pub(crate) fn hold_visible(
+        self: &Arc<Self>,
+        name: Cow<'static, str>,
+        order: &CommitOrder,
+    ) -> Hold {
+        let mut state = self.state.lock();
+        // ORDER: under the lock. A timestamp that was read before it could be passed by the safe point; the
+        // present one cannot, because the safe point moves to no timestamp after it.
+        let at = order.visible();
+        self.add(&mut state, name, at)
+    }
+
+    fn add(self: &Arc<Self>, state: &mut State, name: Cow<'static, str>, at: Timestamp) -> Hold {
+        let id = (at, state.next_hold);
+        state.next_hold += 1;
+        let since = self.clock.monotonic();
+        state.holds.insert(id, Holder { name, since });
+        Hold {
+            safe_point: Arc::clone(self),
+            id,
+        }
+    }
+
+    /// All holds, the oldest timestamp first.
+    pub(crate) fn holds(&self) -> Vec<HoldInfo> {
+        let now = self.clock.monotonic();
+        let state = self.state.lock();
+        let info = |(id, holder): (&(Timestamp, u64), &Holder)| HoldInfo {
+            name: holder.name.clone(),
+            timestamp: id.0,
+            age: now.saturating_sub(holder.since),
+        };
+        state.holds.iter().map(info).collect()
+    }
+
+    /// Moves the safe point forward to `to`, or to the oldest hold before it, durably. Returns where it is then.
+    ///
+    /// # Errors
+    /// `SafePointBackwards`; `InFuture` if `to` is after the visible timestamp; those of the engine. After one
+    /// of these the safe point may have been moved, and nothing is dropped by it until a call succeeds.
+    pub(crate) fn advance(&self, to: Timestamp, order: &CommitOrder) -> Result<Timestamp> {
+        let mut stored = self.stored.lock();
+        let now = order.visible();
+        if to > now {
+            return Err(Error::InFuture { asked: to, now });
+        }
+        let safe_point = {
+            let mut state = self.state.lock();
+            if to < state.safe_point {
+                return Err(Error::SafePointBackwards {
+                    asked: to,
+                    safe_point: state.safe_point,
+                });
+            }
+            // Not before the safe point, since holds were admitted after it.
+            let oldest_hold = state.holds.keys().next().map(|(at, _)| *at);
+            state.safe_point = oldest_hold.map_or(to, |hold| hold.min(to));
+            state.safe_point
+        };
+        if *stored < safe_point {
+            // ORDER: first reads before it are refused, then it is durable, and only then are versions
+            // dropped. So no opening admits a read whose versions another one has dropped.
+            self.meta.set(SAFE_POINT, safe_point.0)?;
+            *stored = safe_point;
+            self.droppable.store(safe_point.0, Ordering::Release);
+        }
+        Ok(safe_point)
+    }
+}
+
+/// Keeps the safe point from passing a timestamp, until it is dropped.
+pub struct Hold {
+    safe_point: Arc<SafePoint>,
+    id: (Timestamp, u64),
+}
+
+impl Hold {
+    /// The timestamp.
+    pub fn timestamp(&self) -> Timestamp {
+        self.id.0
+    }
+}
+
+impl std::fmt::Debug for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Hold({})", self.timestamp())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.safe_point.state.lock().holds.remove(&self.id);
+    }
+}

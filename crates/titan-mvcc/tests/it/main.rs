@@ -1,0 +1,33 @@
+//! Tests of the store through its public interface.
+//!
+//! | module | has |
+//! |---|---|
+//! | `place` | where stores are, a clock that jumps, and what is stored |
+//! | `opening` | opening, refusing what is no store |
+//! | `timestamps` | the local oracle: clocks that jump, restarts |
+//! | `reads` | reads at a timestamp and what scans cost |
+//! | `transactions` | conflicts, own writes, locks |
+//! | `old_versions` | the safe point, holds, what is dropped |
+//! | `model` | random histories against a model |
+//! | `threads` | several threads: what was acknowledged is seen, sums hold |
+//! | `crash` | the machine stops at any operation of the disk |
+//!
+//! Everything random has a seed, which a failure names. `TITAN_MVCC_TEST_SEEDS=20` runs twenty times as many.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests fail by panicking; their helpers are for this binary alone"
+)]
+
+mod crash;
+mod model;
+mod old_versions;
+mod opening;
+mod place;
+mod reads;
+mod threads;
+mod timestamps;
+mod transactions;

@@ -1,0 +1,80 @@
+//! Opening stores, and refusing what is none.
+
+use titan::{Db, ErrorKind, Options};
+use titan_mvcc::{Error, Store};
+
+use super::place::{DIR, Place, put};
+
+fn options(place: &Place) -> Options {
+    Options {
+        db: place.options.db.clone(),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_database_that_was_written_without_versions_is_refused_and_keeps_what_it_has() {
+    let place = Place::new(1);
+    let db = Db::open(DIR, &options(&place)).unwrap();
+    db.put(b"a", b"1").unwrap();
+    db.close().unwrap();
+    let refused = Store::open(DIR, &place.options).unwrap_err();
+    assert!(matches!(refused, Error::NotVersioned { .. }), "{refused}");
+    let names = Db::list_column_families(DIR, &options(&place)).unwrap();
+    assert_eq!(names, ["default"]);
+    let db = Db::open(DIR, &options(&place)).unwrap();
+    assert_eq!(db.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    db.create_column_family("other", Default::default())
+        .unwrap();
+    db.close().unwrap();
+    let refused = Store::open(DIR, &place.options).unwrap_err();
+    assert!(refused.to_string().contains("family other"), "{refused}");
+}
+
+#[test]
+fn an_empty_database_becomes_a_store() {
+    let place = Place::new(2);
+    Db::open(DIR, &options(&place)).unwrap().close().unwrap();
+    let store = place.open();
+    put(&store, b"a", b"1");
+    store.close().unwrap();
+    let found = place.open().snapshot().get(b"a").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"1"[..]));
+}
+
+#[test]
+fn a_store_of_another_format_is_refused() {
+    let place = Place::new(3);
+    let store = place.open();
+    store.db().put(b"format", &2_u64.to_be_bytes()).unwrap();
+    store.close().unwrap();
+    let refused = Store::open(DIR, &place.options).unwrap_err();
+    let is_unsupported = matches!(&refused, Error::Engine(e) if e.kind() == ErrorKind::Unsupported);
+    assert!(is_unsupported, "{refused}");
+}
+
+#[test]
+fn damaged_entries_are_errors_that_name_them() {
+    let place = Place::new(4);
+    let store = place.open();
+    put(&store, b"a", b"1");
+    let versions = store.db().column_family("versions").unwrap();
+    versions.put(b"b\0\0\0\0\0\0\0\xf8\xff", b"").unwrap();
+    for failed in [
+        store.snapshot().get(b"b").err(),
+        store
+            .snapshot()
+            .scan(None, None, titan_mvcc::Direction::Forward)
+            .unwrap()
+            .find_map(Result::err),
+    ] {
+        let failed = failed.unwrap_or_else(|| panic!("the damage was not seen"));
+        assert!(
+            failed.to_string().contains("of column family versions"),
+            "{failed}"
+        );
+    }
+    store.close().unwrap();
+    let closed = store.snapshot().get(b"a").unwrap_err();
+    assert!(matches!(&closed, Error::Engine(e) if e.kind() == ErrorKind::Closed));
+}

@@ -1,0 +1,169 @@
+//! Several threads on one store.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use titan_mvcc::{Direction, Error, Snapshot, Store, StoreOptions, Timestamp};
+
+use super::place::{Place, put};
+
+fn number(value: Option<bytes::Bytes>) -> u64 {
+    value.map_or(0, |value| u64::from_be_bytes(value[..].try_into().unwrap()))
+}
+
+/// Adds to `key` until it commits. Returns the timestamp.
+fn add(store: &Store, key: &[u8], by: u64) -> Timestamp {
+    loop {
+        let mut transaction = store.begin();
+        let sum = number(transaction.get(key).unwrap()) + by;
+        transaction.put(key, &sum.to_be_bytes());
+        match transaction.commit() {
+            Ok(commit) => return commit,
+            Err(Error::Conflict { .. }) => {}
+            Err(e) => panic!("{e}"),
+        }
+    }
+}
+
+fn real_store(dir: &tempfile::TempDir) -> Store {
+    Store::open(dir.path(), &StoreOptions::default()).unwrap()
+}
+
+#[test]
+fn no_update_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = real_store(&dir);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..250 {
+                    add(&store, b"sum", 1);
+                }
+            });
+        }
+    });
+    assert_eq!(number(store.snapshot().get(b"sum").unwrap()), 1000);
+}
+
+/// Each writer has keys of its own, so commits overlap freely and end in any order.
+#[test]
+fn what_was_acknowledged_before_a_read_began_is_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = real_store(&dir);
+    let acknowledged: [AtomicU64; 3] = Default::default();
+    let done = AtomicBool::new(false);
+    let newest = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for (n, acknowledged) in acknowledged.iter().enumerate() {
+            let (store, newest, done) = (&store, &newest, &done);
+            scope.spawn(move || {
+                let mut count = 0_u64;
+                while !done.load(Ordering::SeqCst) {
+                    count += 1;
+                    let commit = put(store, &[n as u8], &count.to_be_bytes());
+                    acknowledged.store(count, Ordering::SeqCst);
+                    newest.fetch_max(commit.0, Ordering::SeqCst);
+                }
+            });
+        }
+        // The writers end even if an assertion of the reader fails.
+        let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..500 {
+                read_once(&store, &acknowledged, &newest);
+            }
+        }));
+        done.store(true, Ordering::SeqCst);
+        read.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+    });
+}
+
+fn read_once(store: &Store, acknowledged: &[AtomicU64; 3], newest: &AtomicU64) {
+    let at_least = acknowledged.each_ref().map(|it| it.load(Ordering::SeqCst));
+    let commit = newest.load(Ordering::SeqCst);
+    let snapshot = store.snapshot();
+    assert!(snapshot.timestamp().0 >= commit);
+    let read = |snapshot: &Snapshot| {
+        let values = snapshot.batch_get(&[[0], [1], [2]]).unwrap();
+        values.into_iter().map(number).collect::<Vec<_>>()
+    };
+    let found = read(&snapshot);
+    for (found, at_least) in found.iter().zip(at_least) {
+        assert!(
+            *found >= at_least,
+            "{found} where {at_least} was acknowledged"
+        );
+    }
+    // And it stays as it is.
+    std::thread::yield_now();
+    assert_eq!(read(&snapshot), found);
+    // So does what is read at a timestamp before which commits are in flight.
+    let at = store.oracle().next().unwrap();
+    let later = store.snapshot_at(at).unwrap();
+    let found = read(&later);
+    std::thread::yield_now();
+    assert_eq!(read(&later), found);
+}
+
+const ACCOUNTS: u8 = 10;
+
+fn sum(snapshot: &Snapshot, direction: Direction) -> u64 {
+    let rows = snapshot.scan(None, None, direction).unwrap();
+    let values = rows.map(|row| number(Some(row.unwrap().value.fetch().unwrap())));
+    values.sum()
+}
+
+#[test]
+fn sums_hold_in_every_snapshot_while_old_versions_are_dropped() {
+    let place = Place::new(1);
+    let store = place.open();
+    let mut opening = store.begin();
+    for account in 0..ACCOUNTS {
+        opening.put(&[account], &100_u64.to_be_bytes());
+    }
+    opening.commit().unwrap();
+    let done = AtomicBool::new(false);
+    let total = 100 * u64::from(ACCOUNTS);
+    std::thread::scope(|scope| {
+        let movers: Vec<_> = (0..2)
+            .map(|seed| {
+                let store = &store;
+                scope.spawn(move || {
+                    let mut rng = fastrand::Rng::with_seed(seed);
+                    for _ in 0..1000 {
+                        let (from, to) = (rng.u8(..ACCOUNTS), rng.u8(..ACCOUNTS));
+                        let mut transaction = store.begin();
+                        let has = number(transaction.get(&[from]).unwrap());
+                        if from == to || has == 0 {
+                            continue;
+                        }
+                        let gets = number(transaction.get(&[to]).unwrap()) + 1;
+                        transaction.put(&[to], &gets.to_be_bytes());
+                        match has {
+                            // Accounts without money are not stored, so deletions take part.
+                            1 => transaction.delete(&[from]),
+                            _ => transaction.put(&[from], &(has - 1).to_be_bytes()),
+                        }
+                        match transaction.commit() {
+                            Ok(_) | Err(Error::Conflict { .. }) => {}
+                            Err(e) => panic!("{e}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        let dropper = scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                store.advance_safe_point(store.now()).unwrap();
+                store.drop_old_versions().unwrap();
+            }
+        });
+        while movers.iter().any(|mover| !mover.is_finished()) {
+            let snapshot = store.snapshot();
+            for direction in [Direction::Forward, Direction::Backward, Direction::Forward] {
+                assert_eq!(sum(&snapshot, direction), total);
+            }
+        }
+        done.store(true, Ordering::SeqCst);
+        dropper.join().unwrap();
+    });
+    assert_eq!(sum(&store.snapshot(), Direction::Forward), total);
+}

@@ -1,0 +1,155 @@
+//! The local oracle: it never repeats a timestamp, whatever the clock does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use titan::SystemClock;
+use titan_mvcc::{Error, Result, Store, StoreOptions, Timestamp, TimestampOracle};
+
+use super::place::{DIR, Place, put, seeds};
+
+const HOUR_MS: i64 = 3_600_000;
+
+#[test]
+fn timestamps_follow_the_clock() {
+    let place = Place::new(1);
+    let store = place.open();
+    place.clock.jump_ms(HOUR_MS);
+    // Threads in the background let time pass too.
+    let before = place.clock.unix_time();
+    let timestamp = store.oracle().next().unwrap();
+    assert!((before..=place.clock.unix_time()).contains(&timestamp.unix_time()));
+    assert!(timestamp < store.oracle().next().unwrap());
+}
+
+#[test]
+fn a_clock_that_is_set_back_an_hour_stops_no_commit_and_repeats_no_timestamp() {
+    let place = Place::new(2);
+    let store = place.open();
+    let first = put(&store, b"a", b"1");
+    place.clock.jump_ms(-HOUR_MS);
+    let second = put(&store, b"a", b"2");
+    assert!(first < second);
+    store.close().unwrap();
+    drop(store);
+    let store = place.open();
+    let third = put(&store, b"a", b"3");
+    assert!(second < third);
+    // Ahead of the clock by the hour and one lease of three seconds, no more.
+    let ahead = third.unix_time().saturating_sub(place.clock.unix_time());
+    assert!(
+        ahead <= Duration::from_millis(HOUR_MS as u64 + 3_001),
+        "{ahead:?}"
+    );
+    for (at, value) in [(first, b"1"), (second, b"2"), (third, b"3")] {
+        let snapshot = store.snapshot_at(at).unwrap();
+        assert_eq!(snapshot.get(b"a").unwrap().as_deref(), Some(&value[..]));
+    }
+}
+
+#[test]
+fn timestamps_ascend_over_jumps_and_restarts() {
+    for seed in seeds(20) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let place = Place::new(seed);
+        let mut last = Timestamp::ZERO;
+        for _ in 0..10 {
+            // What is not closed is like a process that was killed: unsynced writes are in the log.
+            let store = place.open();
+            for _ in 0..rng.usize(..200) {
+                place.clock.jump_ms(match rng.u32(..20) {
+                    0 => HOUR_MS,
+                    1 => -HOUR_MS,
+                    _ => rng.i64(-50..50),
+                });
+                let next = store.oracle().next().unwrap();
+                assert!(last < next, "seed {seed}: {next} after {last}");
+                last = next;
+            }
+            assert!(last < put(&store, b"a", b""), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_lease_is_written_once_in_three_seconds() {
+    let place = Place::new(3);
+    let store = place.open();
+    let leases = || {
+        let lease = store.db().get(b"timestamps leased").unwrap().unwrap();
+        u64::from_be_bytes(lease[..].try_into().unwrap())
+    };
+    let (mut written, mut last) = (0, leases());
+    let begun = place.clock.unix_time();
+    for _ in 0..10_000 {
+        place.clock.advance(Duration::from_millis(3));
+        store.oracle().next().unwrap();
+        written += u32::from(last != leases());
+        last = leases();
+    }
+    let passed = (place.clock.unix_time() - begun).as_secs() as u32;
+    assert!(
+        (9..=passed / 3 + 1).contains(&written),
+        "{written} in {passed} s"
+    );
+}
+
+#[test]
+fn a_clock_beyond_the_last_timestamp_is_an_error_of_the_oracle() {
+    let place = Place::new(4);
+    let store = place.open();
+    place.clock.jump_ms(1 << 46);
+    let mut transaction = store.begin();
+    transaction.put(b"a", b"1");
+    let refused = transaction.commit().unwrap_err();
+    assert!(matches!(refused, Error::Oracle { .. }), "{refused}");
+    place.clock.jump_ms(-(1 << 46));
+    assert_eq!(store.snapshot().get(b"a").unwrap(), None);
+    put(&store, b"a", b"1");
+}
+
+/// An oracle as a server would be: it counts, and may be unreachable (0) or go back.
+struct Remote(AtomicU64);
+
+impl TimestampOracle for Remote {
+    fn next(&self) -> Result<Timestamp> {
+        match self.0.load(Ordering::SeqCst) {
+            0 => Err(Error::oracle("unreachable")),
+            _ => Ok(Timestamp(self.0.fetch_add(1, Ordering::SeqCst))),
+        }
+    }
+}
+
+#[test]
+fn an_oracle_that_is_unreachable_or_goes_back_fails_what_needs_it() {
+    let place = Place::new(5);
+    let remote = Arc::new(Remote(AtomicU64::new(100)));
+    let options = StoreOptions {
+        oracle: Some(Arc::clone(&remote) as Arc<dyn TimestampOracle>),
+        ..place.options.clone()
+    };
+    let store = Store::open(DIR, &options).unwrap();
+    let first = put(&store, b"a", b"1");
+    assert_eq!(first, Timestamp(101));
+    for broken in [0, 50] {
+        remote.0.store(broken, Ordering::SeqCst);
+        let mut transaction = store.begin();
+        transaction.put(b"a", b"2");
+        let refused = transaction.commit().unwrap_err();
+        assert!(matches!(refused, Error::Oracle { .. }), "{refused}");
+        let found = store.snapshot().get(b"a").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"1"[..]));
+    }
+    remote.0.store(200, Ordering::SeqCst);
+    let second = put(&store, b"a", b"2");
+    store.advance_safe_point(second).unwrap();
+    store.close().unwrap();
+    // An oracle that is at an earlier timestamp than the store would hide it.
+    remote.0.store(150, Ordering::SeqCst);
+    let refused = Store::open(DIR, &options).unwrap_err();
+    assert!(
+        refused.to_string().contains("before the safe point"),
+        "{refused}"
+    );
+}

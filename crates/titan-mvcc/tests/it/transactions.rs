@@ -1,0 +1,148 @@
+//! Transactions: own writes, conflicts, locks.
+
+use titan_mvcc::{Direction, Error, Transaction};
+
+use super::place::{Place, delete, put};
+
+fn keys(transaction: &Transaction, from: &str, to: &str, direction: Direction) -> Vec<String> {
+    let (from, to) = (Some(from.as_bytes()), Some(to.as_bytes()));
+    let scan = transaction.scan(from, to, direction).unwrap();
+    let row = |row: titan_mvcc::Row| {
+        let text = [&row.key[..], b"=", &row.value.fetch().unwrap()].concat();
+        String::from_utf8(text).unwrap()
+    };
+    scan.map(|found| row(found.unwrap())).collect()
+}
+
+fn conflicts(transaction: Transaction, key: &[u8]) {
+    match transaction.commit() {
+        Err(Error::Conflict {
+            key: found,
+            start,
+            committed,
+        }) => {
+            assert_eq!(found, key);
+            assert!(start < committed);
+        }
+        other => panic!("no conflict: {other:?}"),
+    }
+}
+
+#[test]
+fn a_transaction_reads_its_own_writes_and_nobody_else_does() {
+    let place = Place::new(1);
+    let store = place.open();
+    for key in ["a", "b", "c", "d"] {
+        put(&store, key.as_bytes(), b"0");
+    }
+    let mut transaction = store.begin();
+    transaction.put(b"b", b"1");
+    transaction.put(b"bb", b"1");
+    transaction.delete(b"c");
+    transaction.lock(b"d");
+    transaction.put(b"e", b"1");
+    transaction.lock(b"e");
+    put(&store, b"a", b"2");
+    assert_eq!(transaction.get(b"a").unwrap().as_deref(), Some(&b"0"[..]));
+    assert_eq!(transaction.get(b"c").unwrap(), None);
+    assert_eq!(transaction.get(b"d").unwrap().as_deref(), Some(&b"0"[..]));
+    let batch = transaction.batch_get(&["e", "x"]).unwrap();
+    assert_eq!(batch, [Some("1".into()), None]);
+    let mut expected = vec!["a=0", "b=1", "bb=1", "d=0", "e=1"];
+    assert_eq!(keys(&transaction, "", "z", Direction::Forward), expected);
+    expected.reverse();
+    assert_eq!(keys(&transaction, "", "z", Direction::Backward), expected);
+    assert_eq!(
+        keys(&transaction, "b", "c", Direction::Backward),
+        ["bb=1", "b=1"]
+    );
+    for (from, to) in [("c", "b"), ("b", "b")] {
+        assert_eq!(keys(&transaction, from, to, Direction::Forward), [""; 0]);
+    }
+    assert_eq!(store.snapshot().get(b"e").unwrap(), None);
+    let committed = transaction.commit().unwrap();
+    assert_eq!(store.now(), committed);
+    let found = store.snapshot().batch_get(&["a", "b", "c", "e"]).unwrap();
+    let expected = [Some("2".into()), Some("1".into()), None, Some("1".into())];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn every_kind_of_write_conflicts_with_every_other() {
+    let place = Place::new(2);
+    let store = place.open();
+    let kinds: [fn(&mut Transaction); 3] = [
+        |it| it.put(b"k", b"v"),
+        |it| it.delete(b"k"),
+        |it| it.lock(b"k"),
+    ];
+    for first in kinds {
+        for second in kinds {
+            let (mut a, mut b) = (store.begin(), store.begin());
+            first(&mut a);
+            second(&mut b);
+            b.put(b"other", b"b");
+            a.commit().unwrap();
+            conflicts(b, b"k");
+            assert_eq!(store.snapshot().get(b"other").unwrap(), None);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_overlap_does_not_conflict() {
+    let place = Place::new(3);
+    let store = place.open();
+    put(&store, b"a", b"1");
+    let (mut a, mut b, reader) = (store.begin(), store.begin(), store.begin());
+    a.put(b"a", b"2");
+    b.put(b"b", b"2");
+    a.commit().unwrap();
+    b.commit().unwrap();
+    let start = reader.start();
+    assert_eq!(reader.commit().unwrap(), start);
+    let mut later = store.begin();
+    later.put(b"a", b"3");
+    later.commit().unwrap();
+    let mut dropped = store.begin();
+    dropped.put(b"a", b"4");
+    dropped.rollback();
+    assert_eq!(
+        store.snapshot().get(b"a").unwrap().as_deref(),
+        Some(&b"3"[..])
+    );
+}
+
+#[test]
+fn locks_prevent_write_skew() {
+    let place = Place::new(4);
+    let store = place.open();
+    put(&store, b"on duty: a", b"yes");
+    put(&store, b"on duty: b", b"yes");
+    for locked in [false, true] {
+        let (mut a, mut b) = (store.begin(), store.begin());
+        if locked {
+            a.lock(b"on duty: b");
+            b.lock(b"on duty: a");
+        }
+        a.put(b"on duty: a", b"no");
+        b.put(b"on duty: b", b"no");
+        a.commit().unwrap();
+        match locked {
+            false => drop(b.commit().unwrap()),
+            true => conflicts(b, b"on duty: a"),
+        }
+    }
+}
+
+#[test]
+fn a_conflict_is_found_in_tables_after_compactions() {
+    let place = Place::new(5);
+    let store = place.open();
+    let mut old = store.begin();
+    old.put(b"k", b"old");
+    delete(&store, b"k");
+    store.db().flush_all().unwrap();
+    store.drop_old_versions().unwrap();
+    conflicts(old, b"k");
+}
