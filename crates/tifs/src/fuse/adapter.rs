@@ -319,10 +319,7 @@ impl Filesystem for Adapter {
                 self.wakeups.answered();
                 reply.data(&data);
             }
-            Err(error) => {
-                self.failures.note_of("read", inode, &error);
-                reply.error(convert::errno(error.errno()));
-            }
+            Err(error) => reply.error(self.errno_of("read", inode, &error)),
         }
     }
 
@@ -364,7 +361,7 @@ impl Filesystem for Adapter {
                     self.cached_writes.refused(inode, range, error.errno());
                     self.kernel_cache.forget_attributes(inode);
                 }
-                reply.error(self.errno("write", &error));
+                reply.error(self.errno_of("write", inode, &error));
             }
         }
     }
@@ -387,7 +384,11 @@ impl Filesystem for Adapter {
             Some(errno) => Err(Error::new(errno, LACKS_DATA)),
             None => self.file_system.sync(),
         };
-        self.reply_empty("fsync", result, reply);
+        self.wakeups.answered();
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.errno_of("fsync", inode, &error)),
+        }
     }
 
     fn opendir(&self, _: &Request, directory: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -587,10 +588,7 @@ impl Filesystem for Adapter {
         let to = (convert::inode(to), to_offset);
         match self.file_system.copy_range(from, to, length.min(MAX_COPY)) {
             Ok(copied) => reply.written(copied as u32),
-            Err(error) => {
-                self.failures.note_of("copy_file_range", from.0, &error);
-                reply.error(convert::errno(error.errno()));
-            }
+            Err(error) => reply.error(self.errno_of("copy_file_range", from.0, &error)),
         }
     }
 }
