@@ -34,8 +34,8 @@ use crate::file_system::{
 /// Bytes of one request to copy a range: the reply has 32 bits for their number.
 const MAX_COPY: u64 = 1 << 30;
 
-/// Bytes from which on a volume that was full counts as having room: enough for some large requests.
-const ROOM_AGAIN: u64 = 8 << 20;
+/// The capacity, in blocks, from which on a volume that was full has room again: enough for some large requests.
+const ROOM_AGAIN: u64 = (8 << 20) / Capacity::BLOCK_SIZE as u64;
 
 /// Why a file cannot be made durable that lacks data which the kernel had accepted.
 const LACKS_DATA: &str =
@@ -44,7 +44,6 @@ const LACKS_DATA: &str =
 /// A file system as `fuser` calls it.
 pub(super) struct Adapter {
     file_system: Arc<dyn FileSystem>,
-    kernel_cache: KernelCache,
     pub(super) cached_writes: CachedWrites,
     stale_attributes: StaleAttributes,
     pub(super) wakeups: Wakeups,
@@ -65,8 +64,7 @@ impl Adapter {
         Ok(Adapter {
             seeker: Seeker::start(&file_system, &kernel_cache, &failures)?,
             stale_attributes: StaleAttributes::start(&kernel_cache)?,
-            kernel_cache,
-            cached_writes: CachedWrites::default(),
+            cached_writes: CachedWrites::new(kernel_cache),
             wakeups: Wakeups::start(fast_wakeups)?,
             file_system,
             failures,
@@ -85,15 +83,6 @@ fn caller(request: &Request) -> Caller {
     Caller {
         uid: request.uid(),
         gid: request.gid(),
-    }
-}
-
-impl Adapter {
-    /// Whether a volume that was full is not so any more.
-    fn has_room_again(&self) -> bool {
-        let capacity = self.file_system.capacity();
-        let block = u64::from(Capacity::BLOCK_SIZE);
-        capacity.is_ok_and(|capacity| capacity.available * block >= ROOM_AGAIN)
     }
 }
 
@@ -123,11 +112,11 @@ impl Filesystem for Adapter {
     /// For an open file, the kernel asks before it accepts a write, or a read beyond the end.
     fn getattr(&self, _: &Request, inode: INodeNo, open: Option<FileHandle>, reply: ReplyAttr) {
         let inode = convert::inode(inode);
-        if open.is_some()
-            && self.cached_writes.is_unheard(inode)
-            && !self.has_room_again()
-            && let Some(errno) = self.cached_writes.hear(inode)
-        {
+        let has_room = || {
+            let capacity = self.file_system.capacity();
+            capacity.is_ok_and(|capacity| capacity.available >= ROOM_AGAIN)
+        };
+        if let Some(errno) = open.and_then(|_| self.cached_writes.hear(inode, has_room)) {
             return reply.error(convert::errno(errno));
         }
         let result = self.file_system.attributes(inode);
@@ -345,11 +334,6 @@ impl Filesystem for Adapter {
             Ok(written) => {
                 let last_room = written.was_last_room;
                 self.cached_writes.written(inode, range, last_room);
-                if last_room {
-                    // ORDER: before the kernel forgets, or it could ask in vain and not ask again.
-                    self.cached_writes.took_last_room(inode);
-                    self.kernel_cache.forget_attributes(inode);
-                }
                 if context.from_cache && written.blocks_changed {
                     self.stale_attributes.changed(inode);
                 }
@@ -357,9 +341,7 @@ impl Filesystem for Adapter {
             }
             Err(error) => {
                 if context.from_cache {
-                    // ORDER: before the kernel forgets, as above.
                     self.cached_writes.refused(inode, range, error.errno());
-                    self.kernel_cache.forget_attributes(inode);
                 }
                 reply.error(self.errno_of("write", inode, &error));
             }
@@ -587,7 +569,12 @@ impl Filesystem for Adapter {
         let from = (convert::inode(from), from_offset);
         let to = (convert::inode(to), to_offset);
         match self.file_system.copy_range(from, to, length.min(MAX_COPY)) {
-            Ok(copied) => reply.written(copied as u32),
+            Ok(copied) => {
+                let (to, offset) = to;
+                let range = offset..offset.saturating_add(copied);
+                self.cached_writes.written(to, range, false);
+                reply.written(copied as u32);
+            }
             Err(error) => reply.error(self.errno_of("copy_file_range", from.0, &error)),
         }
     }
