@@ -28,6 +28,12 @@ impl Mount {
     pub fn is_tifs(&self) -> bool {
         self.kind == KIND
     }
+
+    /// Whether both are mounts of one file system. Its number alone does not tell: the kernel uses it
+    /// again at once when the last mount is gone, while the volume may still be being closed.
+    fn is_same_file_system(&self, other: &Mount) -> bool {
+        self.device == other.device && self.source == other.source
+    }
 }
 
 /// All mounts, a later one over an earlier one at the same place.
@@ -62,14 +68,15 @@ pub fn above(path: &Path) -> Option<PathBuf> {
     innermost.map(|mount| mount.mountpoint)
 }
 
-/// Where a device is mounted, as a clause for messages: at another place here, or in the namespace of
-/// another process. Only the superuser finds those of others. Cost: reads the mounts of each process.
-pub fn anywhere(device: &str) -> Option<String> {
-    let of_device = |mounts: io::Result<Vec<Mount>>| {
+/// Where the file system of a mount is mounted, as a clause for messages: at another place here, or in
+/// the namespace of another process. Only the superuser finds those of others. Cost: reads the mounts of
+/// each process.
+pub fn anywhere(of: &Mount) -> Option<String> {
+    let same = |mounts: io::Result<Vec<Mount>>| {
         let mounts = mounts.unwrap_or_default().into_iter();
-        { mounts }.find(|mount| mount.device == device)
+        { mounts }.find(|mount| mount.is_same_file_system(of))
     };
-    if let Some(mount) = of_device(all()) {
+    if let Some(mount) = same(all()) {
         return Some(format!("it is mounted at {}", mount.mountpoint.display()));
     }
     let entries = std::fs::read_dir("/proc").ok()?.flatten();
@@ -77,7 +84,7 @@ pub fn anywhere(device: &str) -> Option<String> {
     let process = names
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
         // A process may end meanwhile.
-        .find(|process| of_device(of_process(process)).is_some())?;
+        .find(|process| same(of_process(process)).is_some())?;
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     Some(format!(
         "process {process} ({}) has it mounted in another namespace",
@@ -140,6 +147,16 @@ mod tests {
         assert_eq!(mount.mountpoint, Path::new("/mnt/a b"));
         assert_eq!(mount.source, "/srv/x\\y");
         assert!(mount.is_tifs());
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_file_system() {
+        let mount = |line: &str| parse(line.as_bytes()).unwrap_or_else(|| unreachable!("{line}"));
+        let own = mount("44 25 0:39 / /mnt rw - fuse.tifs /srv/x rw");
+        let moved = mount("45 25 0:39 / /other rw - fuse.tifs /srv/x rw");
+        let reused = mount("44 25 0:39 / /mnt rw - fuse.tifs /srv/y rw");
+        assert!(own.is_same_file_system(&moved));
+        assert!(!own.is_same_file_system(&reused));
     }
 
     #[test]

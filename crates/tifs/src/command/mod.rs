@@ -36,7 +36,6 @@ mod stats;
 mod umount;
 mod volumes;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -59,9 +58,9 @@ const EXAMPLES: &str = "Examples:
   tifs umount /mnt/files               unmount it; everything is durable afterwards
   tifs COMMAND --help                  what a command does, with an example
 
-In /etc/fstab, if a link mount.tifs to this program is in /sbin:
-  /srv/volume  /mnt/files  tifs  defaults  0 0
-  /srv/homes   /home/ada   tifs  subdir=ada,nosuid  0 0";
+In /etc/fstab, if a link mount.tifs to this program is in /sbin (nocreate: a disk may be missing):
+  /srv/volume  /mnt/files  tifs  nocreate  0 0
+  /srv/homes   /home/ada   tifs  nocreate,subdir=ada,nosuid  0 0";
 
 #[derive(Subcommand)]
 enum Command {
@@ -83,9 +82,7 @@ struct Global {
 
 /// Runs the command that the arguments of the process say.
 pub(crate) fn run() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    let program = arguments.next().unwrap_or_default();
-    let result = if Path::new(&program).file_name() == Some("mount.tifs".as_ref()) {
+    let result = if mount_helper::is_called(std::env::args_os()) {
         mount_helper::Cli::parse().run()
     } else {
         dispatch(Cli::parse())
@@ -133,6 +130,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use anyhow::Context;
 
     use super::*;

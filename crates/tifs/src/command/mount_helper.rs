@@ -1,6 +1,10 @@
 //! The command line of `mount.tifs`, as mount(8) calls it.
+//!
+//! For the type `fuse.tifs`, which the table of mounts shows, mount(8) calls `mount.fuse`, and that calls
+//! `tifs` with the same arguments.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -35,6 +39,16 @@ pub(super) struct Cli {
     kind: Option<String>,
 }
 
+/// Whether these arguments, the name of the program first, are those of `mount.tifs`: by that name, or
+/// because there is a path where a command would be.
+pub(super) fn is_called(mut arguments: impl Iterator<Item = OsString>) -> bool {
+    let program = arguments.next().unwrap_or_default();
+    Path::new(&program).file_name() == Some("mount.tifs".as_ref())
+        || arguments
+            .next()
+            .is_some_and(|first| Path::new(&first).is_absolute())
+}
+
 impl Cli {
     pub(super) fn run(self) -> Result<ExitCode> {
         let _ = (self.no_mtab, self.verbose, self.kind);
@@ -47,5 +61,19 @@ impl Cli {
         };
         let args = mount::Args::new(self.dir, self.mountpoint, options);
         mount::run(&args, &Global { json: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_and_its_helper_for_fuse_are_told_from_commands() {
+        let called = |arguments: &[&str]| is_called(arguments.iter().map(OsString::from));
+        assert!(called(&["/sbin/mount.tifs", "volume", "/mnt"]));
+        assert!(called(&["tifs", "/volume", "/mnt", "-o", "rw"]));
+        assert!(!called(&["tifs", "mount", "/volume", "/mnt"]));
+        assert!(!called(&["tifs"]) && !called(&[]));
     }
 }

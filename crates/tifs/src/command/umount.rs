@@ -107,8 +107,8 @@ fn unmount(args: &Args) -> Result<OsString> {
     }
 }
 
-/// Waits until the volume of a mount that was taken away is closed. If its device is mounted elsewhere,
-/// and that does not end, says where.
+/// Waits until the volume of a mount that was taken away is closed. If it is mounted elsewhere, and that
+/// does not end, says where.
 fn wait_until_closed(lock: &File, mount: &Mount) -> rustix::io::Result<Option<String>> {
     let began = Instant::now();
     loop {
@@ -117,7 +117,7 @@ fn wait_until_closed(lock: &File, mount: &Mount) -> rustix::io::Result<Option<St
             Err(Errno::AGAIN | Errno::ACCESS) => {}
             result => return result.map(|()| None),
         }
-        let Some(elsewhere) = mounts::anywhere(&mount.device) else {
+        let Some(elsewhere) = mounts::anywhere(mount) else {
             let wait = || rustix::fs::fcntl_lock(lock, FlockOperation::LockExclusive);
             return rustix::io::retry_on_intr(wait).map(|()| None);
         };

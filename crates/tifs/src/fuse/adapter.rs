@@ -308,10 +308,7 @@ impl Filesystem for Adapter {
                 self.wakeups.answered();
                 reply.data(&data);
             }
-            Err(error) => {
-                self.failures.note_of("read", inode, &error);
-                reply.error(convert::errno(error.errno()));
-            }
+            Err(error) => reply.error(self.errno_of("read", inode, &error)),
         }
     }
 
@@ -346,7 +343,7 @@ impl Filesystem for Adapter {
                 if context.from_cache {
                     self.cached_writes.refused(inode, range, error.errno());
                 }
-                reply.error(self.errno("write", &error));
+                reply.error(self.errno_of("write", inode, &error));
             }
         }
     }
@@ -369,7 +366,11 @@ impl Filesystem for Adapter {
             Some(errno) => Err(Error::new(errno, LACKS_DATA)),
             None => self.file_system.sync(),
         };
-        self.reply_empty("fsync", result, reply);
+        self.wakeups.answered();
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.errno_of("fsync", inode, &error)),
+        }
     }
 
     fn opendir(&self, _: &Request, directory: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -574,10 +575,7 @@ impl Filesystem for Adapter {
                 self.cached_writes.written(to, range, false);
                 reply.written(copied as u32);
             }
-            Err(error) => {
-                self.failures.note_of("copy_file_range", from.0, &error);
-                reply.error(convert::errno(error.errno()));
-            }
+            Err(error) => reply.error(self.errno_of("copy_file_range", from.0, &error)),
         }
     }
 }

@@ -193,6 +193,14 @@ fn the_helper_of_mount_serves_in_the_background() {
         volume.check();
         assert!(volume.store().join("tifs.log").exists());
 
+        // As mount(8) calls it for the type that the table of mounts shows.
+        let (store, place) = (volume.store(), volume.path());
+        let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
+        tifs([store, place, "-o", "rw,remount,dev,suid"]).failed_with(&["remount", "tifs umount"]);
+        let mounted = tifs([store, place, "-o", "rw,dev,suid"]);
+        assert_eq!(mounted.status, 0, "{mounted:?}");
+        assert_eq!(tifs(["umount", place]).status, 0);
+
         // With unknown options, and with those of fstab.
         let mut command = Command::new(&helper);
         command.args([volume.store(), volume.path()]);
