@@ -31,6 +31,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::oracle::TimestampOracle;
+use crate::sweep::Wake;
 use crate::timestamp::Timestamp;
 
 /// See the module.
@@ -41,6 +42,8 @@ pub(crate) struct CommitOrder {
     ended: Condvar,
     /// The visible timestamp. Changed only under the lock.
     visible: AtomicU64,
+    /// Told of each commit.
+    wake: Arc<Wake>,
 }
 
 struct State {
@@ -65,7 +68,13 @@ impl CommitOrder {
             }),
             ended: Condvar::new(),
             visible: AtomicU64::new(newest.0),
+            wake: Arc::default(),
         })
+    }
+
+    /// What wakes the sweeper.
+    pub(crate) fn wake(&self) -> &Arc<Wake> {
+        &self.wake
     }
 
     /// The visible timestamp. Never waits.
@@ -131,6 +140,7 @@ impl CommitOrder {
         // ORDER: releases what the engine published for all commits up to here: each of them took the lock
         // after its write had returned.
         self.visible.store(visible.0, Ordering::Release);
+        self.wake.committed();
         self.ended.notify_all();
     }
 }

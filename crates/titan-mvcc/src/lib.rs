@@ -34,6 +34,7 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | `mutants` | points at which a bug can be planted, to test the tests |
 //! | `timestamp`, `error` | timestamps; the one error type |
 //! | `format` | the bytes of entries |
 //! | `meta` | the numbers that the store keeps about itself |
@@ -42,8 +43,10 @@
 //! | `latches` | what keeps commits of the same key apart |
 //! | `safe_point` | the oldest timestamp that can be read, and holds |
 //! | `filter` | the compaction filter that drops old versions |
+//! | `sweep` | finding tables with old versions, and having them compacted; the safe point by time |
 //! | `read` | reads at a timestamp |
 //! | `transaction` | optimistic transactions |
+//! | `space` | the report on space |
 //! | `store` | opening, closing, and what a store hands out |
 //!
 //! # Not there yet
@@ -51,13 +54,13 @@
 //! - Commits in two phases, and with them locks that outlive a call, pessimistic transactions and async
 //!   commit. So a transaction must fit in memory and in one batch, and only the process that has the store open
 //!   can take part in it.
-//! - Collectors of table properties: the engine does not compact a table because it is rich in old versions.
-//!   Compactions that come by drop them, or [`Store::drop_old_versions`] does.
-//! - The safe point moves when [`Store::advance_safe_point`] is called, never by time.
 //! - A key with many locks after its newest value costs a step for each of them, until the safe point passes
 //!   them.
 //! - Point reads have no counters; [scans](Scan::stats) have.
 //! - Records of rolled back transactions, the `titan mvcc` commands and benchmarks.
+
+#[macro_use]
+mod mutants;
 
 mod commit_order;
 mod error;
@@ -68,7 +71,9 @@ mod meta;
 mod oracle;
 mod read;
 mod safe_point;
+mod space;
 mod store;
+mod sweep;
 mod timestamp;
 mod transaction;
 
@@ -76,6 +81,8 @@ pub use error::{Error, Result};
 pub use oracle::TimestampOracle;
 pub use read::{Direction, Row, Scan, ScanStats, Snapshot};
 pub use safe_point::{Hold, HoldInfo};
+pub use space::{HoldSpace, StoreSpaceReport, VersionSpace};
 pub use store::{Store, StoreOptions};
+pub use sweep::{SweepStats, Swept};
 pub use timestamp::Timestamp;
 pub use transaction::{Transaction, TransactionScan};

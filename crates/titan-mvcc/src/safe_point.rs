@@ -16,6 +16,7 @@ use titan::SystemClock;
 use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
 use crate::meta::{Meta, SAFE_POINT};
+use crate::sweep::Wake;
 use crate::timestamp::Timestamp;
 
 /// See the module.
@@ -26,6 +27,8 @@ pub(crate) struct SafePoint {
     /// The safe point that is on disk. Its lock is held while a new one is written.
     stored: Mutex<Timestamp>,
     droppable: Arc<AtomicU64>,
+    /// Raised when a hold ends that kept the safe point from where time would have moved it.
+    wake: Arc<Wake>,
 }
 
 struct State {
@@ -35,6 +38,8 @@ struct State {
     holds: BTreeMap<(Timestamp, u64), Holder>,
     /// The number of the next hold.
     next_hold: u64,
+    /// Where time would have moved the safe point.
+    wanted: Timestamp,
 }
 
 struct Holder {
@@ -77,6 +82,7 @@ impl SafePoint {
             safe_point,
             holds: BTreeMap::new(),
             next_hold: 0,
+            wanted: Timestamp::ZERO,
         };
         Ok(SafePoint {
             meta,
@@ -84,7 +90,13 @@ impl SafePoint {
             state: Mutex::new(state),
             stored: Mutex::new(safe_point),
             droppable,
+            wake: Arc::clone(order.wake()),
         })
+    }
+
+    /// Versions are dropped by this safe point, which is on disk.
+    pub(crate) fn droppable(&self) -> Timestamp {
+        Timestamp(self.droppable.load(Ordering::Acquire))
     }
 
     /// The oldest timestamp that can be read.
@@ -143,6 +155,26 @@ impl SafePoint {
         state.holds.iter().map(info).collect()
     }
 
+    /// Moves the safe point forward to `to`, or to the oldest hold before it, as time goes on. Does nothing if
+    /// it is there already. When the hold ends, the sweeper is woken.
+    ///
+    /// # Errors
+    /// Those of [`SafePoint::advance`].
+    pub(crate) fn follow(&self, to: Timestamp, order: &CommitOrder) -> Result<()> {
+        {
+            let mut state = self.state.lock();
+            if to <= state.safe_point {
+                return Ok(());
+            }
+            state.wanted = to;
+        }
+        match self.advance(to, order) {
+            // Moved by hand meanwhile.
+            Ok(_) | Err(Error::SafePointBackwards { .. }) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Moves the safe point forward to `to`, or to the oldest hold before it, durably. Returns where it is then.
     ///
     /// # Errors
@@ -199,6 +231,12 @@ impl std::fmt::Debug for Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.safe_point.state.lock().holds.remove(&self.id);
+        let mut state = self.safe_point.state.lock();
+        let was_oldest = state.holds.keys().next() == Some(&self.id);
+        state.holds.remove(&self.id);
+        if was_oldest && state.wanted > state.safe_point {
+            drop(state);
+            self.safe_point.wake.raise();
+        }
     }
 }

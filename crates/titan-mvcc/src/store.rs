@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use titan::{
-    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, ErrorKind, Options,
-    WriteOptions,
-};
+use parking_lot::Mutex;
+use titan::{ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options, WriteOptions};
 
 use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
@@ -20,6 +19,8 @@ use crate::meta::{FORMAT, Meta};
 use crate::oracle::{LocalOracle, TimestampOracle};
 use crate::read::Snapshot;
 use crate::safe_point::{Hold, HoldInfo, SafePoint};
+use crate::space::{self, StoreSpaceReport};
+use crate::sweep::{CollectorFactory, SweepStats, Sweeper, Sweeps, Swept};
 use crate::timestamp::Timestamp;
 use crate::transaction::Transaction;
 
@@ -27,7 +28,7 @@ use crate::transaction::Transaction;
 const CURRENT_FORMAT: u64 = 1;
 
 /// How a store is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// Options of the database: file system, clock, caches, threads.
     pub db: DbOptions,
@@ -39,6 +40,28 @@ pub struct StoreOptions {
     pub oracle: Option<Arc<dyn TimestampOracle>>,
     /// How commits are written. Synced ones survive power failures.
     pub write: WriteOptions,
+    /// For how long versions can be read after newer ones have replaced them: the safe point follows the
+    /// oracle's time at this distance, as far as holds let it. `None`: it moves only when
+    /// [`Store::advance_safe_point`] is called, and nothing is dropped otherwise. Default: ten minutes, which
+    /// is TiDB's default too. Long transactions and snapshots end in that time, or hold the safe point back
+    /// anyway; and a store of which nobody asked to keep history takes little more space than its live rows.
+    pub retention: Option<Duration>,
+    /// The time between two sweeps, in which the safe point is moved and ranges that are rich in old versions
+    /// are compacted. A sweep that moves the safe point costs two synced writes. Default: ten seconds.
+    pub sweep_interval: Duration,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        StoreOptions {
+            db: DbOptions::default(),
+            versions: ColumnFamilyOptions::default(),
+            oracle: None,
+            write: WriteOptions::default(),
+            retention: Some(Duration::from_secs(600)),
+            sweep_interval: Duration::from_secs(10),
+        }
+    }
 }
 
 /// A transactional store of versions. Clones are the same store.
@@ -70,17 +93,19 @@ pub(crate) struct Core {
     pub(crate) db: Db,
     pub(crate) versions: ColumnFamily,
     pub(crate) oracle: Arc<dyn TimestampOracle>,
-    pub(crate) order: CommitOrder,
+    pub(crate) order: Arc<CommitOrder>,
     pub(crate) latches: Latches,
     pub(crate) safe_point: Arc<SafePoint>,
     pub(crate) write: WriteOptions,
     /// What the compaction filter has of this.
     for_filter: Arc<Versions>,
+    pub(crate) sweeper: Sweeper,
 }
 
 impl Drop for Core {
     fn drop(&mut self) {
         self.for_filter.clear();
+        self.sweeper.join();
     }
 }
 
@@ -109,18 +134,32 @@ impl Store {
             Some(oracle) => Arc::clone(oracle),
             None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
         };
-        let order = CommitOrder::new(Arc::clone(&oracle))?;
+        let order = Arc::new(CommitOrder::new(Arc::clone(&oracle))?);
         let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, droppable)?;
+        let safe_point = Arc::new(safe_point);
         for_filter.set(versions.clone());
+        let sweeper = Sweeper::start(Sweeps {
+            versions: versions.clone(),
+            oracle: Arc::clone(&oracle),
+            order: Arc::clone(&order),
+            safe_point: Arc::clone(&safe_point),
+            clock: Arc::clone(clock),
+            retention: options.retention,
+            interval: options.sweep_interval,
+            wake: Arc::clone(order.wake()),
+            stats: Mutex::default(),
+            turn: Mutex::default(),
+        })?;
         Ok(Store(Arc::new(Core {
             db,
             versions,
             oracle,
             order,
             latches: Latches::default(),
-            safe_point: Arc::new(safe_point),
+            safe_point,
             write: options.write,
             for_filter,
+            sweeper,
         })))
     }
 
@@ -169,7 +208,10 @@ impl Store {
     /// `SafePointBackwards`; `InFuture` if `to` is after [`Store::now`]; `Engine`. After an error of the engine
     /// reads before `to` may be refused, and nothing is dropped by it until a call succeeds.
     pub fn advance_safe_point(&self, to: Timestamp) -> Result<Timestamp> {
-        self.0.safe_point.advance(to, &self.0.order)
+        let safe_point = self.0.safe_point.advance(to, &self.0.order)?;
+        self.0.versions.advance_garbage_moment(safe_point.0);
+        self.0.order.wake().raise();
+        Ok(safe_point)
     }
 
     /// Keeps the safe point from passing `at` until the returned value is dropped. Holds do not survive the
@@ -187,18 +229,39 @@ impl Store {
     }
 
     /// Drops everything now that the safe point allows to drop. Without it, that happens as compactions come
-    /// by. Cost: rewrites all tables of the store twice, because a deletion goes one compaction after what it hid.
+    /// by. Cost: rewrites the tables that have something to drop, or have keys in common with others from
+    /// which that is not known; those with deletions twice, because a deletion goes one compaction after what
+    /// it hid.
     ///
     /// # Errors
     /// `Engine`.
     pub fn drop_old_versions(&self) -> Result<()> {
-        let options = CompactRangeOptions {
-            force_bottommost: true,
-        };
-        for _ in 0..2 {
-            self.0.versions.compact_range(None, None, &options)?;
-        }
-        Ok(())
+        self.0.sweeper.sweeps().drop_all()
+    }
+
+    /// Does now what the store's thread does every [`StoreOptions::sweep_interval`]: moves the safe point to
+    /// where the retention and the holds let it go, and compacts ranges that are rich in versions that may be
+    /// dropped. Waits for a sweep that is under way.
+    ///
+    /// # Errors
+    /// `Oracle`, `Engine`; the next sweep does what was not done.
+    pub fn sweep(&self) -> Result<Swept> {
+        self.0.sweeper.sweeps().sweep()
+    }
+
+    /// What sweeps have done since the store was opened.
+    pub fn sweep_stats(&self) -> SweepStats {
+        self.0.sweeper.sweeps().stats.lock().clone()
+    }
+
+    /// What the store takes on disk, how many versions it has and may drop, and what keeps them: holds, with
+    /// their names, ages and bytes, beside what pins files of the engine. Cost: that of
+    /// [`Db::space_report`], and what is recorded about each table.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn space_report(&self) -> Result<StoreSpaceReport> {
+        space::report(&self.0)
     }
 
     /// The database that has the store, for statistics and reports. What it has may be read, and must not be
@@ -213,7 +276,11 @@ impl Store {
     /// Those of [`Db::close`].
     pub fn close(&self) -> Result<()> {
         self.0.for_filter.clear();
-        Ok(self.0.db.close()?)
+        self.0.sweeper.end();
+        // Ends the compactions of the sweeper, too.
+        let closed = self.0.db.close();
+        self.0.sweeper.join();
+        Ok(closed?)
     }
 
     fn present(&self, name: &'static str) -> Snapshot {
@@ -241,9 +308,12 @@ fn family_options(
         let what = "the prefix extractor and the compaction filter of versions are the store's own";
         return Err(titan::Error::new(ErrorKind::InvalidOption, what).into());
     }
+    let mut collectors = given.table_properties_collectors.clone();
+    collectors.push(Arc::new(CollectorFactory));
     Ok(ColumnFamilyOptions {
         prefix_extractor: Some(Arc::new(EncodedKey)),
         compaction_filter: Some(Arc::new(filter)),
+        table_properties_collectors: collectors,
         ..given.clone()
     })
 }

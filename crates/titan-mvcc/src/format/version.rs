@@ -97,7 +97,8 @@ pub(crate) fn split(engine_key: &[u8]) -> Result<(&[u8], Version)> {
     Ok((encoded, version))
 }
 
-fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+/// Appends the varint of a number.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -107,7 +108,7 @@ fn put_varint(out: &mut Vec<u8>, mut number: u64) {
 
 /// The number whose varint `bytes` are; none if they are anything else, also if they are longer than
 /// they must be.
-fn varint(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn varint(bytes: &[u8]) -> Option<u64> {
     let (last, before) = bytes.split_last()?;
     let is_whole = *last < 0x80 && before.iter().all(|byte| *byte >= 0x80);
     if !is_whole || (*last == 0 && !before.is_empty()) {

@@ -8,6 +8,8 @@
 //! | `reads` | reads at a timestamp and what scans cost |
 //! | `transactions` | conflicts, own writes, locks |
 //! | `old_versions` | the safe point, holds, what is dropped |
+//! | `sweeps` | what tables say about old versions, the safe point by time, what is compacted |
+//! | `space` | the report on space; overwriting everything again and again |
 //! | `model` | random histories against a model |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
 //! | `crash` | the machine stops at any operation of the disk |
@@ -28,6 +30,8 @@ mod old_versions;
 mod opening;
 mod place;
 mod reads;
+mod space;
+mod sweeps;
 mod threads;
 mod timestamps;
 mod transactions;

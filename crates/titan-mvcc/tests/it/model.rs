@@ -157,7 +157,10 @@ impl World {
             87..89 => self.release(),
             89..92 => self.store.db().flush_all().unwrap(),
             92..94 => self.compact_some(),
-            94 => self.store.drop_old_versions().unwrap(),
+            94 => match self.rng.bool() {
+                true => self.store.drop_old_versions().unwrap(),
+                false => drop(self.store.sweep().unwrap()),
+            },
             95..98 => {
                 let by = [1, 50, -20, 3_600_000, -3_600_000][self.rng.usize(..5)];
                 self.place.clock.jump_ms(by);
