@@ -61,6 +61,13 @@ impl Versions {
         if than == Timestamp::ZERO {
             return Ok(true);
         }
+        // MUTANT: a deletion is dropped over an older version, which comes back.
+        if mutant!(
+            "deletion-dropped-over-an-older-version",
+            "-p titan-mvcc --test it old_versions::"
+        ) {
+            return Ok(true);
+        }
         let from = newest_at(encoded, than.previous());
         match family.first_in_prefix(&from, encoded) {
             Ok(found) => Ok(found.is_none()),
@@ -115,6 +122,11 @@ impl CompactionFilter for Filter {
             self.is_hidden = false;
         }
         if version.commit > self.safe_point {
+            // MUTANT: what is newer than the safe point hides the version that reads at the safe point find.
+            self.is_hidden |= mutant!(
+                "hidden-by-newer-than-the-safe-point",
+                "-p titan-mvcc --test it old_versions::"
+            );
             return Ok(Decision::Keep);
         }
         if self.is_hidden || version.kind == Kind::Lock {

@@ -56,7 +56,6 @@
 //!   can take part in it.
 //! - A key with many locks after its newest value costs a step for each of them, until the safe point passes
 //!   them.
-//! - Point reads have no counters; [scans](Scan::stats) have.
 //! - Records of rolled back transactions, the `titan mvcc` commands and benchmarks.
 
 #[macro_use]
@@ -79,7 +78,7 @@ mod transaction;
 
 pub use error::{Error, Result};
 pub use oracle::TimestampOracle;
-pub use read::{Direction, Row, Scan, ScanStats, Snapshot};
+pub use read::{Direction, ReadStats, Row, Scan, Snapshot};
 pub use safe_point::{Hold, HoldInfo};
 pub use space::{HoldSpace, StoreSpaceReport, VersionSpace};
 pub use store::{Store, StoreOptions};

@@ -196,6 +196,9 @@ impl SafePoint {
             }
             // Not before the safe point, since holds were admitted after it.
             let oldest_hold = state.holds.keys().next().map(|(at, _)| *at);
+            // MUTANT: the safe point passes holds.
+            let passes = mutant!("holds-passed", "-p titan-mvcc --test it old_versions::");
+            let oldest_hold = oldest_hold.filter(|_| !passes);
             state.safe_point = oldest_hold.map_or(to, |hold| hold.min(to));
             state.safe_point
         };

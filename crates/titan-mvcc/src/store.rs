@@ -17,7 +17,7 @@ use crate::format::prefix::EncodedKey;
 use crate::latches::Latches;
 use crate::meta::{FORMAT, Meta};
 use crate::oracle::{LocalOracle, TimestampOracle};
-use crate::read::Snapshot;
+use crate::read::{ReadStats, ReadTotals, Snapshot};
 use crate::safe_point::{Hold, HoldInfo, SafePoint};
 use crate::space::{self, StoreSpaceReport};
 use crate::sweep::{CollectorFactory, SweepStats, Sweeper, Sweeps, Swept};
@@ -97,6 +97,7 @@ pub(crate) struct Core {
     pub(crate) latches: Latches,
     pub(crate) safe_point: Arc<SafePoint>,
     pub(crate) write: WriteOptions,
+    pub(crate) reads: ReadTotals,
     /// What the compaction filter has of this.
     for_filter: Arc<Versions>,
     pub(crate) sweeper: Sweeper,
@@ -158,6 +159,7 @@ impl Store {
             latches: Latches::default(),
             safe_point,
             write: options.write,
+            reads: ReadTotals::default(),
             for_filter,
             sweeper,
         })))
@@ -252,6 +254,12 @@ impl Store {
     /// What sweeps have done since the store was opened.
     pub fn sweep_stats(&self) -> SweepStats {
         self.0.sweeper.sweeps().stats.lock().clone()
+    }
+
+    /// What all reads have cost since the store was opened. Scans count when they have ended, and reads of
+    /// transactions with those of their snapshots; the checks of commits for conflicts do not count.
+    pub fn read_stats(&self) -> ReadStats {
+        self.0.reads.sum()
     }
 
     /// What the store takes on disk, how many versions it has and may drop, and what keeps them: holds, with

@@ -7,6 +7,9 @@
 pub(crate) mod point;
 mod scan;
 mod snapshot;
+mod stats;
 
-pub use scan::{Direction, Row, Scan, ScanStats};
+pub use scan::{Direction, Row, Scan};
 pub use snapshot::Snapshot;
+pub use stats::ReadStats;
+pub(crate) use stats::ReadTotals;

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use titan::{DbIterator, LazyValue, ReadOptions};
 
-use super::Snapshot;
+use super::{ReadStats, Snapshot};
 use crate::error::{Error, Result};
 use crate::format::version::{newest_at, split};
 use crate::format::{Kind, VERSIONS, decode_key, encode_key};
@@ -54,24 +54,6 @@ impl std::fmt::Debug for Row {
     }
 }
 
-/// What a scan has cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ScanStats {
-    /// Steps forward of the engine's iterator. A step from a key to the next key counts as one.
-    pub next: u64,
-    /// Steps back.
-    pub prev: u64,
-    /// Seeks.
-    pub seek: u64,
-    /// Rows that were returned.
-    pub processed: u64,
-    /// Versions that were met and not returned: too new, overwritten, or locks.
-    pub versions_skipped: u64,
-    /// Keys whose newest version at the timestamp is a deletion.
-    pub dead_rows_skipped: u64,
-}
-
 /// Where the iterator of a scan is.
 #[derive(PartialEq, Eq)]
 enum Place {
@@ -93,7 +75,7 @@ pub struct Scan {
     place: Place,
     /// The current key, encoded.
     encoded: Vec<u8>,
-    stats: ScanStats,
+    stats: ReadStats,
 }
 
 impl Scan {
@@ -118,12 +100,12 @@ impl Scan {
                 false => Place::Start,
             },
             encoded: Vec::new(),
-            stats: ScanStats::default(),
+            stats: ReadStats::default(),
         })
     }
 
     /// What the scan has cost so far.
-    pub fn stats(&self) -> ScanStats {
+    pub fn stats(&self) -> ReadStats {
         self.stats
     }
 
@@ -259,6 +241,12 @@ impl Iterator for Scan {
             self.place = Place::End;
         }
         row.transpose()
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.snapshot.core().reads.add(self.stats);
     }
 }
 

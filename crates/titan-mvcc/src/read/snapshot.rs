@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use titan::{ColumnFamily, LazyValue};
 
+use super::ReadStats;
 use super::point::value_at;
 use super::scan::{Direction, Scan};
 use crate::error::Result;
@@ -54,7 +55,19 @@ impl Snapshot {
     /// # Errors
     /// `Corruption` for an entry that this version cannot have written; `Engine`.
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        value_at(self.versions(), key, self.timestamp())
+        self.get_lazy_counted(key, &mut ReadStats::default())
+    }
+
+    /// The same, and adds to `stats` what it costs, as [`Scan::stats`] says it of a scan.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::get_lazy`].
+    pub fn get_lazy_counted(&self, key: &[u8], stats: &mut ReadStats) -> Result<Option<LazyValue>> {
+        let mut read = ReadStats::default();
+        let found = value_at(self.versions(), key, self.timestamp(), &mut read);
+        self.core.reads.add(read);
+        *stats += read;
+        found
     }
 
     /// The values of many keys, in the order of the keys. Cost: that of [`Snapshot::get`] for each.

@@ -99,7 +99,8 @@ fn a_hold_is_named_with_what_it_keeps_which_goes_with_one_sweep_after_its_end() 
 
 #[test]
 fn each_hold_keeps_what_goes_with_it_when_the_older_ones_have_ended() {
-    let place = Place::new(2);
+    let mut place = Place::new(2);
+    place.options.versions.disable_auto_compactions = true;
     let store = place.open();
     let mut holds: Vec<Hold> = Vec::new();
     for (round, name) in ["a", "b", "c"].into_iter().enumerate() {
