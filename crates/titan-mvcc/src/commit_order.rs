@@ -60,7 +60,12 @@ impl CommitOrder {
     /// Those of the oracle.
     pub(crate) fn new(oracle: Arc<dyn TimestampOracle>) -> Result<Self> {
         let newest = oracle.next()?;
-        Ok(CommitOrder {
+        Ok(CommitOrder::after(oracle, newest))
+    }
+
+    /// The order after all commits up to `newest`.
+    pub(crate) fn after(oracle: Arc<dyn TimestampOracle>, newest: Timestamp) -> Self {
+        CommitOrder {
             oracle,
             state: Mutex::new(State {
                 newest,
@@ -69,7 +74,7 @@ impl CommitOrder {
             ended: Condvar::new(),
             visible: AtomicU64::new(newest.0),
             wake: Arc::default(),
-        })
+        }
     }
 
     /// What wakes the sweeper.

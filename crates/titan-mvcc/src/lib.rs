@@ -47,7 +47,9 @@
 //! | `read` | reads at a timestamp |
 //! | `transaction` | optimistic transactions |
 //! | `space` | the report on space |
+//! | `check` | checking that every entry is one that the store writes |
 //! | `store` | opening, closing, and what a store hands out |
+//! | `read_only` | opening a store to read it alone |
 //!
 //! # Not there yet
 //!
@@ -56,11 +58,12 @@
 //!   can take part in it.
 //! - A key with many locks after its newest value costs a step for each of them, until the safe point passes
 //!   them.
-//! - Records of rolled back transactions, the `titan mvcc` commands and benchmarks.
+//! - Records of rolled back transactions, and benchmarks.
 
 #[macro_use]
 mod mutants;
 
+mod check;
 mod commit_order;
 mod error;
 mod filter;
@@ -69,6 +72,7 @@ mod latches;
 mod meta;
 mod oracle;
 mod read;
+mod read_only;
 mod safe_point;
 mod space;
 mod store;
@@ -76,9 +80,11 @@ mod sweep;
 mod timestamp;
 mod transaction;
 
+pub use check::{CheckProblem, CheckReport};
 pub use error::{Error, Result};
+pub use format::Kind as VersionKind;
 pub use oracle::TimestampOracle;
-pub use read::{Direction, ReadStats, Row, Scan, Snapshot};
+pub use read::{Direction, KeyVersions, ReadStats, Row, Scan, Snapshot, StoredVersion};
 pub use safe_point::{Hold, HoldInfo};
 pub use space::{HoldSpace, StoreSpaceReport, VersionSpace};
 pub use store::{Store, StoreOptions};

@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use titan::{ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options, WriteOptions};
 
+use crate::check::{self, CheckReport};
 use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
 use crate::filter::{FilterFactory, Versions};
@@ -17,7 +18,7 @@ use crate::format::prefix::EncodedKey;
 use crate::latches::Latches;
 use crate::meta::{FORMAT, Meta};
 use crate::oracle::{LocalOracle, TimestampOracle};
-use crate::read::{ReadStats, ReadTotals, Snapshot};
+use crate::read::{KeyVersions, ReadStats, ReadTotals, Snapshot};
 use crate::safe_point::{Hold, HoldInfo, SafePoint};
 use crate::space::{self, StoreSpaceReport};
 use crate::sweep::{CollectorFactory, SweepStats, Sweeper, Sweeps, Swept};
@@ -99,7 +100,7 @@ pub(crate) struct Core {
     pub(crate) write: WriteOptions,
     pub(crate) reads: ReadTotals,
     /// What the compaction filter has of this.
-    for_filter: Arc<Versions>,
+    pub(crate) for_filter: Arc<Versions>,
     pub(crate) sweeper: Sweeper,
 }
 
@@ -151,7 +152,7 @@ impl Store {
             stats: Mutex::default(),
             turn: Mutex::default(),
         })?;
-        Ok(Store(Arc::new(Core {
+        Ok(Store::of_core(Core {
             db,
             versions,
             oracle,
@@ -162,7 +163,11 @@ impl Store {
             reads: ReadTotals::default(),
             for_filter,
             sweeper,
-        })))
+        }))
+    }
+
+    pub(crate) fn of_core(core: Core) -> Self {
+        Store(Arc::new(core))
     }
 
     /// Begins an optimistic transaction. It reads the present, and its commit fails if a key that it wrote or
@@ -256,6 +261,25 @@ impl Store {
         self.0.sweeper.sweeps().stats.lock().clone()
     }
 
+    /// All stored versions of `key`, the newest first: also those that only reads before the safe point would
+    /// find. Cost: an iterator within the key.
+    ///
+    /// # Errors
+    /// `Engine`; the versions give `Corruption`.
+    pub fn versions(&self, key: &[u8]) -> Result<KeyVersions> {
+        KeyVersions::new(&self.0, key)
+    }
+
+    /// Checks that every entry is one that the store writes: keys that end, known kinds, one version a
+    /// commit, commits after their start and within the lease, and nothing else in the database. `progress`
+    /// is called with the number of versions so far. Cost: reads all keys, and no value from a blob file.
+    ///
+    /// # Errors
+    /// `Engine`. What is wrong with entries is in the report.
+    pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
+        check::check(&self.0, progress)
+    }
+
     /// What all reads have cost since the store was opened. Scans count when they have ended, and reads of
     /// transactions with those of their snapshots; the checks of commits for conflicts do not count.
     pub fn read_stats(&self) -> ReadStats {
@@ -308,7 +332,7 @@ impl std::fmt::Debug for Store {
 }
 
 /// The options of the family of versions, with what the store needs in them.
-fn family_options(
+pub(crate) fn family_options(
     given: &ColumnFamilyOptions,
     filter: FilterFactory,
 ) -> Result<ColumnFamilyOptions> {
@@ -324,6 +348,29 @@ fn family_options(
         table_properties_collectors: collectors,
         ..given.clone()
     })
+}
+
+/// A family that no store has, in words.
+pub(crate) fn foreign_family(names: &[String]) -> Option<String> {
+    let is_own = |name: &&String| ["default", VERSIONS].contains(&name.as_str());
+    let foreign = names.iter().find(|name| !is_own(name));
+    foreign.map(|name| format!("it has a column family {name}"))
+}
+
+/// Whether the database has a format, which is that of stores.
+///
+/// # Errors
+/// `Unsupported` if it has another one.
+pub(crate) fn check_format(meta: &Meta) -> Result<bool> {
+    match meta.get(FORMAT)? {
+        None => Ok(false),
+        Some(CURRENT_FORMAT) => Ok(true),
+        Some(format) => {
+            let what =
+                format!("the store has format {format}, and this version reads {CURRENT_FORMAT}");
+            Err(titan::Error::new(ErrorKind::Unsupported, what).into())
+        }
+    }
 }
 
 /// Opens or makes the database of a store, and checks that it is one.
@@ -345,11 +392,8 @@ fn open_database(
         dir: dir.to_owned(),
         found,
     };
-    if let Some(other) = names
-        .iter()
-        .find(|name| !["default", VERSIONS].contains(&&***name))
-    {
-        return Err(not_versioned(format!("it has a column family {other}")));
+    if let Some(found) = foreign_family(&names) {
+        return Err(not_versioned(found));
     }
     // The family is only made after it is clear that the database is new.
     if names.iter().any(|name| name == VERSIONS) {
@@ -357,25 +401,15 @@ fn open_database(
     }
     let db = Db::open(dir, &options)?;
     let meta = Meta(db.clone());
-    match meta.get(FORMAT)? {
-        Some(CURRENT_FORMAT) => {}
-        Some(format) => {
-            let what =
-                format!("the store has format {format}, and this version reads {CURRENT_FORMAT}");
-            return Err(titan::Error::new(ErrorKind::Unsupported, what).into());
-        }
-        None => {
-            // Nothing is written to a store before its format.
-            let families = db.column_families();
-            for family in &families {
-                let mut entries = family.iter(&titan::ReadOptions::default())?;
-                entries.seek_to_first()?;
-                if entries.valid() {
-                    let name = family.name();
-                    let found =
-                        format!("column family {name} has entries and no format is recorded");
-                    return Err(not_versioned(found));
-                }
+    if !check_format(&meta)? {
+        // Nothing is written to a store before its format.
+        for family in &db.column_families() {
+            let mut entries = family.iter(&titan::ReadOptions::default())?;
+            entries.seek_to_first()?;
+            if entries.valid() {
+                let name = family.name();
+                let found = format!("column family {name} has entries and no format is recorded");
+                return Err(not_versioned(found));
             }
         }
     }

@@ -7,7 +7,8 @@ pub(crate) mod prefix;
 pub(crate) mod version;
 
 pub(crate) use key::{decode_key, encode_key};
-pub(crate) use version::{Kind, Version};
+pub use version::Kind;
+pub(crate) use version::Version;
 
 /// The family that has the versions.
 pub(crate) const VERSIONS: &str = "versions";

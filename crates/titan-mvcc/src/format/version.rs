@@ -14,7 +14,8 @@ use crate::timestamp::Timestamp;
 
 /// What a version does to its key. `b'R'` is reserved for the records of rolled back transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+#[non_exhaustive]
+pub enum Kind {
     /// The key has the value of the entry from then on.
     Put,
     /// The key has no value from then on.
@@ -24,6 +25,15 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Put => "put",
+            Kind::Delete => "delete",
+            Kind::Lock => "lock",
+        }
+    }
+
     fn byte(self) -> u8 {
         match self {
             Kind::Put => b'P',

@@ -8,8 +8,10 @@ pub(crate) mod point;
 mod scan;
 mod snapshot;
 mod stats;
+mod versions;
 
 pub use scan::{Direction, Row, Scan};
 pub use snapshot::Snapshot;
 pub use stats::ReadStats;
 pub(crate) use stats::ReadTotals;
+pub use versions::{KeyVersions, StoredVersion};

@@ -42,6 +42,14 @@ impl Sweeper {
         })
     }
 
+    /// None, for a store that is read alone.
+    pub(crate) fn without_thread(sweeps: Sweeps) -> Self {
+        Sweeper {
+            sweeps: Arc::new(sweeps),
+            thread: Mutex::default(),
+        }
+    }
+
     /// What it does, for calls by hand.
     pub(crate) fn sweeps(&self) -> &Sweeps {
         &self.sweeps

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `place` | where stores are, a clock that jumps, and what is stored |
 //! | `opening` | opening, refusing what is no store |
+//! | `looking` | reading a store alone, the versions of a key, checks |
 //! | `timestamps` | the local oracle: clocks that jump, restarts |
 //! | `reads` | reads at a timestamp and what scans cost |
 //! | `transactions` | conflicts, own writes, locks |
@@ -25,6 +26,7 @@
 )]
 
 mod crash;
+mod looking;
 mod model;
 mod old_versions;
 mod opening;
