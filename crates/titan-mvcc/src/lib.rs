@@ -60,6 +60,11 @@
 //!   them.
 //! - Records of rolled back transactions, and benchmarks.
 
+/// The examples of the user's page are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/mvcc.md")]
+struct UserPage;
+
 #[macro_use]
 mod mutants;
 
