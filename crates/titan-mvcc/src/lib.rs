@@ -59,23 +59,37 @@
 //! - Point reads have no counters; [scans](Scan::stats) have.
 //! - Records of rolled back transactions, the `titan mvcc` commands and benchmarks.
 
+#[macro_use]
+mod mutants;
+
 mod commit_order;
 mod error;
 mod filter;
 mod format;
 mod latches;
+mod locks;
 mod meta;
 mod oracle;
+mod percolator;
 mod read;
+mod resolver;
 mod safe_point;
 mod store;
 mod timestamp;
 mod transaction;
+mod waits;
 
 pub use error::{Error, Result};
 pub use oracle::TimestampOracle;
+pub use percolator::{
+    LockInfo, LockKind, Mutation, Percolator, PessimisticLock, Prewrite, Prewritten,
+    SecondariesStatus, TransactionStatus, Wait,
+};
 pub use read::{Direction, Row, Scan, ScanStats, Snapshot};
 pub use safe_point::{Hold, HoldInfo};
-pub use store::{Store, StoreOptions};
+pub use store::{Store, StoreOptions, TransactionOptions};
 pub use timestamp::Timestamp;
-pub use transaction::{Transaction, TransactionScan};
+pub use transaction::{
+    CommittedTransaction, PessimisticTransaction, PrewrittenTransaction, Transaction,
+    TransactionScan,
+};

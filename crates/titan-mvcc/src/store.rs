@@ -1,27 +1,30 @@
 //! A store of versions: opening and closing it, and what it hands out.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use titan::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, ErrorKind, Options,
-    WriteOptions,
+    SystemClock, WriteOptions,
 };
 
 use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
 use crate::filter::{FilterFactory, Versions};
-use crate::format::VERSIONS;
 use crate::format::prefix::EncodedKey;
+use crate::format::{LOCKS, VERSIONS};
 use crate::latches::Latches;
+use crate::locks::Locks;
 use crate::meta::{FORMAT, Meta};
 use crate::oracle::{LocalOracle, TimestampOracle};
+use crate::percolator::Percolator;
 use crate::read::Snapshot;
+use crate::resolver;
 use crate::safe_point::{Hold, HoldInfo, SafePoint};
 use crate::timestamp::Timestamp;
-use crate::transaction::Transaction;
+use crate::transaction::{PessimisticTransaction, Transaction};
 
 /// The format of entries that this version reads and writes.
 const CURRENT_FORMAT: u64 = 1;
@@ -39,6 +42,35 @@ pub struct StoreOptions {
     pub oracle: Option<Arc<dyn TimestampOracle>>,
     /// How commits are written. Synced ones survive power failures.
     pub write: WriteOptions,
+    /// How transactions are committed, and how they wait for each other.
+    pub transactions: TransactionOptions,
+}
+
+/// How transactions are committed, and how they wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// A transaction whose keys and values have up to so many bytes is committed in one batch of the engine. A
+    /// larger one is committed in two phases, in batches of about that size. With 0 all are, a key at a time.
+    /// Default: 16 MiB.
+    pub one_batch_bytes: usize,
+    /// Whether a commit in two phases of up to 256 keys is acknowledged after the first phase. Default: true.
+    pub async_commit: bool,
+    /// For how long a transaction that has locks may give no sign of life before others may roll it back. A
+    /// transaction gives one with each call that takes a lock, and while it commits. Default: 20 s.
+    pub lock_ttl: Duration,
+    /// How long a transaction waits for the lock of another one that is alive. Default: 1 s.
+    pub lock_wait: Duration,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> Self {
+        TransactionOptions {
+            one_batch_bytes: 16 << 20,
+            async_commit: true,
+            lock_ttl: Duration::from_secs(20),
+            lock_wait: Duration::from_secs(1),
+        }
+    }
 }
 
 /// A transactional store of versions. Clones are the same store.
@@ -74,6 +106,11 @@ pub(crate) struct Core {
     pub(crate) latches: Latches,
     pub(crate) safe_point: Arc<SafePoint>,
     pub(crate) write: WriteOptions,
+    /// For what can be found out again after a power failure.
+    pub(crate) unsynced: WriteOptions,
+    pub(crate) clock: Arc<dyn SystemClock>,
+    pub(crate) locks: Locks,
+    pub(crate) transactions: TransactionOptions,
     /// What the compaction filter has of this.
     for_filter: Arc<Versions>,
 }
@@ -102,7 +139,8 @@ impl Store {
                 versions: Arc::clone(&for_filter),
             },
         )?;
-        let (db, versions) = open_database(dir, &options.db, family_options)?;
+        let lock_options = options.versions.clone();
+        let (db, versions, locks) = open_database(dir, &options.db, family_options, lock_options)?;
         let meta = Meta(db.clone());
         let clock = &options.db.clock;
         let oracle = match &options.oracle {
@@ -110,7 +148,13 @@ impl Store {
             None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
         };
         let order = CommitOrder::new(Arc::clone(&oracle))?;
-        let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, droppable)?;
+        let safe_point = Arc::new(SafePoint::open(meta, Arc::clone(clock), &order, droppable)?);
+        let locks = Locks::open(
+            locks,
+            Arc::clone(clock),
+            Arc::clone(&safe_point),
+            order.visible(),
+        )?;
         for_filter.set(versions.clone());
         Ok(Store(Arc::new(Core {
             db,
@@ -118,8 +162,15 @@ impl Store {
             oracle,
             order,
             latches: Latches::default(),
-            safe_point: Arc::new(safe_point),
+            safe_point,
             write: options.write,
+            unsynced: WriteOptions {
+                sync: false,
+                ..options.write
+            },
+            clock: Arc::clone(clock),
+            locks,
+            transactions: options.transactions,
             for_filter,
         })))
     }
@@ -128,6 +179,15 @@ impl Store {
     /// locked was written or locked meanwhile. Waits for nothing.
     pub fn begin(&self) -> Transaction {
         Transaction::new(self.present("transaction"))
+    }
+
+    /// Begins a pessimistic transaction. It locks what it writes when it writes it, so its commit finds no
+    /// conflicts. Waits for nothing but the oracle.
+    ///
+    /// # Errors
+    /// `Oracle`.
+    pub fn begin_pessimistic(&self) -> Result<PessimisticTransaction> {
+        PessimisticTransaction::new(self.begin())
     }
 
     /// The store as of now: every commit that was acknowledged before this call is seen. Waits for nothing.
@@ -152,6 +212,11 @@ impl Store {
         self.0.order.visible()
     }
 
+    /// The calls of transactions whose clients are elsewhere.
+    pub fn percolator(&self) -> Percolator {
+        Percolator(Arc::clone(&self.0))
+    }
+
     /// Where the store's timestamps come from.
     pub fn oracle(&self) -> &Arc<dyn TimestampOracle> {
         &self.0.oracle
@@ -169,6 +234,8 @@ impl Store {
     /// `SafePointBackwards`; `InFuture` if `to` is after [`Store::now`]; `Engine`. After an error of the engine
     /// reads before `to` may be refused, and nothing is dropped by it until a call succeeds.
     pub fn advance_safe_point(&self, to: Timestamp) -> Result<Timestamp> {
+        // Locks keep the safe point back.
+        resolver::end_expired(&self.0, to)?;
         self.0.safe_point.advance(to, &self.0.order)
     }
 
@@ -253,7 +320,8 @@ fn open_database(
     dir: &Path,
     db: &DbOptions,
     versions: ColumnFamilyOptions,
-) -> Result<(Db, ColumnFamily)> {
+    locks: ColumnFamilyOptions,
+) -> Result<(Db, ColumnFamily, ColumnFamily)> {
     let mut options = Options {
         db: db.clone(),
         ..Options::default()
@@ -269,14 +337,16 @@ fn open_database(
     };
     if let Some(other) = names
         .iter()
-        .find(|name| !["default", VERSIONS].contains(&&***name))
+        .find(|name| !["default", VERSIONS, LOCKS].contains(&&***name))
     {
         return Err(not_versioned(format!("it has a column family {other}")));
     }
     // The family is only made after it is clear that the database is new.
-    if names.iter().any(|name| name == VERSIONS) {
-        options.families = BTreeMap::from([(VERSIONS.to_owned(), versions.clone())]);
-    }
+    options.families = [(VERSIONS, &versions), (LOCKS, &locks)]
+        .into_iter()
+        .filter(|(family, _)| names.iter().any(|name| name == family))
+        .map(|(family, options)| (family.to_owned(), options.clone()))
+        .collect();
     let db = Db::open(dir, &options)?;
     let meta = Meta(db.clone());
     match meta.get(FORMAT)? {
@@ -301,13 +371,15 @@ fn open_database(
             }
         }
     }
-    let family = match db.column_family(VERSIONS) {
-        Some(family) => family,
-        None => db.create_column_family(VERSIONS, versions)?,
+    let family = |name, options| match db.column_family(name) {
+        Some(family) => Ok(family),
+        None => db.create_column_family(name, options),
     };
+    let versions = family(VERSIONS, versions)?;
+    let locks = family(LOCKS, locks)?;
     if meta.get(FORMAT)?.is_none() {
-        // ORDER: after the family exists, and before anything is written to it.
+        // ORDER: after the families exist, and before anything is written to it.
         meta.set(FORMAT, CURRENT_FORMAT)?;
     }
-    Ok((db, family))
+    Ok((db, versions, locks))
 }

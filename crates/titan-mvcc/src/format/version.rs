@@ -12,7 +12,7 @@ use super::{VERSIONS, key};
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
-/// What a version does to its key. `b'R'` is reserved for the records of rolled back transactions.
+/// What a version does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The key has the value of the entry from then on.
@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Delete,
     /// The key keeps what it has, but the transaction conflicts with others that write or lock it.
     Lock,
+    /// Nothing: a transaction that began at the timestamp was rolled back, and its late calls must fail.
+    Rollback,
 }
 
 impl Kind {
@@ -29,6 +31,7 @@ impl Kind {
             Kind::Put => b'P',
             Kind::Delete => b'D',
             Kind::Lock => b'L',
+            Kind::Rollback => b'R',
         }
     }
 
@@ -37,6 +40,7 @@ impl Kind {
             b'P' => Some(Kind::Put),
             b'D' => Some(Kind::Delete),
             b'L' => Some(Kind::Lock),
+            b'R' => Some(Kind::Rollback),
             _ => None,
         }
     }
@@ -132,7 +136,7 @@ mod tests {
         Version {
             commit: Timestamp(commit),
             start: Timestamp(rng.u64(..=commit)),
-            kind: [Kind::Put, Kind::Delete, Kind::Lock][rng.usize(..3)],
+            kind: [Kind::Put, Kind::Delete, Kind::Lock, Kind::Rollback][rng.usize(..4)],
         }
     }
 

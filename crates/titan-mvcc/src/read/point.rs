@@ -22,11 +22,11 @@ pub(crate) fn value_at(
     match split(&found)?.1.kind {
         Kind::Put => Ok(Some(value)),
         Kind::Delete => Ok(None),
-        Kind::Lock => value_before_locks(family, &encoded, &found),
+        Kind::Lock | Kind::Rollback => value_before_locks(family, &encoded, &found),
     }
 }
 
-/// The value of the newest version after the lock at `from` that is no lock.
+/// The value of the newest put or deletion after the version at `from`.
 fn value_before_locks(
     family: &ColumnFamily,
     encoded: &[u8],
@@ -41,17 +41,8 @@ fn value_before_locks(
         match split(cursor.key())?.1.kind {
             Kind::Put => return Ok(Some(cursor.lazy_value()?)),
             Kind::Delete => return Ok(None),
-            Kind::Lock => cursor.next()?,
+            Kind::Lock | Kind::Rollback => cursor.next()?,
         }
     }
     Ok(None)
-}
-
-/// When the newest version of `key` was committed, whatever it is. Cost: a point read of the engine.
-pub(crate) fn newest_commit(family: &ColumnFamily, key: &[u8]) -> Result<Option<Timestamp>> {
-    let encoded = encode_key(key);
-    let found = family.first_in_prefix(&encoded, &encoded)?;
-    found
-        .map(|(found, _)| Ok(split(&found)?.1.commit))
-        .transpose()
 }

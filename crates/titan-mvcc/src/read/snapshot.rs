@@ -8,6 +8,7 @@ use titan::{ColumnFamily, LazyValue};
 use super::point::value_at;
 use super::scan::{Direction, Scan};
 use crate::error::Result;
+use crate::resolver::settle_for_read;
 use crate::safe_point::Hold;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -49,12 +50,16 @@ impl Snapshot {
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: a point read of the engine, however many
-    /// versions the key has; if the newest of them at the timestamp is a lock, an iterator instead.
+    /// versions the key has; if the newest of them at the timestamp is a lock, an iterator instead. If another
+    /// transaction has prewritten the key, a look at its primary key, and if that has ended, a write.
     ///
     /// # Errors
     /// `Corruption` for an entry that this version cannot have written; `Engine`.
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        value_at(self.versions(), key, self.timestamp())
+        let at = self.timestamp();
+        // ORDER: first the locks: one that is gone by now has left its version.
+        settle_for_read(&self.core, key, at)?;
+        value_at(self.versions(), key, at)
     }
 
     /// The values of many keys, in the order of the keys. Cost: that of [`Snapshot::get`] for each.
