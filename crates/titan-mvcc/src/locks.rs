@@ -84,7 +84,7 @@ pub(crate) enum Push {
 
 impl Locks {
     /// The locks of the last opening. Transactions that read before have ended with it, but what they read
-    /// must stay: so no transaction with a lock commits up to `visible`, unless it is an async commit, which
+    /// must stay: so no transaction whose primary key is locked commits up to `visible`, unless it is an async commit, which
     /// has promised that already.
     ///
     /// # Errors
@@ -112,7 +112,8 @@ impl Locks {
                     let damaged = "its record is damaged";
                     return Err(Error::corrupt_entry(LOCKS, entries.key(), damaged));
                 };
-                if !lock.is_async() {
+                // A secondary key may belong to a transaction that has committed earlier.
+                if !lock.is_async() && lock.primary == key {
                     lock.min_commit = lock.min_commit.max(after);
                 }
                 locks.insert(&key, lock)?;

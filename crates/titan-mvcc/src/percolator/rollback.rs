@@ -48,11 +48,15 @@ pub(super) fn roll_back_latched(
     protect: bool,
 ) -> Result<()> {
     let mut batch = WriteBatch::new();
+    let mut own = Vec::new();
     for key in keys {
         let held = core.locks.of(key, start);
         let protect = protect || held.as_ref().is_some_and(|held| decides(key, &held.lock));
         match held {
-            Some(held) => core.locks.delete(&mut batch, key, &held.lock)?,
+            Some(held) => {
+                core.locks.delete(&mut batch, key, &held.lock)?;
+                own.push(*key);
+            }
             None => match ended(&core.versions, key, start)? {
                 Ended::Unknown => {}
                 Ended::RolledBack => continue,
@@ -72,10 +76,7 @@ pub(super) fn roll_back_latched(
     }
     core.db.write(batch, &core.write)?;
     // ORDER: after the records are published.
-    let own = keys
-        .iter()
-        .filter(|key| core.locks.of(key, start).is_some());
-    core.locks.remove(own.copied());
+    core.locks.remove(own.into_iter());
     Ok(())
 }
 

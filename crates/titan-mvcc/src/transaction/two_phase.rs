@@ -95,6 +95,11 @@ impl PrewrittenTransaction {
         self.start
     }
 
+    /// When the transaction has committed, if it is an async commit.
+    pub fn committed(&self) -> Option<Timestamp> {
+        self.committed
+    }
+
     /// Commits. Returns when all keys are committed and every read of the present sees them.
     ///
     /// # Errors

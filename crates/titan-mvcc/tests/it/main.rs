@@ -7,6 +7,7 @@
 //! | `timestamps` | the local oracle: clocks that jump, restarts |
 //! | `reads` | reads at a timestamp and what scans cost |
 //! | `transactions` | conflicts, own writes, locks |
+//! | `percolator` | the calls of Percolator transactions: late, repeated, out of order |
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `model` | random histories against a model |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
@@ -26,6 +27,7 @@ mod crash;
 mod model;
 mod old_versions;
 mod opening;
+mod percolator;
 mod place;
 mod reads;
 mod threads;
