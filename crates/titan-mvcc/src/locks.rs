@@ -113,7 +113,14 @@ impl Locks {
                     return Err(Error::corrupt_entry(LOCKS, entries.key(), damaged));
                 };
                 // A secondary key may belong to a transaction that has committed earlier.
-                if !lock.is_async() && lock.primary == key {
+                // MUTANT: what was pushed before a restart is forgotten.
+                let is_pushed = !lock.is_async()
+                    && lock.primary == key
+                    && !mutant!(
+                        "restart-forgets-pushes",
+                        "-p titan-mvcc --test it percolator::"
+                    );
+                if is_pushed {
                     lock.min_commit = lock.min_commit.max(after);
                 }
                 locks.insert(&key, lock)?;
@@ -327,6 +334,8 @@ impl Locks {
         for key in keys.clone() {
             if let Some(held) = table.by_key.get(key)
                 && held.lock.min_commit > commit
+                // MUTANT: a transaction commits at a timestamp at which others have read below its locks.
+                && !mutant!("committed-before-pushed", "-p titan-mvcc --test it percolator::")
             {
                 return Err((key.to_vec(), held.lock.min_commit));
             }

@@ -44,7 +44,7 @@ pub use pessimistic::{PessimisticLock, Wait};
 pub(crate) use pessimistic::{pessimistic_lock, pessimistic_rollback};
 pub(crate) use prewrite::prewrite;
 pub use prewrite::{Prewrite, Prewritten};
-pub(crate) use record::{Ended, ended, newest_version};
+pub(crate) use record::{Ended, ended, newest_write};
 pub(crate) use resolve::resolve;
 pub(crate) use rollback::{forget, roll_back};
 pub use secondaries::SecondariesStatus;

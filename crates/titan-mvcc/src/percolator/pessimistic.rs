@@ -9,7 +9,7 @@ use bytes::Bytes;
 use titan::WriteBatch;
 
 use super::key_is_locked;
-use super::record::{Ended, ended, newest_version};
+use super::record::{Ended, ended, newest_version, newest_write};
 use super::rollback::forget_latched;
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, LockKind};
@@ -167,6 +167,9 @@ fn check(core: &Core, key: &[u8], request: &PessimisticLock<'_>) -> Result<()> {
             }
         }
     }
+    let Some(newest) = newest_write(&core.versions, &key())? else {
+        return Ok(());
+    };
     // MUTANT: a pessimistic lock is given whatever was committed since the transaction's read.
     if newest.commit > request.since
         && !mutant!(

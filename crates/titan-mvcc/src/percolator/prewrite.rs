@@ -6,10 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan::WriteBatch;
 
-use super::record::{Ended, ended, newest_version};
+use super::record::{Ended, ended, newest_version, newest_write};
 use super::{Mutation, key_is_locked};
 use crate::error::{Error, Result};
-use crate::format::Kind;
 use crate::format::lock::Lock;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -149,26 +148,47 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     let Some(newest) = newest_version(&core.versions, key)? else {
         return Ok(Found::New);
     };
-    let is_own_rollback = newest.kind == Kind::Rollback && newest.commit == start;
-    if newest.commit <= since && !is_own_rollback {
-        return Ok(Found::New);
-    }
-    // MUTANT: a late prewrite brings a transaction back to life that was rolled back.
-    if is_own_rollback && mutant!("rollback-forgotten", "-p titan-mvcc --test it percolator::") {
-        return Ok(Found::New);
-    }
     let key_bytes = || Bytes::copy_from_slice(key);
-    match ended(&core.versions, key, start)? {
-        Ended::Committed(at) => Ok(Found::Committed(at)),
-        Ended::RolledBack => Err(Error::RolledBack {
+    if newest.commit >= start {
+        match ended(&core.versions, key, start)? {
+            Ended::Committed(at) => return Ok(Found::Committed(at)),
+            // MUTANT: a late prewrite brings a transaction back to life that was rolled back.
+            Ended::RolledBack
+                if mutant!("rollback-forgotten", "-p titan-mvcc --test it percolator::") =>
+            {
+                return Ok(Found::New);
+            }
+            Ended::RolledBack => {
+                return Err(Error::RolledBack {
+                    key: key_bytes(),
+                    start,
+                });
+            }
+            Ended::Unknown => {}
+        }
+    }
+    // A later record of a rollback is a conflict: it may have replaced the one of this transaction. An earlier
+    // one says nothing.
+    let conflict = match newest.commit > start {
+        true => Some(newest),
+        false => newest_write(&core.versions, key)?.filter(|write| write.commit > since),
+    };
+    match conflict {
+        None => Ok(Found::New),
+        // MUTANT: a prewrite overlooks what was committed since the transaction's read.
+        Some(_)
+            if mutant!(
+                "prewrite-over-newer",
+                "-p titan-mvcc --test it percolator::"
+            ) =>
+        {
+            Ok(Found::New)
+        }
+        Some(_) if request.for_update.is_some() => Err(Error::PessimisticLockNotFound {
             key: key_bytes(),
             start,
         }),
-        Ended::Unknown if request.for_update.is_some() => Err(Error::PessimisticLockNotFound {
-            key: key_bytes(),
-            start,
-        }),
-        Ended::Unknown => Err(Error::Conflict {
+        Some(newest) => Err(Error::Conflict {
             key: key_bytes(),
             start: request.read_at,
             committed: newest.commit,

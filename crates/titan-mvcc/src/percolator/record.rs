@@ -25,6 +25,28 @@ pub(crate) fn newest_version(family: &ColumnFamily, key: &[u8]) -> Result<Option
     found.map(|(found, _)| Ok(split(&found)?.1)).transpose()
 }
 
+/// The newest version of a key that is no record of a rollback. Cost: a point read of the engine; if the newest
+/// version is such a record, an iterator that steps over them.
+pub(crate) fn newest_write(family: &ColumnFamily, key: &[u8]) -> Result<Option<Version>> {
+    match newest_version(family, key)? {
+        Some(newest) if newest.kind == Kind::Rollback => {}
+        newest => return Ok(newest),
+    }
+    let mut cursor = family.iter(&ReadOptions {
+        prefix: Some(encode_key(key)),
+        ..ReadOptions::default()
+    })?;
+    cursor.seek_to_first()?;
+    while cursor.valid() {
+        let version = split(cursor.key())?.1;
+        if version.kind != Kind::Rollback {
+            return Ok(Some(version));
+        }
+        cursor.next()?;
+    }
+    Ok(None)
+}
+
 /// How the transaction that began at `start` ended on a key. Cost: a point read if the newest version of the key
 /// is older; otherwise an iterator that steps over what was committed later.
 pub(crate) fn ended(family: &ColumnFamily, key: &[u8], start: Timestamp) -> Result<Ended> {

@@ -28,6 +28,10 @@ impl LockedKeys {
     ) -> Self {
         let locks = &snapshot.core().locks;
         let mut keys = locks.concerning(from, to, snapshot.timestamp());
+        // MUTANT: scans overlook locks.
+        if mutant!("scan-over-locks", "-p titan-mvcc --test it two_phase::") {
+            keys.clear();
+        }
         if direction == Direction::Backward {
             keys.reverse();
         }

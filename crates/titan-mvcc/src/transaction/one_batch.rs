@@ -8,7 +8,7 @@ use super::{Transaction, Writes};
 use crate::error::{Error, Result};
 use crate::format::{Version, encode_key};
 use crate::locks::Held;
-use crate::percolator::{LockInfo, newest_version};
+use crate::percolator::{LockInfo, newest_write};
 use crate::resolver;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -86,7 +86,7 @@ fn locked<'w>(core: &Core, writes: &'w Writes) -> Option<(&'w [u8], Held)> {
 
 fn check_conflicts(core: &Core, writes: &Writes, start: Timestamp) -> Result<()> {
     for key in writes.keys() {
-        if let Some(newest) = newest_version(&core.versions, key)?
+        if let Some(newest) = newest_write(&core.versions, key)?
             && newest.commit > start
         {
             return Err(Error::Conflict {

@@ -8,6 +8,7 @@
 //! | `reads` | reads at a timestamp and what scans cost |
 //! | `transactions` | conflicts, own writes, locks |
 //! | `percolator` | the calls of Percolator transactions: late, repeated, out of order |
+//! | `two_phase`, `async_commit`, `pessimistic` | transactions of these kinds, and those whose owners are gone |
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `model` | random histories against a model |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
@@ -23,13 +24,16 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod async_commit;
 mod crash;
 mod model;
 mod old_versions;
 mod opening;
 mod percolator;
+mod pessimistic;
 mod place;
 mod reads;
 mod threads;
 mod timestamps;
 mod transactions;
+mod two_phase;
