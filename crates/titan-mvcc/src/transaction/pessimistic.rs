@@ -66,6 +66,11 @@ impl PessimisticTransaction {
         self.start
     }
 
+    /// Reads see the commits up to this timestamp, but for those for update.
+    pub fn snapshot(&self) -> Timestamp {
+        self.inner.start()
+    }
+
     /// The value of `key`: the transaction's own, or the one that was read for update, or that of its snapshot.
     ///
     /// # Errors

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::pessimistic::lost;
 use super::{Write, Writes};
 use crate::error::{Error, Result};
 use crate::percolator::{self, Mutation, Prewrite, commit_at, forget, heartbeat, resolve};
@@ -197,10 +196,16 @@ impl PrewrittenTransaction {
             )?;
             last = last.max(prewritten.min_commit);
             let now = core.clock.monotonic();
-            if now.saturating_sub(signed) > options.lock_ttl / 3 {
+            // After the last piece an async commit has committed, and others may have ended its locks already.
+            if !left.is_empty() && now.saturating_sub(signed) > options.lock_ttl / 3 {
                 signed = now;
-                heartbeat(core, primary, names.start, options.lock_ttl)
-                    .map_err(|_| lost(primary, names.start))?;
+                match heartbeat(core, primary, names.start, options.lock_ttl) {
+                    Ok(_) => {}
+                    Err(Error::LockNotFound { key, start }) => {
+                        return Err(Error::RolledBack { key, start });
+                    }
+                    Err(e) => return Err(e),
+                }
             }
         }
         self.committed = secondaries.map(|_| last);

@@ -11,6 +11,7 @@
 //! | `two_phase`, `async_commit`, `pessimistic` | transactions of these kinds, and those whose owners are gone |
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `model` | random histories against a model |
+//! | `histories` | random histories of several threads, checked for snapshot isolation |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
 //! | `crash` | the machine stops at any operation of the disk |
 //!
@@ -26,6 +27,7 @@
 
 mod async_commit;
 mod crash;
+mod histories;
 mod model;
 mod old_versions;
 mod opening;
