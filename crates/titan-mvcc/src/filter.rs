@@ -3,7 +3,8 @@
 //! Owns the rule for what no legal read can see. Reads are legal from the safe point on, so of the versions
 //! of a key that were committed up to the safe point only the newest put or deletion is ever found. Everything
 //! older goes, and so do locks up to the safe point: a transaction that could conflict with them began
-//! before it, and there is none.
+//! before it, and there is none. So do the records of transactions that were rolled back: calls of a transaction
+//! that began up to the safe point are refused.
 //!
 //! # What one job may conclude
 //!
@@ -129,7 +130,7 @@ impl CompactionFilter for Filter {
             );
             return Ok(Decision::Keep);
         }
-        if self.is_hidden || version.kind == Kind::Lock {
+        if self.is_hidden || matches!(version.kind, Kind::Lock | Kind::Rollback) {
             return Ok(Decision::Remove);
         }
         self.is_hidden = true;

@@ -4,18 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use titan::{ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options, Secondary};
 
 use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
 use crate::filter::{FilterFactory, Versions};
-use crate::format::VERSIONS;
+use crate::format::{LOCKS, VERSIONS};
+use crate::locks::Locks;
 use crate::meta::{LEASE, Meta};
 use crate::oracle::TimestampOracle;
 use crate::safe_point::SafePoint;
 use crate::store::{Core, Store, StoreOptions, check_format, family_options, foreign_family};
-use crate::sweep::{Sweeper, Sweeps};
 use crate::timestamp::Timestamp;
 
 /// Where reads of the present are made if no lease says by when all commits were made. It is after all of
@@ -40,30 +39,20 @@ impl Store {
             versions: Arc::default(),
         };
         let family_options = family_options(&options.versions, filter)?;
-        let (db, versions) = open_database(dir, &options.db, family_options)?;
+        let (db, versions, locks) = open_database(dir, &options.db, family_options)?;
         let meta = Meta(db.clone());
         let newest = match meta.get(LEASE)? {
             Some(leased) => Timestamp(leased).previous(),
             None => AFTER_ALL,
         };
         let oracle: Arc<dyn TimestampOracle> = Arc::new(Past(AtomicU64::new(newest.0)));
-        let order = Arc::new(CommitOrder::after(Arc::clone(&oracle), newest));
+        let order = CommitOrder::after(Arc::clone(&oracle), newest);
         let clock = &options.db.clock;
         let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, Arc::default())?;
         let safe_point = Arc::new(safe_point);
-        let sweeps = Sweeps {
-            versions: versions.clone(),
-            oracle: Arc::clone(&oracle),
-            order: Arc::clone(&order),
-            safe_point: Arc::clone(&safe_point),
-            clock: Arc::clone(clock),
-            retention: None,
-            interval: options.sweep_interval,
-            wake: Arc::clone(order.wake()),
-            stats: Mutex::default(),
-            turn: Mutex::default(),
-        };
-        Ok(Store::of_core(Core {
+        let visible = order.visible();
+        let locks = Locks::open(locks, Arc::clone(clock), Arc::clone(&safe_point), visible)?;
+        Ok(Store::without_sweeper(Core {
             db,
             versions,
             oracle,
@@ -71,9 +60,13 @@ impl Store {
             latches: Default::default(),
             safe_point,
             write: options.write,
+            unsynced: options.write,
+            clock: Arc::clone(clock),
+            is_read_only: true,
+            locks,
+            transactions: options.transactions,
             reads: Default::default(),
             for_filter: Arc::new(Versions::default()),
-            sweeper: Sweeper::without_thread(sweeps),
         }))
     }
 }
@@ -95,7 +88,7 @@ fn open_database(
     dir: &Path,
     db: &DbOptions,
     versions: ColumnFamilyOptions,
-) -> Result<(Db, ColumnFamily)> {
+) -> Result<(Db, ColumnFamily, ColumnFamily)> {
     let mut options = Options {
         db: db.clone(),
         ..Options::default()
@@ -114,11 +107,13 @@ fn open_database(
     if let Some(found) = foreign_family(&names) {
         return Err(not_versioned(found));
     }
-    let Some(family) = db.column_family(VERSIONS) else {
-        return Err(not_versioned(format!("it has no column family {VERSIONS}")));
+    let family = |name| {
+        let family = db.column_family(name);
+        family.ok_or_else(|| not_versioned(format!("it has no column family {name}")))
     };
+    let (versions, locks) = (family(VERSIONS)?, family(LOCKS)?);
     match check_format(&Meta(db.clone()))? {
-        true => Ok((db, family)),
+        true => Ok((db, versions, locks)),
         false => Err(not_versioned("no format is recorded".to_owned())),
     }
 }

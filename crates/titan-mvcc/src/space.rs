@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::safe_point::HoldInfo;
 use crate::store::Core;
-use crate::sweep::Tables;
+use crate::sweep::{Sweeps, Tables};
 use crate::timestamp::Timestamp;
 
 /// What a store takes on disk, and what keeps it.
@@ -78,7 +78,7 @@ pub struct HoldSpace {
 }
 
 /// See [`Store::space_report`](crate::Store::space_report).
-pub(crate) fn report(core: &Core) -> Result<StoreSpaceReport> {
+pub(crate) fn report(core: &Core, sweeps: &Sweeps) -> Result<StoreSpaceReport> {
     let (safe_point, now) = (core.safe_point.get(), core.order.visible());
     let holds = core.safe_point.holds();
     let tables = Tables::of(&core.versions)?;
@@ -86,7 +86,7 @@ pub(crate) fn report(core: &Core) -> Result<StoreSpaceReport> {
         safe_point,
         now,
         versions: versions(&tables, core.safe_point.droppable()),
-        holds: kept(&holds, &tables, core.sweeper.sweeps().reach()),
+        holds: kept(&holds, &tables, sweeps.reach()),
         engine: core.db.space_report()?,
     })
 }

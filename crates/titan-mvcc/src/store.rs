@@ -1,29 +1,32 @@
 //! A store of versions: opening and closing it, and what it hands out.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use titan::{ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options, WriteOptions};
+use titan::{
+    ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options, SystemClock, WriteOptions,
+};
 
 use crate::check::{self, CheckReport};
 use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
 use crate::filter::{FilterFactory, Versions};
-use crate::format::VERSIONS;
 use crate::format::prefix::EncodedKey;
+use crate::format::{LOCKS, VERSIONS};
 use crate::latches::Latches;
+use crate::locks::Locks;
 use crate::meta::{FORMAT, Meta};
 use crate::oracle::{LocalOracle, TimestampOracle};
+use crate::percolator::Percolator;
 use crate::read::{KeyVersions, ReadStats, ReadTotals, Snapshot};
+use crate::resolver;
 use crate::safe_point::{Hold, HoldInfo, SafePoint};
 use crate::space::{self, StoreSpaceReport};
 use crate::sweep::{CollectorFactory, SweepStats, Sweeper, Sweeps, Swept};
 use crate::timestamp::Timestamp;
-use crate::transaction::Transaction;
+use crate::transaction::{PessimisticTransaction, Transaction};
 
 /// The format of entries that this version reads and writes.
 const CURRENT_FORMAT: u64 = 1;
@@ -50,6 +53,8 @@ pub struct StoreOptions {
     /// The time between two sweeps, in which the safe point is moved and ranges that are rich in old versions
     /// are compacted. A sweep that moves the safe point costs two synced writes. Default: ten seconds.
     pub sweep_interval: Duration,
+    /// How transactions are committed, and how they wait for each other.
+    pub transactions: TransactionOptions,
 }
 
 impl Default for StoreOptions {
@@ -61,6 +66,34 @@ impl Default for StoreOptions {
             write: WriteOptions::default(),
             retention: Some(Duration::from_secs(600)),
             sweep_interval: Duration::from_secs(10),
+            transactions: TransactionOptions::default(),
+        }
+    }
+}
+
+/// How transactions are committed, and how they wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// A transaction whose keys and values have up to so many bytes is committed in one batch of the engine. A
+    /// larger one is committed in two phases, in batches of about that size. With 0 all are, a key at a time.
+    /// Default: 16 MiB.
+    pub one_batch_bytes: usize,
+    /// Whether a commit in two phases of up to 256 keys is acknowledged after the first phase. Default: true.
+    pub async_commit: bool,
+    /// For how long a transaction that has locks may give no sign of life before others may roll it back. A
+    /// transaction gives one with each call that takes a lock, and while it commits. Default: 20 s.
+    pub lock_ttl: Duration,
+    /// How long a transaction waits for the lock of another one that is alive. Default: 1 s.
+    pub lock_wait: Duration,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> Self {
+        TransactionOptions {
+            one_batch_bytes: 16 << 20,
+            async_commit: true,
+            lock_ttl: Duration::from_secs(20),
+            lock_wait: Duration::from_secs(1),
         }
     }
 }
@@ -87,27 +120,35 @@ impl Default for StoreOptions {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Store(Arc<Core>);
+pub struct Store {
+    /// Ends before the core is dropped: when the last handle is.
+    sweeper: Arc<Sweeper>,
+    core: Arc<Core>,
+}
 
 /// What all handles of a store share.
 pub(crate) struct Core {
     pub(crate) db: Db,
     pub(crate) versions: ColumnFamily,
     pub(crate) oracle: Arc<dyn TimestampOracle>,
-    pub(crate) order: Arc<CommitOrder>,
+    pub(crate) order: CommitOrder,
     pub(crate) latches: Latches,
     pub(crate) safe_point: Arc<SafePoint>,
     pub(crate) write: WriteOptions,
+    /// For what can be found out again after a power failure.
+    pub(crate) unsynced: WriteOptions,
+    pub(crate) clock: Arc<dyn SystemClock>,
+    pub(crate) is_read_only: bool,
+    pub(crate) locks: Locks,
+    pub(crate) transactions: TransactionOptions,
     pub(crate) reads: ReadTotals,
     /// What the compaction filter has of this.
     pub(crate) for_filter: Arc<Versions>,
-    pub(crate) sweeper: Sweeper,
 }
 
 impl Drop for Core {
     fn drop(&mut self) {
         self.for_filter.clear();
-        self.sweeper.join();
     }
 }
 
@@ -129,30 +170,24 @@ impl Store {
                 versions: Arc::clone(&for_filter),
             },
         )?;
-        let (db, versions) = open_database(dir, &options.db, family_options)?;
+        let lock_options = options.versions.clone();
+        let (db, versions, locks) = open_database(dir, &options.db, family_options, lock_options)?;
         let meta = Meta(db.clone());
         let clock = &options.db.clock;
         let oracle = match &options.oracle {
             Some(oracle) => Arc::clone(oracle),
             None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
         };
-        let order = Arc::new(CommitOrder::new(Arc::clone(&oracle))?);
-        let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, droppable)?;
-        let safe_point = Arc::new(safe_point);
+        let order = CommitOrder::new(Arc::clone(&oracle))?;
+        let safe_point = Arc::new(SafePoint::open(meta, Arc::clone(clock), &order, droppable)?);
+        let locks = Locks::open(
+            locks,
+            Arc::clone(clock),
+            Arc::clone(&safe_point),
+            order.visible(),
+        )?;
         for_filter.set(versions.clone());
-        let sweeper = Sweeper::start(Sweeps {
-            versions: versions.clone(),
-            oracle: Arc::clone(&oracle),
-            order: Arc::clone(&order),
-            safe_point: Arc::clone(&safe_point),
-            clock: Arc::clone(clock),
-            retention: options.retention,
-            interval: options.sweep_interval,
-            wake: Arc::clone(order.wake()),
-            stats: Mutex::default(),
-            turn: Mutex::default(),
-        })?;
-        Ok(Store::of_core(Core {
+        let core = Arc::new(Core {
             db,
             versions,
             oracle,
@@ -160,20 +195,44 @@ impl Store {
             latches: Latches::default(),
             safe_point,
             write: options.write,
+            unsynced: WriteOptions {
+                sync: false,
+                ..options.write
+            },
+            clock: Arc::clone(clock),
+            is_read_only: false,
+            locks,
+            transactions: options.transactions,
             reads: ReadTotals::default(),
             for_filter,
-            sweeper,
-        }))
+        });
+        let (retention, interval) = (options.retention, options.sweep_interval);
+        let sweeper = Sweeper::start(Sweeps::new(Arc::clone(&core), retention, interval))?;
+        let sweeper = Arc::new(sweeper);
+        Ok(Store { sweeper, core })
     }
 
-    pub(crate) fn of_core(core: Core) -> Self {
-        Store(Arc::new(core))
+    /// A store that is read alone.
+    pub(crate) fn without_sweeper(core: Core) -> Self {
+        let core = Arc::new(core);
+        let sweeps = Sweeps::new(Arc::clone(&core), None, Duration::MAX);
+        let sweeper = Arc::new(Sweeper::without_thread(sweeps));
+        Store { sweeper, core }
     }
 
     /// Begins an optimistic transaction. It reads the present, and its commit fails if a key that it wrote or
     /// locked was written or locked meanwhile. Waits for nothing.
     pub fn begin(&self) -> Transaction {
         Transaction::new(self.present("transaction"))
+    }
+
+    /// Begins a pessimistic transaction. It locks what it writes when it writes it, so its commit finds no
+    /// conflicts. Waits for nothing but the oracle.
+    ///
+    /// # Errors
+    /// `Oracle`.
+    pub fn begin_pessimistic(&self) -> Result<PessimisticTransaction> {
+        PessimisticTransaction::new(self.begin())
     }
 
     /// The store as of now: every commit that was acknowledged before this call is seen. Waits for nothing.
@@ -187,25 +246,30 @@ impl Store {
     /// # Errors
     /// `BeforeSafePoint`; `InFuture` if the oracle has not handed out `at` yet; `Oracle`.
     pub fn snapshot_at(&self, at: Timestamp) -> Result<Snapshot> {
-        self.0.order.settle(at)?;
-        let hold = self.0.safe_point.hold("snapshot".into(), at)?;
-        Ok(Snapshot::new(Arc::clone(&self.0), hold))
+        self.core.order.settle(at)?;
+        let hold = self.core.safe_point.hold("snapshot".into(), at)?;
+        Ok(Snapshot::new(Arc::clone(&self.core), hold))
     }
 
     /// The timestamp at which reads of the present are made. Never goes back, and is not before that of any
     /// acknowledged commit.
     pub fn now(&self) -> Timestamp {
-        self.0.order.visible()
+        self.core.order.visible()
+    }
+
+    /// The calls of transactions whose clients are elsewhere.
+    pub fn percolator(&self) -> Percolator {
+        Percolator(Arc::clone(&self.core))
     }
 
     /// Where the store's timestamps come from.
     pub fn oracle(&self) -> &Arc<dyn TimestampOracle> {
-        &self.0.oracle
+        &self.core.oracle
     }
 
     /// The oldest timestamp that can be read.
     pub fn safe_point(&self) -> Timestamp {
-        self.0.safe_point.get()
+        self.core.safe_point.get()
     }
 
     /// Moves the safe point forward to `to`, or to the oldest hold before that. Returns where it is then.
@@ -215,9 +279,11 @@ impl Store {
     /// `SafePointBackwards`; `InFuture` if `to` is after [`Store::now`]; `Engine`. After an error of the engine
     /// reads before `to` may be refused, and nothing is dropped by it until a call succeeds.
     pub fn advance_safe_point(&self, to: Timestamp) -> Result<Timestamp> {
-        let safe_point = self.0.safe_point.advance(to, &self.0.order)?;
-        self.0.versions.advance_garbage_moment(safe_point.0);
-        self.0.order.wake().raise();
+        // Locks keep the safe point back.
+        resolver::end_expired(&self.core, to)?;
+        let safe_point = self.core.safe_point.advance(to, &self.core.order)?;
+        self.core.versions.advance_garbage_moment(safe_point.0);
+        self.core.order.wake().raise();
         Ok(safe_point)
     }
 
@@ -227,12 +293,12 @@ impl Store {
     /// # Errors
     /// `BeforeSafePoint` if the safe point has passed it already.
     pub fn hold(&self, name: impl Into<Cow<'static, str>>, at: Timestamp) -> Result<Hold> {
-        self.0.safe_point.hold(name.into(), at)
+        self.core.safe_point.hold(name.into(), at)
     }
 
     /// What keeps the safe point back: named holds, snapshots and transactions, the oldest timestamp first.
     pub fn holds(&self) -> Vec<HoldInfo> {
-        self.0.safe_point.holds()
+        self.core.safe_point.holds()
     }
 
     /// Drops everything now that the safe point allows to drop. Without it, that happens as compactions come
@@ -243,7 +309,7 @@ impl Store {
     /// # Errors
     /// `Engine`.
     pub fn drop_old_versions(&self) -> Result<()> {
-        self.0.sweeper.sweeps().drop_all()
+        self.sweeper.sweeps().drop_all()
     }
 
     /// Does now what the store's thread does every [`StoreOptions::sweep_interval`]: moves the safe point to
@@ -253,12 +319,12 @@ impl Store {
     /// # Errors
     /// `Oracle`, `Engine`; the next sweep does what was not done.
     pub fn sweep(&self) -> Result<Swept> {
-        self.0.sweeper.sweeps().sweep()
+        self.sweeper.sweeps().sweep()
     }
 
     /// What sweeps have done since the store was opened.
     pub fn sweep_stats(&self) -> SweepStats {
-        self.0.sweeper.sweeps().stats.lock().clone()
+        self.sweeper.sweeps().stats()
     }
 
     /// All stored versions of `key`, the newest first: also those that only reads before the safe point would
@@ -267,7 +333,7 @@ impl Store {
     /// # Errors
     /// `Engine`; the versions give `Corruption`.
     pub fn versions(&self, key: &[u8]) -> Result<KeyVersions> {
-        KeyVersions::new(&self.0, key)
+        KeyVersions::new(&self.core, key)
     }
 
     /// Checks that every entry is one that the store writes: keys that end, known kinds, one version a
@@ -277,13 +343,13 @@ impl Store {
     /// # Errors
     /// `Engine`. What is wrong with entries is in the report.
     pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
-        check::check(&self.0, progress)
+        check::check(&self.core, progress)
     }
 
     /// What all reads have cost since the store was opened. Scans count when they have ended, and reads of
     /// transactions with those of their snapshots; the checks of commits for conflicts do not count.
     pub fn read_stats(&self) -> ReadStats {
-        self.0.reads.sum()
+        self.core.reads.sum()
     }
 
     /// What the store takes on disk, how many versions it has and may drop, and what keeps them: holds, with
@@ -293,13 +359,13 @@ impl Store {
     /// # Errors
     /// `Engine`.
     pub fn space_report(&self) -> Result<StoreSpaceReport> {
-        space::report(&self.0)
+        space::report(&self.core, self.sweeper.sweeps())
     }
 
     /// The database that has the store, for statistics and reports. What it has may be read, and must not be
     /// written.
     pub fn db(&self) -> &Db {
-        &self.0.db
+        &self.core.db
     }
 
     /// Closes the store; later calls fail. Without it, the store closes when the last handle is dropped.
@@ -307,16 +373,16 @@ impl Store {
     /// # Errors
     /// Those of [`Db::close`].
     pub fn close(&self) -> Result<()> {
-        self.0.for_filter.clear();
-        self.0.sweeper.end();
+        self.core.for_filter.clear();
+        self.sweeper.end();
         // Ends the compactions of the sweeper, too.
-        let closed = self.0.db.close();
-        self.0.sweeper.join();
+        let closed = self.core.db.close();
+        self.sweeper.join();
         Ok(closed?)
     }
 
     fn present(&self, name: &'static str) -> Snapshot {
-        let core = Arc::clone(&self.0);
+        let core = Arc::clone(&self.core);
         let hold = core.safe_point.hold_visible(name.into(), &core.order);
         Snapshot::new(core, hold)
     }
@@ -352,7 +418,7 @@ pub(crate) fn family_options(
 
 /// A family that no store has, in words.
 pub(crate) fn foreign_family(names: &[String]) -> Option<String> {
-    let is_own = |name: &&String| ["default", VERSIONS].contains(&name.as_str());
+    let is_own = |name: &&String| ["default", VERSIONS, LOCKS].contains(&name.as_str());
     let foreign = names.iter().find(|name| !is_own(name));
     foreign.map(|name| format!("it has a column family {name}"))
 }
@@ -378,7 +444,8 @@ fn open_database(
     dir: &Path,
     db: &DbOptions,
     versions: ColumnFamilyOptions,
-) -> Result<(Db, ColumnFamily)> {
+    locks: ColumnFamilyOptions,
+) -> Result<(Db, ColumnFamily, ColumnFamily)> {
     let mut options = Options {
         db: db.clone(),
         ..Options::default()
@@ -396,9 +463,11 @@ fn open_database(
         return Err(not_versioned(found));
     }
     // The family is only made after it is clear that the database is new.
-    if names.iter().any(|name| name == VERSIONS) {
-        options.families = BTreeMap::from([(VERSIONS.to_owned(), versions.clone())]);
-    }
+    options.families = [(VERSIONS, &versions), (LOCKS, &locks)]
+        .into_iter()
+        .filter(|(family, _)| names.iter().any(|name| name == family))
+        .map(|(family, options)| (family.to_owned(), options.clone()))
+        .collect();
     let db = Db::open(dir, &options)?;
     let meta = Meta(db.clone());
     if !check_format(&meta)? {
@@ -413,13 +482,15 @@ fn open_database(
             }
         }
     }
-    let family = match db.column_family(VERSIONS) {
-        Some(family) => family,
-        None => db.create_column_family(VERSIONS, versions)?,
+    let family = |name, options| match db.column_family(name) {
+        Some(family) => Ok(family),
+        None => db.create_column_family(name, options),
     };
+    let versions = family(VERSIONS, versions)?;
+    let locks = family(LOCKS, locks)?;
     if meta.get(FORMAT)?.is_none() {
-        // ORDER: after the family exists, and before anything is written to it.
+        // ORDER: after the families exist, and before anything is written to it.
         meta.set(FORMAT, CURRENT_FORMAT)?;
     }
-    Ok((db, family))
+    Ok((db, versions, locks))
 }

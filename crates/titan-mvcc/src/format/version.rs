@@ -12,7 +12,7 @@ use super::{VERSIONS, key};
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
-/// What a version does to its key. `b'R'` is reserved for the records of rolled back transactions.
+/// What a version does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -22,6 +22,8 @@ pub enum Kind {
     Delete,
     /// The key keeps what it has, but the transaction conflicts with others that write or lock it.
     Lock,
+    /// Nothing: a transaction that began at the timestamp was rolled back, and its late calls must fail.
+    Rollback,
 }
 
 impl Kind {
@@ -31,6 +33,7 @@ impl Kind {
             Kind::Put => "put",
             Kind::Delete => "delete",
             Kind::Lock => "lock",
+            Kind::Rollback => "rollback",
         }
     }
 
@@ -39,6 +42,7 @@ impl Kind {
             Kind::Put => b'P',
             Kind::Delete => b'D',
             Kind::Lock => b'L',
+            Kind::Rollback => b'R',
         }
     }
 
@@ -47,6 +51,7 @@ impl Kind {
             b'P' => Some(Kind::Put),
             b'D' => Some(Kind::Delete),
             b'L' => Some(Kind::Lock),
+            b'R' => Some(Kind::Rollback),
             _ => None,
         }
     }
@@ -143,7 +148,7 @@ mod tests {
         Version {
             commit: Timestamp(commit),
             start: Timestamp(rng.u64(..=commit)),
-            kind: [Kind::Put, Kind::Delete, Kind::Lock][rng.usize(..3)],
+            kind: [Kind::Put, Kind::Delete, Kind::Lock, Kind::Rollback][rng.usize(..4)],
         }
     }
 

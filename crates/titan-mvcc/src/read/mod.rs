@@ -4,6 +4,7 @@
 //! [`safe_point`](crate::safe_point). Then what is found does not depend on when the engine is read, so reads
 //! need no snapshots of the engine.
 
+mod locked;
 pub(crate) mod point;
 mod scan;
 mod snapshot;

@@ -31,11 +31,11 @@ pub(crate) fn value_at(
             stats.dead_rows_skipped += 1;
             Ok(None)
         }
-        Kind::Lock => value_before_locks(family, &encoded, &found, stats),
+        Kind::Lock | Kind::Rollback => value_before_locks(family, &encoded, &found, stats),
     }
 }
 
-/// The value of the newest version after the lock at `from` that is no lock.
+/// The value of the newest put or deletion after the version at `from`.
 fn value_before_locks(
     family: &ColumnFamily,
     encoded: &[u8],
@@ -58,7 +58,7 @@ fn value_before_locks(
                 stats.dead_rows_skipped += 1;
                 return Ok(None);
             }
-            Kind::Lock => {
+            Kind::Lock | Kind::Rollback => {
                 stats.versions_skipped += 1;
                 stats.next += 1;
                 cursor.next()?;
@@ -66,13 +66,4 @@ fn value_before_locks(
         }
     }
     Ok(None)
-}
-
-/// When the newest version of `key` was committed, whatever it is. Cost: a point read of the engine.
-pub(crate) fn newest_commit(family: &ColumnFamily, key: &[u8]) -> Result<Option<Timestamp>> {
-    let encoded = encode_key(key);
-    let found = family.first_in_prefix(&encoded, &encoded)?;
-    found
-        .map(|(found, _)| Ok(split(&found)?.1.commit))
-        .transpose()
 }

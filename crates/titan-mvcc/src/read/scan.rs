@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 
 use titan::{DbIterator, LazyValue, ReadOptions};
 
+use super::locked::LockedKeys;
 use super::{ReadStats, Snapshot};
 use crate::error::{Error, Result};
 use crate::format::version::{newest_at, split};
@@ -76,6 +77,8 @@ pub struct Scan {
     /// The current key, encoded.
     encoded: Vec<u8>,
     stats: ReadStats,
+    /// Keys that were locked when the scan began.
+    locked: LockedKeys,
 }
 
 impl Scan {
@@ -86,6 +89,8 @@ impl Scan {
         direction: Direction,
     ) -> Result<Self> {
         let is_empty = matches!((from, to), (Some(from), Some(to)) if from >= to);
+        // ORDER: first the locks: one that is gone by now has left its version.
+        let locked = LockedKeys::new(&snapshot, from, to, direction);
         let cursor = snapshot.versions().iter(&ReadOptions {
             lower_bound: from.filter(|_| !is_empty).map(encode_key),
             upper_bound: to.filter(|_| !is_empty).map(encode_key),
@@ -101,6 +106,7 @@ impl Scan {
             },
             encoded: Vec::new(),
             stats: ReadStats::default(),
+            locked,
         })
     }
 
@@ -109,7 +115,7 @@ impl Scan {
         self.stats
     }
 
-    fn next_row(&mut self) -> Result<Option<Row>> {
+    fn next_stored(&mut self) -> Result<Option<Row>> {
         while self.place != Place::End && self.enter_row()? {
             let found = match self.direction {
                 Direction::Forward => self.newest_forward()?,
@@ -119,12 +125,26 @@ impl Scan {
                 let key = decode_key(&self.encoded).ok_or_else(|| {
                     Error::corrupt_entry(VERSIONS, &self.encoded, "its key is damaged")
                 })?;
-                self.stats.processed += 1;
                 return Ok(Some(Row { key, value }));
             }
         }
         self.place = Place::End;
         Ok(None)
+    }
+
+    fn next_row(&mut self) -> Result<Option<Row>> {
+        let row = match self.locked.is_empty() {
+            true => self.next_stored()?,
+            false => {
+                let mut locked = std::mem::take(&mut self.locked);
+                let (snapshot, direction) = (self.snapshot.clone(), self.direction);
+                let row = locked.next_row(&snapshot, direction, || self.next_stored())?;
+                self.locked = locked;
+                row
+            }
+        };
+        self.stats.processed += u64::from(row.is_some());
+        Ok(row)
     }
 
     /// Moves to the next key, and makes it the current one. False if there is none.
@@ -220,7 +240,7 @@ impl Scan {
             let replaced = match kind {
                 Kind::Put => newest.replace(Some(self.cursor.lazy_value()?)).is_some(),
                 Kind::Delete => newest.replace(None).is_some(),
-                Kind::Lock => true,
+                Kind::Lock | Kind::Rollback => true,
             };
             self.stats.versions_skipped += u64::from(replaced);
             steps += 1;

@@ -9,6 +9,7 @@ use super::ReadStats;
 use super::point::value_at;
 use super::scan::{Direction, Scan};
 use crate::error::Result;
+use crate::resolver::settle_for_read;
 use crate::safe_point::Hold;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -50,7 +51,8 @@ impl Snapshot {
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: a point read of the engine, however many
-    /// versions the key has; if the newest of them at the timestamp is a lock, an iterator instead.
+    /// versions the key has; if the newest of them at the timestamp is a lock, an iterator instead. If another
+    /// transaction has prewritten the key, a look at its primary key, and if that has ended, a write.
     ///
     /// # Errors
     /// `Corruption` for an entry that this version cannot have written; `Engine`.
@@ -63,8 +65,11 @@ impl Snapshot {
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
     pub fn get_lazy_counted(&self, key: &[u8], stats: &mut ReadStats) -> Result<Option<LazyValue>> {
+        let at = self.timestamp();
+        // ORDER: first the locks: one that is gone by now has left its version.
+        settle_for_read(&self.core, key, at)?;
         let mut read = ReadStats::default();
-        let found = value_at(self.versions(), key, self.timestamp(), &mut read);
+        let found = value_at(self.versions(), key, at, &mut read);
         self.core.reads.add(read);
         *stats += read;
         found

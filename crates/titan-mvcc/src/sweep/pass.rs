@@ -4,35 +4,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use titan::{ColumnFamily, CompactRangeOptions, SystemClock};
+use titan::CompactRangeOptions;
 
 use super::tables::{KeyRange, Tables};
 use super::wake::Wake;
-use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
-use crate::oracle::TimestampOracle;
-use crate::safe_point::SafePoint;
+use crate::resolver;
+use crate::store::Core;
 use crate::timestamp::Timestamp;
 
 /// For how long a version may have been droppable before the range is compacted that has fewer of them.
 const OVERDUE_AFTER: Duration = Duration::from_secs(3600);
 
-/// What sweeps need of a store.
+/// The sweeps of a store.
 pub(crate) struct Sweeps {
-    pub(crate) versions: ColumnFamily,
-    pub(crate) oracle: Arc<dyn TimestampOracle>,
-    pub(crate) order: Arc<CommitOrder>,
-    pub(crate) safe_point: Arc<SafePoint>,
-    pub(crate) clock: Arc<dyn SystemClock>,
+    pub(super) core: Arc<Core>,
     /// For how long versions can be read; for ever, or as long as the safe point is not moved by hand.
-    pub(crate) retention: Option<Duration>,
+    retention: Option<Duration>,
     /// The time between two sweeps.
-    pub(crate) interval: Duration,
-    pub(crate) wake: Arc<Wake>,
+    pub(super) interval: Duration,
     /// What all sweeps have done. Locked only for moments.
-    pub(crate) stats: Mutex<SweepStats>,
+    stats: Mutex<SweepStats>,
     /// One sweep at a time.
-    pub(crate) turn: Mutex<()>,
+    turn: Mutex<()>,
 }
 
 /// What a sweep did.
@@ -60,6 +54,26 @@ pub struct SweepStats {
 }
 
 impl Sweeps {
+    pub(crate) fn new(core: Arc<Core>, retention: Option<Duration>, interval: Duration) -> Self {
+        Sweeps {
+            core,
+            retention,
+            interval,
+            stats: Mutex::default(),
+            turn: Mutex::default(),
+        }
+    }
+
+    /// What they have done.
+    pub(crate) fn stats(&self) -> SweepStats {
+        self.stats.lock().clone()
+    }
+
+    /// What wakes the thread that does them.
+    pub(super) fn wake(&self) -> &Wake {
+        self.core.order.wake()
+    }
+
     /// Sweeps. Waits for a sweep that is under way.
     ///
     /// # Errors
@@ -84,13 +98,13 @@ impl Sweeps {
 
     fn once(&self) -> Result<Swept> {
         self.follow_time()?;
-        let safe_point = self.safe_point.droppable();
-        self.versions.advance_garbage_moment(safe_point.0);
+        let safe_point = self.core.safe_point.droppable();
+        self.core.versions.advance_garbage_moment(safe_point.0);
         let mut ranges = 0;
         if safe_point > Timestamp::ZERO {
-            let tables = Tables::of(&self.versions)?;
+            let tables = Tables::of(&self.core.versions)?;
             for range in tables.worth_it(safe_point, self.overdue(safe_point)) {
-                if self.wake.is_ended() {
+                if self.wake().is_ended() {
                     break;
                 }
                 self.drop_within(&range, safe_point)?;
@@ -105,13 +119,13 @@ impl Sweeps {
     /// # Errors
     /// `Engine`.
     pub(crate) fn drop_all(&self) -> Result<()> {
-        let safe_point = self.safe_point.droppable();
+        let safe_point = self.core.safe_point.droppable();
         if safe_point == Timestamp::ZERO {
             return Ok(());
         }
         // What is committed up to the safe point is in tables then.
-        self.versions.flush()?;
-        for range in Tables::of(&self.versions)?.with_droppable(safe_point) {
+        self.core.versions.flush()?;
+        for range in Tables::of(&self.core.versions)?.with_droppable(safe_point) {
             self.compact(&range)?;
         }
         // A deletion goes one compaction after what it hid.
@@ -139,7 +153,7 @@ impl Sweeps {
         ) {
             return Ok(Vec::new());
         }
-        Ok(Tables::of(&self.versions)?.with_deletions(safe_point))
+        Ok(Tables::of(&self.core.versions)?.with_deletions(safe_point))
     }
 
     fn compact(&self, range: &KeyRange) -> Result<()> {
@@ -147,7 +161,7 @@ impl Sweeps {
             force_bottommost: true,
         };
         let (begin, end) = (Some(&range.begin[..]), Some(&range.end[..]));
-        Ok(self.versions.compact_range(begin, end, &options)?)
+        Ok(self.core.versions.compact_range(begin, end, &options)?)
     }
 
     /// Moves the safe point to where the retention lets it go.
@@ -155,8 +169,8 @@ impl Sweeps {
         let Some(retention) = self.retention else {
             return Ok(());
         };
-        let visible = self.order.visible();
-        if visible <= self.safe_point.get() {
+        let visible = self.core.order.visible();
+        if visible <= self.core.safe_point.get() {
             // Nothing was committed since.
             return Ok(());
         }
@@ -165,25 +179,27 @@ impl Sweeps {
             true => Duration::ZERO,
             false => retention,
         };
-        let now = self.oracle.next()?.unix_time();
+        let now = self.core.oracle.next()?.unix_time();
         let to = before(now, retention).min(visible);
-        self.safe_point.follow(to, &self.order)
+        // Locks keep the safe point back.
+        resolver::end_expired(&self.core, to)?;
+        self.core.safe_point.follow(to, &self.core.order)
     }
 
     /// Where the safe point would be without holds.
     pub(crate) fn reach(&self) -> Timestamp {
-        let visible = self.order.visible();
+        let visible = self.core.order.visible();
         let reach = match self.retention {
-            Some(retention) => before(self.clock.unix_time(), retention).min(visible),
+            Some(retention) => before(self.core.clock.unix_time(), retention).min(visible),
             None => visible,
         };
-        reach.max(self.safe_point.get())
+        reach.max(self.core.safe_point.get())
     }
 
     /// What could be dropped at this timestamp already is overdue.
     fn overdue(&self, safe_point: Timestamp) -> Timestamp {
         let now = match self.retention {
-            Some(retention) => self.clock.unix_time().saturating_sub(retention),
+            Some(retention) => self.core.clock.unix_time().saturating_sub(retention),
             None => safe_point.unix_time(),
         };
         before(now, OVERDUE_AFTER).min(safe_point)
@@ -196,9 +212,9 @@ impl Sweeps {
             return false;
         }
         // ORDER: before the look at the visible timestamp, so no commit is missed.
-        self.wake.await_commit();
-        let safe_point = self.safe_point.get();
-        self.order.visible() > safe_point || self.overdue(safe_point) < safe_point
+        self.wake().await_commit();
+        let safe_point = self.core.safe_point.get();
+        self.core.order.visible() > safe_point || self.overdue(safe_point) < safe_point
     }
 }
 

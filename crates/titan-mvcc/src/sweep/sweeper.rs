@@ -57,7 +57,7 @@ impl Sweeper {
 
     /// Has it end after the range that it compacts. Does not wait for it.
     pub(crate) fn end(&self) {
-        self.sweeps.wake.end();
+        self.sweeps.wake().end();
     }
 
     /// Has it end, and waits until it has.
@@ -85,10 +85,10 @@ fn run(sweeps: &Sweeps) {
         };
         let pause = sweeps.interval * (1 << failures.min(MAX_DOUBLINGS));
         let until = match failures > 0 || sweeps.waits_for_time() {
-            true => Some((&*sweeps.clock, sweeps.clock.monotonic() + pause)),
+            true => Some((&*sweeps.core.clock, sweeps.core.clock.monotonic() + pause)),
             false => None,
         };
-        if !sweeps.wake.wait(until) {
+        if !sweeps.wake().wait(until) {
             return;
         }
     }

@@ -69,7 +69,8 @@ fn what_is_no_store_is_refused() {
     let db = Db::open(DIR, &options).unwrap();
     for (family, found) in [
         (None, "no column family versions"),
-        (Some("versions"), "no format"),
+        (Some("versions"), "no column family locks"),
+        (Some("locks"), "no format"),
         (Some("other"), "family other"),
     ] {
         if let Some(name) = family {
