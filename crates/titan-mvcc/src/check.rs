@@ -7,8 +7,9 @@ use serde::Serialize;
 use titan::ReadOptions;
 
 use crate::error::Result;
+use crate::format::lock::{Lock, LockKind, key_of_record, value_key};
 use crate::format::version::split;
-use crate::format::{Kind, decode_key};
+use crate::format::{Kind, LOCKS, decode_key};
 use crate::meta::{KNOWN, LEASE, Meta, SAFE_POINT};
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -28,12 +29,14 @@ pub struct CheckReport {
     pub puts: u64,
     /// Versions that are deletions.
     pub deletes: u64,
-    /// Versions that change nothing.
+    /// Versions that change nothing: locks, and records of rollbacks.
     pub locks: u64,
     /// The oldest commit; none without versions.
     pub oldest: Option<Timestamp>,
     /// The newest commit.
     pub newest: Option<Timestamp>,
+    /// Locks of transactions that have not ended.
+    pub transaction_locks: u64,
     /// The oldest timestamp that can be read.
     pub safe_point: Timestamp,
     /// How many problems there are.
@@ -76,6 +79,7 @@ pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(u64)) -> Result<CheckR
     check_meta(core, &meta, &mut report)?;
     let leased = meta.get(LEASE).unwrap_or_default().map(Timestamp);
     check_versions(core, leased, &mut report, progress)?;
+    check_locks(core, leased, &mut report)?;
     Ok(report)
 }
 
@@ -181,6 +185,42 @@ fn check_versions(
         report.newest = report.newest.max(Some(version.commit));
         last = Some((encoded.to_vec(), version.commit));
         progress(report.versions);
+        entries.next()?;
+    }
+    Ok(())
+}
+
+/// The locks of transactions that have not ended, and the values that they will write.
+fn check_locks(core: &Core, leased: Option<Timestamp>, report: &mut CheckReport) -> Result<()> {
+    let Some(family) = core.db.column_family(LOCKS) else {
+        return Ok(());
+    };
+    let mut entries = family.iter(&ReadOptions::default())?;
+    // The engine's key of the value of the last lock, and its kind.
+    let mut last: Option<(Vec<u8>, LockKind)> = None;
+    entries.seek_to_first()?;
+    while entries.valid() {
+        let engine_key = entries.key().to_vec();
+        match key_of_record(&engine_key) {
+            Err(e) => report.tell(LOCKS, &engine_key, reason(&e.to_string())),
+            Ok(Some(key)) => match Lock::decode(&entries.value()?) {
+                None => report.tell(LOCKS, &engine_key, "its record is damaged"),
+                Some(lock) => {
+                    report.transaction_locks += 1;
+                    if leased.is_some_and(|leased| lock.start >= leased) {
+                        let what = "its transaction began after all timestamps";
+                        report.tell(LOCKS, &engine_key, what);
+                    }
+                    last = Some((value_key(&key), lock.kind));
+                }
+            },
+            // A value follows the record of its lock.
+            Ok(None) => match last.as_ref().filter(|(value, _)| *value == engine_key) {
+                Some((_, LockKind::Put)) => {}
+                Some(_) => report.tell(LOCKS, &engine_key, "its lock is not that of a put"),
+                None => report.tell(LOCKS, &engine_key, "it is the value of no lock"),
+            },
+        }
         entries.next()?;
     }
     Ok(())

@@ -5,6 +5,7 @@
 mod check;
 mod gc;
 mod get;
+mod locks;
 mod put;
 mod scan;
 mod store;
@@ -40,6 +41,7 @@ enum Command {
     Get(get::Args),
     Scan(scan::Args),
     Versions(versions::Args),
+    Locks(locks::Args),
     Gc(gc::Args),
     Check(check::Args),
 }
@@ -50,6 +52,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         Command::Get(args) => get::run(args, global),
         Command::Scan(args) => scan::run(args, global),
         Command::Versions(args) => versions::run(args, global),
+        Command::Locks(args) => locks::run(args, global),
         Command::Gc(args) => gc::run(args, global),
         Command::Check(args) => check::run(args, global),
     }

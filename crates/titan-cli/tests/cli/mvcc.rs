@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 use serde_json::Value;
-use titan_mvcc::{Store, StoreOptions};
+use titan_mvcc::{Mutation, Prewrite, Store, StoreOptions, Timestamp};
 
 use crate::{Place, tree};
 
@@ -216,6 +216,7 @@ fn what_is_no_store_is_refused_and_not_changed() {
             &["get", db, "k"][..],
             &["scan", db],
             &["versions", db, "k"],
+            &["locks", db],
             &["check", db],
         ] {
             let said = place.fails(1, &[&["mvcc"], args].concat());
@@ -275,11 +276,75 @@ fn a_store_that_is_open_elsewhere_is_read_as_of_one_moment() {
 }
 
 #[test]
+fn locks_are_listed_and_do_not_keep_others_from_reading() {
+    let place = Place::new();
+    put(&place, "k", "old");
+    assert_eq!(place.text(&["mvcc", "locks", "db"]), "");
+    let options = StoreOptions {
+        retention: None,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(place.path("db"), &options).unwrap();
+    let start = store.oracle().next().unwrap();
+    let mutations = [
+        Mutation::Put {
+            key: b"k",
+            value: b"new",
+        },
+        Mutation::Delete { key: b"\xff" },
+    ];
+    let request = Prewrite {
+        mutations: &mutations,
+        primary: b"k",
+        start,
+        read_at: start,
+        ttl: std::time::Duration::from_secs(3600),
+        txn_size: 2,
+        min_commit: Timestamp::ZERO,
+        for_update: None,
+        secondaries: None,
+    };
+    store.percolator().prewrite(&request).unwrap();
+    store.close().unwrap();
+    drop(store);
+    let listed = place.text(&["mvcc", "locks", "db"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 2, "{listed}");
+    assert!(
+        lines[0].starts_with(&format!("k : put, start {start}, primary k, ")),
+        "{listed}"
+    );
+    assert!(lines[0].ends_with("lives 1h"), "{listed}");
+    assert!(lines[1].starts_with("\\xFF : delete, "), "{listed}");
+    let listed = place.text(&["mvcc", "locks", "db", "--json"]);
+    let locks: Vec<Value> = listed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(locks[0]["start"], start.0);
+    assert_eq!(
+        (&locks[0]["key"], &locks[0]["ttl_ms"]),
+        (&"k".into(), &3_600_000.into())
+    );
+    assert_eq!(
+        (&locks[1]["key_hex"], &locks[1]["kind"]),
+        (&"0xFF".into(), &"delete".into())
+    );
+    // A read finds what was committed.
+    assert_eq!(place.ok(&["mvcc", "get", "db", "k"]), b"old");
+    assert_eq!(place.text(&["mvcc", "scan", "db"]), "k : old\n");
+    place.ok(&["mvcc", "check", "db"]);
+    // A write does not wait for ever.
+    let said = place.fails(1, &["mvcc", "put", "db", "k", "other"]);
+    assert!(said.starts_with("titan: lock"), "{said}");
+}
+
+#[test]
 fn every_command_has_help_with_an_example() {
     let place = Place::new();
     let help = place.text(&["mvcc", "--help"]);
     assert!(help.contains("\n  titan mvcc put"), "{help}");
-    for command in ["put", "get", "scan", "versions", "gc", "check"] {
+    for command in ["put", "get", "scan", "versions", "locks", "gc", "check"] {
         let help = place.text(&["mvcc", command, "--help"]);
         assert!(
             help.contains(&format!("titan mvcc {command} notes.db")),

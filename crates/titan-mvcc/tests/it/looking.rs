@@ -163,6 +163,18 @@ fn a_check_finds_what_the_store_cannot_have_written() {
         assert!(said[0].contains(what), "{what}: {said:?}");
         versions.delete(&key).unwrap();
     }
+    // The value of a lock that is not there, and what is no lock.
+    let locks = store.db().column_family("locks").unwrap();
+    for (key, what) in [
+        (&b"a\0\0\0\0\0\0\0\xf8V"[..], "value of no lock"),
+        (b"a\0\0\0\0\0\0\0\xf8X", "it is no lock"),
+    ] {
+        locks.put(key, b"value").unwrap();
+        let report = store.check(&mut |_| {}).unwrap();
+        assert_eq!(report.problems_found, 1, "{what}");
+        assert!(report.problems[0].what.contains(what), "{report:?}");
+        locks.delete(key).unwrap();
+    }
     store.db().put(b"orphan", b"1").unwrap();
     store.db().put(b"format", b"1").unwrap();
     let report = store.check(&mut |_| {}).unwrap();

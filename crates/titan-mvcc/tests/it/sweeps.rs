@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use titan::{ColumnFamily, CompactRangeOptions, SystemClock};
-use titan_mvcc::{Direction, Error, Store, Timestamp};
+use titan_mvcc::{Direction, Error, Mutation, Prewrite, Store, Timestamp};
 
+use super::percolator::request;
 use super::place::{DIR, JumpClock, Place, delete, put, stored_versions};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -373,4 +374,38 @@ fn an_oracle_that_fails_fails_the_sweep_and_the_next_one_goes_on() {
     assert!(store.sweep_stats().error.is_none());
     store.close().unwrap();
     assert!(store.sweep().is_err());
+}
+
+#[test]
+fn a_sweep_ends_the_locks_of_transactions_whose_owners_are_gone() {
+    let place = by_hand(12, Duration::from_secs(60));
+    let store = place.open();
+    let before = put(&store, b"k", b"old");
+    let start = store.oracle().next().unwrap();
+    let mutations = [Mutation::Put {
+        key: b"k",
+        value: b"new",
+    }];
+    let prewrite = Prewrite {
+        ttl: 3 * HOUR,
+        ..request(start, b"k", &mutations)
+    };
+    store.percolator().prewrite(&prewrite).unwrap();
+    let later = put(&store, b"other", b"1");
+    place.clock.advance(HOUR);
+    // Its owner may be alive.
+    let held = store.sweep().unwrap().safe_point;
+    assert!((before..start).contains(&held));
+    let report = store.space_report().unwrap();
+    assert_eq!(report.holds[0].name, "locks of a transaction");
+    place.clock.advance(4 * HOUR);
+    assert!(store.sweep().unwrap().safe_point >= later);
+    assert!(
+        store
+            .percolator()
+            .scan_locks(Timestamp::MAX, b"", 9)
+            .is_empty()
+    );
+    let found = store.snapshot().get(b"k").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"old"[..]));
 }

@@ -66,12 +66,13 @@ fn print(report: &CheckReport, out: &mut Out) -> Result<()> {
         out.line(format_args!("{more} more problems, only counted"))?;
     }
     out.line(format_args!(
-        "versions {}, rows {}, puts {}, deletions {}, locks {}, safe point {}",
+        "versions {}, rows {}, puts {}, deletions {}, locks and rollbacks {}, locks of transactions {}, safe point {}",
         output::count(report.versions),
         output::count(report.rows),
         output::count(report.puts),
         output::count(report.deletes),
         output::count(report.locks),
+        output::count(report.transaction_locks),
         report.safe_point
     ))?;
     match report.problems_found {

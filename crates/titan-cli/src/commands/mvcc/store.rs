@@ -59,8 +59,10 @@ pub(super) fn translated(error: titan_mvcc::Error) -> Error {
         Mvcc::Corruption { .. } => ErrorKind::Corruption,
         Mvcc::Conflict { .. } => ErrorKind::Conflict,
         Mvcc::Oracle { .. } => ErrorKind::Unsupported,
-        // Another transaction is in the way.
-        _ => ErrorKind::Busy,
+        Mvcc::KeyIsLocked(_) => ErrorKind::LockTimeout,
+        Mvcc::Deadlock { .. } => ErrorKind::Deadlock,
+        // Others have ended the transaction of the command.
+        _ => ErrorKind::Conflict,
     };
     let text = error.to_string();
     // Kinds say it already.
