@@ -368,7 +368,8 @@ impl Store {
         &self.core.db
     }
 
-    /// Closes the store; later calls fail. Without it, the store closes when the last handle is dropped.
+    /// Closes the store; later calls fail. Without it, the store closes when the last handle is dropped, which waits
+    /// for the range that a sweep compacts.
     ///
     /// # Errors
     /// Those of [`Db::close`].
