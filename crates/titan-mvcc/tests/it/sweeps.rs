@@ -325,6 +325,24 @@ fn dead_rows_are_dropped_with_their_deletions() {
 }
 
 #[test]
+fn one_call_by_hand_drops_deletions_with_what_they_hid() {
+    let mut place = Place::new(13);
+    place.options.versions.disable_auto_compactions = true;
+    let store = place.open();
+    // Too many for a sweep to be worth it.
+    for n in 0..100_u32 {
+        put(&store, &n.to_be_bytes(), b"kept");
+    }
+    for n in 0..20_u32 {
+        put(&store, &[n as u8], b"dead");
+        delete(&store, &[n as u8]);
+    }
+    store.advance_safe_point(store.now()).unwrap();
+    store.drop_old_versions().unwrap();
+    assert_eq!(stored_versions(&store), 100);
+}
+
+#[test]
 fn few_old_versions_are_dropped_after_a_long_time_and_once() {
     let place = by_hand(10, Duration::from_secs(60));
     let store = place.open();
