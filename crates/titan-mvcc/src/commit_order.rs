@@ -41,8 +41,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::oracle::TimestampOracle;
-use crate::sweep::Wake;
 use crate::timestamp::Timestamp;
+use crate::wake::Wake;
 
 /// See the module.
 pub(crate) struct CommitOrder {

@@ -43,16 +43,17 @@
 //! | `format` | the bytes of entries |
 //! | `meta` | the numbers that the store keeps about itself |
 //! | `oracle` | where timestamps come from |
+//! | `wake` | what the thread that sweeps waits for |
 //! | `commit_order` | the order in which commits become visible |
 //! | `latches` | what keeps commits of the same key apart |
 //! | `safe_point` | the oldest timestamp that can be read, and holds |
 //! | `waits`, `locks` | waiting for locks and deadlocks; the locks, in memory and on disk |
 //! | `filter` | the compaction filter that drops old versions |
-//! | `sweep` | finding tables with old versions, and having them compacted; the safe point by time |
 //! | `percolator` | the calls of transactions in two phases: prewrite, commit, rollback, status ... |
 //! | `resolver` | what readers and writers do about locks of others |
 //! | `read` | reads at a timestamp |
 //! | `transaction` | optimistic and pessimistic transactions, in one batch or two phases |
+//! | `sweep` | finding tables with old versions, and having them compacted; the safe point by time |
 //! | `space` | the report on space |
 //! | `check` | checking that every entry is one that the store writes |
 //! | `store` | opening, closing, and what a store hands out |
@@ -98,6 +99,7 @@ mod sweep;
 mod timestamp;
 mod transaction;
 mod waits;
+mod wake;
 
 pub use check::{CheckProblem, CheckReport};
 pub use error::{Error, Result};

@@ -16,8 +16,8 @@ use titan::SystemClock;
 use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
 use crate::meta::{Meta, SAFE_POINT};
-use crate::sweep::Wake;
 use crate::timestamp::Timestamp;
+use crate::wake::Wake;
 
 /// See the module.
 pub(crate) struct SafePoint {

@@ -51,7 +51,8 @@ pub struct StoreOptions {
     /// anyway; and a store of which nobody asked to keep history takes little more space than its live rows.
     pub retention: Option<Duration>,
     /// The time between two sweeps, in which the safe point is moved and ranges that are rich in old versions
-    /// are compacted. A sweep that moves the safe point costs two synced writes. Default: ten seconds.
+    /// are compacted. A sweep that moves the safe point costs two synced writes. The option
+    /// `disable_auto_compactions` of `versions` does not keep sweeps from compacting. Default: ten seconds.
     pub sweep_interval: Duration,
     /// How transactions are committed, and how they wait for each other.
     pub transactions: TransactionOptions,

@@ -22,18 +22,15 @@
 //! | `tables` | which ranges are worth a compaction |
 //! | `pass` | one sweep |
 //! | `sweeper` | the thread |
-//! | `wake` | what the thread waits for |
 
 mod collector;
 mod pass;
 mod properties;
 mod sweeper;
 mod tables;
-mod wake;
 
 pub(crate) use collector::CollectorFactory;
 pub(crate) use pass::Sweeps;
 pub use pass::{SweepStats, Swept};
 pub(crate) use sweeper::Sweeper;
 pub(crate) use tables::Tables;
-pub(crate) use wake::Wake;

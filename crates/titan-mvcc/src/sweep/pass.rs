@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use titan::CompactRangeOptions;
 
 use super::tables::{KeyRange, Tables};
-use super::wake::Wake;
 use crate::error::{Error, Result};
 use crate::resolver;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
+use crate::wake::Wake;
 
 /// For how long a version may have been droppable before the range is compacted that has fewer of them.
 const OVERDUE_AFTER: Duration = Duration::from_secs(3600);
