@@ -20,6 +20,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use titan::ErrorKind;
 
 use crate::error::{Error, Result};
 use crate::format::lock::Lock;
@@ -44,7 +45,7 @@ enum Standing {
 /// Returns when what `key` has at `at` can be read below and above its lock.
 ///
 /// # Errors
-/// Those of the engine.
+/// Those of the engine; `ReadOnly` if the store is read alone and the lock must be ended first.
 pub(crate) fn settle_for_read(core: &Core, key: &[u8], at: Timestamp) -> Result<()> {
     while let Some(held) = core.locks.get(key) {
         if !held.concerns(at) {
@@ -69,6 +70,15 @@ pub(crate) fn settle_for_read(core: &Core, key: &[u8], at: Timestamp) -> Result<
         }
         match standing(core, &held, is_expired)? {
             Standing::Committed(commit) if commit > at => return Ok(()),
+            Standing::Committed(_) if core.is_read_only => {
+                let what = format!(
+                    "the key \"{}\" has the lock of a transaction that has committed; open the store for writing \
+                     and read the key there, which ends the lock",
+                    key.escape_ascii()
+                );
+                return Err(titan::Error::new(ErrorKind::ReadOnly, what).into());
+            }
+            Standing::RolledBack if core.is_read_only => return Ok(()),
             Standing::Committed(commit) => end(core, key, lock, Some(commit))?,
             Standing::RolledBack => end(core, key, lock, None)?,
             // Its owner has given a sign of life meanwhile.

@@ -1,8 +1,9 @@
 //! Looking at a store without changing it: read-only openings, the versions of a key, checks.
 
 use titan::{Db, ErrorKind, Options};
-use titan_mvcc::{Direction, Error, Store, Timestamp};
+use titan_mvcc::{Direction, Error, Mutation, Store, Timestamp};
 
+use super::percolator::request;
 use super::place::{DIR, Place, delete, put};
 
 fn open_read_only(place: &Place) -> Store {
@@ -54,6 +55,49 @@ fn a_store_is_read_without_a_change_beside_its_writer_and_after_it() {
     drop(alone);
     let again = place.open();
     assert_eq!(again.snapshot().get(b"a").unwrap(), newest);
+}
+
+#[test]
+fn a_store_that_is_read_alone_goes_around_locks_or_says_which_must_be_ended() {
+    let place = Place::new(6);
+    let store = place.open();
+    for key in [b"a", b"b", b"c"] {
+        put(&store, key, b"old");
+    }
+    let mutation = |key| Mutation::Put { key, value: b"new" };
+    let calls = store.percolator();
+    // Committed at its primary key alone.
+    let start = store.oracle().next().unwrap();
+    let both = [mutation(b"a"), mutation(b"b")];
+    calls.prewrite(&request(start, b"a", &both)).unwrap();
+    let before = store.now();
+    let commit = store.oracle().next().unwrap();
+    calls.commit(&[b"a"], start, commit).unwrap();
+    // Not committed, and its owner is gone for long.
+    let start = store.oracle().next().unwrap();
+    let one = [mutation(b"c")];
+    calls.prewrite(&request(start, b"c", &one)).unwrap();
+    store.close().unwrap();
+    drop((calls, store));
+    let alone = open_read_only(&place);
+    place.clock.advance(std::time::Duration::from_secs(1 << 30));
+    let text = |key: &[u8]| alone.snapshot().get(key).unwrap().unwrap();
+    assert_eq!((text(b"a"), text(b"c")), ("new".into(), "old".into()));
+    let at = alone.snapshot_at(before).unwrap();
+    assert_eq!(at.get(b"b").unwrap().unwrap(), "old");
+    let refused = alone.snapshot().get(b"b").unwrap_err();
+    let is_read_only = matches!(&refused, Error::Engine(e) if e.kind() == ErrorKind::ReadOnly);
+    assert!(
+        is_read_only && refused.to_string().contains("key \"b\""),
+        "{refused}"
+    );
+    let scanned = alone.snapshot().scan(None, None, Direction::Forward);
+    let refused = scanned.and_then(|scan| scan.collect::<Result<Vec<_>, _>>());
+    assert!(refused.is_err());
+    alone.close().unwrap();
+    drop((at, alone));
+    let store = place.open();
+    assert_eq!(store.snapshot().get(b"b").unwrap().unwrap(), "new");
 }
 
 #[test]
