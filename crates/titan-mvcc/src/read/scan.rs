@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 
 use titan::{DbIterator, LazyValue, ReadOptions};
 
-use super::Snapshot;
+use super::locked::LockedKeys;
+use super::{ReadStats, Snapshot};
 use crate::error::{Error, Result};
 use crate::format::version::{newest_at, split};
 use crate::format::{Kind, VERSIONS, decode_key, encode_key};
@@ -54,24 +55,6 @@ impl std::fmt::Debug for Row {
     }
 }
 
-/// What a scan has cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ScanStats {
-    /// Steps forward of the engine's iterator. A step from a key to the next key counts as one.
-    pub next: u64,
-    /// Steps back.
-    pub prev: u64,
-    /// Seeks.
-    pub seek: u64,
-    /// Rows that were returned.
-    pub processed: u64,
-    /// Versions that were met and not returned: too new, overwritten, or locks.
-    pub versions_skipped: u64,
-    /// Keys whose newest version at the timestamp is a deletion.
-    pub dead_rows_skipped: u64,
-}
-
 /// Where the iterator of a scan is.
 #[derive(PartialEq, Eq)]
 enum Place {
@@ -93,7 +76,9 @@ pub struct Scan {
     place: Place,
     /// The current key, encoded.
     encoded: Vec<u8>,
-    stats: ScanStats,
+    stats: ReadStats,
+    /// Keys that were locked when the scan began.
+    locked: LockedKeys,
 }
 
 impl Scan {
@@ -104,6 +89,8 @@ impl Scan {
         direction: Direction,
     ) -> Result<Self> {
         let is_empty = matches!((from, to), (Some(from), Some(to)) if from >= to);
+        // ORDER: first the locks: one that is gone by now has left its version.
+        let locked = LockedKeys::new(&snapshot, from, to, direction);
         let cursor = snapshot.versions().iter(&ReadOptions {
             lower_bound: from.filter(|_| !is_empty).map(encode_key),
             upper_bound: to.filter(|_| !is_empty).map(encode_key),
@@ -118,16 +105,17 @@ impl Scan {
                 false => Place::Start,
             },
             encoded: Vec::new(),
-            stats: ScanStats::default(),
+            stats: ReadStats::default(),
+            locked,
         })
     }
 
     /// What the scan has cost so far.
-    pub fn stats(&self) -> ScanStats {
+    pub fn stats(&self) -> ReadStats {
         self.stats
     }
 
-    fn next_row(&mut self) -> Result<Option<Row>> {
+    fn next_stored(&mut self) -> Result<Option<Row>> {
         while self.place != Place::End && self.enter_row()? {
             let found = match self.direction {
                 Direction::Forward => self.newest_forward()?,
@@ -137,12 +125,26 @@ impl Scan {
                 let key = decode_key(&self.encoded).ok_or_else(|| {
                     Error::corrupt_entry(VERSIONS, &self.encoded, "its key is damaged")
                 })?;
-                self.stats.processed += 1;
                 return Ok(Some(Row { key, value }));
             }
         }
         self.place = Place::End;
         Ok(None)
+    }
+
+    fn next_row(&mut self) -> Result<Option<Row>> {
+        let row = match self.locked.is_empty() {
+            true => self.next_stored()?,
+            false => {
+                let mut locked = std::mem::take(&mut self.locked);
+                let (snapshot, direction) = (self.snapshot.clone(), self.direction);
+                let row = locked.next_row(&snapshot, direction, || self.next_stored())?;
+                self.locked = locked;
+                row
+            }
+        };
+        self.stats.processed += u64::from(row.is_some());
+        Ok(row)
     }
 
     /// Moves to the next key, and makes it the current one. False if there is none.
@@ -238,7 +240,7 @@ impl Scan {
             let replaced = match kind {
                 Kind::Put => newest.replace(Some(self.cursor.lazy_value()?)).is_some(),
                 Kind::Delete => newest.replace(None).is_some(),
-                Kind::Lock => true,
+                Kind::Lock | Kind::Rollback => true,
             };
             self.stats.versions_skipped += u64::from(replaced);
             steps += 1;
@@ -259,6 +261,12 @@ impl Iterator for Scan {
             self.place = Place::End;
         }
         row.transpose()
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.snapshot.core().reads.add(self.stats);
     }
 }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use titan::{ColumnFamily, LazyValue};
 
+use super::ReadStats;
 use super::point::value_at;
 use super::scan::{Direction, Scan};
 use crate::error::Result;
+use crate::resolver::settle_for_read;
 use crate::safe_point::Hold;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -49,12 +51,28 @@ impl Snapshot {
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: a point read of the engine, however many
-    /// versions the key has; if the newest of them at the timestamp is a lock, an iterator instead.
+    /// versions the key has; if the newest of them at the timestamp is a lock, an iterator instead. If another
+    /// transaction has prewritten the key, a look at its primary key, and if that has ended, a write.
     ///
     /// # Errors
     /// `Corruption` for an entry that this version cannot have written; `Engine`.
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        value_at(self.versions(), key, self.timestamp())
+        self.get_lazy_counted(key, &mut ReadStats::default())
+    }
+
+    /// The same, and adds to `stats` what it costs, as [`Scan::stats`] says it of a scan.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::get_lazy`].
+    pub fn get_lazy_counted(&self, key: &[u8], stats: &mut ReadStats) -> Result<Option<LazyValue>> {
+        let at = self.timestamp();
+        // ORDER: first the locks: one that is gone by now has left its version.
+        settle_for_read(&self.core, key, at)?;
+        let mut read = ReadStats::default();
+        let found = value_at(self.versions(), key, at, &mut read);
+        self.core.reads.add(read);
+        *stats += read;
+        found
     }
 
     /// The values of many keys, in the order of the keys. Cost: that of [`Snapshot::get`] for each.
