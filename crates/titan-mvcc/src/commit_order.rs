@@ -320,6 +320,20 @@ mod tests {
     }
 
     #[test]
+    fn a_commit_at_a_timestamp_of_the_caller_is_visible_before_later_ones_that_are_in_flight() {
+        let order = order(&[10, 20, 30, 40]);
+        let (_, given) = (order.name().unwrap(), order.name().unwrap());
+        let later = order.begin().unwrap();
+        assert_eq!((given, later.timestamp()), (Timestamp(30), Timestamp(40)));
+        assert_eq!(order.visible(), Timestamp(10));
+        order.include(given);
+        assert_eq!(order.visible(), given);
+        assert_eq!(later.published(), Timestamp(40));
+        order.include(given);
+        assert_eq!(order.visible(), Timestamp(40));
+    }
+
+    #[test]
     fn an_oracle_that_fails_or_goes_back_fails_the_commit_alone() {
         let order = order(&[10, 9, 20]);
         let back = order.begin().err().unwrap();
