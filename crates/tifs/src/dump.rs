@@ -22,7 +22,7 @@ use std::io::{Read, Write};
 use rustix::io::Errno;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reason};
 use crate::kv::{Commit, Kv, Scan, Space, Transaction};
 use crate::schema::Key;
 
@@ -75,7 +75,7 @@ pub fn dump(
                 out.record(space, key, value)?;
             }
             if !progress(out.amount) {
-                return Err(Errno::INTR.into());
+                return Err(Error::interrupted());
             }
             match page.last() {
                 Some((last, _)) if page.len() == PAGE => scan.begin = [last, &[0][..]].concat(),
@@ -88,15 +88,15 @@ pub fn dump(
     out.write(&[&[END][..], &records.to_le_bytes()].concat())?;
     let sum = out.hash.digest();
     out.write(&sum.to_le_bytes())?;
-    to_io(out.inner.flush())?;
+    written(out.inner.flush())?;
     Ok(out.amount)
 }
 
 /// Stores a dumped volume in an empty store. `progress` as for [`dump`].
 ///
 /// # Errors
-/// `EEXIST` if the store has keys; `EIO` if the stream is no dump, damaged or cut short: the store has
-/// no volume then.
+/// `EEXIST` if the store has keys; `EIO` if the stream is no dump, damaged, cut short, or goes on after
+/// the dump: the store has no volume then.
 pub fn load(
     kv: &dyn Kv,
     from: &mut dyn Read,
@@ -137,7 +137,7 @@ pub fn load(
             transaction = kv.begin()?;
             pending = 0;
             if !progress(input.amount) {
-                return Err(Errno::INTR.into());
+                return Err(Error::interrupted());
             }
         }
     }
@@ -185,7 +185,7 @@ impl<T> Checked<T> {
 impl Checked<&mut dyn Write> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.note(bytes);
-        to_io(self.inner.write_all(bytes))
+        written(self.inner.write_all(bytes))
     }
 
     fn record(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
@@ -209,7 +209,7 @@ impl Checked<&mut dyn Read> {
     fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
         self.inner.read_exact(bytes).map_err(|e| match e.kind() {
             std::io::ErrorKind::UnexpectedEof => Error::corrupt("the dump is cut short"),
-            _ => io_error(&e),
+            _ => io_error("cannot read the dump", &e),
         })?;
         self.note(bytes);
         Ok(())
@@ -248,14 +248,18 @@ impl Checked<&mut dyn Read> {
         Ok(bytes)
     }
 
-    /// Compares what was read with the end of the stream.
+    /// Compares what was read with the end of the dump, which is the end of the stream.
     fn check_end(&mut self) -> Result<()> {
         let records = self.number()?;
         let sum = self.hash.digest();
         if self.number()? != sum || records != self.amount.records {
             return Err(self.damaged("its checksum is another"));
         }
-        Ok(())
+        match self.inner.read_exact(&mut [0]) {
+            Ok(()) => Err(Error::corrupt("the dump has ended, but more bytes follow")),
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(()),
+            Err(e) => Err(io_error("cannot read the dump", &e)),
+        }
     }
 
     fn number(&mut self) -> Result<u64> {
@@ -272,13 +276,13 @@ impl Checked<&mut dyn Read> {
     }
 }
 
-fn to_io(result: std::io::Result<()>) -> Result<()> {
-    result.map_err(|e| io_error(&e))
+fn io_error(what: &str, error: &std::io::Error) -> Error {
+    let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
+    Error::new(errno, format!("{what}: {}", reason(error)))
 }
 
-fn io_error(error: &std::io::Error) -> Error {
-    let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
-    Error::new(errno, error.to_string())
+fn written(result: std::io::Result<()>) -> Result<()> {
+    result.map_err(|e| io_error("cannot write the dump", &e))
 }
 
 #[cfg(test)]
@@ -348,6 +352,9 @@ mod tests {
             assert_eq!(result.unwrap_err().errno(), Errno::IO);
             assert_eq!(copy.get(Space::Meta, &superblock).unwrap(), None);
         }
+        let (copy, result) = loaded(&[&stream[..], b"\0"].concat());
+        assert!(result.unwrap_err().context().contains("more bytes follow"));
+        assert_eq!(copy.get(Space::Meta, &superblock).unwrap(), None);
         for place in (0..stream.len()).step_by(stream.len() / 50) {
             let mut damaged = stream.clone();
             damaged[place] ^= 1;

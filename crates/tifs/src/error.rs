@@ -22,7 +22,8 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error with a description of what was attempted, or what was found.
+    /// An error with a description of what was found. It says all that people are told: the errno is not
+    /// part of the message.
     pub fn new(errno: Errno, context: impl Into<Cow<'static, str>>) -> Self {
         Error {
             errno,
@@ -34,6 +35,11 @@ impl Error {
     /// A stored value that cannot be what this version wrote: `EIO`.
     pub fn corrupt(what: impl Into<Cow<'static, str>>) -> Self {
         Error::new(Errno::IO, what)
+    }
+
+    /// Somebody told the operation to end before it was done: `EINTR`.
+    pub fn interrupted() -> Self {
+        Error::new(Errno::INTR, "interrupted")
     }
 
     /// What the program that uses the mount gets.
@@ -92,9 +98,10 @@ fn errno_of(error: &titan::Error) -> Errno {
 fn advice(error: &titan::Error) -> &'static str {
     let stops = error.kind() == ErrorKind::WritesStopped;
     match stopped_by(error).kind() {
-        ErrorKind::NoSpace => {
+        ErrorKind::NoSpace if stops => {
             "the disk below the volume is full; the volume goes on once there is space"
         }
+        ErrorKind::NoSpace => "the disk below the volume is full",
         ErrorKind::Io if stops => {
             "the volume takes no changes, but can be read; it tries again every second"
         }
@@ -114,15 +121,20 @@ fn stopped_by(error: &titan::Error) -> &titan::Error {
     }
 }
 
+/// What the operating system says about an error, without its number.
+pub fn reason(error: &std::io::Error) -> String {
+    let said = error.to_string();
+    let number = said.rfind(" (os error ").filter(|_| said.ends_with(')'));
+    number.map_or(said.clone(), |at| said[..at].to_owned())
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let separated = if self.context.is_empty() { "" } else { ": " };
         match &self.source {
-            Some(source) => write!(f, "{}{separated}{source}", self.context),
-            None => {
-                let reason = std::io::Error::from(self.errno);
-                write!(f, "{}{separated}{reason}", self.context)
-            }
+            Some(source) if self.context.is_empty() => source.fmt(f),
+            Some(source) => write!(f, "{}: {source}", self.context),
+            None if self.context.is_empty() => f.write_str(&reason(&self.errno.into())),
+            None => f.write_str(&self.context),
         }
     }
 }
@@ -157,6 +169,16 @@ mod tests {
         stopped
             .with_source(titan::Error::new(kind, "the first failure"))
             .into()
+    }
+
+    #[test]
+    fn the_number_of_an_error_is_no_part_of_its_message() {
+        assert_eq!(
+            Error::from(Errno::NOENT).to_string(),
+            "No such file or directory"
+        );
+        let described = Error::new(Errno::INVAL, "there is no volume");
+        assert_eq!(described.to_string(), "there is no volume");
     }
 
     #[test]

@@ -195,11 +195,13 @@ pub const NAME_MAX: usize = 255;
 /// The longest target of a symbolic link, in bytes.
 pub const TARGET_MAX: usize = 4095;
 
-/// The longest file, in bytes.
-pub const SIZE_MAX: u64 = 1 << 57;
+/// The longest file, in bytes: what the kernel allows. It refuses longer ones itself, before it takes a
+/// write into its cache.
+pub const SIZE_MAX: u64 = i64::MAX as u64;
 
 /// A POSIX file system. Every call either has all of its effect or fails and has none; so it is also
-/// after a crash. See the [module](self) for names and references.
+/// after a crash. Only [`FileSystem::allocate`] may have a part of its effect then. See the
+/// [module](self) for names and references.
 pub trait FileSystem: Send + Sync + 'static {
     /// What a name in a directory leads to. `ENOENT` if there is none. Gives a reference.
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes>;
@@ -332,7 +334,8 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Removes an extended attribute. `ENODATA` if there is none.
     fn remove_extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<()>;
 
-    /// Allocates, deletes or zeroes a range of a file.
+    /// Allocates, deletes or zeroes a range of a file. Many blocks are deleted piece by piece, from the
+    /// beginning of the range: if that fails or the process ends, some of them are deleted.
     fn allocate(&self, inode: InodeNumber, offset: u64, length: u64, what: Allocate) -> Result<()>;
 
     /// The next data or hole at or after an offset. `ENXIO` at or after the end.

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`error`] | the error type: an errno, and what happened |
 //! | [`log`] | messages of a process that serves a mount |
+//! | [`mounts`] | the kernel's table of mounts |
 //! | [`kv`] | the store beneath a volume, as a trait; the engine and a store in memory behind it |
 //! | [`schema`] | keys and values of a volume |
 //! | [`file_system`] | the operations of a file system, as a trait |
@@ -31,6 +32,7 @@ pub mod file_system;
 pub mod fuse;
 pub mod kv;
 pub mod log;
+pub mod mounts;
 pub mod observed;
 pub mod schema;
 pub mod subtree;

@@ -5,8 +5,15 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::time::SystemTime;
 
-/// Writes a line with a message, if that is possible.
+/// Writes a line with the time and a message about what happened to a mount.
+pub fn record(message: impl Display) {
+    let when = humantime::format_rfc3339_millis(SystemTime::now());
+    say(format_args!("{when} {message}"));
+}
+
+/// Writes a line with a message, if that is possible: what a command says before it ends.
 pub fn say(message: impl Display) {
     let line = format!("tifs: {message}\n");
     // One write, so that lines of several threads do not mix.

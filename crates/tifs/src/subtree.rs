@@ -37,13 +37,13 @@ impl Subtree {
         for name in parts.filter(|name| !name.is_empty() && *name != b".") {
             let text = String::from_utf8_lossy(name);
             let found = all.lookup(root, name).map_err(|e| match e.errno() {
-                Errno::NOENT => Error::new(Errno::NOENT, format!("directory {text}")),
+                Errno::NOENT => Error::new(Errno::NOENT, format!("there is no directory {text}")),
                 _ => e,
             })?;
             // The reference is kept, so the directory exists.
             root = found.number;
             if found.inode.kind != FileKind::Directory {
-                return Err(Error::new(Errno::NOTDIR, text.into_owned()));
+                return Err(Error::new(Errno::NOTDIR, format!("{text} is no directory")));
             }
         }
         let above = all.attributes(root)?.inode.parent;

@@ -24,8 +24,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use titan::KeyOrder;
 
 use commands::{
-    bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, inspect, load, options,
-    put, repair, scan, space, stats,
+    bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, inspect, load, mvcc,
+    options, put, repair, scan, space, stats,
 };
 
 /// Load, read, inspect, check, repair and benchmark Titan databases.
@@ -70,6 +70,7 @@ enum Command {
     Inspect(inspect::Args),
     Compact(compact::Args),
     Gc(gc::Args),
+    Mvcc(mvcc::Args),
     Bench(Box<bench::Args>),
     Options(options::Args),
 }
@@ -121,6 +122,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(args, &global),
         Command::Compact(args) => compact::run(args, &global),
         Command::Gc(args) => gc::run(args, &global),
+        Command::Mvcc(args) => mvcc::run(args, &global),
         Command::Bench(args) => bench::run(args, &global),
         Command::Options(args) => options::run(args, &global),
     };

@@ -82,8 +82,14 @@ impl Shared {
                 (key, NewValue::of(value))
             }
             BatchOp::BlobIndex { cf, key, .. } if self.is_versions(cf) => (key, NewValue::Stored),
-            BatchOp::Delete { cf, key }
-            | BatchOp::SingleDelete { cf, key }
+            BatchOp::Delete { cf, key } if self.is_versions(cf) => {
+                // The store deletes records of transactions that were rolled back, which memory does not have.
+                return match entries::decode(key) {
+                    Ok(entry) if entry.effect == Effect::None => Change::Nothing,
+                    _ => unknown(key),
+                };
+            }
+            BatchOp::SingleDelete { cf, key }
             | BatchOp::Merge { cf, key, .. }
             | BatchOp::PutEntity { cf, key, .. }
                 if self.is_versions(cf) =>

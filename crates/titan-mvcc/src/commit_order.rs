@@ -3,7 +3,7 @@
 //! Owns the *visible timestamp*, at which reads of the present are made. It promises:
 //!
 //! 1. Every commit up to the visible timestamp has been published by the engine, or has failed.
-//! 2. No later commit has a timestamp up to it.
+//! 2. No later commit takes a timestamp up to it.
 //! 3. A commit returns to its caller only when the visible timestamp has reached its own.
 //!
 //! By 1 and 2, a read at the visible timestamp finds the same whenever it looks, and need not wait. By 3, it
@@ -14,16 +14,26 @@
 //! A commit takes its timestamp and is entered into the list of commits in flight under one lock. So while
 //! the lock is free, the list has all commits with a timestamp that are neither published nor failed. The
 //! oracle's timestamps ascend, and that is checked here; so every later commit has a timestamp after
-//! `newest`, the last one that was taken. The visible timestamp is the one before the oldest commit in
-//! flight, or `newest` if there is none: 1 and 2 follow, whatever the order in which commits end. It never
-//! goes back, because a commit is entered after `newest`, which is not before the visible timestamp.
+//! `newest`, the last one that was taken. The visible timestamp is the one that was taken before the oldest
+//! commit in flight, or `newest` if there is none: 1 and 2 follow, whatever the order in which commits end. It
+//! never goes back, because a commit is entered after `newest`, which is not before the visible timestamp.
+//!
+//! So it is always the timestamp of a commit, or of the opening. Transactions in two phases have names, which
+//! are other timestamps of the same oracle. The start of a transaction in one batch is no name.
+//!
+//! # Commits whose timestamps others took
+//!
+//! The caller of [`Percolator::commit`](crate::Percolator::commit) brings a timestamp that it has from the oracle.
+//! Such a commit is not in flight here, and 1 and 2 do not hold for it. Instead it has a lock on each of its keys
+//! from before its timestamp was taken until it is published, and a reader that finds a lock settles with it:
+//! see `resolver` and `docs/adr/0046-two-phases-and-snapshots.md`. 3 holds for it ([`CommitOrder::include`]).
 //!
 //! A commit leaves the list after the engine's write has returned, that is, after its entries are published.
 //! Then it waits until the list has no older one (3). So commits wait for older commits, and reads for
 //! nothing. The wait is short: an older commit is in the same write group of the engine or in the one
 //! before, unless its thread was stopped between its timestamp and its write.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,6 +42,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::{Error, Result};
 use crate::oracle::TimestampOracle;
 use crate::timestamp::Timestamp;
+use crate::wake::Wake;
 
 /// See the module.
 pub(crate) struct CommitOrder {
@@ -41,13 +52,15 @@ pub(crate) struct CommitOrder {
     ended: Condvar,
     /// The visible timestamp. Changed only under the lock.
     visible: AtomicU64,
+    /// Told of each commit.
+    wake: Arc<Wake>,
 }
 
 struct State {
     /// The last timestamp that was taken for a commit.
     newest: Timestamp,
-    /// The commits in flight.
-    in_flight: BTreeSet<Timestamp>,
+    /// The commits in flight, each with the last timestamp that was taken before.
+    in_flight: BTreeMap<Timestamp, Timestamp>,
 }
 
 impl CommitOrder {
@@ -57,15 +70,26 @@ impl CommitOrder {
     /// Those of the oracle.
     pub(crate) fn new(oracle: Arc<dyn TimestampOracle>) -> Result<Self> {
         let newest = oracle.next()?;
-        Ok(CommitOrder {
+        Ok(CommitOrder::after(oracle, newest))
+    }
+
+    /// The order after all commits up to `newest`.
+    pub(crate) fn after(oracle: Arc<dyn TimestampOracle>, newest: Timestamp) -> Self {
+        CommitOrder {
             oracle,
             state: Mutex::new(State {
                 newest,
-                in_flight: BTreeSet::new(),
+                in_flight: BTreeMap::new(),
             }),
             ended: Condvar::new(),
             visible: AtomicU64::new(newest.0),
-        })
+            wake: Arc::default(),
+        }
+    }
+
+    /// What wakes the sweeper.
+    pub(crate) fn wake(&self) -> &Arc<Wake> {
+        &self.wake
     }
 
     /// The visible timestamp. Never waits.
@@ -81,8 +105,8 @@ impl CommitOrder {
     pub(crate) fn begin(&self) -> Result<InFlight<'_>> {
         let mut state = self.state.lock();
         let commit = self.next_after(state.newest)?;
-        state.newest = commit;
-        state.in_flight.insert(commit);
+        let before = std::mem::replace(&mut state.newest, commit);
+        state.in_flight.insert(commit, before);
         Ok(InFlight {
             order: self,
             commit,
@@ -99,6 +123,29 @@ impl CommitOrder {
             return Ok(());
         }
         let mut state = self.state.lock();
+        self.check_past(&state, at)?;
+        while state
+            .in_flight
+            .first_key_value()
+            .is_some_and(|(oldest, _)| *oldest <= at)
+        {
+            self.ended.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    /// Checks that a timestamp that a caller gives was handed out. Waits for nothing but the oracle.
+    ///
+    /// # Errors
+    /// `InFuture`; those of the oracle.
+    pub(crate) fn check_handed_out(&self, at: Timestamp) -> Result<()> {
+        match at <= self.visible() {
+            true => Ok(()),
+            false => self.check_past(&self.state.lock(), at),
+        }
+    }
+
+    fn check_past(&self, state: &State, at: Timestamp) -> Result<()> {
         if at > state.newest {
             // What the oracle hands out from here on is after `now`.
             let now = self.next_after(state.newest)?;
@@ -106,10 +153,40 @@ impl CommitOrder {
                 return Err(Error::InFuture { asked: at, now });
             }
         }
-        while state.in_flight.first().is_some_and(|oldest| *oldest <= at) {
+        Ok(())
+    }
+
+    /// A timestamp that no commit and no other caller has: the name of a transaction.
+    ///
+    /// # Errors
+    /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
+    pub(crate) fn name(&self) -> Result<Timestamp> {
+        let state = self.state.lock();
+        self.next_after(state.newest)
+    }
+
+    /// Says that a commit has been published whose timestamp the oracle gave to the caller. Returns when reads
+    /// of the present find it. It was not in flight: until it was published, readers found its locks.
+    pub(crate) fn include(&self, commit: Timestamp) {
+        let mut state = self.state.lock();
+        state.newest = state.newest.max(commit);
+        if let Some((_, before)) = state.in_flight.range_mut(commit..).next() {
+            *before = (*before).max(commit);
+        }
+        self.show(&state);
+        while self.visible() < commit {
             self.ended.wait(&mut state);
         }
-        Ok(())
+    }
+
+    /// Moves the visible timestamp to where it may be.
+    fn show(&self, state: &State) {
+        let oldest = state.in_flight.first_key_value();
+        let visible = oldest.map_or(state.newest, |(_, before)| *before);
+        // ORDER: releases what the engine published for all commits up to here: each of them took the lock
+        // after its write had returned.
+        self.visible.store(visible.0, Ordering::Release);
+        self.wake.committed();
     }
 
     fn next_after(&self, newest: Timestamp) -> Result<Timestamp> {
@@ -126,11 +203,7 @@ impl CommitOrder {
     fn end(&self, commit: Timestamp) {
         let mut state = self.state.lock();
         state.in_flight.remove(&commit);
-        let oldest = state.in_flight.first();
-        let visible = oldest.map_or(state.newest, |oldest| oldest.previous());
-        // ORDER: releases what the engine published for all commits up to here: each of them took the lock
-        // after its write had returned.
-        self.visible.store(visible.0, Ordering::Release);
+        self.show(&state);
         self.ended.notify_all();
     }
 }
@@ -197,10 +270,10 @@ mod tests {
         let (a, b) = (order.begin().unwrap(), order.begin().unwrap());
         assert_eq!(order.visible(), Timestamp(10));
         drop(b);
-        assert_eq!(order.visible(), Timestamp(19));
+        assert_eq!(order.visible(), Timestamp(10));
         let c = order.begin().unwrap();
         assert_eq!(a.published(), Timestamp(20));
-        assert_eq!(order.visible(), Timestamp(39));
+        assert_eq!(order.visible(), Timestamp(30));
         assert_eq!(c.published(), Timestamp(40));
         assert_eq!(order.visible(), Timestamp(40));
     }
@@ -244,6 +317,20 @@ mod tests {
         let future = order.settle(Timestamp(40));
         assert!(matches!(future, Err(Error::InFuture { now, .. }) if now == Timestamp(40)));
         drop(b);
+    }
+
+    #[test]
+    fn a_commit_at_a_timestamp_of_the_caller_is_visible_before_later_ones_that_are_in_flight() {
+        let order = order(&[10, 20, 30, 40]);
+        let (_, given) = (order.name().unwrap(), order.name().unwrap());
+        let later = order.begin().unwrap();
+        assert_eq!((given, later.timestamp()), (Timestamp(30), Timestamp(40)));
+        assert_eq!(order.visible(), Timestamp(10));
+        order.include(given);
+        assert_eq!(order.visible(), given);
+        assert_eq!(later.published(), Timestamp(40));
+        order.include(given);
+        assert_eq!(order.visible(), Timestamp(40));
     }
 
     #[test]

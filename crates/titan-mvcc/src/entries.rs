@@ -47,7 +47,7 @@ pub fn decode(engine_key: &[u8]) -> Result<Entry<'_>> {
         effect: match version.kind {
             Kind::Put => Effect::Put,
             Kind::Delete => Effect::Delete,
-            Kind::Lock => Effect::None,
+            Kind::Lock | Kind::Rollback => Effect::None,
         },
     })
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
+use crate::percolator::LockInfo;
 use crate::timestamp::Timestamp;
 
 /// Shorthand for results of this crate.
@@ -27,6 +28,79 @@ pub enum Error {
         /// When the other one committed.
         committed: Timestamp,
     },
+    /// Another transaction holds a lock of the key, and is alive or was not waited for. Nothing was done; try
+    /// again later, or resolve the lock.
+    KeyIsLocked(Box<LockInfo>),
+    /// Transactions wait for each other's locks. Roll this one back.
+    Deadlock {
+        /// The key whose lock would have closed the circle.
+        key: Bytes,
+        /// The starts of transactions each of which waits for the next, and the last for the first, which is
+        /// this one.
+        circle: Vec<Timestamp>,
+    },
+    /// A transaction to be rolled back has committed.
+    AlreadyCommitted {
+        /// The key that was to be rolled back.
+        key: Bytes,
+        /// When the transaction began.
+        start: Timestamp,
+        /// When it committed.
+        committed: Timestamp,
+    },
+    /// The transaction has been rolled back: by others, if its locks lived too long. Begin again and retry.
+    RolledBack {
+        /// The key that says so.
+        key: Bytes,
+        /// When the transaction began.
+        start: Timestamp,
+    },
+    /// A commit or a heartbeat of a lock that the transaction does not have: it was rolled back, or never
+    /// prewritten.
+    LockNotFound {
+        /// The key.
+        key: Bytes,
+        /// When the transaction began.
+        start: Timestamp,
+    },
+    /// A pessimistic transaction has lost a lock, and the key may have been written since. Begin again and retry.
+    PessimisticLockNotFound {
+        /// The key.
+        key: Bytes,
+        /// When the transaction began.
+        start: Timestamp,
+    },
+    /// A pessimistic transaction asks for a lock of a key that it has prewritten already.
+    PrewrittenAlready {
+        /// The key.
+        key: Bytes,
+        /// When the transaction began.
+        start: Timestamp,
+    },
+    /// Nothing is known of the transaction at its primary key, neither a lock nor how it ended.
+    TransactionNotFound {
+        /// Its primary key.
+        primary: Bytes,
+        /// When it began.
+        start: Timestamp,
+    },
+    /// The key is not the primary key of the transaction that has its lock.
+    PrimaryMismatch {
+        /// The key that was taken for the primary one.
+        key: Bytes,
+        /// The lock.
+        lock: Box<LockInfo>,
+    },
+    /// A commit at a timestamp at which others have read already, or that is not after the start. Nothing was
+    /// done; take a new timestamp and commit again.
+    CommitTsExpired {
+        /// The key whose lock says so.
+        key: Bytes,
+        /// The timestamp that was asked for.
+        asked: Timestamp,
+        /// The first one that is possible.
+        min_commit: Timestamp,
+    },
     /// A read or a hold at a timestamp whose versions may have been dropped.
     BeforeSafePoint {
         /// The timestamp that was asked for.
@@ -41,8 +115,8 @@ pub enum Error {
         /// Where it is, and stays.
         safe_point: Timestamp,
     },
-    /// A read or a safe point at a timestamp that the oracle has not handed out yet, so that commits before
-    /// it are still to come.
+    /// A read, a safe point or a call of a transaction at a timestamp that the oracle has not handed out yet, so
+    /// that commits before it are still to come.
     InFuture {
         /// The timestamp that was asked for.
         asked: Timestamp,
@@ -104,6 +178,71 @@ impl fmt::Display for Error {
                 f,
                 "the key \"{}\" was written at {committed}, after the transaction had begun at {start}: \
                  begin again and retry",
+                key.escape_ascii()
+            ),
+            Error::KeyIsLocked(lock) => write!(
+                f,
+                "the key \"{}\" is locked by the transaction that began at {}",
+                lock.key.escape_ascii(),
+                lock.start
+            ),
+            Error::Deadlock { key, circle } => {
+                let key = key.escape_ascii();
+                write!(
+                    f,
+                    "deadlock at the key \"{key}\": transactions wait for each other's locks, they began at"
+                )?;
+                circle.iter().try_for_each(|start| write!(f, " {start}"))
+            }
+            Error::AlreadyCommitted {
+                key,
+                start,
+                committed,
+            } => write!(
+                f,
+                "the transaction that began at {start} has committed the key \"{}\" at {committed}",
+                key.escape_ascii()
+            ),
+            Error::RolledBack { key, start } => write!(
+                f,
+                "the transaction that began at {start} has been rolled back, as the key \"{}\" says",
+                key.escape_ascii()
+            ),
+            Error::LockNotFound { key, start } => write!(
+                f,
+                "the transaction that began at {start} has no lock of the key \"{}\"",
+                key.escape_ascii()
+            ),
+            Error::PessimisticLockNotFound { key, start } => write!(
+                f,
+                "the pessimistic transaction that began at {start} has lost its lock of the key \"{}\": begin \
+                 again and retry",
+                key.escape_ascii()
+            ),
+            Error::PrewrittenAlready { key, start } => write!(
+                f,
+                "the transaction that began at {start} has prewritten the key \"{}\" and locks it no more",
+                key.escape_ascii()
+            ),
+            Error::TransactionNotFound { primary, start } => write!(
+                f,
+                "the primary key \"{}\" knows no transaction that began at {start}",
+                primary.escape_ascii()
+            ),
+            Error::PrimaryMismatch { key, lock } => write!(
+                f,
+                "the transaction that began at {} has the primary key \"{}\" and not \"{}\"",
+                lock.start,
+                lock.primary.escape_ascii(),
+                key.escape_ascii()
+            ),
+            Error::CommitTsExpired {
+                key,
+                asked,
+                min_commit,
+            } => write!(
+                f,
+                "the key \"{}\" cannot be committed at {asked}, but from {min_commit} on",
                 key.escape_ascii()
             ),
             Error::BeforeSafePoint { asked, safe_point } => write!(

@@ -3,7 +3,8 @@
 //! Owns the rule for what no legal read can see. Reads are legal from the safe point on, so of the versions
 //! of a key that were committed up to the safe point only the newest put or deletion is ever found. Everything
 //! older goes, and so do locks up to the safe point: a transaction that could conflict with them began
-//! before it, and there is none.
+//! before it, and there is none. So do the records of transactions that were rolled back: calls of a transaction
+//! that began up to the safe point are refused.
 //!
 //! # What one job may conclude
 //!
@@ -61,6 +62,13 @@ impl Versions {
         if than == Timestamp::ZERO {
             return Ok(true);
         }
+        // MUTANT: a deletion is dropped over an older version, which comes back.
+        if mutant!(
+            "deletion-dropped-over-an-older-version",
+            "-p titan-mvcc --test it old_versions::"
+        ) {
+            return Ok(true);
+        }
         let from = newest_at(encoded, than.previous());
         match family.first_in_prefix(&from, encoded) {
             Ok(found) => Ok(found.is_none()),
@@ -115,9 +123,14 @@ impl CompactionFilter for Filter {
             self.is_hidden = false;
         }
         if version.commit > self.safe_point {
+            // MUTANT: what is newer than the safe point hides the version that reads at the safe point find.
+            self.is_hidden |= mutant!(
+                "hidden-by-newer-than-the-safe-point",
+                "-p titan-mvcc --test it old_versions::"
+            );
             return Ok(Decision::Keep);
         }
-        if self.is_hidden || version.kind == Kind::Lock {
+        if self.is_hidden || matches!(version.kind, Kind::Lock | Kind::Rollback) {
             return Ok(Decision::Remove);
         }
         self.is_hidden = true;

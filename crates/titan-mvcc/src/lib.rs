@@ -13,7 +13,8 @@
 //! memcomparable(key) | !commit timestamp (8) | kind (1) | varint(commit - start)   ->   the value
 //! ```
 //!
-//! The family `default` has the format, the safe point and the lease of the local oracle.
+//! The family `locks` has the locks of transactions in two phases and their values (`docs/adr/0045-locks.md`). The
+//! family `default` has the format, the safe point and the lease of the local oracle.
 //!
 //! # What is promised
 //!
@@ -22,8 +23,11 @@
 //!   (`commit_order`, `docs/adr/0044-commits-wait-reads-do-not.md`).
 //! - Of two transactions that overlap and write or [lock](Transaction::lock) the same key, one commits
 //!   (`transaction`). Write skew is possible, as in all snapshot isolation, where keys are read and not locked.
-//! - A commit is one batch of the engine: after a crash it is there as a whole or not at all, and it survives
-//!   what [`StoreOptions::write`] lets a batch survive.
+//! - After a crash a commit is there as a whole or not at all, and it survives what [`StoreOptions::write`] lets a
+//!   batch survive. It is one batch of the engine, or two phases if it is large.
+//! - What a transaction leaves that stops between the phases keeps no reader waiting, and is ended by those that find
+//!   it: committed if the transaction has committed, otherwise rolled back when its time to live is over
+//!   (`resolver`, `docs/adr/0046-two-phases-and-snapshots.md`).
 //! - Timestamps ascend over restarts and steps of the clock (`oracle`).
 //! - A read of versions that may have been dropped is refused with the safe point (`safe_point`).
 //!
@@ -34,50 +38,89 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | `mutants` | points at which a bug can be planted, to test the tests |
 //! | `timestamp`, `error` | timestamps; the one error type |
 //! | `format` | the bytes of entries |
 //! | `entries` | the same, for code that keeps a copy of a store |
 //! | `meta` | the numbers that the store keeps about itself |
 //! | `oracle` | where timestamps come from |
+//! | `wake` | what the thread that sweeps waits for |
 //! | `commit_order` | the order in which commits become visible |
 //! | `latches` | what keeps commits of the same key apart |
 //! | `safe_point` | the oldest timestamp that can be read, and holds |
+//! | `waits`, `locks` | waiting for locks and deadlocks; the locks, in memory and on disk |
 //! | `filter` | the compaction filter that drops old versions |
+//! | `percolator` | the calls of transactions in two phases: prewrite, commit, rollback, status ... |
+//! | `resolver` | what readers and writers do about locks of others |
 //! | `read` | reads at a timestamp |
-//! | `transaction` | optimistic transactions |
+//! | `transaction` | optimistic and pessimistic transactions, in one batch or two phases |
+//! | `sweep` | finding tables with old versions, and having them compacted; the safe point by time |
+//! | `space` | the report on space |
+//! | `check` | checking that every entry is one that the store writes |
 //! | `store` | opening, closing, and what a store hands out |
+//! | `read_only` | opening a store to read it alone |
 //!
 //! # Not there yet
 //!
-//! - Commits in two phases, and with them locks that outlive a call, pessimistic transactions and async
-//!   commit. So a transaction must fit in memory and in one batch, and only the process that has the store open
-//!   can take part in it.
-//! - Collectors of table properties: the engine does not compact a table because it is rich in old versions.
-//!   Compactions that come by drop them, or [`Store::drop_old_versions`] does.
-//! - The safe point moves when [`Store::advance_safe_point`] is called, never by time.
+//! - A transaction must fit in memory, however large its commit may be.
+//! - The second phase of a commit is done by the thread that commits, before it returns. There is no thread that
+//!   gives signs of life: a pessimistic transaction that makes no call for longer than
+//!   [`TransactionOptions::lock_ttl`] may be rolled back.
+//! - Of TiKV's options, prewrites know no assertions, no inserts that check for absence and no commit in one phase; a
+//!   lock that is only taken if the key exists, and fair locking, are missing too.
 //! - A key with many locks after its newest value costs a step for each of them, until the safe point passes
 //!   them.
-//! - Point reads have no counters; [scans](Scan::stats) have.
-//! - Records of rolled back transactions, the `titan mvcc` commands and benchmarks.
+//! - Benchmarks.
 
+/// The examples of the user's page are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/mvcc.md")]
+struct UserPage;
+
+#[macro_use]
+mod mutants;
+
+mod check;
 mod commit_order;
 pub mod entries;
 mod error;
 mod filter;
 mod format;
 mod latches;
+mod locks;
 mod meta;
 mod oracle;
+mod percolator;
 mod read;
+mod read_only;
+mod resolver;
 mod safe_point;
+mod space;
 mod store;
+mod sweep;
 mod timestamp;
 mod transaction;
+mod waits;
+mod wake;
 
+pub use check::{CheckProblem, CheckReport};
 pub use error::{Error, Result};
+pub use format::Kind as VersionKind;
 pub use oracle::TimestampOracle;
-pub use read::{Direction, Found, Part, RangeSource, Row, Scan, ScanStats, Snapshot, SourceRow};
+pub use percolator::{
+    LockInfo, LockKind, Mutation, Percolator, PessimisticLock, Prewrite, Prewritten,
+    SecondariesStatus, TransactionStatus, Wait,
+};
+pub use read::{
+    Direction, Found, KeyVersions, Part, RangeSource, ReadStats, Row, Scan, Snapshot, SourceRow,
+    StoredVersion,
+};
 pub use safe_point::{Hold, HoldInfo};
-pub use store::{Store, StoreOptions};
+pub use space::{HoldSpace, StoreSpaceReport, VersionSpace};
+pub use store::{Store, StoreOptions, TransactionOptions};
+pub use sweep::{SweepStats, Swept};
 pub use timestamp::Timestamp;
-pub use transaction::{Transaction, TransactionScan};
+pub use transaction::{
+    CommittedTransaction, PessimisticTransaction, PrewrittenTransaction, Transaction,
+    TransactionScan,
+};

@@ -13,6 +13,8 @@ pub(crate) const FORMAT: &str = "format";
 pub(crate) const SAFE_POINT: &str = "safe point";
 /// The local oracle has handed out no timestamp from this one on.
 pub(crate) const LEASE: &str = "timestamps leased";
+/// All names.
+pub(crate) const KNOWN: [&str; 3] = [FORMAT, SAFE_POINT, LEASE];
 
 /// The numbers. Clones are the same ones.
 #[derive(Clone)]

@@ -17,6 +17,7 @@ use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
 use crate::meta::{Meta, SAFE_POINT};
 use crate::timestamp::Timestamp;
+use crate::wake::Wake;
 
 /// See the module.
 pub(crate) struct SafePoint {
@@ -26,6 +27,8 @@ pub(crate) struct SafePoint {
     /// The safe point that is on disk. Its lock is held while a new one is written.
     stored: Mutex<Timestamp>,
     droppable: Arc<AtomicU64>,
+    /// Raised when a hold ends that kept the safe point from where time would have moved it.
+    wake: Arc<Wake>,
 }
 
 struct State {
@@ -35,6 +38,8 @@ struct State {
     holds: BTreeMap<(Timestamp, u64), Holder>,
     /// The number of the next hold.
     next_hold: u64,
+    /// Where time would have moved the safe point.
+    wanted: Timestamp,
 }
 
 struct Holder {
@@ -77,6 +82,7 @@ impl SafePoint {
             safe_point,
             holds: BTreeMap::new(),
             next_hold: 0,
+            wanted: Timestamp::ZERO,
         };
         Ok(SafePoint {
             meta,
@@ -84,7 +90,13 @@ impl SafePoint {
             state: Mutex::new(state),
             stored: Mutex::new(safe_point),
             droppable,
+            wake: Arc::clone(order.wake()),
         })
+    }
+
+    /// Versions are dropped by this safe point, which is on disk.
+    pub(crate) fn droppable(&self) -> Timestamp {
+        Timestamp(self.droppable.load(Ordering::Acquire))
     }
 
     /// The oldest timestamp that can be read.
@@ -143,6 +155,26 @@ impl SafePoint {
         state.holds.iter().map(info).collect()
     }
 
+    /// Moves the safe point forward to `to`, or to the oldest hold before it, as time goes on. Does nothing if
+    /// it is there already. When the hold ends, the sweeper is woken.
+    ///
+    /// # Errors
+    /// Those of [`SafePoint::advance`].
+    pub(crate) fn follow(&self, to: Timestamp, order: &CommitOrder) -> Result<()> {
+        {
+            let mut state = self.state.lock();
+            if to <= state.safe_point {
+                return Ok(());
+            }
+            state.wanted = to;
+        }
+        match self.advance(to, order) {
+            // Moved by hand meanwhile.
+            Ok(_) | Err(Error::SafePointBackwards { .. }) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Moves the safe point forward to `to`, or to the oldest hold before it, durably. Returns where it is then.
     ///
     /// # Errors
@@ -164,6 +196,9 @@ impl SafePoint {
             }
             // Not before the safe point, since holds were admitted after it.
             let oldest_hold = state.holds.keys().next().map(|(at, _)| *at);
+            // MUTANT: the safe point passes holds.
+            let passes = mutant!("holds-passed", "-p titan-mvcc --test it old_versions::");
+            let oldest_hold = oldest_hold.filter(|_| !passes);
             state.safe_point = oldest_hold.map_or(to, |hold| hold.min(to));
             state.safe_point
         };
@@ -199,6 +234,12 @@ impl std::fmt::Debug for Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.safe_point.state.lock().holds.remove(&self.id);
+        let mut state = self.safe_point.state.lock();
+        let was_oldest = state.holds.keys().next() == Some(&self.id);
+        state.holds.remove(&self.id);
+        if was_oldest && state.wanted > state.safe_point {
+            drop(state);
+            self.safe_point.wake.raise();
+        }
     }
 }

@@ -1,33 +1,38 @@
 //! A store of versions: opening and closing it, and what it hands out.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use titan::{
-    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, ErrorKind, Options,
-    WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options, SystemClock, WriteOptions,
 };
 
+use crate::check::{self, CheckReport};
 use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
 use crate::filter::{FilterFactory, Versions};
-use crate::format::VERSIONS;
 use crate::format::prefix::EncodedKey;
+use crate::format::{LOCKS, VERSIONS};
 use crate::latches::Latches;
+use crate::locks::Locks;
 use crate::meta::{FORMAT, Meta};
 use crate::oracle::{LocalOracle, TimestampOracle};
-use crate::read::{RangeSource, Snapshot};
+use crate::percolator::Percolator;
+use crate::read::{KeyVersions, RangeSource, ReadStats, ReadTotals, Snapshot};
+use crate::resolver;
 use crate::safe_point::{Hold, HoldInfo, SafePoint};
+use crate::space::{self, StoreSpaceReport};
+use crate::sweep::{CollectorFactory, SweepStats, Sweeper, Sweeps, Swept};
 use crate::timestamp::Timestamp;
-use crate::transaction::Transaction;
+use crate::transaction::{PessimisticTransaction, Transaction};
 
 /// The format of entries that this version reads and writes.
 const CURRENT_FORMAT: u64 = 1;
 
 /// How a store is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// Options of the database: file system, clock, caches, threads.
     pub db: DbOptions,
@@ -41,6 +46,60 @@ pub struct StoreOptions {
     pub write: WriteOptions,
     /// What answers reads in place of the engine where it can. It changes no answer.
     pub range_source: Option<Arc<dyn RangeSource>>,
+    /// For how long versions can be read after newer ones have replaced them: the safe point follows the
+    /// oracle's time at this distance, as far as holds let it. `None`: it moves only when
+    /// [`Store::advance_safe_point`] is called, and nothing is dropped otherwise. Default: ten minutes, which
+    /// is TiDB's default too. Long transactions and snapshots end in that time, or hold the safe point back
+    /// anyway; and a store of which nobody asked to keep history takes little more space than its live rows.
+    pub retention: Option<Duration>,
+    /// The time between two sweeps, in which the safe point is moved and ranges that are rich in old versions
+    /// are compacted. A sweep that moves the safe point costs two synced writes. The option
+    /// `disable_auto_compactions` of `versions` does not keep sweeps from compacting. Default: ten seconds.
+    pub sweep_interval: Duration,
+    /// How transactions are committed, and how they wait for each other.
+    pub transactions: TransactionOptions,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        StoreOptions {
+            db: DbOptions::default(),
+            versions: ColumnFamilyOptions::default(),
+            oracle: None,
+            write: WriteOptions::default(),
+            range_source: None,
+            retention: Some(Duration::from_secs(600)),
+            sweep_interval: Duration::from_secs(10),
+            transactions: TransactionOptions::default(),
+        }
+    }
+}
+
+/// How transactions are committed, and how they wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// A transaction whose keys and values have up to so many bytes is committed in one batch of the engine. A
+    /// larger one is committed in two phases, in batches of about that size. With 0 all are, a key at a time.
+    /// Default: 16 MiB.
+    pub one_batch_bytes: usize,
+    /// Whether a commit in two phases of up to 256 keys is acknowledged after the first phase. Default: true.
+    pub async_commit: bool,
+    /// For how long a transaction that has locks may give no sign of life before others may roll it back. A
+    /// transaction gives one with each call that takes a lock, and while it commits. Default: 20 s.
+    pub lock_ttl: Duration,
+    /// How long a transaction waits for the lock of another one that is alive. Default: 1 s.
+    pub lock_wait: Duration,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> Self {
+        TransactionOptions {
+            one_batch_bytes: 16 << 20,
+            async_commit: true,
+            lock_ttl: Duration::from_secs(20),
+            lock_wait: Duration::from_secs(1),
+        }
+    }
 }
 
 /// A transactional store of versions. Clones are the same store.
@@ -65,7 +124,11 @@ pub struct StoreOptions {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Store(Arc<Core>);
+pub struct Store {
+    /// Ends before the core is dropped: when the last handle is.
+    sweeper: Arc<Sweeper>,
+    core: Arc<Core>,
+}
 
 /// What all handles of a store share.
 pub(crate) struct Core {
@@ -77,8 +140,15 @@ pub(crate) struct Core {
     pub(crate) safe_point: Arc<SafePoint>,
     pub(crate) write: WriteOptions,
     pub(crate) range_source: Option<Arc<dyn RangeSource>>,
+    /// For what can be found out again after a power failure.
+    pub(crate) unsynced: WriteOptions,
+    pub(crate) clock: Arc<dyn SystemClock>,
+    pub(crate) is_read_only: bool,
+    pub(crate) locks: Locks,
+    pub(crate) transactions: TransactionOptions,
+    pub(crate) reads: ReadTotals,
     /// What the compaction filter has of this.
-    for_filter: Arc<Versions>,
+    pub(crate) for_filter: Arc<Versions>,
 }
 
 impl Drop for Core {
@@ -105,7 +175,8 @@ impl Store {
                 versions: Arc::clone(&for_filter),
             },
         )?;
-        let (db, versions) = open_database(dir, &options.db, family_options)?;
+        let lock_options = options.versions.clone();
+        let (db, versions, locks) = open_database(dir, &options.db, family_options, lock_options)?;
         let meta = Meta(db.clone());
         let clock = &options.db.clock;
         let oracle = match &options.oracle {
@@ -113,25 +184,61 @@ impl Store {
             None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
         };
         let order = CommitOrder::new(Arc::clone(&oracle))?;
-        let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, droppable)?;
+        let safe_point = Arc::new(SafePoint::open(meta, Arc::clone(clock), &order, droppable)?);
+        let locks = Locks::open(
+            locks,
+            Arc::clone(clock),
+            Arc::clone(&safe_point),
+            order.visible(),
+        )?;
         for_filter.set(versions.clone());
-        Ok(Store(Arc::new(Core {
+        let core = Arc::new(Core {
             db,
             versions,
             oracle,
             order,
             latches: Latches::default(),
-            safe_point: Arc::new(safe_point),
+            safe_point,
             write: options.write,
             range_source: options.range_source.clone(),
+            unsynced: WriteOptions {
+                sync: false,
+                ..options.write
+            },
+            clock: Arc::clone(clock),
+            is_read_only: false,
+            locks,
+            transactions: options.transactions,
+            reads: ReadTotals::default(),
             for_filter,
-        })))
+        });
+        let (retention, interval) = (options.retention, options.sweep_interval);
+        let sweeper = Sweeper::start(Sweeps::new(Arc::clone(&core), retention, interval))?;
+        let sweeper = Arc::new(sweeper);
+        Ok(Store { sweeper, core })
+    }
+
+    /// A store that is read alone.
+    pub(crate) fn without_sweeper(core: Core) -> Self {
+        let core = Arc::new(core);
+        let sweeps = Sweeps::new(Arc::clone(&core), None, Duration::MAX);
+        let sweeper = Arc::new(Sweeper::without_thread(sweeps));
+        Store { sweeper, core }
     }
 
     /// Begins an optimistic transaction. It reads the present, and its commit fails if a key that it wrote or
     /// locked was written or locked meanwhile. Waits for nothing.
     pub fn begin(&self) -> Transaction {
         Transaction::new(self.present("transaction"))
+    }
+
+    /// Begins a pessimistic transaction. It locks what it writes when it writes it, so its commit finds no
+    /// conflicts. Waits for nothing but the oracle.
+    ///
+    /// # Errors
+    /// `Oracle`.
+    pub fn begin_pessimistic(&self) -> Result<PessimisticTransaction> {
+        PessimisticTransaction::new(self.begin())
     }
 
     /// The store as of now: every commit that was acknowledged before this call is seen. Waits for nothing.
@@ -145,25 +252,30 @@ impl Store {
     /// # Errors
     /// `BeforeSafePoint`; `InFuture` if the oracle has not handed out `at` yet; `Oracle`.
     pub fn snapshot_at(&self, at: Timestamp) -> Result<Snapshot> {
-        self.0.order.settle(at)?;
-        let hold = self.0.safe_point.hold("snapshot".into(), at)?;
-        Ok(Snapshot::new(Arc::clone(&self.0), hold))
+        self.core.order.settle(at)?;
+        let hold = self.core.safe_point.hold("snapshot".into(), at)?;
+        Ok(Snapshot::new(Arc::clone(&self.core), hold))
     }
 
     /// The timestamp at which reads of the present are made. Never goes back, and is not before that of any
     /// acknowledged commit.
     pub fn now(&self) -> Timestamp {
-        self.0.order.visible()
+        self.core.order.visible()
+    }
+
+    /// The calls of transactions whose clients are elsewhere.
+    pub fn percolator(&self) -> Percolator {
+        Percolator(Arc::clone(&self.core))
     }
 
     /// Where the store's timestamps come from.
     pub fn oracle(&self) -> &Arc<dyn TimestampOracle> {
-        &self.0.oracle
+        &self.core.oracle
     }
 
     /// The oldest timestamp that can be read.
     pub fn safe_point(&self) -> Timestamp {
-        self.0.safe_point.get()
+        self.core.safe_point.get()
     }
 
     /// Moves the safe point forward to `to`, or to the oldest hold before that. Returns where it is then.
@@ -173,7 +285,12 @@ impl Store {
     /// `SafePointBackwards`; `InFuture` if `to` is after [`Store::now`]; `Engine`. After an error of the engine
     /// reads before `to` may be refused, and nothing is dropped by it until a call succeeds.
     pub fn advance_safe_point(&self, to: Timestamp) -> Result<Timestamp> {
-        self.0.safe_point.advance(to, &self.0.order)
+        // Locks keep the safe point back.
+        resolver::end_expired(&self.core, to)?;
+        let safe_point = self.core.safe_point.advance(to, &self.core.order)?;
+        self.core.versions.advance_garbage_moment(safe_point.0);
+        self.core.order.wake().raise();
+        Ok(safe_point)
     }
 
     /// Keeps the safe point from passing `at` until the returned value is dropped. Holds do not survive the
@@ -182,46 +299,97 @@ impl Store {
     /// # Errors
     /// `BeforeSafePoint` if the safe point has passed it already.
     pub fn hold(&self, name: impl Into<Cow<'static, str>>, at: Timestamp) -> Result<Hold> {
-        self.0.safe_point.hold(name.into(), at)
+        self.core.safe_point.hold(name.into(), at)
     }
 
     /// What keeps the safe point back: named holds, snapshots and transactions, the oldest timestamp first.
     pub fn holds(&self) -> Vec<HoldInfo> {
-        self.0.safe_point.holds()
+        self.core.safe_point.holds()
     }
 
     /// Drops everything now that the safe point allows to drop. Without it, that happens as compactions come
-    /// by. Cost: rewrites all tables of the store twice, because a deletion goes one compaction after what it hid.
+    /// by. Cost: rewrites the tables that have something to drop, or have keys in common with others from
+    /// which that is not known; those with deletions twice, because a deletion goes one compaction after what
+    /// it hid.
     ///
     /// # Errors
     /// `Engine`.
     pub fn drop_old_versions(&self) -> Result<()> {
-        let options = CompactRangeOptions {
-            force_bottommost: true,
-        };
-        for _ in 0..2 {
-            self.0.versions.compact_range(None, None, &options)?;
-        }
-        Ok(())
+        self.sweeper.sweeps().drop_all()
+    }
+
+    /// Does now what the store's thread does every [`StoreOptions::sweep_interval`]: moves the safe point to
+    /// where the retention and the holds let it go, and compacts ranges that are rich in versions that may be
+    /// dropped. Waits for a sweep that is under way.
+    ///
+    /// # Errors
+    /// `Oracle`, `Engine`; the next sweep does what was not done.
+    pub fn sweep(&self) -> Result<Swept> {
+        self.sweeper.sweeps().sweep()
+    }
+
+    /// What sweeps have done since the store was opened.
+    pub fn sweep_stats(&self) -> SweepStats {
+        self.sweeper.sweeps().stats()
+    }
+
+    /// All stored versions of `key`, the newest first: also those that only reads before the safe point would
+    /// find. Cost: an iterator within the key.
+    ///
+    /// # Errors
+    /// `Engine`; the versions give `Corruption`.
+    pub fn versions(&self, key: &[u8]) -> Result<KeyVersions> {
+        KeyVersions::new(&self.core, key)
+    }
+
+    /// Checks that every entry is one that the store writes: keys that end, known kinds, one version a
+    /// commit, commits after their start and within the lease, and nothing else in the database. `progress`
+    /// is called with the number of versions so far. Cost: reads all keys, and no value from a blob file.
+    ///
+    /// # Errors
+    /// `Engine`. What is wrong with entries is in the report.
+    pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
+        check::check(&self.core, progress)
+    }
+
+    /// What all reads have cost since the store was opened. Scans count when they have ended, and reads of
+    /// transactions with those of their snapshots; the checks of commits for conflicts do not count.
+    pub fn read_stats(&self) -> ReadStats {
+        self.core.reads.sum()
+    }
+
+    /// What the store takes on disk, how many versions it has and may drop, and what keeps them: holds, with
+    /// their names, ages and bytes, beside what pins files of the engine. Cost: that of
+    /// [`Db::space_report`], and what is recorded about each table.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn space_report(&self) -> Result<StoreSpaceReport> {
+        space::report(&self.core, self.sweeper.sweeps())
     }
 
     /// The database that has the store, for statistics and reports. What it has may be read, and must not be
     /// written.
     pub fn db(&self) -> &Db {
-        &self.0.db
+        &self.core.db
     }
 
-    /// Closes the store; later calls fail. Without it, the store closes when the last handle is dropped.
+    /// Closes the store; later calls fail. Without it, the store closes when the last handle is dropped, which waits
+    /// for the range that a sweep compacts.
     ///
     /// # Errors
     /// Those of [`Db::close`].
     pub fn close(&self) -> Result<()> {
-        self.0.for_filter.clear();
-        Ok(self.0.db.close()?)
+        self.core.for_filter.clear();
+        self.sweeper.end();
+        // Ends the compactions of the sweeper, too.
+        let closed = self.core.db.close();
+        self.sweeper.join();
+        Ok(closed?)
     }
 
     fn present(&self, name: &'static str) -> Snapshot {
-        let core = Arc::clone(&self.0);
+        let core = Arc::clone(&self.core);
         let hold = core.safe_point.hold_visible(name.into(), &core.order);
         Snapshot::new(core, hold)
     }
@@ -237,7 +405,7 @@ impl std::fmt::Debug for Store {
 }
 
 /// The options of the family of versions, with what the store needs in them.
-fn family_options(
+pub(crate) fn family_options(
     given: &ColumnFamilyOptions,
     filter: FilterFactory,
 ) -> Result<ColumnFamilyOptions> {
@@ -245,11 +413,37 @@ fn family_options(
         let what = "the prefix extractor and the compaction filter of versions are the store's own";
         return Err(titan::Error::new(ErrorKind::InvalidOption, what).into());
     }
+    let mut collectors = given.table_properties_collectors.clone();
+    collectors.push(Arc::new(CollectorFactory));
     Ok(ColumnFamilyOptions {
         prefix_extractor: Some(Arc::new(EncodedKey)),
         compaction_filter: Some(Arc::new(filter)),
+        table_properties_collectors: collectors,
         ..given.clone()
     })
+}
+
+/// A family that no store has, in words.
+pub(crate) fn foreign_family(names: &[String]) -> Option<String> {
+    let is_own = |name: &&String| ["default", VERSIONS, LOCKS].contains(&name.as_str());
+    let foreign = names.iter().find(|name| !is_own(name));
+    foreign.map(|name| format!("it has a column family {name}"))
+}
+
+/// Whether the database has a format, which is that of stores.
+///
+/// # Errors
+/// `Unsupported` if it has another one.
+pub(crate) fn check_format(meta: &Meta) -> Result<bool> {
+    match meta.get(FORMAT)? {
+        None => Ok(false),
+        Some(CURRENT_FORMAT) => Ok(true),
+        Some(format) => {
+            let what =
+                format!("the store has format {format}, and this version reads {CURRENT_FORMAT}");
+            Err(titan::Error::new(ErrorKind::Unsupported, what).into())
+        }
+    }
 }
 
 /// Opens or makes the database of a store, and checks that it is one.
@@ -257,7 +451,8 @@ fn open_database(
     dir: &Path,
     db: &DbOptions,
     versions: ColumnFamilyOptions,
-) -> Result<(Db, ColumnFamily)> {
+    locks: ColumnFamilyOptions,
+) -> Result<(Db, ColumnFamily, ColumnFamily)> {
     let mut options = Options {
         db: db.clone(),
         ..Options::default()
@@ -271,47 +466,38 @@ fn open_database(
         dir: dir.to_owned(),
         found,
     };
-    if let Some(other) = names
-        .iter()
-        .find(|name| !["default", VERSIONS].contains(&&***name))
-    {
-        return Err(not_versioned(format!("it has a column family {other}")));
+    if let Some(found) = foreign_family(&names) {
+        return Err(not_versioned(found));
     }
     // The family is only made after it is clear that the database is new.
-    if names.iter().any(|name| name == VERSIONS) {
-        options.families = BTreeMap::from([(VERSIONS.to_owned(), versions.clone())]);
-    }
+    options.families = [(VERSIONS, &versions), (LOCKS, &locks)]
+        .into_iter()
+        .filter(|(family, _)| names.iter().any(|name| name == family))
+        .map(|(family, options)| (family.to_owned(), options.clone()))
+        .collect();
     let db = Db::open(dir, &options)?;
     let meta = Meta(db.clone());
-    match meta.get(FORMAT)? {
-        Some(CURRENT_FORMAT) => {}
-        Some(format) => {
-            let what =
-                format!("the store has format {format}, and this version reads {CURRENT_FORMAT}");
-            return Err(titan::Error::new(ErrorKind::Unsupported, what).into());
-        }
-        None => {
-            // Nothing is written to a store before its format.
-            let families = db.column_families();
-            for family in &families {
-                let mut entries = family.iter(&titan::ReadOptions::default())?;
-                entries.seek_to_first()?;
-                if entries.valid() {
-                    let name = family.name();
-                    let found =
-                        format!("column family {name} has entries and no format is recorded");
-                    return Err(not_versioned(found));
-                }
+    if !check_format(&meta)? {
+        // Nothing is written to a store before its format.
+        for family in &db.column_families() {
+            let mut entries = family.iter(&titan::ReadOptions::default())?;
+            entries.seek_to_first()?;
+            if entries.valid() {
+                let name = family.name();
+                let found = format!("column family {name} has entries and no format is recorded");
+                return Err(not_versioned(found));
             }
         }
     }
-    let family = match db.column_family(VERSIONS) {
-        Some(family) => family,
-        None => db.create_column_family(VERSIONS, versions)?,
+    let family = |name, options| match db.column_family(name) {
+        Some(family) => Ok(family),
+        None => db.create_column_family(name, options),
     };
+    let versions = family(VERSIONS, versions)?;
+    let locks = family(LOCKS, locks)?;
     if meta.get(FORMAT)?.is_none() {
-        // ORDER: after the family exists, and before anything is written to it.
+        // ORDER: after the families exist, and before anything is written to it.
         meta.set(FORMAT, CURRENT_FORMAT)?;
     }
-    Ok((db, family))
+    Ok((db, versions, locks))
 }

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// Bits of the counter below the milliseconds.
 const COUNTER_BITS: u32 = 18;
 
 /// A moment in the order of all commits: milliseconds since the beginning of 1970, UTC, above a counter
 /// of 18 bits. TiKV's timestamps have the same form.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {

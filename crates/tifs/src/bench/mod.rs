@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::error::reason;
+
 pub use workload::{Scale, Workload};
 
 /// What was measured with one workload.
@@ -96,8 +98,13 @@ struct Place(PathBuf);
 impl Place {
     fn new(directory: &Path) -> io::Result<Place> {
         let place = directory.join(format!("tifs-bench-{}", std::process::id()));
-        std::fs::create_dir(&place)?;
-        Ok(Place(place))
+        match std::fs::create_dir(&place) {
+            Ok(()) => Ok(Place(place)),
+            Err(e) => {
+                let what = format!("cannot make {}: {}", place.display(), reason(&e));
+                Err(io::Error::new(e.kind(), what))
+            }
+        }
     }
 }
 

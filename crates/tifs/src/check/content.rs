@@ -2,18 +2,14 @@
 
 use bytes::Bytes;
 
+use super::unreadable::is_damage;
 use super::{Check, Problem};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kv::Space;
 use crate::schema::{FileKind, InodeNumber, block_of_key, content_of};
 
 /// How many blocks are read at once.
 const AT_ONCE: usize = 64;
-
-fn is_damage(error: &Error) -> bool {
-    let source = error.engine_error();
-    source.is_some_and(|source| source.kind() == titan::ErrorKind::Corruption)
-}
 
 impl Check<'_> {
     pub(super) fn read_blocks(&mut self, read_content: bool) -> Result<()> {
@@ -24,15 +20,14 @@ impl Check<'_> {
                     check.verify_blocks(keys)?;
                 }
             }
-            let lengths = check.snapshot.value_lengths(Space::Data, &keys)?;
-            for (key, length) in keys.iter().zip(lengths) {
+            for (key, length) in keys.iter().zip(check.lengths(&keys)?) {
                 let Some((number, block)) = block_of_key(key) else {
                     check.found(Problem::UnknownKey, None, format!("{key:?}"));
                     continue;
                 };
+                let Some(length) = length else { continue };
                 // Without the number of the format.
-                let length = length.unwrap_or(0).saturating_sub(1) as u64;
-                check.read_block(number, block, length);
+                check.read_block(number, block, length.saturating_sub(1) as u64);
             }
             Ok(())
         })?;
@@ -43,6 +38,30 @@ impl Check<'_> {
             }
             Ok(())
         })
+    }
+
+    /// The lengths of blocks. What cannot be read is noted, and has none.
+    fn lengths(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
+        let lengths = |keys| self.snapshot.value_lengths(Space::Data, keys);
+        match lengths(keys) {
+            Err(e) if is_damage(&e) => {}
+            lengths => return lengths,
+        }
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys.chunks(1) {
+            match self.snapshot.value_lengths(Space::Data, key) {
+                Ok(lengths) => found.extend(lengths),
+                Err(e) if is_damage(&e) => {
+                    let number = key.first().and_then(|key| block_of_key(key));
+                    let number = number.map(|(number, _)| number);
+                    self.found(Problem::Damaged, number, e.to_string());
+                    self.unreadable.add_key(Space::Data, key.concat());
+                    found.push(None);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(found)
     }
 
     /// Reads blocks. What the store finds to be damaged is noted, and the others are read.
@@ -75,6 +94,9 @@ impl Check<'_> {
     fn read_block(&mut self, number: InodeNumber, block: u64, length: u64) {
         self.report.blocks += 1;
         self.report.bytes += length;
+        if !self.inodes.contains_key(&number) && self.may_exist(number) {
+            return;
+        }
         let Some(seen) = self.inodes.get_mut(&number) else {
             let detail = format!("block {block} is there, but the inode is not");
             return self.found(Problem::UnknownInode, Some(number), detail);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Check, Problem, Seen};
 use crate::error::Result;
 use crate::kv::Space;
-use crate::schema::{FileKind, Inode, InodeNumber, Key, content_of};
+use crate::schema::{FileKind, Inode, InodeNumber, Key, blocks_of, content_of};
 use crate::volume::{ACCESS_ACL, DEFAULT_ACL, INLINE_MAX, acl_permissions};
 
 impl Check<'_> {
@@ -24,12 +24,9 @@ impl Check<'_> {
             }
             Ok(())
         })?;
-        if !self.inodes.contains_key(&InodeNumber::ROOT) {
-            self.found(
-                Problem::UnknownInode,
-                Some(InodeNumber::ROOT),
-                "there is no root",
-            );
+        let root = InodeNumber::ROOT;
+        if !self.inodes.contains_key(&root) && !self.may_exist(root) {
+            self.found(Problem::UnknownInode, Some(root), "there is no root");
         }
         Ok(())
     }
@@ -64,6 +61,9 @@ impl Check<'_> {
             Err(e) => return self.found(Problem::Damaged, Some(number), e.context()),
         };
         let length = content.len() as u64;
+        if !self.inodes.contains_key(&number) && self.may_exist(number) {
+            return;
+        }
         let Some(seen) = self.inodes.get_mut(&number) else {
             let detail = "its content is there, but it is not";
             return self.found(Problem::UnknownInode, Some(number), detail);
@@ -90,6 +90,9 @@ impl Check<'_> {
             Ok(content) => content,
             Err(e) => return self.found(Problem::Damaged, Some(number), e.context()),
         };
+        if !self.inodes.contains_key(&number) && self.may_exist(number) {
+            return;
+        }
         let Some(seen) = self.inodes.get(&number) else {
             let detail = "it has an extended attribute, but it does not exist";
             return self.found(Problem::UnknownInode, Some(number), detail);
@@ -135,30 +138,56 @@ impl Check<'_> {
             FileKind::Directory => 2 + seen.directories,
             _ => seen.names,
         };
-        if inode.links != expected {
+        let lost = |space, prefix: &[u8]| self.unreadable.may_have(space, prefix);
+        // The names that are missing may be where nothing can be read.
+        let has_lost_names = expected < inode.links && lost(Space::Meta, b"E");
+        if has_lost_names {
+            let detail = format!(
+                "of the {} names it counts, {expected} can be read",
+                inode.links
+            );
+            problems.push((Problem::Unreadable, detail));
+        } else if inode.links != expected {
             let detail = format!("it counts {} names and has {expected}", inode.links);
             problems.push((Problem::Links, detail));
         }
-        if seen.is_orphan != (expected == 0) {
-            let detail = match seen.is_orphan {
-                true => "it has names and is to be deleted",
-                false => "it has no names and is not to be deleted",
-            };
-            problems.push((Problem::Orphan, detail.to_owned()));
+        if seen.is_orphan && expected > 0 {
+            let detail = "it has names and is to be deleted".to_owned();
+            problems.push((Problem::Orphan, detail));
+        } else if !seen.is_orphan && expected == 0 && !has_lost_names && !lost(Space::Meta, b"O") {
+            let detail = "it has no names and is not to be deleted".to_owned();
+            problems.push((Problem::Orphan, detail));
         }
-        if seen.is_truncated != (inode.stale_end > 0) && !seen.is_orphan {
+        let is_mark_lost = !seen.is_truncated && lost(Space::Meta, b"D");
+        if seen.is_truncated != (inode.stale_end > 0) && !seen.is_orphan && !is_mark_lost {
             let detail = format!("stale blocks end at {}", inode.stale_end);
             problems.push((Problem::Truncation, detail));
         }
+        let is_inline_lost = || lost(Space::Meta, &Key::Inline(number).encode());
         if inode.kind == FileKind::Symlink && seen.inline.is_none() {
-            problems.push((Problem::Content, "its target is missing".to_owned()));
+            problems.push(match is_inline_lost() {
+                true => (Problem::Unreadable, "its target cannot be read".to_owned()),
+                false => (Problem::Content, "its target is missing".to_owned()),
+            });
         }
         // An orphan may be half deleted.
         if inode.blocks != seen.units && !seen.is_orphan {
-            let detail = format!("it counts {} units and takes {}", inode.blocks, seen.units);
-            problems.push((Problem::Blocks, detail));
+            let is_lost = seen.units < inode.blocks
+                && (is_inline_lost() || lost(Space::Data, &blocks_of(number)));
+            problems.push(match is_lost {
+                true => {
+                    let (units, read) = (inode.blocks, seen.units);
+                    let detail = format!("of its {units} units of 512 bytes, {read} can be read");
+                    (Problem::Unreadable, detail)
+                }
+                false => {
+                    let detail =
+                        format!("it counts {} units and takes {}", inode.blocks, seen.units);
+                    (Problem::Blocks, detail)
+                }
+            });
         }
-        if inode.kind == FileKind::Directory && expected > 0 {
+        if inode.kind == FileKind::Directory && expected > 0 && !has_lost_names {
             problems.extend(self.problems_of_place(number, seen));
         }
         problems
@@ -185,7 +214,9 @@ impl Check<'_> {
                 None => break,
             }
         }
+        // It may be reached through what cannot be read.
+        let is_known = !self.may_exist(ancestor) && !self.unreadable.may_have(Space::Meta, b"E");
         let detail = format!("its ancestors end at {ancestor}");
-        Some((Problem::Unreachable, detail))
+        is_known.then_some((Problem::Unreachable, detail))
     }
 }

@@ -36,14 +36,22 @@ impl Check<'_> {
             }
         };
         let is_directory = entry.kind == FileKind::Directory;
+        let is_unreadable = self.may_exist(directory);
         match self.inodes.get_mut(&directory) {
             Some(seen) if seen.inode.kind == FileKind::Directory && seen.inode.links > 0 => {
                 seen.directories += u32::from(is_directory);
             }
+            None if is_unreadable => {}
             _ => {
                 let detail = format!("{shown} is in it, but it is no directory with a name");
                 self.found(Problem::NoDirectory, Some(directory), detail);
             }
+        }
+        if !self.inodes.contains_key(&entry.inode) && self.may_exist(entry.inode) {
+            let detail = format!(
+                "{shown} in directory {directory} leads to it, and its attributes cannot be read"
+            );
+            return self.found(Problem::Unreadable, Some(entry.inode), detail);
         }
         let Some(seen) = self.inodes.get_mut(&entry.inode) else {
             let detail = format!(

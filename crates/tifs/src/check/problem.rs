@@ -10,6 +10,8 @@ use serde::Serialize;
 pub enum Problem {
     /// The superblock is missing, damaged or of a later version.
     Superblock,
+    /// The store cannot read a part of itself, or something is not known because of that.
+    Unreadable,
     /// A value is not in its format.
     Damaged,
     /// A key is none of the schema.

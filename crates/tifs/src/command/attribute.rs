@@ -5,19 +5,25 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 
-/// The text of one of the attributes that [`tifs::volume`] describes itself with.
-///
-/// # Errors
-/// The path is not in a mounted volume.
-pub(super) fn read(path: &Path, name: &str) -> Result<String> {
+use super::mounts;
+
+/// The text of one of the attributes that [`tifs::volume`] describes itself with. Symbolic links are not
+/// followed. `None` if the path is not in a mounted volume.
+pub(super) fn read(path: &Path, name: &str) -> Result<Option<String>> {
     let mut value = vec![0; 64 << 10];
-    let length = match rustix::fs::getxattr(path, name, &mut value[..]) {
+    let length = match rustix::fs::lgetxattr(path, name, &mut value[..]) {
         Ok(length) => length,
-        Err(Errno::OPNOTSUPP | Errno::NODATA) => {
-            bail!("{} is not in a mounted volume", path.display())
+        Err(Errno::OPNOTSUPP | Errno::NODATA) => return Ok(None),
+        Err(Errno::NOTCONN) => bail!(
+            "{} is in a mount whose process has ended: unmount it, with tifs umount {}",
+            path.display(),
+            mounts::above(path).as_deref().unwrap_or(path).display()
+        ),
+        Err(e) => {
+            let error = std::io::Error::from(e);
+            return Err(error).with_context(|| path.display().to_string());
         }
-        Err(e) => return Err(e).with_context(|| path.display().to_string()),
     };
     value.truncate(length);
-    Ok(String::from_utf8(value)?)
+    Ok(Some(String::from_utf8(value)?))
 }

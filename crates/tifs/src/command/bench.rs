@@ -1,14 +1,14 @@
 //! `tifs bench`: measures a mounted file system.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tifs::bench::{Measured, Scale, Workload, run as measure};
 
-use super::{Global, progress};
+use super::interrupt::Interrupt;
+use super::{Global, output, progress};
 
 /// Measure a file system by what programs do, beside another one
 ///
@@ -23,19 +23,27 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR")]
     beside: Option<PathBuf>,
     /// How often to repeat everything.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = at_least_one)]
     rounds: usize,
     /// Files and directories of a workload.
-    #[arg(long, default_value_t = 2000)]
+    #[arg(long, default_value_t = 2000, value_parser = at_least_one)]
     files: usize,
     /// MiB of the large file.
-    #[arg(long, default_value_t = 1024)]
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     mebibytes: u64,
 }
 
 const EXAMPLES: &str = "Examples:
   tifs bench /mnt/files
   tifs bench /mnt/files --beside /var/tmp --json";
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(e) => Err(format!("{e}")),
+    }
+}
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let directories: Vec<PathBuf> = [Some(&args.dir), args.beside.as_ref()]
@@ -48,29 +56,29 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         file_bytes: args.mebibytes << 20,
         ..Scale::default()
     };
-    let ended = Arc::new(AtomicBool::new(false));
-    let end = Arc::clone(&ended);
-    ctrlc::set_handler(move || end.store(true, Ordering::Relaxed))
-        .context("cannot handle signals")?;
+    let interrupt = Interrupt::listen()?;
     let steps = args.rounds * directories.len() * Workload::ALL.len();
     let bar = progress::steps(steps as u64);
     let mut show = |step: &str| {
         bar.inc(1);
         bar.set_message(step.to_owned());
-        !ended.load(Ordering::Relaxed)
+        !interrupt.came()
     };
     let measured = measure(&directories, &Workload::ALL, &scale, args.rounds, &mut show);
     bar.finish_and_clear();
-    let measured = measured?;
-    if global.json {
-        println!("{}", serde_json::to_string(&measured)?);
-    } else {
-        print(&measured);
+    if measured.is_err() && interrupt.came() {
+        bail!("interrupted; what was written is removed");
+    }
+    let measured = measured.context("cannot measure")?;
+    match global.json {
+        true => output::json(&measured)?,
+        false => output::print(table(&measured))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(measured: &[Measured]) {
+fn table(measured: &[Measured]) -> String {
+    let mut text = String::new();
     for result in measured {
         let rates: Vec<String> = result
             .rates
@@ -81,6 +89,8 @@ fn print(measured: &[Measured]) {
             .ratio()
             .map_or(String::new(), |ratio| format!("{ratio:8.2} x"));
         let (name, unit) = (result.workload, result.unit);
-        println!("{name:22}{}  {unit}/s{ratio}", rates.concat());
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:22}{}  {unit}/s{ratio}", rates.concat());
     }
+    text
 }

@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -37,17 +37,45 @@ pub(super) fn start(mut command: Command) -> Result<Option<Child>> {
     Ok(None)
 }
 
-/// Opens the log at `path`, or the usual one in the directory of a volume. Where that directory cannot
-/// be written, messages are lost.
-pub(super) fn open_log(path: Option<&Path>, dir: &Path) -> Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    let usual = dir.join(LOG);
-    let opened = match options.open(path.unwrap_or(&usual)) {
-        Err(e) if path.is_none() && e.kind() == ErrorKind::ReadOnlyFilesystem => nothing(),
-        opened => opened,
-    };
-    opened.with_context(|| format!("cannot write the log {}", path.unwrap_or(&usual).display()))
+/// The file for messages of a mount in the background.
+pub(super) struct Log {
+    file: File,
+    /// Where it was made.
+    new: Option<PathBuf>,
+}
+
+impl Log {
+    /// Opens the log at `path`, or the usual one in the directory of a volume. Where that directory cannot
+    /// be written, messages are lost.
+    pub(super) fn open(path: Option<&Path>, dir: &Path) -> Result<Log> {
+        let usual = dir.join(LOG);
+        let log = path.unwrap_or(&usual);
+        let mut options = OpenOptions::new();
+        let made = options.append(true).create_new(true).open(log);
+        let opened = match made {
+            Ok(file) => Ok(Log {
+                file,
+                new: Some(log.to_owned()),
+            }),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                let opened = options.create_new(false).create(true).open(log);
+                opened.map(|file| Log { file, new: None })
+            }
+            Err(e) if path.is_none() && e.kind() == ErrorKind::ReadOnlyFilesystem => {
+                nothing().map(|file| Log { file, new: None })
+            }
+            Err(e) => Err(e),
+        };
+        opened.with_context(|| format!("cannot write the log {}", log.display()))
+    }
+
+    /// Removes it if it is new: nothing was mounted.
+    pub(super) fn discard(self) {
+        if let Some(path) = self.new {
+            // What made the mount fail is the error to report.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 fn nothing() -> std::io::Result<File> {
@@ -56,7 +84,7 @@ fn nothing() -> std::io::Result<File> {
 
 /// In the new process: leaves the terminal, tells the process that waits, and sends what is said from
 /// now on to `log`.
-pub(super) fn ready(log: &File) -> Result<()> {
+pub(super) fn ready(log: &Log) -> Result<()> {
     // It fails only for the leader of a group, which belongs to no terminal of others then.
     let _ = rustix::process::setsid();
     let nothing = nothing().context("cannot open /dev/null")?;
@@ -68,6 +96,6 @@ pub(super) fn ready(log: &File) -> Result<()> {
         .and_then(|()| output.flush())
         .context("cannot tell that the mount is ready")?;
     rustix::stdio::dup2_stdout(&nothing).context("cannot close standard output")?;
-    rustix::stdio::dup2_stderr(log).context("cannot redirect standard error")?;
+    rustix::stdio::dup2_stderr(&log.file).context("cannot redirect standard error")?;
     Ok(())
 }

@@ -1,20 +1,20 @@
 //! `tifs fsck`: checks a volume.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tifs::check::{Report, check};
 
-use super::{Global, progress, volumes};
+use super::interrupt::Interrupt;
+use super::progress::count;
+use super::{Global, output, progress, volumes};
 
 /// Check that a volume is consistent
 ///
 /// Nothing is changed, and the volume must not be mounted. A crash leaves nothing to repair, so what is
-/// found is damage or a bug. The exit status is 0 if the volume is clean, 1 if it could not be checked,
-/// 4 if there are problems.
+/// found is damage or a bug. Where the volume cannot be read, the check says what is there and goes on.
+/// The exit status is 0 if the volume is clean, 1 if it could not be checked, 4 if there are problems.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -35,21 +35,20 @@ const PROBLEMS: u8 = 4;
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let store = volumes::open_store(&args.dir)?;
-    let ended = Arc::new(AtomicBool::new(false));
-    let end = Arc::clone(&ended);
-    ctrlc::set_handler(move || end.store(true, Ordering::Relaxed))
-        .context("cannot handle signals")?;
+    let interrupt = Interrupt::listen()?;
     let bar = progress::bar("keys");
     let report = check(&store, args.content, &mut |keys| {
         bar.set_position(keys);
-        !ended.load(Ordering::Relaxed)
+        !interrupt.came()
     });
     bar.finish_and_clear();
+    if report.is_err() && interrupt.came() {
+        bail!("interrupted: {} is not checked", args.dir.display());
+    }
     let report = report.with_context(|| format!("cannot check {}", args.dir.display()))?;
-    if global.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print(&report);
+    match global.json {
+        true => output::json(&report)?,
+        false => output::print(text(&report, &args.dir))?,
     }
     Ok(match report.is_clean() {
         true => ExitCode::SUCCESS,
@@ -57,31 +56,68 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     })
 }
 
-fn print(report: &Report) {
-    for finding in &report.findings {
-        println!("{finding}");
-    }
+fn text(report: &Report, dir: &Path) -> String {
+    let mut lines: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     let kept = report.findings.len() as u64;
     if report.problems > kept {
-        println!("... and {} more", report.problems - kept);
+        lines.push(format!("... and {} more", report.problems - kept));
     }
-    println!(
-        "{} inodes, {} names, {} extended attributes, {} blocks, {} of content",
-        report.inodes,
-        report.entries,
-        report.attributes,
-        report.blocks,
+    lines.push(format!(
+        "{}, {}, {}, {}, {} of content",
+        count(report.inodes, "inode"),
+        count(report.entries, "name"),
+        count(report.attributes, "extended attribute"),
+        count(report.blocks, "block"),
         progress::bytes(report.bytes)
-    );
+    ));
     if report.orphans + report.truncated > 0 {
-        println!(
-            "the next mount deletes {} files without names, and blocks of {} truncated ones",
-            report.orphans, report.truncated
-        );
+        lines.push(format!(
+            "the next mount deletes {} without names, and blocks of {}",
+            count(report.orphans, "file"),
+            count(report.truncated, "truncated file")
+        ));
     }
     match report.problems {
-        0 => println!("clean"),
-        1 => println!("1 problem"),
-        problems => println!("{problems} problems"),
+        0 => lines.push("clean".to_owned()),
+        problems => lines.push(count(problems, "problem")),
+    }
+    if report.is_damaged() {
+        let dir = dir.display();
+        lines.push(format!(
+            "The store is damaged. titan check {dir} lists all places. Copy what can be read from tifs mount \
+             {dir} MOUNTPOINT -o ro, or load an earlier dump. titan repair {dir} makes a volume of what is \
+             whole, in {dir}.repaired; check that with tifs fsck."
+        ));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use tifs::check::{Finding, Problem};
+
+    use super::*;
+
+    #[test]
+    fn one_of_a_kind_is_said_to_be_one() {
+        let mut report = Report {
+            inodes: 1,
+            entries: 2,
+            ..Report::default()
+        };
+        let dir = Path::new("v");
+        let clean = text(&report, dir);
+        let counts = "1 inode, 2 names, 0 extended attributes, 0 blocks, 0 B of content";
+        assert_eq!(clean, format!("{counts}\nclean\n"));
+        report.problems = 1;
+        report.findings.push(Finding {
+            problem: Problem::Unreadable,
+            inode: None,
+            detail: "a block".to_owned(),
+        });
+        let damaged = text(&report, dir);
+        assert!(damaged.contains("\n1 problem\n"), "{damaged}");
+        assert!(damaged.contains("titan check v lists"), "{damaged}");
     }
 }

@@ -2,25 +2,27 @@
 
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use tifs::dump::load;
+use anyhow::{Context, Result, bail};
+use tifs::dump::{Amount, load};
 use tifs::kv::Kv;
 
-use super::{Global, progress, volumes};
+use super::interrupt::Interrupt;
+use super::{Global, output, progress, volumes};
 
 /// Make a volume of what tifs dump wrote
 ///
-/// The directory must be empty, or must not exist yet. If the dump is damaged, there is no volume
-/// afterwards.
+/// The directory must be empty, or must not exist yet. If the dump is damaged, or the command is
+/// interrupted, all that it made is removed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Directory of the new volume.
     dir: PathBuf,
-    /// The file to read; standard input if it is not given.
+    /// The file to read; standard input if it is not given or -.
     file: Option<PathBuf>,
 }
 
@@ -29,27 +31,41 @@ const EXAMPLES: &str = "Examples:
   tifs load /srv/copy volume.dump";
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let store = volumes::make_store(&args.dir)?;
-    let bar = progress::bytes_bar("loading");
-    let mut show = |amount: tifs::dump::Amount| {
-        bar.set_position(amount.bytes);
-        true
+    let interrupt = Interrupt::listen()?;
+    let file = match args.file.as_deref().filter(|file| *file != Path::new("-")) {
+        None => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+        Some(path) => File::open(path),
     };
-    let loaded = match &args.file {
-        None => load(&store, &mut BufReader::new(io::stdin().lock()), &mut show),
-        Some(path) => {
-            let file =
-                File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-            load(&store, &mut BufReader::new(file), &mut show)
-        }
-    };
-    bar.finish_and_clear();
-    let closed = store.close();
-    let amount = loaded.with_context(|| format!("{} has no volume", args.dir.display()))?;
-    closed?;
+    let file = file.with_context(|| match &args.file {
+        Some(path) => format!("cannot open {}", path.display()),
+        None => "cannot read standard input".to_owned(),
+    })?;
+    let loaded = make(&args.dir, file, &interrupt);
+    if loaded.is_err() && interrupt.came() {
+        bail!("interrupted: {} has no volume", args.dir.display());
+    }
+    let amount = loaded?;
     match global.json {
-        true => println!("{}", serde_json::to_string(&amount)?),
-        false => println!("{} keys, {}", amount.records, progress::bytes(amount.bytes)),
+        true => output::json(&amount)?,
+        false => output::print(format_args!("{}\n", progress::amount(amount)))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn make(dir: &Path, file: File, interrupt: &Interrupt) -> Result<Amount> {
+    let (making, store) = volumes::make_store(dir)?;
+    let bar = progress::bytes_bar("loading");
+    let mut show = |amount: Amount| {
+        bar.set_position(amount.bytes);
+        !interrupt.came()
+    };
+    let mut input = BufReader::new(interrupt.reader(file));
+    let loaded = load(&store, &mut input, &mut show);
+    bar.finish_and_clear();
+    let amount = loaded.with_context(|| format!("no volume was made in {}", dir.display()))?;
+    let closed = store.close();
+    closed.with_context(|| format!("no volume was made in {}", dir.display()))?;
+    drop(store);
+    making.finish()?;
+    Ok(amount)
 }

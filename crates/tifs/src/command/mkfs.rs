@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use super::{Global, volumes};
+use super::{Global, output, volumes};
 
 /// Make a volume in a directory
 ///
@@ -30,9 +30,10 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         .close()
         .with_context(|| format!("cannot close the volume in {}", args.dir.display()))?;
     if global.json {
-        println!("{}", json!({ "dir": args.dir, "uuid": uuid }));
+        output::json(&json!({ "dir": args.dir, "uuid": uuid }))?;
     } else {
-        println!("{} has a new volume, {uuid}", args.dir.display());
+        let dir = args.dir.display();
+        output::print(format_args!("{dir} has a new volume, {uuid}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,10 +6,14 @@
 //! | `mount_helper` | the command line of `mount.tifs` |
 //! | `mount_options` | the options after `-o` |
 //! | `daemon` | running in the background |
-//! | `mounts` | the kernel's table of mounts |
+//! | `serve` | serving a volume until it is unmounted |
+//! | `signals` | signals that end a mount |
 //! | `attribute` | what a mounted volume says about itself |
+//! | `output` | standard output |
 //! | `progress` | progress bars, numbers for people |
+//! | `interrupt` | signals that end a command that takes long |
 //! | `volumes` | opening and making the volume in a directory |
+//! | `making` | a volume that is not complete yet |
 
 mod attribute;
 mod bench;
@@ -17,22 +21,26 @@ mod daemon;
 mod dump;
 mod fsck;
 mod info;
+mod interrupt;
 mod load;
+mod making;
 mod mkfs;
 mod mount;
 mod mount_helper;
 mod mount_options;
-mod mounts;
+mod output;
 mod progress;
+mod serve;
+mod signals;
 mod stats;
 mod umount;
 mod volumes;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use tifs::mounts;
 
 /// A POSIX file system in a directory: make it, mount it, unmount it
 #[derive(Parser)]
@@ -50,9 +58,9 @@ const EXAMPLES: &str = "Examples:
   tifs umount /mnt/files               unmount it; everything is durable afterwards
   tifs COMMAND --help                  what a command does, with an example
 
-In /etc/fstab, if a link mount.tifs to this program is in /sbin:
-  /srv/volume  /mnt/files  tifs  defaults  0 0
-  /srv/homes   /home/ada   tifs  subdir=ada,nosuid  0 0";
+In /etc/fstab, if a link mount.tifs to this program is in /sbin (nocreate: a disk may be missing):
+  /srv/volume  /mnt/files  tifs  nocreate  0 0
+  /srv/homes   /home/ada   tifs  nocreate,subdir=ada,nosuid  0 0";
 
 #[derive(Subcommand)]
 enum Command {
@@ -74,9 +82,7 @@ struct Global {
 
 /// Runs the command that the arguments of the process say.
 pub(crate) fn run() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    let program = arguments.next().unwrap_or_default();
-    let result = if Path::new(&program).file_name() == Some("mount.tifs".as_ref()) {
+    let result = if mount_helper::is_called(std::env::args_os()) {
         mount_helper::Cli::parse().run()
     } else {
         dispatch(Cli::parse())
@@ -93,7 +99,11 @@ pub(crate) fn run() -> ExitCode {
 /// An error with its causes. Some errors name their causes themselves; nothing is said twice.
 fn message(error: &anyhow::Error) -> String {
     let mut said = String::new();
-    for cause in error.chain().map(ToString::to_string) {
+    let causes = error.chain().map(|cause| match cause.downcast_ref() {
+        Some(io) => tifs::error::reason(io),
+        None => cause.to_string(),
+    });
+    for cause in causes {
         if said.is_empty() {
             said = cause;
         } else if !said.contains(&cause) {
@@ -108,7 +118,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Mkfs(args) => mkfs::run(&args, &global),
         Command::Mount(args) => mount::run(&args, &global),
-        Command::Umount(args) => umount::run(&args),
+        Command::Umount(args) => umount::run(&args, &global),
         Command::Fsck(args) => fsck::run(&args, &global),
         Command::Stats(args) => stats::run(&args, &global),
         Command::Info(args) => info::run(&args, &global),
@@ -120,6 +130,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use anyhow::Context;
 
     use super::*;
@@ -132,5 +144,12 @@ mod tests {
         let said = message(&error);
         assert_eq!(said.matches("bad checksum").count(), 1, "{said}");
         assert!(said.starts_with("cannot open: "), "{said}");
+    }
+
+    #[test]
+    fn numbers_of_errors_are_not_said() {
+        let error = std::io::Error::from_raw_os_error(2);
+        let error = Err::<(), _>(error).context("cannot open f").unwrap_err();
+        assert_eq!(message(&error), "cannot open f: No such file or directory");
     }
 }

@@ -1,26 +1,25 @@
 //! `tifs mount`: mounts a volume and serves it until it is unmounted.
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
 use serde_json::json;
-use tifs::file_system::FileSystem;
-use tifs::fuse::{Session, Unmounter};
-use tifs::log;
-use tifs::observed::{Observed, SlowOperation};
-use tifs::subtree::Subtree;
-use tifs::volume::Volume;
 
 use super::mount_options::{self, MountOptions};
-use super::volumes::{self, Access};
-use super::{Global, daemon, mounts};
+use super::serve::Service;
+use super::{Global, daemon, mounts, output, volumes};
+
+const FUSE: &str = "/dev/fuse";
 
 /// Mount a volume, and make it if there is none
+///
+/// Only root can mount. Of the path of a new volume, only the last directory is made, and with the option
+/// nocreate none is.
 ///
 /// Returns when the mount answers; a process in the background then serves it until it is unmounted.
 /// With --foreground the command itself serves it. When it is told to end, by SIGTERM or Ctrl-C, it
@@ -40,10 +39,11 @@ pub(super) struct Args {
     #[arg(long)]
     foreground: bool,
     /// Options, separated by commas: ro, nodev, nosuid, noexec, sync, noatime, relatime (the default),
-    /// strictatime, subdir=PATH (mount only this directory of the volume), threads=N (4), fast_wakeups,
-    /// nofast_wakeups (keep idle processors awake while programs ask, or not; by default in small virtual
-    /// machines), slow=TIME (1s), log=FILE. An operation that takes TIME or longer is a line among the
-    /// messages; slow=0s shows all operations.
+    /// strictatime, nocreate (make no volume), subdir=PATH (mount only this directory of the volume),
+    /// threads=N (4), fast_wakeups, nofast_wakeups (keep idle processors awake while programs ask, or not;
+    /// by default in small virtual machines), slow=TIME (1s), log=FILE. An operation that takes TIME or
+    /// longer is a line among the messages; slow=0s shows all operations. Those of mount(8) and fstab(5)
+    /// are taken, too.
     #[arg(short, value_name = "OPTIONS")]
     options: Vec<String>,
     /// This process was started to serve the mount in the background.
@@ -74,9 +74,25 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let options = mount_options::parse(args.options.iter().map(String::as_str));
     let options = options.map_err(|e| anyhow!(e))?;
     let mountpoint = checked_mountpoint(&args.mountpoint)?;
+    check_rights()?;
     let dir = checked_dir(&args.dir, &mountpoint, &options)?;
+    let done = Done {
+        is_new: !volumes::has_database(&dir),
+        dir: dir.clone(),
+        mountpoint: mountpoint.clone(),
+    };
     if args.foreground || args.background {
-        serve(&dir, &mountpoint, options, args.background)?;
+        let service = Service {
+            dir,
+            mountpoint,
+            options,
+            background: args.background,
+        };
+        service.run(|| {
+            if args.foreground {
+                done.say(global, std::process::id(), true);
+            }
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     let program = std::env::current_exe().context("cannot find this program")?;
@@ -90,11 +106,58 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let Some(process) = daemon::start(command)? else {
         return Ok(ExitCode::FAILURE);
     };
-    if global.json {
-        let said = json!({ "dir": dir, "mountpoint": mountpoint, "pid": process.id() });
-        println!("{said}");
-    }
+    done.say(global, process.id(), false);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is said once the mount answers.
+struct Done {
+    dir: PathBuf,
+    mountpoint: PathBuf,
+    /// The volume was made for it.
+    is_new: bool,
+}
+
+impl Done {
+    fn say(&self, global: &Global, process: u32, foreground: bool) {
+        let (dir, mountpoint) = (self.dir.display(), self.mountpoint.display());
+        let mut said = String::new();
+        if global.json {
+            let value = json!({
+                "dir": dir.to_string(),
+                "mountpoint": mountpoint.to_string(),
+                "pid": process,
+                "new": self.is_new,
+            });
+            said = format!("{value}\n");
+        } else {
+            if self.is_new {
+                said += &format!("made a new volume in {dir}\n");
+            }
+            if foreground {
+                said += &format!("mounted {dir} at {mountpoint}\n");
+            }
+        }
+        // The mount is there even if nobody can read this.
+        let _ = output::print(said);
+    }
+}
+
+/// # Errors
+/// The process cannot mount.
+fn check_rights() -> Result<()> {
+    let sets = rustix::thread::capabilities(None).context("cannot find out what is allowed")?;
+    if !sets.effective.contains(CapabilitySet::SYS_ADMIN) {
+        bail!("only root can mount a volume (the capability CAP_SYS_ADMIN is needed)");
+    }
+    match File::options().read(true).write(true).open(FUSE) {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            bail!("there is no {FUSE}: load the module fuse, or give the container the device")
+        }
+        opened => opened
+            .map(drop)
+            .with_context(|| format!("cannot open {FUSE}")),
+    }
 }
 
 /// The mount point without links.
@@ -127,22 +190,36 @@ fn checked_mountpoint(path: &Path) -> Result<PathBuf> {
     Ok(mountpoint)
 }
 
-/// The directory of the volume without links. If it has no volume, one is made.
+/// The directory of the volume without links. It may be missing, if a volume can be made there.
 ///
 /// # Errors
-/// It is above or below the mount point: the mount would hide its own files.
+/// It is above or below the mount point: the mount would hide its own files. There is no directory in
+/// which it can be made: a disk may not be mounted, or the path may be mistyped.
 fn checked_dir(dir: &Path, mountpoint: &Path, options: &MountOptions) -> Result<PathBuf> {
-    if !Path::new("/dev/fuse").exists() {
-        bail!("there is no /dev/fuse: load the module fuse, or give the container the device");
-    }
-    if !options.session.read_only && !volumes::has_database(dir) {
-        volumes::make(dir)?
-            .close()
-            .with_context(|| format!("cannot close the volume in {}", dir.display()))?;
-    }
-    let real = dir
-        .canonicalize()
-        .with_context(|| format!("volume {}", dir.display()))?;
+    let real = match (dir.canonicalize(), dir.file_name()) {
+        (Err(e), Some(name)) if e.kind() == ErrorKind::NotFound && options.makes_volumes() => {
+            let parent = match dir.parent() {
+                Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+                Some(parent) => parent,
+                None => Path::new("/"),
+            };
+            let real = parent.canonicalize().map_err(|_| {
+                anyhow!(
+                    "cannot make a volume in {}: there is no directory {}",
+                    dir.display(),
+                    parent.display()
+                )
+            })?;
+            real.join(name)
+        }
+        (Err(e), _) if e.kind() == ErrorKind::NotFound => {
+            bail!(
+                "there is no volume: there is no directory {}",
+                dir.display()
+            )
+        }
+        (real, _) => real.with_context(|| format!("volume {}", dir.display()))?,
+    };
     if real.starts_with(mountpoint) || mountpoint.starts_with(&real) {
         bail!(
             "the volume {} and the mount point {} must not be inside one another",
@@ -151,95 +228,4 @@ fn checked_dir(dir: &Path, mountpoint: &Path, options: &MountOptions) -> Result<
         );
     }
     Ok(real)
-}
-
-/// Serves the volume until it is unmounted, and closes it.
-fn serve(dir: &Path, mountpoint: &Path, mut options: MountOptions, background: bool) -> Result<()> {
-    let access = if options.session.read_only {
-        Access::Read(options.access_time)
-    } else {
-        Access::Write(options.access_time)
-    };
-    let log = background
-        .then(|| daemon::open_log(options.log.as_deref(), dir))
-        .transpose()?;
-    let volume = Arc::new(volumes::open(dir, access)?);
-    let cleaner = volume
-        .start_background(|error| log::say(format_args!("work in the background failed: {error}")))
-        .context("cannot start a thread")?;
-    options.session.source = dir
-        .to_str()
-        .with_context(|| format!("the path {} is not UTF-8", dir.display()))?
-        .to_owned();
-    let mut file_system: Arc<dyn FileSystem> = Arc::clone(&volume) as _;
-    if let Some(path) = &options.subdirectory {
-        let subtree = Subtree::new(file_system, path.as_bytes())
-            .with_context(|| format!("cannot mount the directory {path} of the volume"))?;
-        file_system = Arc::new(subtree);
-    }
-    let observed = Arc::new(Observed::new(file_system, options.slow, report));
-    options.session.max_dirty = Some(volume.max_dirty()?);
-    let session = Session::mount(observed, mountpoint, &options.session)
-        .with_context(|| format!("cannot mount at {}", mountpoint.display()))?;
-    let signals = handle_signals(session.unmounter(), Arc::clone(&volume), mountpoint);
-    let started = signals.and_then(|()| log.as_ref().map_or(Ok(()), daemon::ready));
-    if started.is_err() {
-        // What made it fail is the error to report.
-        let _ = session.unmounter().detach();
-    }
-    let served = session.wait().context("the session failed");
-    drop(cleaner);
-    let closed = volume
-        .close()
-        .with_context(|| format!("cannot close the volume in {}", dir.display()));
-    started.and(served).and(closed)
-}
-
-/// Shows an operation that took long.
-fn report(slow: &SlowOperation) {
-    let when = humantime::format_rfc3339_millis(SystemTime::now());
-    let of = match slow.inode {
-        Some(inode) => format!(" of inode {}", inode.0),
-        None => String::new(),
-    };
-    let end = if slow.failed { " and failed" } else { "" };
-    let took = slow.took.as_secs_f64() * 1e3;
-    log::say(format_args!(
-        "{when} slow: {}{of} took {took:.3} ms{end}",
-        slow.name
-    ));
-}
-
-/// Lets signals unmount: see [`Args`].
-fn handle_signals(unmounter: Unmounter, volume: Arc<Volume>, mountpoint: &Path) -> Result<()> {
-    let mountpoint = mountpoint.to_owned();
-    let asked_before = AtomicBool::new(false);
-    let handler = move || {
-        if asked_before.swap(true, Ordering::Relaxed) {
-            log::say("ended by a second signal, with files open in the mount");
-            // Not closed: programs may still change it, and the counters of a volume that was closed
-            // would lack what they do.
-            if let Err(error) = volume.sync() {
-                log::say(error);
-            }
-            std::process::exit(1);
-        }
-        let unmounted = match unmounter.unmount() {
-            Err(e) if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-                log::say(format_args!(
-                    "files are open in {}: it is served until they are closed",
-                    mountpoint.display()
-                ));
-                unmounter.detach()
-            }
-            result => result,
-        };
-        if let Err(error) = unmounted {
-            log::say(format_args!(
-                "cannot unmount {}: {error}",
-                mountpoint.display()
-            ));
-        }
-    };
-    ctrlc::set_handler(handler).context("cannot handle signals")
 }

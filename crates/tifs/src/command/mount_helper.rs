@@ -1,11 +1,15 @@
 //! The command line of `mount.tifs`, as mount(8) calls it.
+//!
+//! For the type `fuse.tifs`, which the table of mounts shows, mount(8) calls `mount.fuse`, and that calls
+//! `tifs` with the same arguments.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::{Global, mount};
+use super::{Global, mount, mount_options};
 
 /// Mount a volume; called by mount and for lines of /etc/fstab
 #[derive(clap::Parser)]
@@ -18,7 +22,7 @@ pub(super) struct Cli {
     /// Options, separated by commas.
     #[arg(short, value_name = "OPTIONS")]
     options: Vec<String>,
-    /// Accept options that do not exist.
+    /// Leave out options that do not exist.
     #[arg(short)]
     sloppy: bool,
     /// Do everything but mounting.
@@ -35,13 +39,41 @@ pub(super) struct Cli {
     kind: Option<String>,
 }
 
+/// Whether these arguments, the name of the program first, are those of `mount.tifs`: by that name, or
+/// because there is a path where a command would be.
+pub(super) fn is_called(mut arguments: impl Iterator<Item = OsString>) -> bool {
+    let program = arguments.next().unwrap_or_default();
+    Path::new(&program).file_name() == Some("mount.tifs".as_ref())
+        || arguments
+            .next()
+            .is_some_and(|first| Path::new(&first).is_absolute())
+}
+
 impl Cli {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let _ = (self.sloppy, self.no_mtab, self.verbose, self.kind);
+        let _ = (self.no_mtab, self.verbose, self.kind);
         if self.fake {
             return Ok(ExitCode::SUCCESS);
         }
-        let args = mount::Args::new(self.dir, self.mountpoint, self.options);
+        let options = match self.sloppy {
+            true => mount_options::existing(self.options.iter().map(String::as_str)),
+            false => self.options,
+        };
+        let args = mount::Args::new(self.dir, self.mountpoint, options);
         mount::run(&args, &Global { json: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_and_its_helper_for_fuse_are_told_from_commands() {
+        let called = |arguments: &[&str]| is_called(arguments.iter().map(OsString::from));
+        assert!(called(&["/sbin/mount.tifs", "volume", "/mnt"]));
+        assert!(called(&["tifs", "/volume", "/mnt", "-o", "rw"]));
+        assert!(!called(&["tifs", "mount", "/volume", "/mnt"]));
+        assert!(!called(&["tifs"]) && !called(&[]));
     }
 }

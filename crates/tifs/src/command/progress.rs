@@ -1,6 +1,7 @@
 //! Progress on standard error, if that is a terminal, and numbers for people.
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use tifs::dump::Amount;
 
 /// A counter of something without a known end.
 pub(super) fn bar(what: &'static str) -> ProgressBar {
@@ -27,6 +28,19 @@ pub(super) fn bytes(bytes: u64) -> String {
     HumanBytes(bytes).to_string()
 }
 
+/// A number of something, whose plural ends with an s.
+pub(super) fn count(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    }
+}
+
+/// How much was dumped or loaded.
+pub(super) fn amount(amount: Amount) -> String {
+    format!("{}, {}", count(amount.records, "key"), bytes(amount.bytes))
+}
+
 fn with_template(prefix: &'static str, template: &str) -> ProgressBar {
     // The templates are constants and tested; a plain spinner is a harmless fallback.
     let style =
@@ -44,5 +58,7 @@ mod tests {
     fn numbers_have_units() {
         assert_eq!(bytes(0), "0 B");
         assert_eq!(bytes(5 << 20), "5.00 MiB");
+        assert_eq!(count(1, "key"), "1 key");
+        assert_eq!(count(0, "key"), "0 keys");
     }
 }

@@ -1,15 +1,15 @@
 //! `tifs stats`: shows how much a volume has.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use serde_json::Value;
 use tifs::volume::{AccessTime, STATISTICS};
 
 use super::volumes::{self, Access};
-use super::{Global, attribute, progress};
+use super::{Global, attribute, output, progress};
 
 /// Show how much a volume has and takes
 #[derive(clap::Args)]
@@ -28,76 +28,195 @@ const EXAMPLES: &str = "Examples:
   tifs stats /mnt/files --prometheus > /var/lib/node_exporter/tifs.prom";
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let text = if volumes::has_database(&args.path) {
-        let volume = volumes::open(&args.path, Access::Read(AccessTime::Never))?;
-        serde_json::to_string(&volume.statistics()?)?
-    } else {
-        attribute::read(&args.path, STATISTICS)?
-    };
+    let value = read(&args.path)?;
     if global.json {
-        println!("{text}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let value: Value = serde_json::from_str(&text)?;
-    if args.prometheus {
-        print!("{}", prometheus(&value));
+        output::json(&value)?;
+    } else if args.prometheus {
+        output::print(prometheus(&value))?;
     } else {
-        print!("{}", table(&value));
+        output::print(table(&value))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is shown: a name for monitoring, one for people, and where it is.
-const NUMBERS: [(&str, &str, &str, bool); 9] = [
-    ("inodes", "files and directories", "/inodes", false),
-    ("bytes", "bytes in files", "/bytes", true),
-    ("to_reclaim", "files to delete", "/to_reclaim", false),
-    ("referenced", "known to the kernel", "/referenced", false),
-    ("available_bytes", "available", "/available", true),
-    ("table_bytes", "tables", "/store/total/sst_bytes", true),
-    ("blob_bytes", "blob files", "/store/total/blob_bytes", true),
-    (
+/// The statistics of the volume in a directory, or of the mounted one that has a path.
+fn read(path: &Path) -> Result<Value> {
+    if !volumes::has_database(path)
+        && let Some(text) = attribute::read(path, STATISTICS)?
+    {
+        return Ok(serde_json::from_str(&text)?);
+    }
+    let opened = volumes::open(path, Access::Read(AccessTime::Never));
+    let volume = opened.map_err(|e| match volumes::mounted_at(path) {
+        Some(mountpoint) => anyhow!("{e}; or use tifs stats {}", mountpoint.display()),
+        None => e,
+    })?;
+    Ok(serde_json::to_value(volume.statistics()?)?)
+}
+
+/// A number that is shown.
+struct Number {
+    /// Its name for monitoring.
+    name: &'static str,
+    /// Its name for people, among the others.
+    label: &'static str,
+    /// What it is, on its own.
+    help: &'static str,
+    /// Where it is; the sum, if at several places.
+    paths: &'static [&'static str],
+    is_bytes: bool,
+}
+
+/// A row: the name, the label, the help and the paths of a number of bytes.
+macro_rules! bytes {
+    ($name:literal, $label:literal, $help:literal, $($path:literal),+) => {
+        Number { name: $name, label: $label, help: $help, paths: &[$($path),+], is_bytes: true }
+    };
+}
+
+macro_rules! count {
+    ($name:literal, $label:literal, $help:literal, $path:literal) => {
+        Number {
+            name: $name,
+            label: $label,
+            help: $help,
+            paths: &[$path],
+            is_bytes: false,
+        }
+    };
+}
+
+const NUMBERS: [Number; 12] = [
+    count!(
+        "inodes",
+        "files and directories",
+        "Files, directories and all else that has an inode.",
+        "/inodes"
+    ),
+    bytes!(
+        "bytes",
+        "bytes in files",
+        "Bytes that files take, as du counts them.",
+        "/bytes"
+    ),
+    count!(
+        "to_reclaim",
+        "files to delete",
+        "Deleted or truncated files whose content the background is yet to delete.",
+        "/to_reclaim"
+    ),
+    count!(
+        "referenced",
+        "known to the kernel",
+        "Inodes that the kernel has in its cache or open.",
+        "/referenced"
+    ),
+    bytes!(
+        "available_bytes",
+        "available",
+        "Bytes that the device below the volume has left for all users.",
+        "/available"
+    ),
+    bytes!(
+        "table_bytes",
+        "tables",
+        "Bytes of the tables of the store that are in use.",
+        "/store/total/sst_bytes"
+    ),
+    bytes!(
+        "blob_bytes",
+        "blob files",
+        "Bytes of the blob files of the store that are in use.",
+        "/store/total/blob_bytes"
+    ),
+    bytes!(
         "live_blob_bytes",
         "of that live",
-        "/store/total/live_blob_bytes",
-        true,
+        "Bytes in blob files to which tables refer.",
+        "/store/total/live_blob_bytes"
     ),
-    (
+    bytes!(
         "garbage_blob_bytes",
         "of that garbage",
-        "/store/total/garbage_blob_bytes",
-        true,
+        "Bytes in blob files to which no table refers any more.",
+        "/store/total/garbage_blob_bytes"
+    ),
+    bytes!(
+        "log_bytes",
+        "log",
+        "Bytes of the log of the store: what was written and may not be in tables and blob files yet.",
+        "/store/disk/wal_bytes"
+    ),
+    bytes!(
+        "other_bytes",
+        "all else in the directory",
+        "Bytes of all other files in the directory of the volume.",
+        "/store/disk/map_bytes",
+        "/store/disk/manifest_bytes",
+        "/store/disk/other_bytes"
+    ),
+    bytes!(
+        "disk_bytes",
+        "total on disk",
+        "Bytes of all files in the directory of the volume.",
+        "/store/disk/sst_bytes",
+        "/store/disk/blob_bytes",
+        "/store/disk/map_bytes",
+        "/store/disk/wal_bytes",
+        "/store/disk/manifest_bytes",
+        "/store/disk/other_bytes"
     ),
 ];
 
-/// What is counted of each operation: a name for monitoring, its meaning, and where it is.
-const OPERATION_COUNTERS: [(&str, &str, &str); 3] = [
-    ("operations_total", "operations of the mount", "count"),
+impl Number {
+    fn of(&self, value: &Value) -> Option<u64> {
+        let number = |path: &&str| value.pointer(path).and_then(Value::as_u64);
+        let numbers: Vec<u64> = self.paths.iter().filter_map(number).collect();
+        numbers.into_iter().reduce(u64::saturating_add)
+    }
+}
+
+/// What is shown of each operation: a name for monitoring, its type, its meaning, and where it is.
+const OF_OPERATIONS: [(&str, &str, &str, &str); 4] = [
+    (
+        "operations_total",
+        "counter",
+        "Operations of the mount since it began.",
+        "count",
+    ),
     (
         "operation_failures_total",
-        "operations that failed because of the volume or its device",
+        "counter",
+        "Operations that failed because of the volume or its device.",
         "failures",
     ),
     (
         "operation_seconds_total",
-        "time that operations of the mount took",
+        "counter",
+        "Time that operations of the mount took, all together.",
         "seconds",
+    ),
+    (
+        "operation_slowest_seconds",
+        "gauge",
+        "Time that the slowest operation took since the mount began.",
+        "slowest_seconds",
     ),
 ];
 
 fn table(value: &Value) -> String {
     let uuid = value["uuid"].as_str().unwrap_or_default();
-    let mut text = format!("{:22} {uuid}\n", "volume");
-    for (_, name, path, is_bytes) in NUMBERS {
-        let Some(number) = value.pointer(path).and_then(Value::as_u64) else {
+    let mut text = format!("{:25} {uuid}\n", "volume");
+    for number in NUMBERS {
+        let Some(value) = number.of(value) else {
             continue;
         };
-        let shown = match is_bytes {
-            true => progress::bytes(number),
-            false => number.to_string(),
+        let shown = match number.is_bytes {
+            true => progress::bytes(value),
+            false => value.to_string(),
         };
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{name:22} {shown}");
+        let _ = writeln!(text, "{:25} {shown}", number.label);
     }
     for (name, operation) in operations(value) {
         let count = operation["count"].as_u64().unwrap_or_default();
@@ -126,18 +245,19 @@ fn operations(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
 fn prometheus(value: &Value) -> String {
     let uuid = value["uuid"].as_str().unwrap_or_default();
     let mut text = String::new();
-    for (name, meaning, path, _) in NUMBERS {
-        if let Some(number) = value.pointer(path).and_then(Value::as_u64) {
-            let _ = writeln!(text, "# HELP tifs_{name} {meaning}");
+    for number in NUMBERS {
+        if let Some(value) = number.of(value) {
+            let Number { name, help, .. } = number;
+            let _ = writeln!(text, "# HELP tifs_{name} {help}");
             let _ = writeln!(text, "# TYPE tifs_{name} gauge");
-            let _ = writeln!(text, "tifs_{name}{{volume=\"{uuid}\"}} {number}");
+            let _ = writeln!(text, "tifs_{name}{{volume=\"{uuid}\"}} {value}");
         }
     }
-    for (name, meaning, field) in OPERATION_COUNTERS {
+    for (name, kind, help, field) in OF_OPERATIONS {
         let mut values = operations(value).peekable();
         if values.peek().is_some() {
-            let _ = writeln!(text, "# HELP tifs_{name} {meaning}");
-            let _ = writeln!(text, "# TYPE tifs_{name} counter");
+            let _ = writeln!(text, "# HELP tifs_{name} {help}");
+            let _ = writeln!(text, "# TYPE tifs_{name} {kind}");
         }
         for (operation, of) in values {
             let labels = format!("volume=\"{uuid}\",operation=\"{operation}\"");
@@ -154,27 +274,38 @@ mod tests {
     #[test]
     fn numbers_are_shown_in_both_forms() {
         let value = serde_json::json!({
-            "uuid": "ab", "inodes": 3, "bytes": 2048, "store": { "total": { "sst_bytes": 7 } },
+            "uuid": "ab", "inodes": 3, "bytes": 2048, "store": {
+                "total": { "sst_bytes": 7 }, "disk": { "sst_bytes": 7, "wal_bytes": 1024 }
+            },
             "operations": { "read": {
                 "count": 4, "failures": 1, "seconds": 0.5, "slowest_seconds": 0.25
             } }
         });
         let table = table(&value);
-        assert!(table.contains("files and directories  3\n"), "{table}");
+        assert!(table.contains("files and directories     3\n"), "{table}");
         assert!(
-            table.contains("bytes in files         2.00 KiB\n"),
+            table.contains("bytes in files            2.00 KiB\n"),
             "{table}"
         );
         assert!(
             table.contains("4 x 125.000 ms, at most 250.000 ms, 1 failed\n"),
             "{table}"
         );
+        for line in [
+            "log                       1.00 KiB\n",
+            "total on disk             1.01 KiB\n",
+        ] {
+            assert!(table.contains(line), "{table}");
+        }
         let text = prometheus(&value);
         let read = "volume=\"ab\",operation=\"read\"";
         for line in [
             format!("tifs_operations_total{{{read}}} 4\n"),
             format!("tifs_operation_failures_total{{{read}}} 1\n"),
             format!("tifs_operation_seconds_total{{{read}}} 0.5\n"),
+            format!("tifs_operation_slowest_seconds{{{read}}} 0.25\n"),
+            "tifs_log_bytes{volume=\"ab\"} 1024\n".to_owned(),
+            "tifs_disk_bytes{volume=\"ab\"} 1031\n".to_owned(),
         ] {
             assert!(text.contains(&line), "{text}");
         }

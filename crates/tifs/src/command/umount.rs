@@ -1,5 +1,6 @@
 //! `tifs umount`: unmounts a volume, and waits until it is closed.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,9 +11,10 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use serde_json::json;
 
 use super::mounts::{self, Mount};
-use super::volumes;
+use super::{Global, output, volumes};
 
 /// How long to wait for other namespaces: many last for moments only, as those of a service that starts.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -33,7 +35,17 @@ pub(super) struct Args {
 const EXAMPLES: &str = "Examples:
   tifs umount /mnt/files";
 
-pub(super) fn run(args: &Args) -> Result<ExitCode> {
+pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let source = unmount(args)?;
+    if global.json {
+        let (dir, mountpoint) = (Path::new(&source), &args.mountpoint);
+        output::json(&json!({ "dir": dir, "mountpoint": mountpoint }))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Unmounts, and returns the directory of the volume.
+fn unmount(args: &Args) -> Result<OsString> {
     let path = real_path(&args.mountpoint)?;
     let mount = mounts::at(&path).context("cannot read the table of mounts")?;
     let Some(mount) = mount.filter(Mount::is_tifs) else {
@@ -58,11 +70,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
     if is_mounted_elsewhere(&mount) {
         // Several mounts only read; the volume remains in use, and has nothing to write.
-        return Ok(ExitCode::SUCCESS);
+        return Ok(mount.source);
     }
     let lock = match lock {
         // The same: nobody writes there.
-        Err(e) if e.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(ExitCode::SUCCESS),
+        Err(e) if e.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(mount.source),
         lock => lock,
     };
     let lock = lock.with_context(|| {
@@ -74,7 +86,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let elsewhere =
         wait_until_closed(&lock, &mount).context("cannot wait until the volume is closed")?;
     match (elsewhere, synced) {
-        (None, Ok(())) => Ok(ExitCode::SUCCESS),
+        (None, Ok(())) => Ok(mount.source),
         // Whether closing the volume did what the sync could not, only its process knows.
         (None, Err(e)) => bail!(
             "unmounted {}, but the last changes may be lost: they could not be made durable before ({e}). \
@@ -95,8 +107,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-/// Waits until the volume of a mount that was taken away is closed. If its device is mounted elsewhere,
-/// and that does not end, says where.
+/// Waits until the volume of a mount that was taken away is closed. If it is mounted elsewhere, and that
+/// does not end, says where.
 fn wait_until_closed(lock: &File, mount: &Mount) -> rustix::io::Result<Option<String>> {
     let began = Instant::now();
     loop {
@@ -105,7 +117,7 @@ fn wait_until_closed(lock: &File, mount: &Mount) -> rustix::io::Result<Option<St
             Err(Errno::AGAIN | Errno::ACCESS) => {}
             result => return result.map(|()| None),
         }
-        let Some(elsewhere) = mounts::anywhere(&mount.device) else {
+        let Some(elsewhere) = mounts::anywhere(mount) else {
             let wait = || rustix::fs::fcntl_lock(lock, FlockOperation::LockExclusive);
             return rustix::io::retry_on_intr(wait).map(|()| None);
         };

@@ -1,14 +1,19 @@
 //! Opens the volume in a directory, or makes one.
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use tifs::fuse::FileClock;
-use tifs::kv::{EngineKv, EngineOptions, Kv};
+use tifs::kv::{EngineKv, EngineOptions, Kv, Space};
+use tifs::schema::{InodeNumber, Key, Superblock};
 use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
 
+use super::making::{self, Making};
 use super::mounts;
 
 /// What a command does with a volume.
@@ -20,30 +25,33 @@ pub(super) enum Access {
     Write(AccessTime),
 }
 
-/// Makes a volume in a directory that is empty or does not exist.
+/// Makes a volume in a directory that is empty or does not exist. If it fails, nothing is left.
 pub(super) fn make(dir: &Path) -> Result<Volume> {
-    let store = make_store(dir)?;
+    let (making, store) = make_store(dir)?;
     let volume_options = options_of(dir, Access::Write(AccessTime::default()))?;
-    Volume::make(&store, &volume_options)
+    let made = Volume::make(&store, &volume_options)
         .and_then(|()| Volume::open(Arc::new(store), volume_options))
-        .with_context(|| format!("cannot make a volume in {}", dir.display()))
+        .with_context(|| format!("cannot make a volume in {}", dir.display()))?;
+    making.finish()?;
+    Ok(made)
 }
 
-/// Makes a store without a volume in a directory that is empty or does not exist.
-pub(super) fn make_store(dir: &Path) -> Result<EngineKv> {
-    if has_database(dir) {
-        bail!("{} has a volume or database already", dir.display());
+/// Makes a store without a volume in a directory that is empty or does not exist. The caller makes the
+/// volume and finishes. If it does not, it drops the store first: the files of the other go away.
+pub(super) fn make_store(dir: &Path) -> Result<(Making, EngineKv)> {
+    match look(dir)? {
+        Found::Nothing | Found::Empty => {}
+        Found::Database => bail!("{} has a volume or database already", dir.display()),
+        Found::Unfinished => return Err(unfinished(dir)),
+        Found::Damaged => return Err(damaged(dir)),
+        Found::Other => bail!("{} is not empty, so no volume is made there", dir.display()),
     }
-    if let Ok(mut entries) = dir.read_dir()
-        && entries.next().is_some()
-    {
-        bail!("{} is not empty, so no volume is made there", dir.display());
-    }
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let making = Making::begin(dir)?;
     let mut options = EngineOptions::default();
     options.db.create_if_missing = true;
-    EngineKv::open(dir, &options)
-        .with_context(|| format!("cannot make a volume in {}", dir.display()))
+    let store = EngineKv::open(dir, &options)
+        .with_context(|| format!("cannot make a volume in {}", dir.display()))?;
+    Ok((making, store))
 }
 
 /// Opens the volume in a directory.
@@ -58,22 +66,44 @@ pub(super) fn open_store(dir: &Path) -> Result<EngineKv> {
 }
 
 fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
-    if !dir.is_dir() {
-        bail!("there is no directory {}", dir.display());
-    }
-    if !has_database(dir) {
-        bail!("there is no volume in {}", dir.display());
+    match look(dir)? {
+        Found::Nothing => bail!("there is no directory {}", dir.display()),
+        Found::Empty | Found::Other => bail!("there is no volume in {}", dir.display()),
+        Found::Unfinished => return Err(unfinished(dir)),
+        Found::Damaged => return Err(damaged(dir)),
+        Found::Database => {}
     }
     let mut options = EngineOptions::default();
     options.db.create_if_missing = false;
-    let opened = match read_only {
-        true => EngineKv::open_read_only(dir, &options),
-        false => EngineKv::open(dir, &options),
-    };
-    match opened {
+    let opened = |opened: tifs::Result<EngineKv>| match opened {
         Err(e) if e.errno() == Errno::BUSY => Err(in_use(dir)),
         opened => opened.with_context(|| format!("cannot open the volume in {}", dir.display())),
+    };
+    let readable = opened(EngineKv::open_read_only(dir, &options))?;
+    let superblock = readable.get(Space::Meta, &Key::Superblock.encode());
+    if read_only {
+        // A volume that lost only its superblock is one to check. One that cannot be read says so later.
+        let root = Key::Inode(InodeNumber::ROOT).encode();
+        return match (superblock, readable.get(Space::Meta, &root)) {
+            (Ok(None), Ok(None)) => Err(another_database(dir)),
+            _ => Ok(readable),
+        };
     }
+    // ORDER: opening a database for writing changes its files. Before that, it is known to be a volume,
+    // and one of this version.
+    let cannot = || format!("cannot open the volume in {}", dir.display());
+    let superblock = superblock.with_context(cannot)?;
+    let superblock = superblock.ok_or_else(|| another_database(dir))?;
+    Superblock::decode(&superblock).with_context(cannot)?;
+    drop(readable);
+    opened(EngineKv::open(dir, &options))
+}
+
+fn another_database(dir: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "there is no volume in {}: the Titan database there has no superblock",
+        dir.display()
+    )
 }
 
 fn open_in(store: Arc<dyn Kv>, dir: &Path, access: Access) -> Result<Volume> {
@@ -81,9 +111,85 @@ fn open_in(store: Arc<dyn Kv>, dir: &Path, access: Access) -> Result<Volume> {
         .with_context(|| format!("cannot open the volume in {}", dir.display()))
 }
 
+/// What is in a directory, as the names of its files say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// There is no directory.
+    Nothing,
+    /// An empty directory.
+    Empty,
+    /// A database, be it a volume or not.
+    Database,
+    /// A volume that was not made to its end.
+    Unfinished,
+    /// Files of a database, but not the one that says which belong to it.
+    Damaged,
+    /// Something else.
+    Other,
+}
+
+/// Looks what is in a directory.
+///
+/// # Errors
+/// It is no directory, or cannot be read.
+fn look(dir: &Path) -> Result<Found> {
+    let entries = match dir.read_dir() {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound && dir.symlink_metadata().is_err() => {
+            return Ok(Found::Nothing);
+        }
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            bail!("{} is no directory", dir.display())
+        }
+        Err(e) => return Err(e).with_context(|| format!("cannot read {}", dir.display())),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot read {}", dir.display()))?;
+        names.push(entry.file_name());
+    }
+    Ok(if making::is_unfinished(dir) {
+        Found::Unfinished
+    } else if names.iter().any(|name| name == CURRENT) {
+        Found::Database
+    } else if names.is_empty() {
+        Found::Empty
+    } else if names.iter().any(|name| making::is_data(name)) {
+        Found::Damaged
+    } else {
+        Found::Other
+    })
+}
+
+/// The file of a database that says which of the others belong to it.
+const CURRENT: &str = "CURRENT";
+
 /// Whether there is a database in a directory, be it a volume or not.
 pub(super) fn has_database(dir: &Path) -> bool {
-    dir.join("CURRENT").exists()
+    dir.join(CURRENT).exists()
+}
+
+fn damaged(dir: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "the volume in {0} is damaged: it has no file CURRENT; titan repair {0} makes a new one of its \
+         other files, in {0}.repaired",
+        dir.display()
+    )
+}
+
+fn unfinished(dir: &Path) -> anyhow::Error {
+    if is_locked(dir) {
+        return anyhow::anyhow!(
+            "the volume in {} is being made by {}: wait until it ends",
+            dir.display(),
+            process_of(dir).unwrap_or_else(|| "another process".to_owned())
+        );
+    }
+    anyhow::anyhow!(
+        "{0} has an unfinished volume, of a tifs load, mkfs or mount that was killed: remove it (rm -r {0}), \
+         and repeat that command",
+        dir.display()
+    )
 }
 
 /// The file that whoever has the volume open has locked.
@@ -115,19 +221,51 @@ fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
     })
 }
 
-fn in_use(dir: &Path) -> anyhow::Error {
+/// Whether another process has the volume in a directory open for writing.
+fn is_locked(dir: &Path) -> bool {
+    let Ok(lock) = File::open(lock_file(dir)) else {
+        return false;
+    };
+    let locked = rustix::fs::fcntl_lock(&lock, FlockOperation::NonBlockingLockShared);
+    matches!(locked, Err(Errno::AGAIN | Errno::ACCESS))
+}
+
+/// Another process that has the volume in a directory open, with its name. Only the superuser finds
+/// those of others. Cost: looks at the open files of each process.
+fn process_of(dir: &Path) -> Option<String> {
+    let lock = lock_file(dir).canonicalize().ok()?;
+    let has_it = |process: &u32| {
+        let files = std::fs::read_dir(format!("/proc/{process}/fd"));
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| std::fs::read_link(file.path()).is_ok_and(|path| path == lock))
+    };
+    let entries = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let process = processes.find(|process| *process != std::process::id() && has_it(process))?;
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    Some(format!("process {process} ({})", name.trim_end()))
+}
+
+/// Where the volume in a directory is mounted, if it is.
+pub(super) fn mounted_at(dir: &Path) -> Option<PathBuf> {
     let mounted = mounts::all().unwrap_or_default();
     let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let dir_is = |mount: &mounts::Mount| mount.is_tifs() && Path::new(&mount.source) == real;
-    match mounted.into_iter().find(dir_is) {
-        Some(mount) => anyhow::anyhow!(
-            "the volume in {} is in use: it is mounted at {}",
+    Some(mounted.into_iter().find(dir_is)?.mountpoint)
+}
+
+fn in_use(dir: &Path) -> anyhow::Error {
+    if let Some(mountpoint) = mounted_at(dir) {
+        return anyhow::anyhow!(
+            "the volume in {} is in use: it is mounted at {1}; unmount it first, with tifs umount {1}",
             dir.display(),
-            mount.mountpoint.display()
-        ),
-        None => anyhow::anyhow!(
-            "the volume in {} is in use by another process",
-            dir.display()
-        ),
+            mountpoint.display()
+        );
     }
+    let process = process_of(dir).unwrap_or_else(|| "another process".to_owned());
+    anyhow::anyhow!(
+        "the volume in {} is in use by {process}: wait until it ends. A mount that was taken away while \
+         files are open there is served until they are closed",
+        dir.display()
+    )
 }

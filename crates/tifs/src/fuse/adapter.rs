@@ -24,7 +24,7 @@ use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
 use super::replies::{FOR_EVER, GENERATION, without_trusted};
 use super::seek::{Seek, Seeker};
-use super::stale_blocks::StaleBlocks;
+use super::stale_attributes::StaleAttributes;
 use super::wakeups::Wakeups;
 use crate::error::Error;
 use crate::file_system::{
@@ -34,8 +34,8 @@ use crate::file_system::{
 /// Bytes of one request to copy a range: the reply has 32 bits for their number.
 const MAX_COPY: u64 = 1 << 30;
 
-/// Bytes from which on a volume that was full counts as having room: enough for some large requests.
-const ROOM_AGAIN: u64 = 8 << 20;
+/// The capacity, in blocks, from which on a volume that was full has room again: enough for some large requests.
+const ROOM_AGAIN: u64 = (8 << 20) / Capacity::BLOCK_SIZE as u64;
 
 /// Why a file cannot be made durable that lacks data which the kernel had accepted.
 const LACKS_DATA: &str =
@@ -44,9 +44,8 @@ const LACKS_DATA: &str =
 /// A file system as `fuser` calls it.
 pub(super) struct Adapter {
     file_system: Arc<dyn FileSystem>,
-    kernel_cache: KernelCache,
     pub(super) cached_writes: CachedWrites,
-    stale_blocks: StaleBlocks,
+    stale_attributes: StaleAttributes,
     pub(super) wakeups: Wakeups,
     seeker: Seeker,
     pub(super) failures: Arc<Failures>,
@@ -64,9 +63,8 @@ impl Adapter {
         let failures = Arc::default();
         Ok(Adapter {
             seeker: Seeker::start(&file_system, &kernel_cache, &failures)?,
-            stale_blocks: StaleBlocks::start(&kernel_cache)?,
-            kernel_cache,
-            cached_writes: CachedWrites::default(),
+            stale_attributes: StaleAttributes::start(&kernel_cache)?,
+            cached_writes: CachedWrites::new(kernel_cache),
             wakeups: Wakeups::start(fast_wakeups)?,
             file_system,
             failures,
@@ -75,19 +73,16 @@ impl Adapter {
     }
 }
 
+impl Adapter {
+    fn entries_changed(&self, directory: INodeNo) {
+        self.stale_attributes.changed(convert::inode(directory));
+    }
+}
+
 fn caller(request: &Request) -> Caller {
     Caller {
         uid: request.uid(),
         gid: request.gid(),
-    }
-}
-
-impl Adapter {
-    /// Whether a volume that was full is not so any more.
-    fn has_room_again(&self) -> bool {
-        let capacity = self.file_system.capacity();
-        let block = u64::from(Capacity::BLOCK_SIZE);
-        capacity.is_ok_and(|capacity| capacity.available * block >= ROOM_AGAIN)
     }
 }
 
@@ -117,11 +112,11 @@ impl Filesystem for Adapter {
     /// For an open file, the kernel asks before it accepts a write, or a read beyond the end.
     fn getattr(&self, _: &Request, inode: INodeNo, open: Option<FileHandle>, reply: ReplyAttr) {
         let inode = convert::inode(inode);
-        if open.is_some()
-            && self.cached_writes.is_unheard(inode)
-            && !self.has_room_again()
-            && let Some(errno) = self.cached_writes.hear(inode)
-        {
+        let has_room = || {
+            let capacity = self.file_system.capacity();
+            capacity.is_ok_and(|capacity| capacity.available >= ROOM_AGAIN)
+        };
+        if let Some(errno) = open.and_then(|_| self.cached_writes.hear(inode, has_room)) {
             return reply.error(convert::errno(errno));
         }
         let result = self.file_system.attributes(inode);
@@ -190,6 +185,7 @@ impl Filesystem for Adapter {
             umask,
             device,
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("mknod", result, reply);
     }
 
@@ -209,6 +205,7 @@ impl Filesystem for Adapter {
             mode,
             umask,
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("mkdir", result, reply);
     }
 
@@ -226,6 +223,7 @@ impl Filesystem for Adapter {
             name.as_bytes(),
             target.as_os_str().as_bytes(),
         );
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("symlink", result, reply);
     }
 
@@ -237,22 +235,23 @@ impl Filesystem for Adapter {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let (inode, directory) = (convert::inode(inode), convert::inode(directory));
-        let result = self.file_system.link(inode, directory, name.as_bytes());
+        let (file, to) = (convert::inode(inode), convert::inode(directory));
+        let result = self.file_system.link(file, to, name.as_bytes());
+        let result = result.inspect(|_| self.entries_changed(directory));
         self.reply_entry("link", result, reply);
     }
 
     fn unlink(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let directory = convert::inode(directory);
-        let result = self.file_system.unlink(directory, name.as_bytes());
+        let from = convert::inode(directory);
+        let result = self.file_system.unlink(from, name.as_bytes());
+        let result = result.inspect(|()| self.entries_changed(directory));
         self.reply_empty("unlink", result, reply);
     }
 
     fn rmdir(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let directory = convert::inode(directory);
-        let result = self
-            .file_system
-            .remove_directory(directory, name.as_bytes());
+        let from = convert::inode(directory);
+        let result = self.file_system.remove_directory(from, name.as_bytes());
+        let result = result.inspect(|()| self.entries_changed(directory));
         self.reply_empty("rmdir", result, reply);
     }
 
@@ -269,9 +268,16 @@ impl Filesystem for Adapter {
         let Some(how) = convert::rename(flags) else {
             return reply.error(Errno::EINVAL);
         };
-        let from = (convert::inode(from), from_name.as_bytes());
-        let to = (convert::inode(to), to_name.as_bytes());
-        let result = self.file_system.rename(&caller(request), from, to, how);
+        let result = self.file_system.rename(
+            &caller(request),
+            (convert::inode(from), from_name.as_bytes()),
+            (convert::inode(to), to_name.as_bytes()),
+            how,
+        );
+        let result = result.inspect(|()| {
+            self.entries_changed(from);
+            self.entries_changed(to);
+        });
         self.reply_empty("rename", result, reply);
     }
 
@@ -302,7 +308,7 @@ impl Filesystem for Adapter {
                 self.wakeups.answered();
                 reply.data(&data);
             }
-            Err(error) => reply.error(self.errno("read", &error)),
+            Err(error) => reply.error(self.errno_of("read", inode, &error)),
         }
     }
 
@@ -328,23 +334,16 @@ impl Filesystem for Adapter {
             Ok(written) => {
                 let last_room = written.was_last_room;
                 self.cached_writes.written(inode, range, last_room);
-                if last_room {
-                    // ORDER: before the kernel forgets, or it could ask in vain and not ask again.
-                    self.cached_writes.took_last_room(inode);
-                    self.kernel_cache.forget_attributes(inode);
-                }
                 if context.from_cache && written.blocks_changed {
-                    self.stale_blocks.changed(inode);
+                    self.stale_attributes.changed(inode);
                 }
                 reply.written(data.len() as u32);
             }
             Err(error) => {
                 if context.from_cache {
-                    // ORDER: before the kernel forgets, as above.
                     self.cached_writes.refused(inode, range, error.errno());
-                    self.kernel_cache.forget_attributes(inode);
                 }
-                reply.error(self.errno("write", &error));
+                reply.error(self.errno_of("write", inode, &error));
             }
         }
     }
@@ -357,7 +356,7 @@ impl Filesystem for Adapter {
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let inode = convert::inode(inode);
-        self.stale_blocks.synced(inode);
+        self.stale_attributes.synced(inode);
         // What the kernel dropped cannot become durable.
         // MUTANT: a sync after one that failed succeeds, although data was dropped.
         let lacks = self.cached_writes.lacks(inode);
@@ -367,7 +366,11 @@ impl Filesystem for Adapter {
             Some(errno) => Err(Error::new(errno, LACKS_DATA)),
             None => self.file_system.sync(),
         };
-        self.reply_empty("fsync", result, reply);
+        self.wakeups.answered();
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.errno_of("fsync", inode, &error)),
+        }
     }
 
     fn opendir(&self, _: &Request, directory: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -566,8 +569,13 @@ impl Filesystem for Adapter {
         let from = (convert::inode(from), from_offset);
         let to = (convert::inode(to), to_offset);
         match self.file_system.copy_range(from, to, length.min(MAX_COPY)) {
-            Ok(copied) => reply.written(copied as u32),
-            Err(error) => reply.error(self.errno("copy_file_range", &error)),
+            Ok(copied) => {
+                let (to, offset) = to;
+                let range = offset..offset.saturating_add(copied);
+                self.cached_writes.written(to, range, false);
+                reply.written(copied as u32);
+            }
+            Err(error) => reply.error(self.errno_of("copy_file_range", from.0, &error)),
         }
     }
 }

@@ -17,11 +17,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
+use super::kernel_cache::KernelCache;
 use crate::schema::InodeNumber;
 
 /// The files of which something must be heard. Costs one load while there are none.
 #[derive(Debug, Default)]
 pub(super) struct CachedWrites {
+    kernel_cache: KernelCache,
     files: Mutex<Files>,
     /// How many files there are in both maps.
     len: AtomicUsize,
@@ -44,9 +46,11 @@ struct Refused {
 }
 
 impl CachedWrites {
-    /// A write of the cache took the last room.
-    pub(super) fn took_last_room(&self, inode: InodeNumber) {
-        self.change(|files| files.unheard.insert(inode, Errno::NOSPC));
+    pub(super) fn new(kernel_cache: KernelCache) -> Self {
+        CachedWrites {
+            kernel_cache,
+            ..CachedWrites::default()
+        }
     }
 
     /// A write of the cache was refused, so the file lacks what it wrote.
@@ -60,11 +64,22 @@ impl CachedWrites {
             refused.errno = errno;
             refused.add(range);
         });
+        // ORDER: after it is known here, or the kernel could ask in vain and not ask again.
+        self.kernel_cache.forget_attributes(inode);
     }
 
-    /// What whoever is about to write to a file must hear. Then he has.
-    pub(super) fn hear(&self, inode: InodeNumber) -> Option<Errno> {
+    /// What whoever is about to write to a file must hear. Then he has. A volume that was full may have room
+    /// again.
+    pub(super) fn hear(
+        &self,
+        inode: InodeNumber,
+        has_room: impl FnOnce() -> bool,
+    ) -> Option<Errno> {
         if self.is_empty() {
+            return None;
+        }
+        let errno = *self.files.lock().unheard.get(&inode)?;
+        if errno == Errno::NOSPC && has_room() {
             return None;
         }
         self.change(|files| files.unheard.remove(&inode))
@@ -75,17 +90,23 @@ impl CachedWrites {
         !self.is_empty() && self.files.lock().unheard.contains_key(&inode)
     }
 
-    /// A range was written.
-    pub(super) fn written(&self, inode: InodeNumber, range: Range<u64>, took_last_room: bool) {
-        if self.is_empty() {
+    /// A range was written, perhaps to the last room there is.
+    pub(super) fn written(&self, inode: InodeNumber, range: Range<u64>, to_last_room: bool) {
+        if self.is_empty() && !to_last_room {
             return;
         }
         self.change(|files| {
-            if !took_last_room {
+            if to_last_room {
+                files.unheard.insert(inode, Errno::NOSPC);
+            } else {
                 files.unheard.remove(&inode);
             }
             files.keep(inode, |refused| refused.remove(range));
         });
+        if to_last_room {
+            // ORDER: after it is known here, as above.
+            self.kernel_cache.forget_attributes(inode);
+        }
     }
 
     /// A file was cut to this size, or its size grew to it.
@@ -242,28 +263,30 @@ mod tests {
     #[test]
     fn the_next_writer_hears_once_that_there_was_no_room() {
         let writes = CachedWrites::default();
-        assert_eq!(writes.hear(FILE), None);
-        writes.took_last_room(FILE);
+        let hear = |file| writes.hear(file, || false);
+        let last_room = || writes.written(FILE, 0..1, true);
+        assert_eq!(hear(FILE), None);
+        last_room();
         assert!(writes.is_unheard(FILE));
-        assert_eq!(writes.hear(OTHER), None);
-        assert_eq!(writes.hear(FILE), Some(Errno::NOSPC));
-        assert_eq!(writes.hear(FILE), None);
+        assert_eq!(hear(OTHER), None);
+        assert_eq!(hear(FILE), Some(Errno::NOSPC));
+        assert_eq!(hear(FILE), None);
         assert!(writes.is_empty());
         writes.refused(FILE, 0..1, Errno::IO);
-        assert_eq!(writes.hear(FILE), Some(Errno::IO));
+        assert_eq!(writes.hear(FILE, || true), Some(Errno::IO));
         // A sync that failed has said it.
         writes.refused(FILE, 0..1, Errno::IO);
         assert_eq!(writes.lacks(FILE), Some(Errno::IO));
-        assert_eq!(writes.hear(FILE), None);
+        assert_eq!(hear(FILE), None);
         // There is room again.
-        writes.took_last_room(FILE);
-        writes.written(FILE, 0..1, true);
+        last_room();
+        assert_eq!(writes.hear(FILE, || true), None);
         assert!(writes.is_unheard(FILE));
         writes.written(FILE, 0..1, false);
-        assert_eq!(writes.hear(FILE), None);
+        assert_eq!(hear(FILE), None);
         // Nobody writes there any more.
-        writes.took_last_room(FILE);
+        last_room();
         writes.forgotten(FILE);
-        assert_eq!(writes.hear(FILE), None);
+        assert_eq!(hear(FILE), None);
     }
 }

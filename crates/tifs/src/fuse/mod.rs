@@ -17,7 +17,7 @@
 //! | `kernel_cache` | what the kernel is told about its cache without having asked |
 //! | `replies` | the replies that several requests have |
 //! | `cached_writes` | what becomes of data that the kernel had accepted, on a full volume |
-//! | `stale_blocks` | files that take other space than the kernel knows |
+//! | `stale_attributes` | inodes of which the kernel may keep attributes that are no longer true |
 //! | `wakeups` | idle processors that stay awake while programs wait for answers |
 //! | `seek` | finding data and holes although the kernel has not written all of them |
 //! | `file_clock` | the clock by which the kernel gives files their times |
@@ -33,8 +33,8 @@ mod negotiation;
 mod replies;
 mod seek;
 mod session;
-mod stale_blocks;
+mod stale_attributes;
 mod wakeups;
 
 pub use file_clock::FileClock;
-pub use session::{KIND, Options, Session, Unmounter};
+pub use session::{Options, Session, Unmounter};

@@ -26,6 +26,17 @@ impl Adapter {
         convert::errno(error.errno())
     }
 
+    /// The same for an operation on an inode, which the log names.
+    pub(super) fn errno_of(
+        &self,
+        operation: &'static str,
+        inode: InodeNumber,
+        error: &Error,
+    ) -> Errno {
+        self.failures.note_of(operation, inode, error);
+        convert::errno(error.errno())
+    }
+
     /// How long the kernel may believe what it is told of an inode.
     pub(super) fn valid_for(&self, inode: InodeNumber) -> &'static Duration {
         if self.cached_writes.is_unheard(inode) {

@@ -1,11 +1,11 @@
 //! Mounting, serving threads, unmounting.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -16,15 +16,17 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::adapter::Adapter;
 use super::kernel_cache::KernelCache;
 use crate::file_system::FileSystem;
+use crate::mounts::{self, KIND, Mount};
 
-/// The type of a mounted volume, as the table of mounts shows it.
-pub const KIND: &str = "fuse.tifs";
+/// How far the kernel reads ahead of a program that reads in order, in KiB. With its own 128 KiB such a
+/// program waits for one small request after the other.
+const READ_AHEAD_KIB: u32 = 2048;
 
 /// How to mount.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What the table of mounts shows as the source.
-    pub source: String,
+    pub source: OsString,
     /// Refuse writes.
     pub read_only: bool,
     /// Honour device files.
@@ -48,7 +50,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            source: "tifs".to_owned(),
+            source: "tifs".into(),
             read_only: false,
             devices: true,
             set_user_id: true,
@@ -95,7 +97,7 @@ fn connect(mountpoint: &Path, options: &Options) -> io::Result<OwnedFd> {
     );
     let data = CString::new(data)?;
     rustix::mount::mount(
-        options.source.as_str(),
+        options.source.as_os_str(),
         mountpoint,
         KIND,
         options.flags(),
@@ -125,18 +127,21 @@ impl Session {
         let kernel_cache = KernelCache::default();
         let adapter = Adapter::new(file_system, kernel_cache.clone(), options.fast_wakeups)?;
         let device = connect(&mountpoint, options)?;
-        if let Some(bytes) = options.max_dirty {
-            limit_dirty(&mountpoint, bytes);
-        }
-        let unmounter = Unmounter { mountpoint };
-        let served = serve(adapter, device, options, &kernel_cache);
-        if served.is_err() {
+        let mounted = find(&mountpoint).and_then(|mount| {
+            // Answers the first request, which negotiates.
+            let session =
+                fuser::Session::from_fd(adapter, device, SessionACL::All, options.config())?;
+            set_cache_limits(&mount, options.max_dirty);
+            kernel_cache.connect(session.notifier());
+            let threads = std::thread::Builder::new()
+                .name("tifs-session".to_owned())
+                .spawn(move || session.run())?;
+            let unmounter = Unmounter { mount };
+            Ok(Session { threads, unmounter })
+        });
+        mounted.inspect_err(|_| {
             // What made it fail is the error to report.
-            let _ = unmounter.detach();
-        }
-        Ok(Session {
-            threads: served?,
-            unmounter,
+            let _ = rustix::mount::unmount(&mountpoint, UnmountFlags::DETACH);
         })
     }
 
@@ -158,24 +163,6 @@ impl Session {
     }
 }
 
-/// Lets the kernel have only so much that it has accepted and not yet written. Kernels before 6.2 cannot, and
-/// have about a hundredth of what they let all file systems together have.
-fn limit_dirty(mountpoint: &Path, bytes: u64) {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let Some(device) = table.lines().rev().find_map(|l| {
-        let f: Vec<_> = l.split(' ').collect();
-        (Path::new(f[4]) == mountpoint).then(|| f[2].to_owned())
-    }) else {
-        return;
-    };
-    let setting = format!("/sys/class/bdi/{device}/max_bytes");
-    let smaller = std::fs::read_to_string(&setting)
-        .is_ok_and(|now| now.trim().parse().is_ok_and(|now: u64| bytes < now));
-    if smaller {
-        let _ = std::fs::write(setting, bytes.to_string());
-    }
-}
-
 /// How a session ended. If the last mount goes while a thread takes a request that nobody waits for, such
 /// as the one that closes a directory, the kernel says that the connection was aborted, where it
 /// usually says that there is no device. `fuser` takes the former for a failure.
@@ -187,51 +174,104 @@ fn ended(served: io::Result<()>) -> io::Result<()> {
     })
 }
 
-/// Answers the first request, which negotiates, and starts the threads for the others.
-fn serve(
-    adapter: Adapter,
-    device: OwnedFd,
-    options: &Options,
-    kernel_cache: &KernelCache,
-) -> io::Result<JoinHandle<io::Result<()>>> {
-    let session = fuser::Session::from_fd(adapter, device, SessionACL::All, options.config())?;
-    kernel_cache.connect(session.notifier());
-    std::thread::Builder::new()
-        .name("tifs-session".to_owned())
-        .spawn(move || session.run())
+/// The mount that was just made. The table shows it before the mount answers anything.
+fn find(mountpoint: &Path) -> io::Result<Mount> {
+    let gone = || io::Error::other("the mount is not in the table of mounts");
+    mounts::at(mountpoint)?.ok_or_else(gone)
 }
 
-/// Unmounts from any thread.
+/// Sets what the protocol cannot: lets the kernel read [`READ_AHEAD_KIB`] ahead, and have only so many bytes that
+/// it has accepted and not yet written. Where the system does not allow it, and in kernels before 6.2 for
+/// the latter, everything works as the kernel has it.
+///
+/// The device is that of the table of mounts. The mount cannot be asked for it before it is served, and
+/// asking it later could wait for ever, if the process is killed meanwhile.
+fn set_cache_limits(mount: &Mount, max_dirty: Option<u64>) {
+    let device = Path::new("/sys/class/bdi").join(&mount.device);
+    let _ = std::fs::write(device.join("read_ahead_kb"), READ_AHEAD_KIB.to_string());
+    let limit = device.join("max_bytes");
+    let current = std::fs::read_to_string(&limit).ok();
+    let current = current.and_then(|current| current.trim().parse::<u64>().ok());
+    if let (Some(max), Some(current)) = (max_dirty, current)
+        && max < current
+    {
+        let _ = std::fs::write(limit, max.to_string());
+    }
+}
+
+/// Unmounts from any thread, and never another mount that is at the same place now.
 #[derive(Clone, Debug)]
 pub struct Unmounter {
-    mountpoint: PathBuf,
+    mount: Mount,
 }
 
 impl Unmounter {
     /// Unmounts. The kernel writes its cache first.
     ///
     /// # Errors
-    /// `EBUSY` if files are open in the mount, or a process works in it.
+    /// `EBUSY` if files are open in the mount, or a process works in it. The mount is gone already, or
+    /// another is over it.
     pub fn unmount(&self) -> io::Result<()> {
-        Ok(rustix::mount::unmount(
-            &self.mountpoint,
-            UnmountFlags::empty(),
-        )?)
+        self.unmount_with(UnmountFlags::empty())
     }
 
     /// Takes the mount point away. Files that are open remain usable, and the session ends when the
     /// last of them is closed.
+    ///
+    /// # Errors
+    /// The mount is gone already, or another is over it.
     pub fn detach(&self) -> io::Result<()> {
+        self.unmount_with(UnmountFlags::DETACH)
+    }
+
+    fn unmount_with(&self, flags: UnmountFlags) -> io::Result<()> {
         Ok(rustix::mount::unmount(
-            &self.mountpoint,
-            UnmountFlags::DETACH,
+            place_of(&self.mount, &mounts::all()?)?,
+            flags,
         )?)
+    }
+}
+
+/// Where a mount is now: it may have been moved.
+fn place_of<'a>(mount: &Mount, all: &'a [Mount]) -> io::Result<&'a Path> {
+    let same = |other: &&Mount| other.id == mount.id && other.device == mount.device;
+    let Some(found) = all.iter().find(same) else {
+        return Err(io::Error::other("it is not mounted there any more"));
+    };
+    let at_place = |other: &&Mount| other.mountpoint == found.mountpoint;
+    match all.iter().rfind(at_place) {
+        Some(top) if !same(&top) => Err(io::Error::other(format!(
+            "{} is mounted over it",
+            Path::new(&top.source).display()
+        ))),
+        _ => Ok(&found.mountpoint),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_own_mount_is_unmounted() {
+        let mount = |id, device: &str, place: &str| Mount {
+            id,
+            device: device.to_owned(),
+            mountpoint: place.into(),
+            kind: KIND.to_owned(),
+            source: "/volume".into(),
+        };
+        let own = mount(3, "0:50", "/mnt");
+        let place = |all: &[Mount]| place_of(&own, all).map(Path::to_owned).ok();
+        let below = mount(1, "0:40", "/mnt");
+        assert_eq!(place(&[below.clone(), own.clone()]), Some("/mnt".into()));
+        let moved = mount(3, "0:50", "/other");
+        assert_eq!(place(&[below.clone(), moved]), Some("/other".into()));
+        assert_eq!(place(&[own.clone(), mount(4, "0:51", "/mnt")]), None);
+        assert_eq!(place(&[below, mount(4, "0:51", "/mnt")]), None);
+        // The number of a mount that is gone is used again.
+        assert_eq!(place(&[mount(3, "0:51", "/mnt")]), None);
+    }
 
     #[test]
     fn a_mount_that_goes_while_a_request_is_taken_has_ended_well() {

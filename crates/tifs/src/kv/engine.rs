@@ -14,7 +14,9 @@ use titan::{
 };
 
 use super::resume::Resumption;
-use super::{Commit, Direction, Kv, LogSize, Pair, Reader, Scan, Space, Transaction};
+use super::{
+    Commit, Damage, Direction, Kv, LogSize, Pair, Readable, Reader, Scan, Space, Transaction,
+};
 use crate::error::{Error, Result};
 
 /// The family of [`Space::Data`].
@@ -165,6 +167,26 @@ macro_rules! pairs {
     }};
 }
 
+/// Reads forward until the limit or an error; what was read before the error is in `pairs`.
+fn read_forward(
+    family: &ColumnFamily,
+    options: &ReadOptions,
+    scan: &Scan,
+    pairs: &mut Vec<Pair>,
+) -> titan::Result<()> {
+    let mut cursor = family.iter(options)?;
+    cursor.seek_to_first()?;
+    while cursor.valid() && pairs.len() < scan.limit {
+        let value = match scan.keys_only {
+            true => Bytes::new(),
+            false => cursor.value()?,
+        };
+        pairs.push((Bytes::copy_from_slice(cursor.key()), value));
+        cursor.next()?;
+    }
+    Ok(())
+}
+
 impl Kv for EngineKv {
     fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
         self.resumption.try_now_and_then();
@@ -268,6 +290,21 @@ impl Reader for EngineSnapshot<'_> {
         let family = self.store.family(scan.space);
         let mut cursor = family.iter(&bounds(scan, Some(self.snapshot.clone())))?;
         pairs!(cursor, scan)
+    }
+
+    fn scan_readable(&self, scan: &Scan) -> Result<Readable> {
+        let family = self.store.family(scan.space);
+        let options = bounds(scan, Some(self.snapshot.clone()));
+        let mut pairs = Vec::new();
+        let damage = match read_forward(family, &options, scan, &mut pairs) {
+            Ok(()) => None,
+            Err(e) if e.is_corruption() => Some(Damage {
+                last: family.last_unreadable_key(&e),
+                error: e.into(),
+            }),
+            Err(e) => return Err(e.into()),
+        };
+        Ok(Readable { pairs, damage })
     }
 }
 

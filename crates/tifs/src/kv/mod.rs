@@ -23,7 +23,7 @@ mod tests;
 
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub use engine::{EngineKv, EngineOptions};
 pub use memory::MemoryKv;
@@ -130,6 +130,25 @@ pub struct LogSize {
 /// A key and its value, as a scan returns them.
 pub type Pair = (Bytes, Bytes);
 
+/// What could be read of a range of keys, from its beginning.
+#[derive(Clone, Debug, Default)]
+pub struct Readable {
+    /// What a scan returns; all that is before the damage.
+    pub pairs: Vec<Pair>,
+    /// The damage that ended it.
+    pub damage: Option<Damage>,
+}
+
+/// Damage that keeps keys from being read.
+#[derive(Clone, Debug)]
+pub struct Damage {
+    /// What the store found, and where.
+    pub error: Error,
+    /// The last key that cannot be read because of it. If the store does not know, none that follows
+    /// can be read.
+    pub last: Option<Vec<u8>>,
+}
+
 /// An ordered key-value store with transactions. See the [module](self) for what it promises.
 pub trait Kv: Send + Sync + 'static {
     /// Begins a transaction that reads as of now.
@@ -186,6 +205,15 @@ pub trait Reader {
 
     /// A range of keys.
     fn scan(&self, scan: &Scan) -> Result<Vec<Pair>>;
+
+    /// A range of keys in forward direction, up to the first damage. By default a store has none, or fails.
+    fn scan_readable(&self, scan: &Scan) -> Result<Readable> {
+        let pairs = self.scan(scan)?;
+        Ok(Readable {
+            pairs,
+            damage: None,
+        })
+    }
 }
 
 /// Reads as of one moment, and writes that take effect together. Reads see the writes. Dropping it

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use titan::{Db, ErrorKind, SystemClock};
 
 /// The shortest time between two attempts. An attempt writes files, and a disk may stay full for hours.
@@ -18,6 +18,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Resumption {
     db: Db,
     clock: Arc<dyn SystemClock>,
+    /// When the last attempt began. Locked while a thread tries, which may take as long as writing all
+    /// that is in memory.
     last_attempt: Mutex<Option<Duration>>,
 }
 
@@ -31,21 +33,25 @@ impl Resumption {
     }
 
     /// Tries to resume, if a failure stopped writes that may be over and the last attempt is long ago.
-    /// Cost: without a failure, one lock.
+    /// While another thread tries, the caller goes on as if nothing had changed. Cost: without a failure,
+    /// one lock.
     pub(super) fn try_now_and_then(&self) {
-        self.attempt(INTERVAL);
-    }
-
-    /// The same, however long ago the last attempt is.
-    pub(super) fn try_now(&self) {
-        self.attempt(Duration::ZERO);
-    }
-
-    fn attempt(&self, interval: Duration) {
-        if !self.is_due() {
-            return;
+        if self.is_due()
+            && let Some(last_attempt) = self.last_attempt.try_lock()
+        {
+            self.attempt(last_attempt, INTERVAL);
         }
-        let mut last_attempt = self.last_attempt.lock();
+    }
+
+    /// The same, however long ago the last attempt is. Waits for an attempt of another thread: what the
+    /// caller does next is to make everything durable.
+    pub(super) fn try_now(&self) {
+        if self.is_due() {
+            self.attempt(self.last_attempt.lock(), Duration::ZERO);
+        }
+    }
+
+    fn attempt(&self, mut last_attempt: MutexGuard<'_, Option<Duration>>, interval: Duration) {
         let now = self.clock.monotonic();
         let is_early = last_attempt.is_some_and(|last| now.saturating_sub(last) < interval);
         // Another thread may have been here meanwhile.
@@ -69,5 +75,37 @@ impl Resumption {
     fn is_due(&self) -> bool {
         let failure = self.db.background_error();
         failure.is_some_and(|e| matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::Io))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "these are tests")]
+
+    use titan::Options;
+    use titan_testkit::clock::SimClock;
+    use titan_testkit::sim::SimVfs;
+
+    use super::*;
+
+    #[test]
+    fn changes_do_not_wait_while_another_thread_tries() {
+        let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(7));
+        let mut options = Options::default();
+        options.db.vfs = Arc::new(vfs.clone());
+        options.db.create_if_missing = true;
+        let db = Db::open("/db", &options).unwrap();
+        vfs.set_capacity(Some(100_000));
+        let refused = (0..1000u32).find_map(|i| db.put(&i.to_be_bytes(), &[1; 1000]).err());
+        assert!(refused.is_some());
+        let resumption = Resumption::new(db, Arc::new(clock));
+        assert!(resumption.is_due());
+        vfs.set_capacity(None);
+        let trying = resumption.last_attempt.lock();
+        resumption.try_now_and_then();
+        assert!(resumption.is_due());
+        drop(trying);
+        resumption.try_now_and_then();
+        assert!(!resumption.is_due());
     }
 }

@@ -86,17 +86,21 @@ impl Volume {
         Ok(content.freeze())
     }
 
-    /// Changes the time of the last access, if a read is to do that now.
-    fn note_access(&self, number: InodeNumber, inode: &Inode) -> Result<()> {
-        let due = match self.options.access_time {
+    /// Changes the time of the last access, if a read is to do that now. `inode` is what the read saw.
+    pub(super) fn note_access(&self, number: InodeNumber, inode: &Inode) -> Result<()> {
+        let is_due = |inode: &Inode| match self.options.access_time {
             AccessTime::Never => false,
             AccessTime::Relative => access_is_due(inode, self.now()),
             AccessTime::Strict => true,
         };
-        if !due || self.options.read_only {
+        if self.options.read_only || !is_due(inode) {
             return Ok(());
         }
         let _lock = self.locks.exclusive(&[number]);
+        // Another read may have changed it while this one waited.
+        if !is_due(&self.stored(number)?.inode) {
+            return Ok(());
+        }
         self.change(|change| {
             let mut inode = change.inode(number)?;
             inode.accessed = change.now;

@@ -18,7 +18,7 @@ const SEEK_PAGE: usize = 1024;
 
 impl Volume {
     /// Nothing is reserved: space is taken when data is written. But what could not be written now is
-    /// refused.
+    /// refused. A hole of many blocks is made piece by piece, while the file is locked.
     pub(super) fn allocate_range(
         &self,
         number: InodeNumber,
@@ -41,27 +41,36 @@ impl Volume {
         if extends {
             self.prepare_to_grow(number, end)?;
         }
-        self.change(|change| {
-            let mut inode = change.inode(number)?;
-            match inode.kind {
-                FileKind::File => {}
-                FileKind::Directory => return Err(Errno::ISDIR.into()),
-                _ => return Err(Errno::NODEV.into()),
+        let mut from = offset;
+        loop {
+            let next = self.change(|change| {
+                let mut inode = change.inode(number)?;
+                match inode.kind {
+                    FileKind::File => {}
+                    FileKind::Directory => return Err(Errno::ISDIR.into()),
+                    _ => return Err(Errno::NODEV.into()),
+                }
+                let erases = !matches!(what, Allocate::Extend | Allocate::KeepSize);
+                let next = match erases {
+                    true => change.punch(number, &mut inode, from, end)?,
+                    false => None,
+                };
+                let grows = extends && end > inode.size && next.is_none();
+                if grows {
+                    inode.size = end;
+                }
+                if erases || grows {
+                    inode.modified = change.now;
+                }
+                inode.changed = change.now;
+                change.put_inode(number, &inode)?;
+                Ok(next)
+            })?;
+            match next {
+                Some(next) => from = next,
+                None => return Ok(()),
             }
-            let erases = !matches!(what, Allocate::Extend | Allocate::KeepSize);
-            if erases {
-                change.punch(number, &mut inode, offset, end)?;
-            }
-            let grows = extends && end > inode.size;
-            if grows {
-                inode.size = end;
-            }
-            if erases || grows {
-                inode.modified = change.now;
-            }
-            inode.changed = change.now;
-            change.put_inode(number, &inode)
-        })
+        }
     }
 
     pub(super) fn seek_content(&self, number: InodeNumber, offset: u64, what: Seek) -> Result<u64> {

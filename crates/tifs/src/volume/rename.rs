@@ -29,7 +29,10 @@ impl Volume {
             must_wait && !mutant!("moves-side-by-side", "-p tifs --test it threads::two_moves");
         let _moving = must_wait.then(|| self.moving_directories.lock());
         let whiteout = match how {
-            Rename::Whiteout => Some(self.numbers.next(&*self.kv)?),
+            Rename::Whiteout => {
+                self.make_room(0)?;
+                Some(self.numbers.next(&*self.kv)?)
+            }
             _ => None,
         };
         let orphan = self.with_children(&[from, to], |[source, target]| {

@@ -4,6 +4,8 @@
 //! deleted at once. Many are left for the [reclaimer](super::reclaim): the inode says up to where, in
 //! `stale_end`, and a key says that there is work. Whatever makes the file grow does that work first.
 
+use std::ops::Range;
+
 use super::Volume;
 use super::change::Change;
 use super::content::{INLINE_MAX, blocks_of_range, units};
@@ -15,7 +17,7 @@ use crate::schema::{FORMAT, FileKind, Inode, InodeNumber, Key, block_key, block_
 /// How many blocks a truncation deletes at once.
 const AT_ONCE: u64 = 256;
 
-/// How many blocks one transaction of the reclaimer deletes.
+/// How many blocks one transaction deletes when there are many.
 pub(super) const PIECE: usize = 1024;
 
 impl Volume {
@@ -126,34 +128,36 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// The units that the blocks take which a truncation cuts.
-    fn units_of(
-        &mut self,
-        number: InodeNumber,
-        inode: &Inode,
-        cut: std::ops::Range<u64>,
-    ) -> Result<i64> {
+    /// The units that the blocks take which a truncation cuts. They are looked at piece by piece.
+    fn units_of(&mut self, number: InodeNumber, inode: &Inode, mut cut: Range<u64>) -> Result<i64> {
         if inode.size == 0 {
             return Ok(inode.blocks as i64);
         }
-        let blocks = self.stored_blocks(number, cut, usize::MAX)?;
-        let keys: Vec<_> = blocks
-            .iter()
-            .map(|block| block_key(number, *block))
-            .collect();
-        let lengths = self.transaction.value_lengths(Space::Data, &keys)?;
-        Ok(lengths
-            .iter()
-            .flatten()
-            .map(|length| units(length - 1))
-            .sum())
+        let mut sum = 0;
+        loop {
+            let blocks = self.stored_blocks(number, cut.clone(), PIECE)?;
+            let keys: Vec<_> = blocks
+                .iter()
+                .map(|block| block_key(number, *block))
+                .collect();
+            let lengths = self.transaction.value_lengths(Space::Data, &keys)?;
+            sum += lengths
+                .iter()
+                .flatten()
+                .map(|length| units(length - 1))
+                .sum::<i64>();
+            match blocks.last() {
+                Some(last) if blocks.len() == PIECE => cut.start = last + 1,
+                _ => return Ok(sum),
+            }
+        }
     }
 
     /// The numbers of the blocks of a range that are stored.
     pub(super) fn stored_blocks(
         &mut self,
         number: InodeNumber,
-        blocks: std::ops::Range<u64>,
+        blocks: Range<u64>,
         limit: usize,
     ) -> Result<Vec<u64>> {
         let scan = Scan {
@@ -189,17 +193,18 @@ impl Change<'_> {
         Ok(true)
     }
 
-    /// Makes a range within a file a hole. The caller stores the inode.
+    /// Makes a range within a file a hole, or a piece of it. Returns where the next piece begins. The
+    /// caller stores the inode.
     pub(super) fn punch(
         &mut self,
         number: InodeNumber,
         inode: &mut Inode,
         from: u64,
         to: u64,
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let to = to.min(inode.size);
         if from >= to || inode.kind != FileKind::File {
-            return Ok(());
+            return Ok(None);
         }
         if inode.is_inline() {
             let stored = self.inline(number)?;
@@ -209,27 +214,31 @@ impl Change<'_> {
                 to.min(INLINE_MAX) as usize,
             );
             self.add_blocks(inode, units(content.len()) - units(stored.len()));
-            return match content.len() {
-                0 => self.delete(Key::Inline(number)),
-                _ => self.put_inline(number, &content),
-            };
+            match content.len() {
+                0 => self.delete(Key::Inline(number))?,
+                _ => self.put_inline(number, &content)?,
+            }
+            return Ok(None);
         }
         let block_size = inode.block_size();
-        for block in self.stored_blocks(number, blocks_of_range(inode, from, to), usize::MAX)? {
+        let piece = self.stored_blocks(number, blocks_of_range(inode, from, to), PIECE)?;
+        for block in &piece {
             let start = block * block_size;
             let (first, last) = (from.max(start) - start, to.min(start + block_size) - start);
-            let length = self.block_length(number, block)?;
+            let length = self.block_length(number, *block)?;
             if first == 0 && last as usize >= length {
-                self.delete_block(number, block)?;
+                self.delete_block(number, *block)?;
                 self.add_blocks(inode, -units(length));
             } else {
-                let stored = self.block(number, block)?;
+                let stored = self.block(number, *block)?;
                 let content = erased(&stored, first as usize, last as usize);
-                self.put_block(number, block, &content)?;
+                self.put_block(number, *block, &content)?;
                 self.add_blocks(inode, units(content.len()) - units(length));
             }
         }
-        Ok(())
+        let is_full = piece.len() == PIECE;
+        let next = piece.last().map(|last| (last + 1) * block_size);
+        Ok(next.filter(|next| is_full && *next < to))
     }
 }
 

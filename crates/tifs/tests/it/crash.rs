@@ -457,7 +457,7 @@ fn a_deletion_of_many_blocks_is_resumed() {
         "unlink 0/many\nforget 1\nsync\nreclaim",
         "set 1 0 - - - 100 - -\nunlink 0/many\nset 1 0 - - - 50 - -\nreclaim\nforget 1\nreclaim",
         "mknod 0/other 100644 0 0 0 2\nrename 0/other 0/many replace 0\nforget 1\nreclaim",
-        "allocate 1 100 17000000 punch\nwrite 1 5 7*17000 false",
+        "allocate 1 100 16000000 punch\nwrite 1 5 7*17000 false",
     ];
     for (seed, script) in scripts.iter().enumerate() {
         let life = Life::after(&many_blocks(), &script.parse().unwrap());

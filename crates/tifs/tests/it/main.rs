@@ -9,10 +9,12 @@
 //! | `contents` | everything that a volume has, for comparisons |
 //! | `lockstep` | volume and model side by side |
 //! | `crash` | the process or the machine stops, at every operation of the disk |
+//! | `holes` | holes of so many blocks that they are made piece by piece |
 //! | `fickle` | a store with moods |
 //! | `moods` | a volume on such a store |
 //! | `threads` | several threads on a volume |
 //! | `faults` | operations of the disk fail, or it is full |
+//! | `command` | the built command, on volumes that are not mounted |
 //!
 //! Everything random has a seed, which a failure names, with the operations that are enough to fail.
 //! `TIFS_TEST_SEEDS=20` runs twenty times as many seeds.
@@ -26,11 +28,13 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod command;
 mod contents;
 mod crash;
 mod failure;
 mod faults;
 mod fickle;
+mod holes;
 mod lockstep;
 mod model;
 mod moods;

@@ -12,8 +12,8 @@ use std::time::Instant;
 use indicatif::ProgressBar;
 use serde_json::json;
 use titan::{
-    CollectGarbageOptions, Db, Error, ErrorKind, GarbageCollectionProgress,
-    GarbageCollectionSummary, Result,
+    CollectGarbageOptions, Error, ErrorKind, GarbageCollectionProgress, GarbageCollectionSummary,
+    Result,
 };
 
 use crate::open::{self, Access};
@@ -69,7 +69,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     };
     options.validate()?;
     let db = open::open(&args.db, global, Access::Write)?;
-    close_when_interrupted(&db)?;
+    let closing = db.clone();
+    when_interrupted(move || closing.close())?;
     let before = usage::disk_usage(&args.db)?;
     let started = Instant::now();
     let families = open::family_or_all(&db, args.cf.as_deref())?;
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 }
 
 /// Makes one bar follow the collections of all families in turn.
-fn shown_by(bar: &ProgressBar) -> Arc<dyn Fn(GarbageCollectionProgress) + Send + Sync> {
+pub(super) fn shown_by(bar: &ProgressBar) -> Arc<dyn Fn(GarbageCollectionProgress) + Send + Sync> {
     let bar = bar.clone();
     Arc::new(move |at: GarbageCollectionProgress| {
         bar.set_length(at.total_bytes);
@@ -121,11 +122,11 @@ fn shown_by(bar: &ProgressBar) -> Arc<dyn Fn(GarbageCollectionProgress) + Send +
     })
 }
 
-/// The collection then fails with `Closed`, after it has cleaned up.
-fn close_when_interrupted(db: &Db) -> Result<()> {
-    let db = db.clone();
+/// Closes the database when the process is interrupted. What runs then fails with `Closed`, after it has cleaned
+/// up.
+pub(super) fn when_interrupted(close: impl Fn() -> Result<()> + Send + 'static) -> Result<()> {
     let close = move || {
-        if let Err(e) = db.close() {
+        if let Err(e) = close() {
             output::complain(&e);
         }
     };

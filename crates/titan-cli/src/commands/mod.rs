@@ -11,6 +11,7 @@ pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod inspect;
 pub(crate) mod load;
+pub(crate) mod mvcc;
 pub(crate) mod options;
 pub(crate) mod put;
 pub(crate) mod repair;

@@ -1,6 +1,6 @@
 //! `titan put`: stores one entry.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ const EXAMPLES: &str = "Examples:
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let key = keys::parse(&args.key)?;
-    let value = value(args)?;
+    let value = value(args.value.as_deref(), args.file.as_deref())?;
     let db = open::open(&args.db, global, Access::Create)?;
     let family = open::family_or_new(&db, args.cf.as_deref(), global)?;
     let mut batch = WriteBatch::new();
@@ -55,8 +55,9 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn value(args: &Args) -> Result<Vec<u8>> {
-    match (&args.value, &args.file) {
+/// The value that is given, on standard input, or in a file.
+pub(super) fn value(given: Option<&OsStr>, file: Option<&Path>) -> Result<Vec<u8>> {
+    match (given, file) {
         (_, Some(path)) => std::fs::read(path).map_err(|e| Error::io(e, "read", path)),
         (Some(text), None) if text == "-" => {
             let mut value = Vec::new();

@@ -78,6 +78,16 @@ fn print(db: &Db, disk: &DiskUsage, out: &mut Out) -> Result<()> {
         table.row([kind.to_owned(), output::size(bytes)]);
     }
     out.line(table)?;
+    let files = disk.sst_bytes.saturating_add(disk.blob_bytes);
+    let of_family = |family: &FamilyMetrics| family.table_bytes().saturating_add(family.blob_bytes);
+    let shown: u64 = metrics.families.iter().map(of_family).sum();
+    if let more @ 1.. = shown.saturating_sub(files) {
+        // Reading a database replays its WAL into tables and blob files in memory.
+        out.line(format_args!(
+            "  the column families have {} more: what only the WAL has counts there as if it were flushed",
+            output::size(more)
+        ))?;
+    }
     out.line(format_args!(
         "  last sequence number {}",
         metrics.last_sequence

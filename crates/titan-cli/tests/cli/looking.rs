@@ -25,6 +25,19 @@ fn stats_are_told() {
 }
 
 #[test]
+fn stats_say_what_the_families_count_that_only_the_log_has() {
+    let place = Place::new();
+    place.write("tree/x", vec![7; 100_000]);
+    place.ok(&["load", "db", "tree"]);
+    let note = "as if it were flushed";
+    let text = place.text(&["stats", "db"]);
+    assert!(!text.contains(note), "{text}");
+    place.ok(&["put", "db", "key", "value"]);
+    let text = place.text(&["stats", "db"]);
+    assert!(text.contains(note), "{text}");
+}
+
+#[test]
 fn stats_and_space_tell_of_shadowed_data_alike() {
     let place = Place::new();
     place.write(

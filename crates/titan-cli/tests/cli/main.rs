@@ -9,6 +9,7 @@ mod gc;
 mod kept_options;
 mod keys;
 mod looking;
+mod mvcc;
 mod records;
 mod repair;
 mod scan;

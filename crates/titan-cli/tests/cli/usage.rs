@@ -116,6 +116,7 @@ fn help_version_and_usage() {
         "inspect",
         "compact",
         "gc",
+        "mvcc",
         "bench",
         "options",
     ] {

@@ -5,6 +5,7 @@
 //! | `place` | stores on a simulated disk and clock |
 //! | `model` | random histories against a model, with loads, drops and limits of memory |
 //! | `loads` | loads that meet writes, that are abandoned, that do not fit |
+//! | `locks` | transactions in two phases |
 //! | `reads` | what is answered from memory, and what is not |
 //! | `pruning` | old versions that go, and readers that keep them |
 //! | `threads` | writers, readers, loads and an auditor at once |
@@ -20,6 +21,7 @@
 )]
 
 mod loads;
+mod locks;
 mod model;
 mod place;
 mod pruning;

@@ -58,6 +58,8 @@ impl World {
         versions.min_blob_size = [0, 20, 4096][rng.usize(..3)];
         versions.write_buffer_size = 64 << 10;
         versions.level0_file_num_compaction_trigger = 2;
+        // Some commit in two phases.
+        place.store.transactions.one_batch_bytes = [0, 300, 16 << 20][rng.usize(..3)];
         place.cache.segment_size = [500, 10_000, 256 << 10][rng.usize(..3)];
         place.cache.safe_lag = [
             Duration::ZERO,

@@ -27,6 +27,8 @@ impl Place {
             clock,
             store: StoreOptions {
                 db,
+                // Time would pass while the sweeper waits.
+                retention: None,
                 ..StoreOptions::default()
             },
             cache: CacheOptions {

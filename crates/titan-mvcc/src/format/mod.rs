@@ -1,13 +1,18 @@
 //! The bytes of entries: keys in an order-preserving form that shows where it ends, and what follows it.
 //!
-//! Owns the format of the family of versions (`docs/adr/0043-one-entry-a-version.md`). Does no I/O.
+//! Owns the formats of the family of versions (`docs/adr/0043-one-entry-a-version.md`) and of the family of locks
+//! (`docs/adr/0045-locks.md`). Does no I/O.
 
 pub(crate) mod key;
+pub(crate) mod lock;
 pub(crate) mod prefix;
 pub(crate) mod version;
 
 pub(crate) use key::{decode_key, encode_key};
-pub(crate) use version::{Kind, Version};
+pub use version::Kind;
+pub(crate) use version::Version;
 
+/// The family that has the locks.
+pub(crate) const LOCKS: &str = "locks";
 /// The family that has the versions.
 pub(crate) const VERSIONS: &str = "versions";

@@ -12,23 +12,37 @@ use super::{VERSIONS, key};
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
-/// What a version does to its key. `b'R'` is reserved for the records of rolled back transactions.
+/// What a version does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+#[non_exhaustive]
+pub enum Kind {
     /// The key has the value of the entry from then on.
     Put,
     /// The key has no value from then on.
     Delete,
     /// The key keeps what it has, but the transaction conflicts with others that write or lock it.
     Lock,
+    /// Nothing: a transaction that began at the timestamp was rolled back, and its late calls must fail.
+    Rollback,
 }
 
 impl Kind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Put => "put",
+            Kind::Delete => "delete",
+            Kind::Lock => "lock",
+            Kind::Rollback => "rollback",
+        }
+    }
+
     fn byte(self) -> u8 {
         match self {
             Kind::Put => b'P',
             Kind::Delete => b'D',
             Kind::Lock => b'L',
+            Kind::Rollback => b'R',
         }
     }
 
@@ -37,6 +51,7 @@ impl Kind {
             b'P' => Some(Kind::Put),
             b'D' => Some(Kind::Delete),
             b'L' => Some(Kind::Lock),
+            b'R' => Some(Kind::Rollback),
             _ => None,
         }
     }
@@ -97,7 +112,8 @@ pub(crate) fn split(engine_key: &[u8]) -> Result<(&[u8], Version)> {
     Ok((encoded, version))
 }
 
-fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+/// Appends the varint of a number.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -107,7 +123,7 @@ fn put_varint(out: &mut Vec<u8>, mut number: u64) {
 
 /// The number whose varint `bytes` are; none if they are anything else, also if they are longer than
 /// they must be.
-fn varint(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn varint(bytes: &[u8]) -> Option<u64> {
     let (last, before) = bytes.split_last()?;
     let is_whole = *last < 0x80 && before.iter().all(|byte| *byte >= 0x80);
     if !is_whole || (*last == 0 && !before.is_empty()) {
@@ -132,7 +148,7 @@ mod tests {
         Version {
             commit: Timestamp(commit),
             start: Timestamp(rng.u64(..=commit)),
-            kind: [Kind::Put, Kind::Delete, Kind::Lock][rng.usize(..3)],
+            kind: [Kind::Put, Kind::Delete, Kind::Lock, Kind::Rollback][rng.usize(..4)],
         }
     }
 

@@ -5,13 +5,19 @@
 //! need no snapshots of the engine.
 
 mod dead_rows;
+mod locked;
 pub(crate) mod point;
 mod scan;
 mod snapshot;
 mod source;
+mod stats;
 mod stitched;
+mod versions;
 
-pub use scan::{Direction, Row, ScanStats};
+pub use scan::{Direction, Row};
 pub use snapshot::Snapshot;
 pub use source::{Found, Part, RangeSource, SourceRow};
+pub use stats::ReadStats;
+pub(crate) use stats::ReadTotals;
 pub use stitched::Scan;
+pub use versions::{KeyVersions, StoredVersion};

@@ -2,19 +2,21 @@
 
 use titan::{ColumnFamily, LazyValue, ReadOptions};
 
+use super::ReadStats;
 use crate::error::Result;
 use crate::format::version::{newest_at, split};
 use crate::format::{Kind, encode_key};
 use crate::timestamp::Timestamp;
 
-/// What `key` has at `at`. Cost: a point read of the engine; if the newest version is a lock, an iterator
+/// What `key` has at `at`. Adds what it costs to `stats`. Cost: a point read of the engine; if the newest version is a lock, an iterator
 /// that steps over the locks.
 pub(crate) fn value_at(
     family: &ColumnFamily,
     key: &[u8],
     at: Timestamp,
+    stats: &mut ReadStats,
 ) -> Result<Option<LazyValue>> {
-    value_at_encoded(family, &encode_key(key), at)
+    value_at_encoded(family, &encode_key(key), at, stats)
 }
 
 /// The same of an encoded key.
@@ -22,44 +24,55 @@ pub(crate) fn value_at_encoded(
     family: &ColumnFamily,
     encoded: &[u8],
     at: Timestamp,
+    stats: &mut ReadStats,
 ) -> Result<Option<LazyValue>> {
     let from = newest_at(encoded, at);
+    stats.seek += 1;
     let Some((found, value)) = family.first_in_prefix(&from, encoded)? else {
         return Ok(None);
     };
     match split(&found)?.1.kind {
-        Kind::Put => Ok(Some(value)),
-        Kind::Delete => Ok(None),
-        Kind::Lock => value_before_locks(family, encoded, &found),
+        Kind::Put => {
+            stats.processed += 1;
+            Ok(Some(value))
+        }
+        Kind::Delete => {
+            stats.dead_rows_skipped += 1;
+            Ok(None)
+        }
+        Kind::Lock | Kind::Rollback => value_before_locks(family, encoded, &found, stats),
     }
 }
 
-/// The value of the newest version after the lock at `from` that is no lock.
+/// The value of the newest put or deletion after the version at `from`.
 fn value_before_locks(
     family: &ColumnFamily,
     encoded: &[u8],
     from: &[u8],
+    stats: &mut ReadStats,
 ) -> Result<Option<LazyValue>> {
     let mut cursor = family.iter(&ReadOptions {
         prefix: Some(encoded.to_vec()),
         ..ReadOptions::default()
     })?;
+    stats.seek += 1;
     cursor.seek(from)?;
     while cursor.valid() {
         match split(cursor.key())?.1.kind {
-            Kind::Put => return Ok(Some(cursor.lazy_value()?)),
-            Kind::Delete => return Ok(None),
-            Kind::Lock => cursor.next()?,
+            Kind::Put => {
+                stats.processed += 1;
+                return Ok(Some(cursor.lazy_value()?));
+            }
+            Kind::Delete => {
+                stats.dead_rows_skipped += 1;
+                return Ok(None);
+            }
+            Kind::Lock | Kind::Rollback => {
+                stats.versions_skipped += 1;
+                stats.next += 1;
+                cursor.next()?;
+            }
         }
     }
     Ok(None)
-}
-
-/// When the newest version of `key` was committed, whatever it is. Cost: a point read of the engine.
-pub(crate) fn newest_commit(family: &ColumnFamily, key: &[u8]) -> Result<Option<Timestamp>> {
-    let encoded = encode_key(key);
-    let found = family.first_in_prefix(&encoded, &encoded)?;
-    found
-        .map(|(found, _)| Ok(split(&found)?.1.commit))
-        .transpose()
 }

@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 
 use titan::{DbIterator, LazyValue, ReadOptions};
 
-use super::Snapshot;
 use super::dead_rows::DeadRows;
+use super::{ReadStats, Snapshot};
 use crate::error::{Error, Result};
 use crate::format::version::{newest_at, split};
 use crate::format::{Kind, VERSIONS, decode_key};
@@ -55,38 +55,6 @@ impl std::fmt::Debug for Row {
     }
 }
 
-/// What a scan has cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ScanStats {
-    /// Steps forward of the engine's iterator. A step from a key to the next key counts as one.
-    pub next: u64,
-    /// Steps back.
-    pub prev: u64,
-    /// Seeks.
-    pub seek: u64,
-    /// Rows that were returned.
-    pub processed: u64,
-    /// Versions that were met and not returned: too new, overwritten, or locks.
-    pub versions_skipped: u64,
-    /// Keys whose newest version at the timestamp is a deletion.
-    pub dead_rows_skipped: u64,
-}
-
-impl ScanStats {
-    /// The costs of both.
-    pub(super) fn plus(self, other: ScanStats) -> ScanStats {
-        ScanStats {
-            next: self.next + other.next,
-            prev: self.prev + other.prev,
-            seek: self.seek + other.seek,
-            processed: self.processed + other.processed,
-            versions_skipped: self.versions_skipped + other.versions_skipped,
-            dead_rows_skipped: self.dead_rows_skipped + other.dead_rows_skipped,
-        }
-    }
-}
-
 /// Where the iterator of a scan is.
 #[derive(PartialEq, Eq)]
 enum Place {
@@ -108,7 +76,7 @@ pub(super) struct EngineScan {
     place: Place,
     /// The current key, encoded.
     encoded: Vec<u8>,
-    stats: ScanStats,
+    stats: ReadStats,
     dead_rows: DeadRows,
 }
 
@@ -131,13 +99,13 @@ impl EngineScan {
             direction,
             place: Place::Start,
             encoded: Vec::new(),
-            stats: ScanStats::default(),
+            stats: ReadStats::default(),
             dead_rows: DeadRows::new(lower, upper, direction),
         })
     }
 
-    /// What the scan has cost so far.
-    pub(super) fn stats(&self) -> ScanStats {
+    /// What the scan has cost so far. Rows that were returned are not counted.
+    pub(super) fn stats(&self) -> ReadStats {
         self.stats
     }
 
@@ -152,7 +120,6 @@ impl EngineScan {
                 let key = decode_key(&self.encoded).ok_or_else(|| {
                     Error::corrupt_entry(VERSIONS, &self.encoded, "its key is damaged")
                 })?;
-                self.stats.processed += 1;
                 self.end_dead_rows(true);
                 return Ok(Some(Row { key, value }));
             }
@@ -267,7 +234,7 @@ impl EngineScan {
             let replaced = match kind {
                 Kind::Put => newest.replace(Some(self.cursor.lazy_value()?)).is_some(),
                 Kind::Delete => newest.replace(None).is_some(),
-                Kind::Lock => true,
+                Kind::Lock | Kind::Rollback => true,
             };
             self.stats.versions_skipped += u64::from(replaced);
             steps += 1;

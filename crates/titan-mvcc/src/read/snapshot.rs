@@ -6,9 +6,10 @@ use bytes::Bytes;
 use titan::{ColumnFamily, LazyValue};
 
 use super::point::{value_at, value_at_encoded};
-use super::{Direction, Found, Scan};
+use super::{Direction, Found, ReadStats, Scan};
 use crate::error::Result;
 use crate::format::encode_key;
+use crate::resolver::settle_for_read;
 use crate::safe_point::Hold;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -50,21 +51,52 @@ impl Snapshot {
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: a point read of the engine, however many
-    /// versions the key has; if the newest of them at the timestamp is a lock, an iterator instead.
+    /// versions the key has; if the newest of them at the timestamp is a lock, an iterator instead. If another
+    /// transaction has prewritten the key, a look at its primary key, and if that has ended, a write.
     ///
     /// # Errors
     /// `Corruption` for an entry that this version cannot have written; `Engine`.
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
+        self.get_lazy_counted(key, &mut ReadStats::default())
+    }
+
+    /// The same, and adds to `stats` what it costs, as [`Scan::stats`] says it of a scan.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::get_lazy`].
+    pub fn get_lazy_counted(&self, key: &[u8], stats: &mut ReadStats) -> Result<Option<LazyValue>> {
         let at = self.timestamp();
+        // ORDER: first the locks: one that is gone by now has left its version.
+        settle_for_read(&self.core, key, at)?;
+        let mut read = ReadStats::default();
+        let found = self.value_at(key, at, &mut read);
+        self.core.reads.add(read);
+        *stats += read;
+        found
+    }
+
+    /// What a key has, from the range source or from the engine.
+    fn value_at(
+        &self,
+        key: &[u8],
+        at: Timestamp,
+        stats: &mut ReadStats,
+    ) -> Result<Option<LazyValue>> {
         let Some(source) = &self.core.range_source else {
-            return value_at(self.versions(), key, at);
+            return value_at(self.versions(), key, at, stats);
         };
         let encoded = encode_key(key);
+        // ORDER: after the locks, as for the engine.
         match source.get(&encoded, at) {
             Some(Found::Nothing) => Ok(None),
-            Some(Found::Value(value)) => Ok(Some(value.into())),
-            Some(Found::Stored(commit)) => value_at_encoded(self.versions(), &encoded, commit),
-            None => value_at_encoded(self.versions(), &encoded, at),
+            Some(Found::Value(value)) => {
+                stats.processed += 1;
+                Ok(Some(value.into()))
+            }
+            Some(Found::Stored(commit)) => {
+                value_at_encoded(self.versions(), &encoded, commit, stats)
+            }
+            None => value_at_encoded(self.versions(), &encoded, at, stats),
         }
     }
 

@@ -2,13 +2,17 @@
 //!
 //! Promises that the rows come in one order, each once, whatever the source takes up or gives up meanwhile. The
 //! scan owns the range that is left; a part takes away one end of it. So a row is in exactly one part.
+//!
+//! Parts may be looked at long after each other. That is right because of the locks: a version up to the timestamp
+//! that is published later had its key locked when the scan began, and such keys are read by themselves.
 
 use std::vec;
 
-use super::Snapshot;
+use super::locked::LockedKeys;
 use super::point::value_at_encoded;
-use super::scan::{Direction, EngineScan, Row, ScanStats};
+use super::scan::{Direction, EngineScan, Row};
 use super::source::{Found, Part, SourceRow};
+use super::{ReadStats, Snapshot};
 use crate::error::{Error, Result};
 use crate::format::{VERSIONS, decode_key, encode_key};
 
@@ -33,7 +37,9 @@ pub struct Scan {
     rows: vec::IntoIter<SourceRow>,
     part_rows: usize,
     /// Costs of the parts before.
-    stats: ScanStats,
+    stats: ReadStats,
+    /// Keys that were locked when the scan began.
+    locked: LockedKeys,
 }
 
 impl Scan {
@@ -44,8 +50,11 @@ impl Scan {
         direction: Direction,
     ) -> Result<Self> {
         let is_empty = matches!((from, to), (Some(from), Some(to)) if from >= to);
+        // ORDER: first the locks: one that is gone by now has left its version.
+        let locked = LockedKeys::new(&snapshot, from, to, direction);
         let mut scan = Scan {
             snapshot,
+            locked,
             direction,
             lower: from.map(encode_key).unwrap_or_default(),
             upper: to.map(encode_key),
@@ -53,7 +62,7 @@ impl Scan {
             engine: None,
             rows: Vec::new().into_iter(),
             part_rows: FIRST_PART,
-            stats: ScanStats::default(),
+            stats: ReadStats::default(),
         };
         if !is_empty && scan.snapshot.core().range_source.is_none() {
             // Opens the iterator now, for the error.
@@ -63,14 +72,30 @@ impl Scan {
     }
 
     /// What the scan has cost so far. A row in memory that was looked at counts as a step.
-    pub fn stats(&self) -> ScanStats {
+    pub fn stats(&self) -> ReadStats {
         match &self.engine {
-            Some(engine) => self.stats.plus(engine.stats()),
+            Some(engine) => plus(self.stats, engine.stats()),
             None => self.stats,
         }
     }
 
     fn next_row(&mut self) -> Result<Option<Row>> {
+        let row = match self.locked.is_empty() {
+            true => self.next_stored()?,
+            false => {
+                let mut locked = std::mem::take(&mut self.locked);
+                let (snapshot, direction) = (self.snapshot.clone(), self.direction);
+                let row = locked.next_row(&snapshot, direction, || self.next_stored())?;
+                self.locked = locked;
+                row
+            }
+        };
+        self.stats.processed += u64::from(row.is_some());
+        Ok(row)
+    }
+
+    /// The next row of the parts, whether it was locked or not.
+    fn next_stored(&mut self) -> Result<Option<Row>> {
         loop {
             if let Some(row) = self.rows.next() {
                 return self.fetch(row).map(Some);
@@ -79,7 +104,7 @@ impl Scan {
                 if let Some(row) = engine.next_row()? {
                     return Ok(Some(row));
                 }
-                self.stats = self.stats.plus(engine.stats());
+                self.stats = plus(self.stats, engine.stats());
                 self.engine = None;
             }
             if !self.has_parts {
@@ -140,16 +165,23 @@ impl Scan {
         let value = match row.found {
             Found::Value(value) => Some(value.into()),
             Found::Stored(commit) => {
-                self.stats.seek += 1;
-                value_at_encoded(self.snapshot.versions(), &row.encoded, commit)?
+                let mut found = ReadStats::default();
+                let versions = self.snapshot.versions();
+                let value = value_at_encoded(versions, &row.encoded, commit, &mut found)?;
+                self.stats.seek += found.seek;
+                value
             }
             Found::Nothing => None,
         };
         let value =
             value.ok_or_else(|| damaged(&row.encoded, "a version that memory refers to"))?;
-        self.stats.processed += 1;
         Ok(Row { key, value })
     }
+}
+
+fn plus(mut a: ReadStats, b: ReadStats) -> ReadStats {
+    a += b;
+    a
 }
 
 fn damaged(encoded: &[u8], what: &str) -> Error {
@@ -167,6 +199,12 @@ impl Iterator for Scan {
             self.rows = Vec::new().into_iter();
         }
         row.transpose()
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.snapshot.core().reads.add(self.stats());
     }
 }
 

@@ -1,33 +1,45 @@
-//! Optimistic transactions that are committed in one batch of the engine.
+//! Transactions: optimistic and pessimistic, committed in one batch of the engine or in two phases.
 //!
 //! A transaction reads a [`Snapshot`] and its own writes above it. Its writes are in memory until the commit.
 //! It promises snapshot isolation: of two transactions that overlap in time and write or lock the same key, only
 //! one commits.
 //!
+//! | file | owns |
+//! |---|---|
+//! | `one_batch` | the commit in one batch |
+//! | `two_phase` | the commit in two phases, for what is too large for one batch |
+//! | `pessimistic` | transactions that lock keys before they write them |
+//! | `scan` | scans with own writes |
+//!
 //! # Why conflicts are found exactly
 //!
-//! A commit takes the latches of the keys that it writes, looks for a version of each that was committed after
-//! its start, takes its timestamp, writes its batch and releases the latches. Another commit of one of these
-//! keys is either before that in the order of latches: then its versions are published, and found if they are
+//! A commit takes the latches of the keys that it writes, looks for a lock of each and for a version that was
+//! committed after its start, takes its timestamp, writes its batch and releases the latches. A prewrite does the
+//! same, but for the timestamp, and writes locks. Another commit of one of these keys is either before that in the order of latches: then its versions are published, and found if they are
 //! after the start. Or it is after: then it finds the versions of this one. A version that the commit of this
 //! transaction must find is not dropped before, because the transaction's hold keeps the safe point at its
 //! start, and only versions up to the safe point are dropped.
 
+mod one_batch;
+mod pessimistic;
 mod scan;
+mod two_phase;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use titan::{LazyValue, WriteBatch};
+use titan::LazyValue;
 
-use crate::error::{Error, Result};
-use crate::format::{Kind, Version, encode_key};
-use crate::read::point::newest_commit;
+use crate::error::Result;
+use crate::format::Kind;
+use crate::percolator::Mutation;
 use crate::read::{Direction, Snapshot};
 use crate::timestamp::Timestamp;
 
+pub use pessimistic::PessimisticTransaction;
 pub use scan::TransactionScan;
+pub use two_phase::{CommittedTransaction, PrewrittenTransaction};
 
 /// What a transaction does to a key.
 #[derive(Clone, Debug)]
@@ -54,6 +66,32 @@ impl Write {
             Write::Lock => Kind::Lock,
         }
     }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Write::Put(value) => value,
+            Write::Delete | Write::Lock => b"",
+        }
+    }
+
+    fn mutation<'a>(&'a self, key: &'a [u8]) -> Mutation<'a> {
+        match self {
+            Write::Put(value) => Mutation::Put { key, value },
+            Write::Delete => Mutation::Delete { key },
+            Write::Lock => Mutation::Lock { key },
+        }
+    }
+}
+
+/// What a transaction does, in the order of the keys.
+type Writes = BTreeMap<Vec<u8>, Write>;
+
+/// The bytes of keys and values.
+fn size(writes: &Writes) -> usize {
+    let sizes = writes
+        .iter()
+        .map(|(key, write)| key.len() + write.bytes().len());
+    sizes.sum()
 }
 
 /// A transaction. Dropping it rolls it back. Its writes take memory until it ends, and are written as one
@@ -61,7 +99,7 @@ impl Write {
 #[must_use = "a transaction that is dropped writes nothing"]
 pub struct Transaction {
     snapshot: Snapshot,
-    writes: BTreeMap<Vec<u8>, Write>,
+    writes: Writes,
 }
 
 impl Transaction {
@@ -140,70 +178,48 @@ impl Transaction {
     /// Commits. Returns the timestamp at which the writes are seen; for a transaction that wrote and locked
     /// nothing, that of its start. From then on every read of the present sees them.
     ///
-    /// Cost: a point read for each key, and one batch of the engine. It waits for commits of the same keys that
-    /// are being written, and then for commits with older timestamps.
+    /// What has up to [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes) is committed in one batch of
+    /// the engine; anything larger in two phases, as [`Transaction::prewrite`] says.
+    ///
+    /// Cost: a point read for each key, and one batch of the engine; in two phases, each value is written to the WAL
+    /// twice. It waits for commits of the same keys that are being written, then for commits with older timestamps,
+    /// and up to [`lock_wait`](crate::TransactionOptions::lock_wait) for a key that another transaction has
+    /// locked.
     ///
     /// # Errors
-    /// `Conflict` with the key, nothing was written; `Oracle`, nothing was written; `Engine`: as for
-    /// [`Db::write`](titan::Db::write), nothing is seen by this opening, but after a failed sync a later
-    /// opening may find the whole commit.
+    /// `Conflict` with the key; `KeyIsLocked`; `Oracle`; `Deadlock` in two phases: nothing was committed.
+    /// `RolledBack`: it took so long that others gave it up. `Engine`: as for [`Db::write`](titan::Db::write),
+    /// nothing is seen by this opening, but after a failed sync a later opening may find the whole commit.
     pub fn commit(self) -> Result<Timestamp> {
         if self.writes.is_empty() {
             return Ok(self.start());
         }
+        let one_batch = self.snapshot.core().transactions.one_batch_bytes;
+        match one_batch == 0 || size(&self.writes) > one_batch {
+            true => self.prewrite()?.commit(),
+            false => one_batch::commit(&self),
+        }
+    }
+
+    /// The first phase of a commit in two: locks all keys, with the values. They are written in batches of about
+    /// [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes).
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`]; the locks have been released then.
+    pub fn prewrite(self) -> Result<PrewrittenTransaction> {
         let core = Arc::clone(self.snapshot.core());
-        let latches = core.latches.take(self.writes.keys().map(Vec::as_slice));
-        self.check_conflicts()?;
-        // ORDER: with the latches, so versions of a key are written in the order of their timestamps; after the
-        // check, so that a commit that conflicts takes none.
-        let in_flight = core.order.begin()?;
-        let batch = self.batch(in_flight.timestamp())?;
-        core.db.write(batch, &core.write)?;
-        // ORDER: after the engine has published the versions, for the next commit to find them.
-        drop(latches);
-        Ok(in_flight.published())
+        // Others may have the same start. The locks need a name that is theirs alone.
+        let name = core.order.name()?;
+        let names = two_phase::Names {
+            start: name,
+            read_at: self.start(),
+            for_update: None,
+        };
+        two_phase::prewrite(core, &self.writes, names, None)
     }
 
     /// Rolls back: nothing was written.
     pub fn rollback(self) {}
-
-    fn check_conflicts(&self) -> Result<()> {
-        let start = self.start();
-        for key in self.writes.keys() {
-            match newest_commit(self.snapshot.versions(), key)? {
-                Some(committed) if committed > start => {
-                    let key = Bytes::copy_from_slice(key);
-                    return Err(Error::Conflict {
-                        key,
-                        start,
-                        committed,
-                    });
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn batch(&self, commit: Timestamp) -> Result<WriteBatch> {
-        let start = self.start();
-        let family = self.snapshot.versions();
-        let mut batch = WriteBatch::new();
-        for (key, write) in &self.writes {
-            let kind = write.kind();
-            let version = Version {
-                commit,
-                start,
-                kind,
-            };
-            let value: &[u8] = match write {
-                Write::Put(value) => value,
-                Write::Delete | Write::Lock => b"",
-            };
-            batch.put(family, version.engine_key(&encode_key(key)), value)?;
-        }
-        Ok(batch)
-    }
 }
 
 impl std::fmt::Debug for Transaction {

@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use super::{Transaction, Write};
 use crate::error::Result;
-use crate::read::{Direction, Row, Scan, ScanStats};
+use crate::read::{Direction, ReadStats, Row, Scan};
 
 /// The rows of a range, from [`Transaction::scan`]. Ends after the first error.
 pub struct TransactionScan<'t> {
@@ -44,7 +44,7 @@ impl<'t> TransactionScan<'t> {
     }
 
     /// What the scan of the snapshot has cost so far. It may be one row ahead.
-    pub fn stats(&self) -> ScanStats {
+    pub fn stats(&self) -> ReadStats {
         self.stored.stats()
     }
 

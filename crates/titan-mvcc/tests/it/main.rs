@@ -4,11 +4,17 @@
 //! |---|---|
 //! | `place` | where stores are, a clock that jumps, and what is stored |
 //! | `opening` | opening, refusing what is no store |
+//! | `looking` | reading a store alone, the versions of a key, checks |
 //! | `timestamps` | the local oracle: clocks that jump, restarts |
 //! | `reads` | reads at a timestamp and what scans cost |
 //! | `transactions` | conflicts, own writes, locks |
+//! | `percolator` | the calls of Percolator transactions: late, repeated, out of order |
+//! | `two_phase`, `async_commit`, `pessimistic` | transactions of these kinds, and those whose owners are gone |
 //! | `old_versions` | the safe point, holds, what is dropped |
+//! | `sweeps` | what tables say about old versions, the safe point by time, what is compacted |
+//! | `space` | the report on space; overwriting everything again and again |
 //! | `model` | random histories against a model |
+//! | `histories` | random histories of several threads, checked for snapshot isolation |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
 //! | `crash` | the machine stops at any operation of the disk |
 //!
@@ -22,12 +28,20 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod async_commit;
 mod crash;
+mod histories;
+mod looking;
 mod model;
 mod old_versions;
 mod opening;
+mod percolator;
+mod pessimistic;
 mod place;
 mod reads;
+mod space;
+mod sweeps;
 mod threads;
 mod timestamps;
 mod transactions;
+mod two_phase;

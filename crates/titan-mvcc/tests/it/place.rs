@@ -74,6 +74,8 @@ impl Place {
         };
         let options = StoreOptions {
             db,
+            // Time would pass while the sweeper waits.
+            retention: None,
             ..StoreOptions::default()
         };
         Place {

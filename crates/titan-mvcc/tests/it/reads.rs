@@ -1,11 +1,11 @@
 //! Reads at a timestamp, and what scans cost.
 
-use titan_mvcc::{Direction, Error, ScanStats, Snapshot, Timestamp};
+use titan_mvcc::{Direction, Error, ReadStats, Snapshot, Timestamp};
 
 use super::place::{Place, delete, put};
 
 /// Keys and values of a range, and what the scan cost.
-fn rows(snapshot: &Snapshot, direction: Direction) -> (Vec<(String, String)>, ScanStats) {
+fn rows(snapshot: &Snapshot, direction: Direction) -> (Vec<(String, String)>, ReadStats) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let mut scan = snapshot.scan(None, None, direction).unwrap();
     let rows = scan
@@ -95,7 +95,7 @@ fn a_row_costs_one_step_however_many_versions_it_has() {
     let (found, stats) = rows(&store.snapshot(), Direction::Forward);
     assert_eq!(found.len(), 4);
     assert!(found.iter().all(|(_, value)| value == "99"));
-    let expected = ScanStats::default();
+    let expected = ReadStats::default();
     let (mut forward, mut backward) = (expected, expected);
     (forward.seek, forward.next, forward.processed) = (1, 4, 4);
     assert_eq!(stats, forward);
@@ -176,4 +176,54 @@ fn a_key_with_many_locks_has_what_it_had_before_them() {
     };
     assert_eq!(keys(Direction::Forward), ["a", "both", "z"]);
     assert_eq!(keys(Direction::Backward), ["z", "both", "a"]);
+}
+
+#[test]
+fn point_reads_are_counted_and_the_store_has_the_sums() {
+    let place = Place::new(8);
+    let store = place.open();
+    for round in 0..50 {
+        put(&store, b"many", &[round]);
+    }
+    put(&store, b"dead", b"1");
+    delete(&store, b"dead");
+    put(&store, b"locked", b"1");
+    for _ in 0..3 {
+        let mut locker = store.begin();
+        locker.lock(b"locked");
+        locker.commit().unwrap();
+    }
+    let snapshot = store.snapshot();
+    let cost = |key: &[u8]| {
+        let mut stats = ReadStats::default();
+        snapshot.get_lazy_counted(key, &mut stats).unwrap();
+        stats
+    };
+    let mut one = ReadStats::default();
+    one.seek = 1;
+    assert_eq!(cost(b"nowhere"), one);
+    let (mut live, mut dead, mut locked) = (one, one, one);
+    // One seek, whatever the number of versions.
+    live.processed = 1;
+    assert_eq!(cost(b"many"), live);
+    dead.dead_rows_skipped = 1;
+    assert_eq!(cost(b"dead"), dead);
+    (locked.seek, locked.next, locked.versions_skipped) = (2, 3, 3);
+    locked.processed = 1;
+    assert_eq!(cost(b"locked"), locked);
+
+    let mut total = one;
+    for read in [live, dead, locked] {
+        total += read;
+    }
+    assert_eq!(store.read_stats(), total);
+    snapshot.get(b"many").unwrap();
+    store.begin().get(b"dead").unwrap();
+    let mut scan = snapshot.scan(None, None, Direction::Backward).unwrap();
+    assert_eq!(scan.by_ref().count(), 2);
+    for read in [live, dead, scan.stats()] {
+        total += read;
+    }
+    drop(scan);
+    assert_eq!(store.read_stats(), total);
 }

@@ -1,6 +1,7 @@
 //! Several threads on one store.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use titan_mvcc::{Direction, Error, Snapshot, Store, StoreOptions, Timestamp};
 
@@ -113,7 +114,26 @@ fn sum(snapshot: &Snapshot, direction: Direction) -> u64 {
 
 #[test]
 fn sums_hold_in_every_snapshot_while_old_versions_are_dropped() {
-    let place = Place::new(1);
+    sums_hold(&Place::new(1), |store| {
+        store.advance_safe_point(store.now()).unwrap();
+        store.drop_old_versions().unwrap();
+    });
+}
+
+#[test]
+fn sums_hold_in_every_snapshot_while_the_store_sweeps() {
+    let mut place = Place::new(2);
+    place.options.retention = Some(Duration::ZERO);
+    place.options.sweep_interval = Duration::from_millis(1);
+    place.options.versions.write_buffer_size = 64 << 10;
+    sums_hold(&place, |store| {
+        store.db().flush_all().unwrap();
+        store.sweep().unwrap();
+    });
+}
+
+/// Moves sums between accounts, while another thread drops old versions again and again.
+fn sums_hold(place: &Place, drop_old: impl Fn(&Store) + Sync) {
     let store = place.open();
     let mut opening = store.begin();
     for account in 0..ACCOUNTS {
@@ -152,8 +172,7 @@ fn sums_hold_in_every_snapshot_while_old_versions_are_dropped() {
             .collect();
         let dropper = scope.spawn(|| {
             while !done.load(Ordering::SeqCst) {
-                store.advance_safe_point(store.now()).unwrap();
-                store.drop_old_versions().unwrap();
+                drop_old(&store);
             }
         });
         while movers.iter().any(|mover| !mover.is_finished()) {

@@ -29,6 +29,7 @@
 //! | [`failure`], [`resume`] | refusing writes after a failure; accepting them again |
 //! | [`load_options`] | loading the options that a database has recorded |
 //! | [`metrics`] | sizes and counts |
+//! | [`damaged_block`] | where a scan can go on after damage |
 //! | [`approximate`] | sizes of ranges, and whether a key may exist, at little cost |
 //! | [`set_options`] | changing options while the database is open; writing OPTIONS |
 //! | [`table_properties`] | what collectors reported about the tables of a range |
@@ -53,6 +54,7 @@ mod conditions;
 mod conditions_tests;
 mod context;
 mod core;
+mod damaged_block;
 mod directory;
 mod dropped;
 mod estimate;

@@ -131,6 +131,12 @@ impl Index {
         low
     }
 
+    /// The block at a file offset. Blocks are in the order of their offsets.
+    pub(super) fn at_offset(&self, offset: u64) -> Option<usize> {
+        let entries = &self.entries;
+        entries.binary_search_by_key(&offset, |e| e.offset).ok()
+    }
+
     /// Where the data blocks end.
     pub(super) fn data_end(&self) -> u64 {
         let end = |e: &Entry| e.offset + u64::from(e.size) + BLOCK_TRAILER_LEN as u64;

@@ -17,6 +17,7 @@ mod checkpoint;
 mod collectors;
 mod concurrency;
 mod crash_recovery;
+mod damaged_block;
 mod determinism;
 mod directory;
 mod downgrade;

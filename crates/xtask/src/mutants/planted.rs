@@ -5,7 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where the points are.
-const SOURCES: [&str; 3] = ["crates/titan/src", "crates/tifs/src", "crates/titan-ime/src"];
+const SOURCES: [&str; 4] = [
+    "crates/titan/src",
+    "crates/titan-mvcc/src",
+    "crates/titan-ime/src",
+    "crates/tifs/src",
+];
 /// How a point starts.
 const POINT: &str = "mutant!(";
 /// How the comment above a point starts.

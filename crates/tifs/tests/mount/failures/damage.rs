@@ -1,6 +1,7 @@
 //! Volumes that are damaged, of another version, or none.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -87,7 +88,7 @@ fn a_volume_without_its_list_of_files_is_refused() {
         fs::remove_file(&current).unwrap();
         let (store, place) = (volume.store(), volume.path());
         let mounted = tifs(["mount", store.to_str().unwrap(), place.to_str().unwrap()]);
-        mounted.failed_with(&["not empty"]);
+        mounted.failed_with(&["is damaged", "CURRENT", "titan repair"]);
         fs::write(&current, good).unwrap();
         volume.mount();
         assert_eq!(fs::read(volume.join("small")).unwrap(), b"small");
@@ -103,7 +104,7 @@ fn damaged_attributes_are_found_by_whoever_reads_them() {
         }
         refused(volume, &["corruption", ".sst at offset"]);
         let checked = tifs(["fsck", volume.store().to_str().unwrap()]);
-        checked.failed_with(&["corruption", ".sst at offset"]);
+        assert_eq!(checked.status, 4, "{checked:?}");
     });
 }
 
@@ -118,7 +119,11 @@ fn damaged_content_is_an_error_and_other_files_remain() {
         let checked = tifs(["fsck", "--content", store.to_str().unwrap()]);
         assert_eq!(checked.status, 4, "{checked:?}");
         volume.mount();
-        assert_eq!(errno(fs::read(volume.join("large"))), Some(Errno::IO));
+        let large = volume.join("large");
+        assert_eq!(errno(fs::read(&large)), Some(Errno::IO));
+        let inode = fs::metadata(&large).unwrap().ino();
+        let expected = format!("Z read of inode {inode} failed: corruption");
+        assert!(volume.log().contains(&expected), "{}", volume.log());
         assert_eq!(fs::read(volume.join("small")).unwrap(), b"small");
         fs::write(volume.join("new"), "new").unwrap();
     });
@@ -157,12 +162,32 @@ fn a_directory_with_something_else_is_not_touched() {
         }
         tifs(["fsck", dir]).failed_with(&["no volume"]);
         assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
-        // A database that is no volume.
-        fs::remove_file(other.join("letter")).unwrap();
+    });
+}
+
+#[test]
+fn another_database_is_left_as_it_is() {
+    Volume::with(|volume| {
+        let (place, other) = (volume.home().join("place"), volume.home().join("other"));
+        fs::create_dir(&place).unwrap();
         let mut options = titan::Options::default();
         options.db.create_if_missing = true;
-        titan::Db::open(&other, &options).unwrap().close().unwrap();
-        tifs(["fsck", dir]).failed_with(&["no volume"]);
+        let db = titan::Db::open(&other, &options).unwrap();
+        db.put(b"key", b"value").unwrap();
+        db.close().unwrap();
+        drop(db);
+        let bytes = || {
+            let entries = fs::read_dir(&other).unwrap().map(|entry| entry.unwrap());
+            let mut files: Vec<_> = entries
+                .map(|entry| (entry.file_name(), fs::read(entry.path()).unwrap()))
+                .collect();
+            files.sort();
+            files
+        };
+        let before = bytes();
+        let (place, dir) = (place.to_str().unwrap(), other.to_str().unwrap());
         tifs(["mount", dir, place]).failed_with(&["no volume"]);
+        tifs(["mount", dir, place, "-o", "ro"]).failed_with(&["no volume"]);
+        assert_eq!(bytes(), before);
     });
 }

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::sync::mpsc::channel;
 
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
 use crate::mapping::Mapping;
 use crate::places::Volume;
 
@@ -19,6 +21,45 @@ fn what_was_written_is_durable_when_the_process_is_told_to_end() {
         volume.mount();
         assert_eq!(fs::read(volume.join("closed")).unwrap(), b"closed");
         assert!(volume.join("directory").is_dir());
+    });
+}
+
+#[test]
+fn a_process_that_is_told_to_end_while_it_mounts_leaves_no_mount() {
+    Volume::with(|volume| {
+        volume.unmount();
+        for round in 0..20 {
+            let status = volume.mount_and_terminate();
+            assert!(
+                status.success(),
+                "round {round}: {status}: {}",
+                volume.log()
+            );
+            assert!(!volume.is_mounted());
+        }
+        volume.check();
+    });
+}
+
+#[test]
+fn another_mount_at_the_same_place_is_left_alone() {
+    Volume::with(|volume| {
+        let file = File::create(volume.join("open")).unwrap();
+        unmount(volume.path(), UnmountFlags::DETACH).unwrap();
+        mount(c"other", volume.path(), c"tmpfs", MountFlags::empty(), None).unwrap();
+        let other = volume.join("other");
+        File::create(&other).unwrap();
+        volume.terminate();
+        while other.exists() && !volume.log().contains("cannot unmount") {
+            std::thread::yield_now();
+        }
+        assert!(other.exists());
+        drop(file);
+        volume.wait();
+        unmount(volume.path(), UnmountFlags::empty()).unwrap();
+        volume.check();
+        volume.mount();
+        assert!(volume.join("open").exists());
     });
 }
 

@@ -253,7 +253,7 @@ fn a_volume_that_was_killed_on_a_full_device_can_be_read_and_later_written() {
         volume.kill();
         let (store, place) = (volume.store(), volume.path());
         let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
-        tifs(["mount", store, place]).failed_with(&["no space", store]);
+        tifs(["mount", store, place]).failed_with(&["no space", store, "-o ro"]);
         assert!(!volume.is_mounted());
         volume.check();
         volume.set_options("ro");

@@ -2,11 +2,15 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
+use rustix::mount::UnmountFlags;
+
 use super::{ended, tifs};
-use crate::places::{TIFS, Volume};
+use crate::places::{TIFS, Volume, run};
 
 #[test]
 fn a_volume_in_use_is_left_alone() {
@@ -24,7 +28,9 @@ fn a_volume_in_use_is_left_alone() {
             &["stats", store],
         ] {
             tifs(command).failed_with(&in_use);
+            tifs(command).failed_with(&["tifs umount"]);
         }
+        tifs(["stats", store]).failed_with(&["tifs stats", place.to_str().unwrap()]);
         let relative = ["fsck", "volume"];
         ended(Command::new(TIFS).args(relative).current_dir(volume.home())).failed_with(&in_use);
         tifs(["mkfs", store]).failed_with(&["has a volume"]);
@@ -61,7 +67,92 @@ fn a_mount_that_fails_late_leaves_nothing_mounted() {
         assert!(!volume.is_mounted());
         let option = ["mount", store, place, "-o", "swift"];
         tifs(option).failed_with(&["no option swift", "there are"]);
+        let remount = ["mount", store, place, "-o", "remount,ro"];
+        tifs(remount).failed_with(&["remount", "tifs umount"]);
         volume.mount();
+    });
+}
+
+#[test]
+fn a_mount_that_fails_leaves_nothing_new() {
+    Volume::with(|volume| {
+        volume.unmount();
+        let (place, empty) = (volume.path(), volume.home().join("empty"));
+        let new = volume.home().join("new");
+        fs::create_dir(&empty).unwrap();
+        let entries = |directory: &Path| fs::read_dir(directory).unwrap().count();
+        let mount = |dir: &Path, option| {
+            let (dir, place) = (dir.to_str().unwrap(), place.to_str().unwrap());
+            tifs(["mount", dir, place, "-o", option])
+        };
+        mount(&empty, "ro").failed_with(&["no volume"]);
+        mount(&empty, "nocreate").failed_with(&["no volume"]);
+        mount(&new, "nocreate").failed_with(&["no directory"]);
+        for (option, said) in [("subdir=none", "none"), ("log=/nowhere/log", "/nowhere")] {
+            mount(&new, option).failed_with(&[said]);
+            mount(&empty, option).failed_with(&[said]);
+        }
+        let mut without_rights = Command::new("setpriv");
+        without_rights.args(["--bounding-set", "-sys_admin", TIFS, "mount"]);
+        ended(without_rights.args([&new, &place])).failed_with(&["only root"]);
+        assert!(!new.exists() && !volume.is_mounted());
+        assert_eq!(entries(&empty), 0);
+        // What was there stays, and no log is added.
+        mount(&volume.store(), "subdir=none").failed_with(&["none"]);
+        assert!(!volume.store().join("tifs.log").exists());
+        volume.check();
+    });
+}
+
+#[test]
+fn a_new_volume_is_announced_and_made_in_a_directory_that_exists() {
+    Volume::with(|volume| {
+        let home = volume.home().to_owned();
+        // Served in the foreground.
+        volume.terminate();
+        volume.wait();
+        let said = volume.log();
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].starts_with("made a new volume in "), "{said}");
+        assert!(lines[1].starts_with("mounted "), "{said}");
+
+        let place = volume.path();
+        let place = place.to_str().unwrap();
+        let missing = home.join("disk");
+        let inside = missing.join("volume");
+        let mounted = tifs(["mount", inside.to_str().unwrap(), place]);
+        mounted.failed_with(&["no directory", missing.to_str().unwrap()]);
+        assert!(!missing.exists());
+
+        let new = home.join("new");
+        let announcement = format!("made a new volume in {}\n", new.display());
+        for expected in [announcement.as_str(), ""] {
+            let output = run(Command::new(TIFS).args(["mount", new.to_str().unwrap(), place]));
+            assert!(output.status.success(), "{output:?}");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+            assert_eq!(tifs(["umount", place]).status, 0);
+        }
+    });
+}
+
+#[test]
+fn a_path_need_not_be_text() {
+    Volume::with(|volume| {
+        let home = volume.home().to_owned();
+        let (dir, place) = (b"volume \xff".as_slice(), b"mount \xfe".as_slice());
+        let dir = home.join(OsStr::from_bytes(dir));
+        let place = home.join(OsStr::from_bytes(place));
+        fs::create_dir(&place).unwrap();
+        let mut mount = Command::new(TIFS);
+        mount.args(["mount", "--json"]).args([&dir, &place]);
+        let mounted = ended(&mut mount);
+        assert_eq!(mounted.status, 0, "{mounted:?}");
+        fs::write(place.join("f"), "content").unwrap();
+        let unmounted = ended(Command::new(TIFS).arg("umount").arg(&place));
+        assert_eq!(unmounted.status, 0, "{unmounted:?}");
+        assert!(!place.join("f").exists());
+        let checked = ended(Command::new(TIFS).arg("fsck").arg(&dir));
+        assert_eq!(checked.status, 0, "{checked:?}");
     });
 }
 
@@ -101,6 +192,60 @@ fn the_helper_of_mount_serves_in_the_background() {
         assert_eq!(unmounted.status, 0, "{unmounted:?}");
         volume.check();
         assert!(volume.store().join("tifs.log").exists());
+
+        // As mount(8) calls it for the type that the table of mounts shows.
+        let (store, place) = (volume.store(), volume.path());
+        let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
+        tifs([store, place, "-o", "rw,remount,dev,suid"]).failed_with(&["remount", "tifs umount"]);
+        let mounted = tifs([store, place, "-o", "rw,dev,suid"]);
+        assert_eq!(mounted.status, 0, "{mounted:?}");
+        assert_eq!(tifs(["umount", place]).status, 0);
+
+        // With unknown options, and with those of fstab.
+        let mut command = Command::new(&helper);
+        command.args([volume.store(), volume.path()]);
+        command.args(["-o", "ro,swift,size=1g,nodiratime,lazytime,owner"]);
+        ended(&mut command).failed_with(&["no option swift"]);
+        let mounted = ended(command.arg("-s"));
+        assert_eq!(mounted.status, 0, "{mounted:?}");
+        assert_eq!(fs::read(volume.join("g")).unwrap(), b"more");
+        assert!(fs::write(volume.join("g"), "").is_err());
+        let unmounted = tifs(["umount", volume.path().to_str().unwrap()]);
+        assert_eq!(unmounted.status, 0, "{unmounted:?}");
+    });
+}
+
+#[test]
+fn a_volume_that_is_served_without_a_mount_is_in_use_by_its_process() {
+    Volume::with(|volume| {
+        let file = File::create(volume.join("f")).unwrap();
+        rustix::mount::unmount(volume.path(), UnmountFlags::DETACH).unwrap();
+        let store = volume.store();
+        let process = format!("process {} (tifs)", volume.process());
+        tifs(["fsck", store.to_str().unwrap()]).failed_with(&["in use by", &process]);
+        drop(file);
+        volume.wait();
+    });
+}
+
+#[test]
+fn commands_say_as_json_what_they_did() {
+    Volume::with(|volume| {
+        symlink("nowhere", volume.join("link")).unwrap();
+        let told = |arguments: &[&str], path: &Path| -> serde_json::Value {
+            let output = run(Command::new(TIFS).args(arguments).arg(path));
+            serde_json::from_slice(&output.stdout).unwrap()
+        };
+        // The link, not what it leads to.
+        let link = told(&["info", "--json"], &volume.join("link"));
+        assert_eq!(
+            (&link["kind"], &link["size"]),
+            (&"symlink".into(), &7.into())
+        );
+        let unmounted = told(&["umount", "--json"], &volume.path());
+        volume.wait();
+        let store = volume.store();
+        assert_eq!(unmounted["dir"].as_str(), store.to_str());
     });
 }
 
@@ -110,7 +255,13 @@ fn a_dead_mount_is_named_and_can_be_unmounted() {
         volume.kill_and_leave_mounted();
         let (store, place) = (volume.store(), volume.path());
         let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
-        tifs(["mount", store, place]).failed_with(&["process has ended", "tifs umount"]);
+        for command in [
+            &["mount", store, place][..],
+            &["stats", place],
+            &["info", place],
+        ] {
+            tifs(command).failed_with(&["process has ended", "tifs umount", place]);
+        }
         let unmounted = tifs(["umount", place]);
         assert_eq!(unmounted.status, 0, "{unmounted:?}");
         volume.mount();

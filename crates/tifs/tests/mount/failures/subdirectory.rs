@@ -49,9 +49,10 @@ fn what_is_no_directory_of_the_volume_is_not_mounted() {
             let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
             tifs(["mount", store, place, "-o", option])
         };
-        mount("subdir=none").failed_with(&["none", "No such file"]);
-        mount("subdir=file").failed_with(&["file", "Not a directory"]);
-        mount("subdir=").failed_with(&["no option subdir="]);
+        mount("subdir=none").failed_with(&["there is no directory none"]);
+        mount("subdir=file").failed_with(&["file is no directory"]);
+        mount("subdir=").failed_with(&["subdir needs a value"]);
+        mount("subdir=..").failed_with(&["subdir=..", "has no .."]);
         assert!(!volume.is_mounted());
         volume.check();
     });

@@ -8,9 +8,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::getxattr;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tifs::volume::STATISTICS;
 use titan_testkit::requirement;
 
 use super::process::{run, start};
@@ -123,6 +125,22 @@ impl Volume {
         rustix::fs::stat(self.path()).unwrap();
     }
 
+    /// Mounts the volume, and asks its process to end as soon as there is a mount. Returns how it ended.
+    pub fn mount_and_terminate(&mut self) -> ExitStatus {
+        assert!(self.server.is_none(), "mounted already");
+        self.server = Some(start(&mut self.mount_command()));
+        let place = format!(" {} ", self.path().to_str().unwrap());
+        // The mount itself may not answer yet.
+        while !std::fs::read_to_string("/proc/thread-self/mountinfo")
+            .unwrap()
+            .contains(&place)
+        {
+            std::thread::yield_now();
+        }
+        self.terminate();
+        self.wait_for_any_end()
+    }
+
     /// Unmounts with `tifs umount`, and waits for the end of the process.
     pub fn unmount(&mut self) {
         let output = run(Command::new(TIFS).arg("umount").arg(self.path()));
@@ -136,6 +154,11 @@ impl Volume {
         let server = self.server.as_ref().unwrap();
         let process = Pid::from_child(server);
         kill_process(process, Signal::TERM).unwrap();
+    }
+
+    /// The number of the process that serves the mount.
+    pub fn process(&self) -> u32 {
+        self.server.as_ref().unwrap().id()
     }
 
     /// Waits for the end of the process, which must be a good one.
@@ -179,12 +202,22 @@ impl Volume {
 
     /// What `tifs stats` says: bytes in files, and files of which something is to be deleted.
     pub fn accounts(&self) -> (u64, u64) {
-        let output = run(Command::new(TIFS)
-            .args(["stats", "--json"])
-            .arg(self.path()));
-        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let number = |name: &str| value[name].as_u64().unwrap();
+        let statistics = self.statistics();
+        let number = |name: &str| statistics[name].as_u64().unwrap();
         (number("bytes"), number("to_reclaim"))
+    }
+
+    /// How often an operation was done since the volume was mounted.
+    pub fn count_of(&self, operation: &str) -> u64 {
+        let count = &self.statistics()["operations"][operation]["count"];
+        count.as_u64().unwrap_or(0)
+    }
+
+    /// What a mounted volume says about itself.
+    fn statistics(&self) -> serde_json::Value {
+        let mut text = vec![0; 64 << 10];
+        let length = getxattr(self.path(), STATISTICS, &mut text).unwrap();
+        serde_json::from_slice(&text[..length]).unwrap()
     }
 
     /// Runs `tifs fsck`. It must find nothing.
@@ -231,7 +264,7 @@ impl Volume {
     }
 
     /// What the processes said.
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_else(|e: io::Error| e.to_string())
     }
 }

@@ -176,6 +176,36 @@ fn each_change_of_a_directory_changes_its_times() {
     });
 }
 
+/// Another program may have asked for them just before the change, and the answer may have come after it.
+/// So the kernel is told to ask once more, although it has forgotten them after the change.
+#[test]
+fn the_kernel_asks_again_for_the_attributes_of_a_directory_that_changed() {
+    Volume::with(|volume| {
+        let directory = volume.join("d");
+        fs::create_dir(&directory).unwrap();
+        volume.unmount();
+        volume.mount();
+        let asked = || {
+            fs::metadata(&directory).unwrap();
+            volume.count_of("attributes")
+        };
+        let steps: [fn(&Path) -> std::io::Result<()>; 4] = [
+            |path| fs::create_dir(path.join("e")),
+            |path| File::create(path.join("f")).map(drop),
+            |path| fs::rename(path.join("f"), path.join("g")),
+            |path| fs::remove_file(path.join("g")),
+        ];
+        for step in steps {
+            step(&directory).unwrap();
+            // The kernel asks because of the change.
+            let known = asked();
+            while asked() == known {
+                std::thread::yield_now();
+            }
+        }
+    });
+}
+
 #[test]
 fn a_deleted_file_takes_nothing() {
     Volume::with(|volume| {

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom as Find, copy_file_range, fallocate, seek};
 use rustix::io::Errno;
+use titan_testkit::requirement;
 
 use super::{allocated, create};
 use crate::mapping::Mapping;
@@ -64,14 +65,39 @@ fn a_sparse_file_takes_only_what_was_written() {
 }
 
 #[test]
-fn a_file_has_up_to_two_to_the_57_bytes() {
+fn a_file_is_as_long_as_the_kernel_allows() {
     Volume::with(|volume| {
-        let file = create(volume.join("f"));
-        file.write_all_at(b"end", (1 << 57) - 3).unwrap();
+        const LONGEST: u64 = i64::MAX as u64;
+        let path = volume.join("f");
+        let file = create(&path);
+        file.write_all_at(b"end", LONGEST - 3).unwrap();
+        // At once, not when the kernel writes its cache.
+        let refused = file.write_all_at(b"x", LONGEST).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(Errno::INVAL.raw_os_error()));
         file.sync_all().unwrap();
-        assert_eq!(file.metadata().unwrap().len(), 1 << 57);
-        let error = file.set_len((1 << 57) + 1).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(Errno::FBIG.raw_os_error()));
+        assert_eq!(file.metadata().unwrap().len(), LONGEST);
+        drop(file);
+        volume.unmount();
+        volume.check();
+        volume.mount();
+        let file = File::options().write(true).read(true).open(path).unwrap();
+        let mut end = [1; 5];
+        file.read_exact_at(&mut end, LONGEST - 5).unwrap();
+        assert_eq!(&end, b"\0\0end");
+        file.set_len(LONGEST - 1).unwrap();
+        file.set_len(0).unwrap();
+        assert_eq!(allocated(&file), 0);
+    });
+}
+
+#[test]
+fn the_kernel_reads_far_ahead() {
+    Volume::with(|volume| {
+        let device = rustix::fs::stat(volume.path()).unwrap().st_dev;
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+        let kib = requirement::met("mounts: sysfs", std::fs::read_to_string(setting));
+        assert_eq!(kib.as_deref().map(str::trim).unwrap_or("2048"), "2048");
     });
 }
 

@@ -5,28 +5,42 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+/// The type of a mounted volume, as the table shows it.
+pub const KIND: &str = "fuse.tifs";
+
 /// One mount that this process can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
+pub struct Mount {
+    /// The number of the mount. The kernel uses it again once the mount is gone.
+    pub id: u64,
     /// The number of the file system, the same for all mounts of it.
-    pub(super) device: String,
+    pub device: String,
     /// Where it is mounted.
-    pub(super) mountpoint: PathBuf,
+    pub mountpoint: PathBuf,
     /// The type of the file system.
-    pub(super) kind: String,
+    pub kind: String,
     /// The source; for a volume, its directory.
-    pub(super) source: OsString,
+    pub source: OsString,
 }
 
 impl Mount {
     /// Whether a volume is mounted there.
-    pub(super) fn is_tifs(&self) -> bool {
-        self.kind == tifs::fuse::KIND
+    pub fn is_tifs(&self) -> bool {
+        self.kind == KIND
+    }
+
+    /// Whether both are mounts of one file system. Its number alone does not tell: the kernel uses it
+    /// again at once when the last mount is gone, while the volume may still be being closed.
+    fn is_same_file_system(&self, other: &Mount) -> bool {
+        self.device == other.device && self.source == other.source
     }
 }
 
 /// All mounts, a later one over an earlier one at the same place.
-pub(super) fn all() -> io::Result<Vec<Mount>> {
+///
+/// # Errors
+/// Those of reading `/proc`; so for the others.
+pub fn all() -> io::Result<Vec<Mount>> {
     of_process("self")
 }
 
@@ -40,19 +54,29 @@ fn of_process(process: &str) -> io::Result<Vec<Mount>> {
 }
 
 /// The mount whose root is at `path`, if there is one.
-pub(super) fn at(path: &Path) -> io::Result<Option<Mount>> {
+pub fn at(path: &Path) -> io::Result<Option<Mount>> {
     let mounts = all()?.into_iter().rev();
     Ok({ mounts }.find(|mount| mount.mountpoint == path))
 }
 
-/// Where a device is mounted, as a clause for messages: at another place here, or in the namespace of
-/// another process. Only the superuser finds those of others. Cost: reads the mounts of each process.
-pub(super) fn anywhere(device: &str) -> Option<String> {
-    let of_device = |mounts: io::Result<Vec<Mount>>| {
+/// Where the volume is mounted that has `path`.
+pub fn above(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let mounts = all().ok()?.into_iter().filter(Mount::is_tifs);
+    let above = mounts.filter(|mount| path.starts_with(&mount.mountpoint));
+    let innermost = above.max_by_key(|mount| mount.mountpoint.as_os_str().len());
+    innermost.map(|mount| mount.mountpoint)
+}
+
+/// Where the file system of a mount is mounted, as a clause for messages: at another place here, or in
+/// the namespace of another process. Only the superuser finds those of others. Cost: reads the mounts of
+/// each process.
+pub fn anywhere(of: &Mount) -> Option<String> {
+    let same = |mounts: io::Result<Vec<Mount>>| {
         let mounts = mounts.unwrap_or_default().into_iter();
-        { mounts }.find(|mount| mount.device == device)
+        { mounts }.find(|mount| mount.is_same_file_system(of))
     };
-    if let Some(mount) = of_device(all()) {
+    if let Some(mount) = same(all()) {
         return Some(format!("it is mounted at {}", mount.mountpoint.display()));
     }
     let entries = std::fs::read_dir("/proc").ok()?.flatten();
@@ -60,7 +84,7 @@ pub(super) fn anywhere(device: &str) -> Option<String> {
     let process = names
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
         // A process may end meanwhile.
-        .find(|process| of_device(of_process(process)).is_some())?;
+        .find(|process| same(of_process(process)).is_some())?;
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     Some(format!(
         "process {process} ({}) has it mounted in another namespace",
@@ -71,13 +95,15 @@ pub(super) fn anywhere(device: &str) -> Option<String> {
 /// The mount of a line of `/proc/self/mountinfo`: see proc(5).
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
-    let device = unescaped(fields.nth(2)?);
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let device = unescaped(fields.nth(1)?);
     let mountpoint = unescaped(fields.nth(1)?);
     // Optional fields follow until a hyphen.
     fields.find(|field| *field == b"-")?;
     let kind = unescaped(fields.next()?);
     let source = unescaped(fields.next()?);
     Some(Mount {
+        id,
         device: String::from_utf8_lossy(&device).into_owned(),
         mountpoint: OsString::from_vec(mountpoint).into(),
         kind: String::from_utf8_lossy(&kind).into_owned(),
@@ -117,10 +143,20 @@ mod tests {
         let line =
             b"44 25 0:39 / /mnt/a\\040b rw,nosuid shared:5 master:2 - fuse.tifs /srv/x\\134y rw";
         let mount = parse(line).unwrap_or_else(|| unreachable!("the line is complete"));
-        assert_eq!(mount.device, "0:39");
+        assert_eq!((mount.id, mount.device.as_str()), (44, "0:39"));
         assert_eq!(mount.mountpoint, Path::new("/mnt/a b"));
         assert_eq!(mount.source, "/srv/x\\y");
         assert!(mount.is_tifs());
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_file_system() {
+        let mount = |line: &str| parse(line.as_bytes()).unwrap_or_else(|| unreachable!("{line}"));
+        let own = mount("44 25 0:39 / /mnt rw - fuse.tifs /srv/x rw");
+        let moved = mount("45 25 0:39 / /other rw - fuse.tifs /srv/x rw");
+        let reused = mount("44 25 0:39 / /mnt rw - fuse.tifs /srv/y rw");
+        assert!(own.is_same_file_system(&moved));
+        assert!(!own.is_same_file_system(&reused));
     }
 
     #[test]

@@ -1,0 +1,183 @@
+//! Parts of the store that cannot be read, and what is not known because of them.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bytes::Bytes;
+
+use super::{Check, Problem};
+use crate::error::{Error, Result};
+use crate::kv::{Damage, Space};
+use crate::schema::{InodeNumber, Key};
+
+/// What cannot be read.
+#[derive(Default)]
+pub(super) struct Unreadable {
+    /// The first key of each part, and the first one after it.
+    parts: BTreeMap<(Space, Vec<u8>), Vec<u8>>,
+    /// What the store said, each place once.
+    said: HashSet<String>,
+}
+
+impl Unreadable {
+    /// One key that cannot be read.
+    pub(super) fn add_key(&mut self, space: Space, key: Vec<u8>) {
+        let end = [&key[..], &[0][..]].concat();
+        self.add(space, key, end);
+    }
+
+    fn add(&mut self, space: Space, begin: Vec<u8>, end: Vec<u8>) {
+        let known = self.parts.entry((space, begin)).or_default();
+        if *known < end {
+            *known = end;
+        }
+    }
+
+    /// Whether keys that begin with `prefix` may be there that cannot be read.
+    pub(super) fn may_have(&self, space: Space, prefix: &[u8]) -> bool {
+        let at = (space, prefix.to_vec());
+        let before = self.parts.range(..=&at).next_back();
+        let reaches_it = before.is_some_and(|((of, _), end)| *of == space && **end > *prefix);
+        let next = self.parts.range(&at..).next();
+        let is_in_it =
+            |((of, begin), _): (&(Space, Vec<u8>), _)| *of == space && begin.starts_with(prefix);
+        reaches_it || next.is_some_and(is_in_it)
+    }
+}
+
+/// Whether the store found damage. All other failures end a check.
+pub(super) fn is_damage(error: &Error) -> bool {
+    let source = error.engine_error();
+    source.is_some_and(|source| source.kind() == titan::ErrorKind::Corruption)
+}
+
+impl Check<'_> {
+    /// Notes that a scan cannot read from `begin` on, and returns where it can go on. It would have read
+    /// keys before `end`.
+    pub(super) fn pass_over(
+        &mut self,
+        space: Space,
+        begin: Vec<u8>,
+        end: &[u8],
+        damage: Damage,
+    ) -> Option<Vec<u8>> {
+        let after = damage.last.map(|last| [&last, &[0][..]].concat());
+        // To go on where it stopped would not end.
+        let after = after.filter(|after| *after > begin && **after < *end);
+        let said = damage.error.to_string();
+        if self.unreadable.said.insert(said.clone()) {
+            let what = described(space, &begin, after.as_deref());
+            self.found(Problem::Unreadable, None, format!("{said}: {what}"));
+        }
+        let end = after.clone().unwrap_or_else(|| end.to_vec());
+        self.unreadable.add(space, begin, end);
+        after
+    }
+
+    /// The value of a key of the volume itself, if it is there and can be read.
+    pub(super) fn get(&mut self, of: Key<'_>) -> Result<Got> {
+        let key = of.encode();
+        match self.snapshot.get(Space::Meta, &key) {
+            Ok(value) => Ok(value.map_or(Got::Nothing, Got::Value)),
+            Err(e) if is_damage(&e) => {
+                let what = match of {
+                    Key::Superblock => "the superblock",
+                    Key::NextInode => "the next inode number",
+                    _ => "the counters of the volume",
+                };
+                let detail = format!("{e}: {what} cannot be read");
+                self.found(Problem::Unreadable, None, detail);
+                self.unreadable.add_key(Space::Meta, key);
+                Ok(Got::Unreadable)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Whether the attributes of an inode may be there and cannot be read.
+    pub(super) fn may_exist(&self, number: InodeNumber) -> bool {
+        let key = Key::Inode(number).encode();
+        self.unreadable.may_have(Space::Meta, &key)
+    }
+}
+
+/// What a look at a key found.
+pub(super) enum Got {
+    Nothing,
+    Value(Bytes),
+    Unreadable,
+}
+
+/// What the keys from `begin` are, and before `end` if that is known.
+fn described(space: Space, begin: &[u8], end: Option<&[u8]>) -> String {
+    let what = match (space, begin.first()) {
+        (Space::Data, _) => "blocks of inodes",
+        (_, Some(b'I')) => "attributes of inodes",
+        (_, Some(b'E')) => "names in directories",
+        (_, Some(b'O')) => "marks of files without names, of inodes",
+        (_, Some(b'D')) => "marks of truncated files, of inodes",
+        _ => "keys of inodes",
+    };
+    let first = number_in(begin).max(InodeNumber::ROOT.0);
+    match end.map(number_in) {
+        None => format!("{what} from {first} on cannot be read"),
+        Some(last) if last <= first => format!("some {what} {first} cannot be read"),
+        Some(last) => format!("some {what} {first} to {last} cannot be read"),
+    }
+}
+
+/// The inode number after the first byte of a key, or after that of a shorter one that is between keys.
+fn number_in(key: &[u8]) -> u64 {
+    let mut number = [0; 8];
+    let digits = key.get(1..).unwrap_or_default();
+    for (to, from) in number.iter_mut().zip(digits) {
+        *to = *from;
+    }
+    u64::from_be_bytes(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_may_have_what_a_part_covers_or_begins_in_it() {
+        let mut unreadable = Unreadable::default();
+        unreadable.add(Space::Meta, b"Eb".to_vec(), b"Ed".to_vec());
+        unreadable.add_key(Space::Meta, b"Ixy".to_vec());
+        for (prefix, expected) in [
+            (&b"Ea"[..], false),
+            (b"Eb", true),
+            (b"Ec1", true),
+            (b"Ed", false),
+            (b"E", true),
+            (b"Ix", true),
+            (b"Ixy", true),
+            (b"Ixy0", false),
+            (b"I", true),
+            (b"O", false),
+        ] {
+            let shown = prefix.escape_ascii();
+            assert_eq!(
+                unreadable.may_have(Space::Meta, prefix),
+                expected,
+                "{shown}"
+            );
+            assert!(!unreadable.may_have(Space::Data, prefix), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_keys_are_is_described_also_between_keys() {
+        let inode = |number| Key::Inode(InodeNumber(number)).encode();
+        let said = described(Space::Meta, b"I", Some(&inode(7)));
+        assert_eq!(said, "some attributes of inodes 1 to 7 cannot be read");
+        let said = described(
+            Space::Data,
+            b"B\0\0\0\0\0\0\x01",
+            Some(b"B\0\0\0\0\0\0\x02"),
+        );
+        assert_eq!(said, "some blocks of inodes 256 to 512 cannot be read");
+        let said = described(Space::Meta, b"E", None);
+        assert_eq!(said, "names in directories from 1 on cannot be read");
+    }
+}

@@ -1,0 +1,148 @@
+//! Serving a volume at a mount point until it is unmounted.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use rustix::io::Errno;
+use tifs::file_system::FileSystem;
+use tifs::fuse::Session;
+use tifs::log;
+use tifs::observed::{Observed, SlowOperation};
+use tifs::subtree::Subtree;
+use tifs::volume::Volume;
+use titan::Db;
+
+use super::daemon::{self, Log};
+use super::mount_options::MountOptions;
+use super::signals::Signals;
+use super::volumes::{self, Access};
+
+/// What is to be served.
+pub(super) struct Service {
+    /// The directory of the volume, without links.
+    pub(super) dir: PathBuf,
+    /// Where to mount it, without links.
+    pub(super) mountpoint: PathBuf,
+    pub(super) options: MountOptions,
+    /// Another process waits until the mount answers.
+    pub(super) background: bool,
+}
+
+impl Service {
+    /// Makes the volume if there is none, mounts it, calls `mounted` once the mount answers, and serves it
+    /// until it is unmounted and closed. If it cannot be mounted, nothing new is left.
+    pub(super) fn run(&self, mounted: impl FnOnce()) -> Result<()> {
+        let is_new = self.options.makes_volumes() && !volumes::has_database(&self.dir);
+        let had_directory = self.dir.exists();
+        if is_new {
+            volumes::make(&self.dir)?
+                .close()
+                .with_context(|| format!("cannot close the volume in {}", self.dir.display()))?;
+        }
+        let mut was_mounted = false;
+        let served = self.serve(|| {
+            was_mounted = true;
+            mounted();
+        });
+        if is_new && !was_mounted {
+            // What made the mount fail is the error to report.
+            let _ = delete(&self.dir, had_directory);
+        }
+        served
+    }
+
+    fn serve(&self, mounted: impl FnOnce()) -> Result<()> {
+        let volume = Arc::new(self.open()?);
+        let served = self.serve_volume(&volume, mounted);
+        let closed = volume
+            .close()
+            .with_context(|| format!("cannot close the volume in {}", self.dir.display()));
+        served.and(closed)
+    }
+
+    fn open(&self) -> Result<Volume> {
+        let access = match self.options.session.read_only {
+            true => Access::Read(self.options.access_time),
+            false => Access::Write(self.options.access_time),
+        };
+        volumes::open(&self.dir, access).map_err(|error| {
+            let cause = error.downcast_ref::<tifs::Error>();
+            match cause.and_then(|cause| Some((cause.errno(), cause.engine_error()?))) {
+                Some((Errno::NOSPC, engine)) => anyhow!(
+                    "cannot open the volume in {}: the disk below it is full, and a volume that was not \
+                     closed needs room for its log. Free some, or mount it with -o ro to read it: {engine}",
+                    self.dir.display()
+                ),
+                _ => error,
+            }
+        })
+    }
+
+    fn serve_volume(&self, volume: &Arc<Volume>, mounted: impl FnOnce()) -> Result<()> {
+        let (dir, mountpoint) = (&self.dir, &self.mountpoint);
+        let failed = |error| log::record(format_args!("work in the background failed: {error}"));
+        let cleaner = volume
+            .start_background(failed)
+            .context("cannot start a thread")?;
+        let mut file_system: Arc<dyn FileSystem> = Arc::clone(volume) as _;
+        if let Some(path) = &self.options.subdirectory {
+            let subtree = Subtree::new(file_system, path.as_bytes())
+                .with_context(|| format!("cannot mount the directory {path} of the volume"))?;
+            file_system = Arc::new(subtree);
+        }
+        let observed = Arc::new(Observed::new(file_system, self.options.slow, report));
+        // ORDER: before the mount, or a signal between the two would leave a mount without a process.
+        let signals = Signals::handle(volume, mountpoint)?;
+        let log = self
+            .background
+            .then(|| Log::open(self.options.log.as_deref(), dir))
+            .transpose()?;
+        let mut session = self.options.session.clone();
+        session.source = dir.as_os_str().to_owned();
+        session.max_dirty = Some(volume.max_dirty()?);
+        let session = match Session::mount(observed, mountpoint, &session) {
+            Ok(session) => session,
+            Err(error) => {
+                if let Some(log) = log {
+                    log.discard();
+                }
+                let what = format!("cannot mount at {}", mountpoint.display());
+                return Err(error).context(what);
+            }
+        };
+        mounted();
+        let ready = log.as_ref().map_or(Ok(()), daemon::ready);
+        if ready.is_err() {
+            // What made it fail is the error to report.
+            let _ = session.unmounter().detach();
+        }
+        signals.mounted(session.unmounter());
+        let served = session.wait().context("the session failed");
+        drop(cleaner);
+        ready.and(served)
+    }
+}
+
+/// Deletes a new volume that was never mounted.
+fn delete(dir: &Path, keep_directory: bool) -> Result<()> {
+    Db::destroy(dir, &titan::Options::default())?;
+    if keep_directory && !dir.exists() {
+        std::fs::create_dir(dir)?;
+    }
+    Ok(())
+}
+
+/// Shows an operation that took long.
+fn report(slow: &SlowOperation) {
+    let of = match slow.inode {
+        Some(inode) => format!(" of inode {}", inode.0),
+        None => String::new(),
+    };
+    let end = if slow.failed { " and failed" } else { "" };
+    let took = slow.took.as_secs_f64() * 1e3;
+    log::record(format_args!(
+        "slow: {}{of} took {took:.3} ms{end}",
+        slow.name
+    ));
+}

@@ -1,0 +1,147 @@
+//! `titan mvcc gc`: moves the safe point and drops what no read can find any more.
+//!
+//! Ctrl-C closes the store: the safe point stays moved, and what has been dropped is dropped.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::Instant;
+
+use serde_json::json;
+use titan::{CollectGarbageOptions, Error, ErrorKind, Result};
+use titan_mvcc::{Store, Timestamp, VersionSpace};
+
+use super::super::gc::{shown_by, when_interrupted};
+use super::store::{translated, write};
+use crate::output::{self, Out};
+use crate::{Global, progress, usage};
+
+/// Move the safe point, drop the versions before it that no read can find, and free their space
+///
+/// From then on reads before the safe point are refused, in all later openings too: it never moves back. Of each
+/// key the newest version at the safe point stays, and everything newer. It can be interrupted at any time and
+/// keeps what it has done.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the store.
+    db: PathBuf,
+    /// Where the safe point goes: a timestamp, or `now`.
+    #[arg(long, value_name = "TS|now")]
+    safe_point: Goal,
+}
+
+/// Where the safe point goes.
+#[derive(Clone, Copy, Debug)]
+enum Goal {
+    At(Timestamp),
+    Now,
+}
+
+impl FromStr for Goal {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "now" => Ok(Goal::Now),
+            _ => {
+                let number = text.parse().map_err(|_| "expected a timestamp or `now`")?;
+                Ok(Goal::At(Timestamp(number)))
+            }
+        }
+    }
+}
+
+const EXAMPLES: &str = "Examples:
+  titan mvcc gc notes.db --safe-point now
+  titan mvcc gc notes.db --safe-point 467845120000000000";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let store = write(&args.db, global, false)?;
+    let closing = store.clone();
+    when_interrupted(move || closing.close().map_err(translated))?;
+    let before = usage::disk_usage(&args.db)?;
+    let started = Instant::now();
+    let dropped = drop_old(&store, args.safe_point);
+    let seconds = started.elapsed().as_secs_f64();
+    // Also after an interruption or failure: waits until no job is running.
+    let closed = store.close().map_err(translated);
+    let dropped = dropped.map_err(|e| match e.kind() {
+        ErrorKind::Closed => e.context("interrupted; what was dropped stays so"),
+        _ => e,
+    })?;
+    closed?;
+    let after = usage::disk_usage(&args.db)?;
+    let mut out = Out::new();
+    let Dropped {
+        safe_point,
+        versions,
+        left,
+    } = dropped;
+    if global.json {
+        out.json(&json!({
+            "seconds": seconds,
+            "safe_point": safe_point,
+            "versions_before": versions.versions,
+            "versions_after": left.versions,
+            "before": before,
+            "after": after,
+        }))?;
+    } else {
+        out.line(usage::before_and_after(&before, &after))?;
+        out.line(format_args!(
+            "safe point {safe_point}: {} of {} versions dropped, {}",
+            output::count(versions.versions.saturating_sub(left.versions)),
+            output::count(versions.versions),
+            output::seconds(seconds)
+        ))?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Dropped {
+    safe_point: Timestamp,
+    /// Versions before and after.
+    versions: VersionSpace,
+    left: VersionSpace,
+}
+
+fn drop_old(store: &Store, goal: Goal) -> Result<Dropped> {
+    let count = || -> Result<VersionSpace> {
+        let report = store.space_report().map_err(translated)?;
+        Ok(report.versions)
+    };
+    // So that all versions are in tables, and counted.
+    store.db().flush_all()?;
+    let versions = count()?;
+    let to = match goal {
+        Goal::At(at) => at,
+        Goal::Now => store.now(),
+    };
+    let safe_point = store.advance_safe_point(to).map_err(translated)?;
+    store.drop_old_versions().map_err(translated)?;
+    let bar = progress::bytes("gc", Some(0));
+    let options = CollectGarbageOptions {
+        progress: Some(shown_by(&bar)),
+        // That has just been done.
+        compact: false,
+        ..CollectGarbageOptions::default()
+    };
+    let each = store.db().column_families();
+    let summaries = each
+        .iter()
+        .map(|family| family.collect_garbage(None, None, &options));
+    let summaries = summaries.collect::<Result<Vec<_>>>();
+    bar.finish_and_clear();
+    let damaged = summaries?.into_iter().flat_map(|summary| summary.damaged);
+    if let Some(damaged) = damaged.into_iter().next() {
+        return Err(Error::clone(&damaged.error)
+            .context("old versions are dropped, but not their space freed"));
+    }
+    Ok(Dropped {
+        safe_point,
+        versions,
+        left: count()?,
+    })
+}

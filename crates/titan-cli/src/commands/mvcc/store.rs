@@ -1,0 +1,71 @@
+//! Opens a store in the way that a command needs, and translates its errors.
+
+use std::path::Path;
+
+use titan::{Error, ErrorKind, Result, WriteOptions};
+use titan_mvcc::{Snapshot, Store, StoreOptions, Timestamp};
+
+use crate::{Global, config, output};
+
+/// The family of versions, whose options `--config` gives under this name.
+const VERSIONS: &str = "versions";
+
+/// Opens a store to read it. Nothing in its directory is changed; if another process has it open, it is shown
+/// as of one moment, and standard error says so.
+pub(super) fn read(path: &Path, global: &Global) -> Result<Store> {
+    let options = options(global)?;
+    let store = Store::open_read_only(path, &options).map_err(translated)?;
+    output::tell_moment(store.db().moment(), global.json);
+    Ok(store)
+}
+
+/// Opens a store to change it. Writes are synced, and the safe point stays where it is.
+pub(super) fn write(path: &Path, global: &Global, create: bool) -> Result<Store> {
+    let mut options = options(global)?;
+    options.db.create_if_missing = create;
+    let store = Store::open(path, &options).map_err(translated)?;
+    output::tell_taken_options(store.db().taken_options(), global.json);
+    Ok(store)
+}
+
+fn options(global: &Global) -> Result<StoreOptions> {
+    let configured = config::options(global)?;
+    Ok(StoreOptions {
+        versions: configured.family(VERSIONS).clone(),
+        db: configured.db,
+        write: WriteOptions::synced(),
+        retention: None,
+        ..StoreOptions::default()
+    })
+}
+
+/// The store as of a timestamp, or as of now.
+pub(super) fn snapshot(store: &Store, at: Option<u64>) -> Result<Snapshot> {
+    match at {
+        Some(at) => store.snapshot_at(Timestamp(at)).map_err(translated),
+        None => Ok(store.snapshot()),
+    }
+}
+
+/// An error of the store as one of the engine, which commands end with.
+pub(super) fn translated(error: titan_mvcc::Error) -> Error {
+    use titan_mvcc::Error as Mvcc;
+    let kind = match &error {
+        Mvcc::Engine(source) => return source.clone(),
+        Mvcc::NotVersioned { .. }
+        | Mvcc::BeforeSafePoint { .. }
+        | Mvcc::SafePointBackwards { .. }
+        | Mvcc::InFuture { .. } => ErrorKind::InvalidArgument,
+        Mvcc::Corruption { .. } => ErrorKind::Corruption,
+        Mvcc::Conflict { .. } => ErrorKind::Conflict,
+        Mvcc::Oracle { .. } => ErrorKind::Unsupported,
+        Mvcc::KeyIsLocked(_) => ErrorKind::LockTimeout,
+        Mvcc::Deadlock { .. } => ErrorKind::Deadlock,
+        // Others have ended the transaction of the command.
+        _ => ErrorKind::Conflict,
+    };
+    let text = error.to_string();
+    // Kinds say it already.
+    let text = text.strip_prefix("corruption: ").unwrap_or(&text);
+    Error::new(kind, text.to_owned())
+}

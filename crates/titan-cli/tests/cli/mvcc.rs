@@ -1,0 +1,355 @@
+//! `mvcc`: stores of versions.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::Value;
+use titan_mvcc::{Mutation, Prewrite, Store, StoreOptions, Timestamp};
+
+use crate::{Place, tree};
+
+/// Commits a value, and returns the timestamp that the command prints.
+fn put(place: &Place, key: &str, value: &str) -> String {
+    let printed = place.text(&["mvcc", "put", "db", key, value]);
+    let commit = printed.strip_suffix('\n').unwrap().to_owned();
+    assert!(commit.parse::<u64>().unwrap() > 0);
+    commit
+}
+
+#[test]
+fn each_timestamp_has_its_value() {
+    let place = Place::new();
+    let first = put(&place, "k", "one");
+    let second = put(&place, "k", "two");
+    assert!(first.parse::<u64>().unwrap() < second.parse().unwrap());
+    let get = |more: &[&str]| place.ok(&[&["mvcc", "get", "db", "k"], more].concat());
+    assert_eq!(get(&[]), b"two");
+    assert_eq!(get(&["--at", &first]), b"one");
+    assert_eq!(get(&["--at", &second]), b"two");
+    assert_eq!(
+        String::from_utf8(get(&["--json", "--at", &first])).unwrap(),
+        "{\"key\":\"k\",\"value\":\"one\"}\n"
+    );
+    let before = (first.parse::<u64>().unwrap() - 1).to_string();
+    let said = place.fails(1, &["mvcc", "get", "db", "k", "--at", &before]);
+    assert_eq!(said, format!("titan: not found: key k at {before}\n"));
+    let ahead = (1_u64 << 62).to_string();
+    let said = place.fails(1, &["mvcc", "get", "db", "k", "--at", &ahead]);
+    assert!(said.contains("is in the future"), "{said}");
+
+    // Bytes, files and standard input, as with other commands.
+    put(&place, "0x00FF", "0x0001ff");
+    assert_eq!(place.ok(&["mvcc", "get", "db", "0x00ff"]), [0, 1, 255]);
+    place.write("file", vec![7; 100_000]);
+    place.ok(&["mvcc", "put", "db", "large", "--file", "file"]);
+    assert_eq!(place.ok(&["mvcc", "get", "db", "large"]), vec![7; 100_000]);
+    let mut piped = place
+        .command(&["mvcc", "put", "db", "piped", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    piped
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"from a pipe")
+        .unwrap();
+    let output = piped.wait_with_output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(told["commit"].as_u64().unwrap() > second.parse().unwrap());
+    assert_eq!(place.ok(&["mvcc", "get", "db", "piped"]), b"from a pipe");
+}
+
+#[test]
+fn scans_select_and_show_rows_at_a_timestamp() {
+    let place = Place::new();
+    put(&place, "a", "1");
+    put(&place, "b", "2");
+    let then = put(&place, "0x63ff", "0x0a");
+    put(&place, "a", "new");
+    let scan = |args: &[&str]| place.text(&[&["mvcc", "scan", "db"], args].concat());
+    assert_eq!(scan(&[]), "a : new\nb : 2\nc\\xFF : \\n\n");
+    assert_eq!(scan(&["--at", &then]), "a : 1\nb : 2\nc\\xFF : \\n\n");
+    assert_eq!(scan(&["--from", "b", "--to", "c"]), "b : 2\n");
+    assert_eq!(
+        scan(&["--reverse", "--limit", "2", "--keys-only"]),
+        "c\\xFF\nb\n"
+    );
+    assert_eq!(scan(&["--limit", "0"]), "");
+    assert_eq!(
+        scan(&["--from", "b", "--hex"]),
+        "0x62 : 0x32\n0x63FF : 0x0A\n"
+    );
+    assert_eq!(
+        scan(&["--from", "b", "--json"]),
+        "{\"key\":\"b\",\"value\":\"2\"}\n{\"key_hex\":\"0x63FF\",\"value\":\"\\n\"}\n"
+    );
+    assert_eq!(
+        scan(&["--to", "b", "--json", "--hex"]),
+        "{\"key_hex\":\"0x61\",\"value_hex\":\"0x6E6577\"}\n"
+    );
+}
+
+#[test]
+fn versions_are_listed_until_they_are_dropped() {
+    let place = Place::new();
+    let commits: Vec<String> = (0..4).map(|n| put(&place, "k", &n.to_string())).collect();
+    let listed = place.text(&["mvcc", "versions", "db", "k"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 4);
+    for (line, (n, commit)) in lines.iter().rev().zip(commits.iter().enumerate()) {
+        assert!(line.starts_with(&format!("{commit} ")), "{line}");
+        assert!(line.ends_with(&format!(" put : {n}")), "{line}");
+    }
+    let document = place.json(&["mvcc", "versions", "db", "k", "--json"]);
+    assert_eq!(document["key"], "k");
+    let newest = &document["versions"][0];
+    assert_eq!(newest["commit"].to_string(), commits[3]);
+    assert!(newest["start"].as_u64() < newest["commit"].as_u64());
+    assert_eq!(
+        (&newest["kind"], &newest["value"]),
+        (&"put".into(), &"3".into())
+    );
+    let said = place.fails(1, &["mvcc", "versions", "db", "nothing"]);
+    assert_eq!(said, "titan: not found: key nothing\n");
+
+    let told = place.text(&["mvcc", "gc", "db", "--safe-point", &commits[2]]);
+    assert!(
+        told.contains(&format!(
+            "safe point {}: 2 of 4 versions dropped",
+            commits[2]
+        )),
+        "{told}"
+    );
+    assert_eq!(
+        place.text(&["mvcc", "versions", "db", "k"]).lines().count(),
+        2
+    );
+    // A read before the safe point names it.
+    for command in [&["get", "db", "k"][..], &["scan", "db"]] {
+        let args = [&["mvcc"], command, &["--at", &commits[1]]].concat();
+        let said = place.fails(1, &args);
+        assert!(
+            said.contains(&format!("before the safe point {}", commits[2])),
+            "{said}"
+        );
+    }
+    assert_eq!(
+        place.ok(&["mvcc", "get", "db", "k", "--at", &commits[2]]),
+        b"2"
+    );
+    let said = place.fails(1, &["mvcc", "gc", "db", "--safe-point", &commits[0]]);
+    assert!(said.contains("cannot move backwards"), "{said}");
+    let told = place.json(&["mvcc", "gc", "db", "--safe-point", "now", "--json"]);
+    assert_eq!(
+        (&told["versions_before"], &told["versions_after"]),
+        (&2.into(), &1.into())
+    );
+    assert!(told["safe_point"].as_u64().unwrap() > commits[3].parse().unwrap());
+    assert!(
+        place
+            .fails(2, &["mvcc", "gc", "db", "--safe-point", "soon"])
+            .contains("or `now`")
+    );
+    assert!(
+        place
+            .fails(2, &["mvcc", "gc", "db"])
+            .contains("--safe-point")
+    );
+}
+
+#[test]
+fn space_is_freed_with_the_versions() {
+    let place = Place::new();
+    place.write("file", vec![1; 1 << 20]);
+    for _ in 0..5 {
+        place.ok(&["mvcc", "put", "db", "k", "--file", "file"]);
+    }
+    let told = place.json(&["mvcc", "gc", "db", "--safe-point", "now", "--json"]);
+    let bytes = |when: &str| told[when]["blob_bytes"].as_u64().unwrap();
+    assert!(bytes("before") + bytes("after") > 0);
+    assert!(bytes("after") < (1 << 20) + 4096, "{told}");
+    assert_eq!(place.ok(&["mvcc", "get", "db", "k"]), vec![1; 1 << 20]);
+}
+
+#[test]
+fn check_passes_what_the_store_wrote_and_names_what_it_did_not() {
+    let place = Place::new();
+    put(&place, "k", "v");
+    let told = place.text(&["mvcc", "check", "db"]);
+    assert!(told.contains("versions 1, rows 1, puts 1"), "{told}");
+    assert!(told.ends_with("no problem found\n"), "{told}");
+    place.ok(&[
+        "put",
+        "db",
+        "--cf",
+        "versions",
+        "0x6B00000000000000F8FF",
+        "damage",
+    ]);
+    let output = place.run(&["mvcc", "check", "db"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        told.contains("key `k`") && told.contains("no timestamp"),
+        "{told}"
+    );
+    assert!(told.ends_with("1 entry is wrong\n"), "{told}");
+    let output = place.run(&["mvcc", "check", "db", "--json"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&told["ok"], &told["problems_found"]),
+        (&false.into(), &1.into())
+    );
+    assert_eq!(told["problems"][0]["key"], "k");
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_not_changed() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    place.ok(&["put", "other", "k", "v", "--cf", "pages"]);
+    let before = tree(&place.path("."));
+    for db in ["db", "other"] {
+        for args in [
+            &["get", db, "k"][..],
+            &["scan", db],
+            &["versions", db, "k"],
+            &["locks", db],
+            &["check", db],
+        ] {
+            let said = place.fails(1, &[&["mvcc"], args].concat());
+            assert!(
+                said.contains("a database without versions"),
+                "{args:?}: {said}"
+            );
+        }
+    }
+    assert_eq!(tree(&place.path(".")), before);
+    for args in [
+        &["put", "db", "k", "v"][..],
+        &["gc", "db", "--safe-point", "now"],
+    ] {
+        let said = place.fails(1, &[&["mvcc"], args].concat());
+        assert!(
+            said.contains("a database without versions"),
+            "{args:?}: {said}"
+        );
+    }
+    assert_eq!(place.ok(&["get", "db", "k"]), b"v");
+    for args in [
+        &["get", "none", "k"][..],
+        &["scan", "none"],
+        &["versions", "none", "k"],
+        &["gc", "none", "--safe-point", "now"],
+        &["check", "none"],
+    ] {
+        let said = place.fails(1, &[&["mvcc"], args].concat());
+        assert!(said.starts_with("titan: not found: "), "{args:?}: {said}");
+        assert!(!place.path("none").exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_store_that_is_open_elsewhere_is_read_as_of_one_moment() {
+    let place = Place::new();
+    put(&place, "k", "1");
+    let options = StoreOptions {
+        retention: None,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(place.path("db"), &options).unwrap();
+    let mut transaction = store.begin();
+    transaction.put(b"k", b"2");
+    transaction.commit().unwrap();
+    let output = place.run(&["mvcc", "get", "db", "k"]);
+    assert_eq!(output.stdout, b"2", "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("another process has the database open"),
+        "{said}"
+    );
+    let said = place.fails(1, &["mvcc", "put", "db", "k", "3"]);
+    assert!(said.starts_with("titan: locked: "), "{said}");
+    store.close().unwrap();
+}
+
+#[test]
+fn locks_are_listed_and_do_not_keep_others_from_reading() {
+    let place = Place::new();
+    put(&place, "k", "old");
+    assert_eq!(place.text(&["mvcc", "locks", "db"]), "");
+    let options = StoreOptions {
+        retention: None,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(place.path("db"), &options).unwrap();
+    let start = store.oracle().next().unwrap();
+    let mutations = [
+        Mutation::Put {
+            key: b"k",
+            value: b"new",
+        },
+        Mutation::Delete { key: b"\xff" },
+    ];
+    let request = Prewrite {
+        mutations: &mutations,
+        primary: b"k",
+        start,
+        read_at: start,
+        ttl: std::time::Duration::from_secs(3600),
+        txn_size: 2,
+        min_commit: Timestamp::ZERO,
+        for_update: None,
+        secondaries: None,
+    };
+    store.percolator().prewrite(&request).unwrap();
+    store.close().unwrap();
+    drop(store);
+    let listed = place.text(&["mvcc", "locks", "db"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 2, "{listed}");
+    assert!(
+        lines[0].starts_with(&format!("k : put, start {start}, primary k, ")),
+        "{listed}"
+    );
+    assert!(lines[0].ends_with("lives 1h"), "{listed}");
+    assert!(lines[1].starts_with("\\xFF : delete, "), "{listed}");
+    let listed = place.text(&["mvcc", "locks", "db", "--json"]);
+    let locks: Vec<Value> = listed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(locks[0]["start"], start.0);
+    assert_eq!(
+        (&locks[0]["key"], &locks[0]["ttl_ms"]),
+        (&"k".into(), &3_600_000.into())
+    );
+    assert_eq!(
+        (&locks[1]["key_hex"], &locks[1]["kind"]),
+        (&"0xFF".into(), &"delete".into())
+    );
+    // A read finds what was committed.
+    assert_eq!(place.ok(&["mvcc", "get", "db", "k"]), b"old");
+    assert_eq!(place.text(&["mvcc", "scan", "db"]), "k : old\n");
+    place.ok(&["mvcc", "check", "db"]);
+    // A write does not wait for ever.
+    let said = place.fails(1, &["mvcc", "put", "db", "k", "other"]);
+    assert!(said.starts_with("titan: lock"), "{said}");
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let place = Place::new();
+    let help = place.text(&["mvcc", "--help"]);
+    assert!(help.contains("\n  titan mvcc put"), "{help}");
+    for command in ["put", "get", "scan", "versions", "locks", "gc", "check"] {
+        let help = place.text(&["mvcc", command, "--help"]);
+        assert!(
+            help.contains(&format!("titan mvcc {command} notes.db")),
+            "{help}"
+        );
+    }
+    assert!(place.fails(2, &["mvcc", "get", "db"]).contains("<KEY>"));
+}

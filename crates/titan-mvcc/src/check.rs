@@ -1,0 +1,233 @@
+//! Checking what a store has: that every entry is one that the store writes.
+//!
+//! Looks at keys alone. What files have, and whether every value can be read, the engine's own check says
+//! ([`titan::tools::check`]).
+
+use serde::Serialize;
+use titan::ReadOptions;
+
+use crate::error::Result;
+use crate::format::lock::{Lock, LockKind, key_of_record, value_key};
+use crate::format::version::split;
+use crate::format::{Kind, LOCKS, decode_key};
+use crate::meta::{KNOWN, LEASE, Meta, SAFE_POINT};
+use crate::store::Core;
+use crate::timestamp::Timestamp;
+
+/// Problems that a report lists; all are counted.
+const LISTED: usize = 100;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// Versions.
+    pub versions: u64,
+    /// Different keys.
+    pub rows: u64,
+    /// Versions that are puts.
+    pub puts: u64,
+    /// Versions that are deletions.
+    pub deletes: u64,
+    /// Versions that change nothing: locks, and records of rollbacks.
+    pub locks: u64,
+    /// The oldest commit; none without versions.
+    pub oldest: Option<Timestamp>,
+    /// The newest commit.
+    pub newest: Option<Timestamp>,
+    /// Locks of transactions that have not ended.
+    pub transaction_locks: u64,
+    /// The oldest timestamp that can be read.
+    pub safe_point: Timestamp,
+    /// How many problems there are.
+    pub problems_found: u64,
+    /// The first hundred of them.
+    pub problems: Vec<CheckProblem>,
+}
+
+/// An entry that the store cannot have written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CheckProblem {
+    /// The column family.
+    pub column_family: String,
+    /// The key of the entry in the engine, in hexadecimal.
+    pub engine_key: String,
+    /// The key that it is a version of, if that can be told, with other bytes than ASCII escaped.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl std::fmt::Display for CheckProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "column family {}, ", self.column_family)?;
+        if let Some(key) = &self.key {
+            write!(f, "key `{key}`, ")?;
+        }
+        write!(f, "entry 0x{}: {}", self.engine_key, self.what)
+    }
+}
+
+/// See [`Store::check`](crate::Store::check).
+pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
+    let mut report = CheckReport {
+        safe_point: core.safe_point.get(),
+        ..CheckReport::default()
+    };
+    let meta = Meta(core.db.clone());
+    check_meta(core, &meta, &mut report)?;
+    let leased = meta.get(LEASE).unwrap_or_default().map(Timestamp);
+    check_versions(core, leased, &mut report, progress)?;
+    check_locks(core, leased, &mut report)?;
+    Ok(report)
+}
+
+impl CheckReport {
+    fn tell(&mut self, family: &str, engine_key: &[u8], what: impl Into<String>) {
+        self.problems_found += 1;
+        if self.problems.len() == LISTED {
+            return;
+        }
+        let len = crate::format::key::encoded_len(engine_key);
+        let encoded = len.and_then(|len| engine_key.get(..len));
+        let key = encoded.and_then(decode_key);
+        let digits = engine_key.iter().map(|byte| format!("{byte:02X}"));
+        self.problems.push(CheckProblem {
+            column_family: family.to_owned(),
+            engine_key: digits.collect(),
+            key: key.map(|key| key.escape_ascii().to_string()),
+            what: what.into(),
+        });
+    }
+}
+
+/// What the store keeps about itself, in the family `default`.
+fn check_meta(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()> {
+    let family = core.db.name().to_owned();
+    let mut entries = core.db.iter(&ReadOptions::default())?;
+    entries.seek_to_first()?;
+    while entries.valid() {
+        let name = entries.key().to_vec();
+        if !KNOWN.iter().any(|known| known.as_bytes() == name) {
+            report.tell(&family, &name, "the store keeps nothing under this name");
+        } else if entries.value()?.len() != 8 {
+            report.tell(&family, &name, "its value must have 8 bytes");
+        }
+        entries.next()?;
+    }
+    let number = |name| meta.get(name).unwrap_or_default();
+    if let (Some(safe_point), Some(leased)) = (number(SAFE_POINT), number(LEASE))
+        && safe_point >= leased
+    {
+        let what = format!("the safe point {safe_point} is not before the lease {leased}");
+        report.tell(&family, SAFE_POINT.as_bytes(), what);
+    }
+    Ok(())
+}
+
+fn check_versions(
+    core: &Core,
+    leased: Option<Timestamp>,
+    report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64),
+) -> Result<()> {
+    let family = core.versions.name().to_owned();
+    let mut entries = core.versions.iter(&ReadOptions {
+        fill_cache: false,
+        prefetch_values: 0,
+        ..ReadOptions::default()
+    })?;
+    // The encoded key and the commit of the last entry.
+    let mut last: Option<(Vec<u8>, Timestamp)> = None;
+    entries.seek_to_first()?;
+    while entries.valid() {
+        let engine_key = entries.key();
+        let (encoded, version) = match split(engine_key) {
+            Ok(parts) => parts,
+            Err(e) => {
+                report.tell(&family, engine_key, reason(&e.to_string()));
+                entries.next()?;
+                continue;
+            }
+        };
+        if decode_key(encoded).is_none() {
+            report.tell(&family, engine_key, "its key is damaged");
+        }
+        let newer = last.as_ref().filter(|(key, _)| key == encoded);
+        match newer {
+            // They are ordered by the engine: only equal ones can be wrong.
+            Some((_, newer)) if *newer <= version.commit => {
+                report.tell(&family, engine_key, "another version has this commit");
+            }
+            Some(_) => {}
+            None => report.rows += 1,
+        }
+        let is_committed = matches!(version.kind, Kind::Put | Kind::Delete | Kind::Lock);
+        if is_committed && version.start >= version.commit {
+            report.tell(&family, engine_key, "it was committed when it began");
+        }
+        if let Some(leased) = leased.filter(|leased| version.commit >= *leased) {
+            let what = format!("its commit is after all timestamps, which end at {leased}");
+            report.tell(&family, engine_key, what);
+        }
+        if version.kind != Kind::Put && entries.lazy_value()?.stored_len() > 0 {
+            report.tell(&family, engine_key, "only a put has a value");
+        }
+        match version.kind {
+            Kind::Put => report.puts += 1,
+            Kind::Delete => report.deletes += 1,
+            _ => report.locks += 1,
+        }
+        report.versions += 1;
+        let oldest = report.oldest.into_iter().chain([version.commit]);
+        report.oldest = oldest.min();
+        report.newest = report.newest.max(Some(version.commit));
+        last = Some((encoded.to_vec(), version.commit));
+        progress(report.versions);
+        entries.next()?;
+    }
+    Ok(())
+}
+
+/// The locks of transactions that have not ended, and the values that they will write.
+fn check_locks(core: &Core, leased: Option<Timestamp>, report: &mut CheckReport) -> Result<()> {
+    let Some(family) = core.db.column_family(LOCKS) else {
+        return Ok(());
+    };
+    let mut entries = family.iter(&ReadOptions::default())?;
+    // The engine's key of the value of the last lock, and its kind.
+    let mut last: Option<(Vec<u8>, LockKind)> = None;
+    entries.seek_to_first()?;
+    while entries.valid() {
+        let engine_key = entries.key().to_vec();
+        match key_of_record(&engine_key) {
+            Err(e) => report.tell(LOCKS, &engine_key, reason(&e.to_string())),
+            Ok(Some(key)) => match Lock::decode(&entries.value()?) {
+                None => report.tell(LOCKS, &engine_key, "its record is damaged"),
+                Some(lock) => {
+                    report.transaction_locks += 1;
+                    if leased.is_some_and(|leased| lock.start >= leased) {
+                        let what = "its transaction began after all timestamps";
+                        report.tell(LOCKS, &engine_key, what);
+                    }
+                    last = Some((value_key(&key), lock.kind));
+                }
+            },
+            // A value follows the record of its lock.
+            Ok(None) => match last.as_ref().filter(|(value, _)| *value == engine_key) {
+                Some((_, LockKind::Put)) => {}
+                Some(_) => report.tell(LOCKS, &engine_key, "its lock is not that of a put"),
+                None => report.tell(LOCKS, &engine_key, "it is the value of no lock"),
+            },
+        }
+        entries.next()?;
+    }
+    Ok(())
+}
+
+/// What an error says about an entry, without the entry, which the problem names already.
+fn reason(error: &str) -> String {
+    let (_, what) = error.rsplit_once(": ").unwrap_or(("", error));
+    what.to_owned()
+}

@@ -1,0 +1,246 @@
+//! The entries of the family of locks.
+//!
+//! ```text
+//! encoded key | 'L'   ->   the record: who holds the lock, and until when
+//! encoded key | 'V'   ->   the value that a prewritten put will have, as the application gave it
+//! ```
+//!
+//! The value has an entry of its own, so a record is rewritten without it, all records are loaded without it,
+//! and a large one is in a blob file by itself.
+//!
+//! The record: kind (1), flags (1), start, timestamp for update, minimal commit timestamp, time to live in
+//! milliseconds and size of the transaction (8 each, big-endian), and the primary key; then, for an async
+//! commit, the number of the secondary keys and the keys. Keys have their length before them (4).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{LOCKS, encode_key, key};
+use crate::error::{Error, Result};
+use crate::timestamp::Timestamp;
+
+/// The last byte of the key of a record.
+const RECORD: u8 = b'L';
+/// The last byte of the key of a value.
+const VALUE: u8 = b'V';
+/// The flag of a lock of an async commit.
+const ASYNC: u8 = 1;
+
+/// What a lock is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// A put that was prewritten.
+    Put,
+    /// A deletion that was prewritten.
+    Delete,
+    /// A prewritten [`lock`](crate::Transaction::lock): it will leave the value.
+    Lock,
+    /// Nothing was prewritten yet: a pessimistic transaction keeps others away.
+    Pessimistic,
+}
+
+/// A lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lock {
+    pub(crate) kind: LockKind,
+    /// The key whose lock decides on the transaction.
+    pub(crate) primary: Bytes,
+    /// Names the transaction.
+    pub(crate) start: Timestamp,
+    /// When a pessimistic transaction took the lock; zero for an optimistic one.
+    pub(crate) for_update: Timestamp,
+    /// The transaction commits at this timestamp or later.
+    pub(crate) min_commit: Timestamp,
+    /// Others may roll the transaction back when this time has passed without a sign of life.
+    pub(crate) ttl: Duration,
+    /// About how many keys the transaction has; zero if unknown.
+    pub(crate) txn_size: u64,
+    /// For an async commit; the other keys of the transaction, if this is its primary key.
+    pub(crate) secondaries: Option<Arc<[Bytes]>>,
+}
+
+impl Lock {
+    /// Whether it is the lock of an async commit: that is decided by the prewrites alone.
+    pub(crate) fn is_async(&self) -> bool {
+        self.secondaries.is_some()
+    }
+
+    /// Whether its write is known, so that it can be committed.
+    pub(crate) fn is_prewritten(&self) -> bool {
+        self.kind != LockKind::Pessimistic
+    }
+
+    /// The record's bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(50 + self.primary.len());
+        out.push(match self.kind {
+            LockKind::Put => b'P',
+            LockKind::Delete => b'D',
+            LockKind::Lock => b'L',
+            LockKind::Pessimistic => b'S',
+        });
+        out.push(u8::from(self.is_async()) * ASYNC);
+        let ttl = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
+        let timestamps = [self.start.0, self.for_update.0, self.min_commit.0];
+        for number in timestamps.into_iter().chain([ttl, self.txn_size]) {
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        put_key(&mut out, &self.primary);
+        if let Some(secondaries) = &self.secondaries {
+            out.extend_from_slice(&(secondaries.len() as u64).to_be_bytes());
+            for key in secondaries.iter() {
+                put_key(&mut out, key);
+            }
+        }
+        out
+    }
+
+    /// The lock of a record; none if the bytes are no record.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Lock> {
+        let mut rest = Rest(bytes);
+        let [kind, flags] = rest.take::<2>()?;
+        let kind = match kind {
+            b'P' => LockKind::Put,
+            b'D' => LockKind::Delete,
+            b'L' => LockKind::Lock,
+            b'S' => LockKind::Pessimistic,
+            _ => return None,
+        };
+        if flags & !ASYNC != 0 {
+            return None;
+        }
+        let mut lock = Lock {
+            kind,
+            start: Timestamp(rest.number()?),
+            for_update: Timestamp(rest.number()?),
+            min_commit: Timestamp(rest.number()?),
+            ttl: Duration::from_millis(rest.number()?),
+            txn_size: rest.number()?,
+            primary: rest.key()?,
+            secondaries: None,
+        };
+        if flags == ASYNC {
+            let n = rest.number()?;
+            let keys: Option<Vec<Bytes>> = (0..n).map(|_| rest.key()).collect();
+            lock.secondaries = Some(keys?.into());
+        }
+        rest.0.is_empty().then_some(lock)
+    }
+}
+
+/// The engine's key of the record of a lock.
+pub(crate) fn record_key(key: &[u8]) -> Vec<u8> {
+    let mut out = encode_key(key);
+    out.push(RECORD);
+    out
+}
+
+/// The engine's key of the value that a lock's put will have.
+pub(crate) fn value_key(key: &[u8]) -> Vec<u8> {
+    let mut out = encode_key(key);
+    out.push(VALUE);
+    out
+}
+
+/// The key whose record an entry is; none if it is a value.
+///
+/// # Errors
+/// `Corruption` if it is neither.
+pub(crate) fn key_of_record(engine_key: &[u8]) -> Result<Option<Vec<u8>>> {
+    let wrong = || Error::corrupt_entry(LOCKS, engine_key, "it is no lock");
+    let (last, encoded) = engine_key.split_last().ok_or_else(wrong)?;
+    let key = key::decode_key(encoded).ok_or_else(wrong)?;
+    match *last {
+        RECORD => Ok(Some(key)),
+        VALUE => Ok(None),
+        _ => Err(wrong()),
+    }
+}
+
+fn put_key(out: &mut Vec<u8>, key: &[u8]) {
+    out.extend_from_slice(&(key.len() as u32).to_be_bytes());
+    out.extend_from_slice(key);
+}
+
+/// What is left of a record.
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn key(&mut self) -> Option<Bytes> {
+        let len = u32::from_be_bytes(self.take()?) as usize;
+        let (key, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(Bytes::copy_from_slice(key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some_lock(rng: &mut fastrand::Rng) -> Lock {
+        let mut key = || -> Bytes { (0..rng.usize(..20)).map(|_| rng.u8(..)).collect() };
+        let keys = [key(), key(), key(), key()];
+        let kinds = [
+            LockKind::Put,
+            LockKind::Delete,
+            LockKind::Lock,
+            LockKind::Pessimistic,
+        ];
+        Lock {
+            kind: kinds[rng.usize(..4)],
+            primary: keys[0].clone(),
+            start: Timestamp(rng.u64(..)),
+            for_update: Timestamp(rng.u64(..)),
+            min_commit: Timestamp(rng.u64(..)),
+            ttl: Duration::from_millis(rng.u64(..)),
+            txn_size: rng.u64(..),
+            secondaries: rng.bool().then(|| keys[1..rng.usize(1..4)].into()),
+        }
+    }
+
+    #[test]
+    fn records_come_back_and_parts_of_them_are_none() {
+        for seed in 0..5_000 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let lock = some_lock(&mut rng);
+            let bytes = lock.encode();
+            assert_eq!(Lock::decode(&bytes).as_ref(), Some(&lock), "seed {seed}");
+            for cut in 0..bytes.len() {
+                assert_eq!(Lock::decode(&bytes[..cut]), None, "seed {seed}, {cut}");
+            }
+            let longer = [&bytes[..], &[0]].concat();
+            assert_eq!(Lock::decode(&longer), None, "seed {seed}");
+            let mut damaged = bytes.clone();
+            damaged[rng.usize(..bytes.len())] = rng.u8(..);
+            if let Some(lock) = Lock::decode(&damaged) {
+                assert_eq!(lock.encode(), damaged, "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn entries_show_which_they_are() {
+        for key in [&b""[..], b"k", b"12345678"] {
+            assert_eq!(
+                key_of_record(&record_key(key)).unwrap().as_deref(),
+                Some(key)
+            );
+            assert_eq!(key_of_record(&value_key(key)).unwrap(), None);
+            assert!(record_key(key) < value_key(key));
+            assert!(key_of_record(&encode_key(key)).is_err());
+        }
+    }
+}

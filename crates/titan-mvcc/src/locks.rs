@@ -1,0 +1,412 @@
+//! The locks of transactions that are committed in two phases: in memory, and in the family `locks`.
+//!
+//! Owns both. Promises:
+//!
+//! 1. A lock is in memory from before it is written until after its end is published. So a reader that finds
+//!    no lock in memory finds what the transaction committed, if it did at the reader's timestamp or before.
+//! 2. A read when there are no locks costs one load of a number.
+//! 3. The safe point stays before the start of a transaction that has a lock. So the version that says how the
+//!    transaction ended is there for as long as a lock may ask for it, and late calls of transactions of which
+//!    nothing is left are refused.
+//!
+//! Assumes that locks of a key are inserted, changed and removed with its latch. Two things change under the
+//! lock of the table alone, so that readers need no latch: the minimal commit timestamp is pushed, and
+//! `committing` is set.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::{RwLock, RwLockUpgradableReadGuard};
+use titan::{ColumnFamily, LazyValue, ReadOptions, SystemClock, WriteBatch};
+
+use crate::error::{Error, Result};
+use crate::format::LOCKS;
+use crate::format::lock::{Lock, LockKind, key_of_record, record_key, value_key};
+use crate::safe_point::{Hold, SafePoint};
+use crate::timestamp::Timestamp;
+use crate::waits::Waits;
+
+/// See the module.
+pub(crate) struct Locks {
+    family: ColumnFamily,
+    clock: Arc<dyn SystemClock>,
+    safe_point: Arc<SafePoint>,
+    table: RwLock<Table>,
+    /// How many there are.
+    count: AtomicUsize,
+    /// Transactions that wait for a lock.
+    pub(crate) waits: Waits,
+}
+
+#[derive(Default)]
+struct Table {
+    by_key: BTreeMap<Vec<u8>, Held>,
+    /// How many locks each transaction has, and what keeps the safe point before it.
+    by_start: BTreeMap<Timestamp, (usize, Hold)>,
+}
+
+/// A lock that is held.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) lock: Lock,
+    /// The timestamp at which it is being committed right now.
+    pub(crate) committing: Option<Timestamp>,
+    /// When its owner last gave a sign of life, or the store was opened: monotonic time.
+    alive: Duration,
+}
+
+impl Held {
+    /// Whether a read at `at` may depend on how its transaction ends.
+    pub(crate) fn concerns(&self, at: Timestamp) -> bool {
+        matches!(self.lock.kind, LockKind::Put | LockKind::Delete)
+            && self.lock.start <= at
+            && self.lock.min_commit <= at
+            && self.committing.is_none_or(|commit| commit <= at)
+    }
+}
+
+/// Whether a lock could be pushed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Push {
+    /// Its transaction commits after the timestamp, if at all.
+    Done,
+    /// It is being committed at the timestamp or before.
+    Committing,
+    /// It is the lock of an async commit, which cannot be pushed.
+    Async,
+    /// The transaction has no lock on this key.
+    None,
+}
+
+impl Locks {
+    /// The locks of the last opening. Transactions that read before have ended with it, but what they read
+    /// must stay: so no transaction whose primary key is locked commits up to `visible`, unless it is an async commit, which
+    /// has promised that already.
+    ///
+    /// # Errors
+    /// `Corruption`; those of the engine.
+    pub(crate) fn open(
+        family: ColumnFamily,
+        clock: Arc<dyn SystemClock>,
+        safe_point: Arc<SafePoint>,
+        visible: Timestamp,
+    ) -> Result<Self> {
+        let locks = Locks {
+            family,
+            clock,
+            safe_point,
+            table: RwLock::default(),
+            count: AtomicUsize::new(0),
+            waits: Waits::default(),
+        };
+        let after = visible.next().unwrap_or(visible);
+        let mut entries = locks.family.iter(&ReadOptions::default())?;
+        entries.seek_to_first()?;
+        while entries.valid() {
+            if let Some(key) = key_of_record(entries.key())? {
+                let Some(mut lock) = Lock::decode(&entries.value()?) else {
+                    let damaged = "its record is damaged";
+                    return Err(Error::corrupt_entry(LOCKS, entries.key(), damaged));
+                };
+                // A secondary key may belong to a transaction that has committed earlier.
+                // MUTANT: what was pushed before a restart is forgotten.
+                let is_pushed = !lock.is_async()
+                    && lock.primary == key
+                    && !mutant!(
+                        "restart-forgets-pushes",
+                        "-p titan-mvcc --test it percolator::"
+                    );
+                if is_pushed {
+                    lock.min_commit = lock.min_commit.max(after);
+                }
+                locks.insert(&key, lock)?;
+            }
+            entries.next()?;
+        }
+        Ok(locks)
+    }
+
+    /// Whether there are none. Cost: one load.
+    pub(crate) fn is_empty(&self) -> bool {
+        // ORDER: acquires what was published before the last lock was removed. A lock that this load misses
+        // is inserted after the timestamp of the reader was handed out.
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// The lock of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Held> {
+        match self.is_empty() {
+            true => None,
+            false => self.table.read().by_key.get(key).cloned(),
+        }
+    }
+
+    /// The lock that the transaction that began at `start` has on a key.
+    pub(crate) fn of(&self, key: &[u8], start: Timestamp) -> Option<Held> {
+        self.get(key).filter(|held| held.lock.start == start)
+    }
+
+    /// The locked keys from `from` to before `to` that [concern](Held::concerns) a read at `at`.
+    pub(crate) fn concerning(
+        &self,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        at: Timestamp,
+    ) -> Vec<Vec<u8>> {
+        if self.is_empty() || matches!((from, to), (Some(from), Some(to)) if from >= to) {
+            return Vec::new();
+        }
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        let to = to.map_or(Bound::Unbounded, Bound::Excluded);
+        let table = self.table.read();
+        let locks = table.by_key.range::<[u8], _>((from, to));
+        locks
+            .filter(|(_, held)| held.concerns(at))
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+
+    /// The first `limit` locks from the key `from` on that `wanted` says.
+    pub(crate) fn list(
+        &self,
+        from: &[u8],
+        limit: usize,
+        wanted: impl Fn(&Lock) -> bool,
+    ) -> Vec<(Vec<u8>, Lock)> {
+        let table = self.table.read();
+        let range = (Bound::Included(from), Bound::Unbounded);
+        let locks = table.by_key.range::<[u8], _>(range);
+        locks
+            .filter(|(_, held)| wanted(&held.lock))
+            .take(limit)
+            .map(|(key, held)| (key.clone(), held.lock.clone()))
+            .collect()
+    }
+
+    /// Whether the time to live of a lock has passed without a sign of life.
+    pub(crate) fn is_expired(&self, held: &Held) -> bool {
+        self.clock.monotonic().saturating_sub(held.alive) > held.lock.ttl
+    }
+
+    /// How long the lock still lives.
+    pub(crate) fn time_left(&self, held: &Held) -> Duration {
+        let end = held.alive.saturating_add(held.lock.ttl);
+        end.saturating_sub(self.clock.monotonic())
+    }
+
+    /// The value that a prewritten put has.
+    ///
+    /// # Errors
+    /// `Corruption` if there is none; those of the engine.
+    pub(crate) fn value(&self, key: &[u8]) -> Result<LazyValue> {
+        let value_key = value_key(key);
+        let value = self.family.get_lazy(&value_key, &ReadOptions::default())?;
+        value.ok_or_else(|| Error::corrupt_entry(LOCKS, &value_key, "the value of a lock is lost"))
+    }
+
+    /// Makes sure that the transaction that has the lock of `primary` commits after `at`.
+    pub(crate) fn push(&self, primary: &[u8], start: Timestamp, at: Timestamp) -> Push {
+        let mut table = self.table.write();
+        let Some(held) = table.by_key.get_mut(primary) else {
+            return Push::None;
+        };
+        if held.lock.start != start {
+            return Push::None;
+        }
+        if held.lock.is_async() {
+            return Push::Async;
+        }
+        if let Some(commit) = held.committing {
+            return match commit > at {
+                true => Push::Done,
+                false => Push::Committing,
+            };
+        }
+        // MUTANT: readers leave the transactions alone whose locks they ignore.
+        if !mutant!("lock-not-pushed", "-p titan-mvcc --test it percolator::") {
+            let after = at.next().unwrap_or(at);
+            held.lock.min_commit = held.lock.min_commit.max(after);
+        }
+        Push::Done
+    }
+
+    /// The owner of a lock has given a sign of life.
+    pub(crate) fn renew(&self, key: &[u8], start: Timestamp, ttl: Duration) {
+        let mut table = self.table.write();
+        if let Some(held) = table.by_key.get_mut(key)
+            && held.lock.start == start
+        {
+            held.lock.ttl = ttl;
+            held.alive = self.clock.monotonic();
+        }
+    }
+
+    /// Adds a lock to a batch, and the value of its put.
+    ///
+    /// # Errors
+    /// Those of [`WriteBatch::put`].
+    pub(crate) fn write(
+        &self,
+        batch: &mut WriteBatch,
+        key: &[u8],
+        lock: &Lock,
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        batch.put(&self.family, record_key(key), lock.encode())?;
+        if let Some(value) = value {
+            batch.put(&self.family, value_key(key), value)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the end of a lock to a batch.
+    ///
+    /// # Errors
+    /// Those of [`WriteBatch::delete`].
+    pub(crate) fn delete(&self, batch: &mut WriteBatch, key: &[u8], lock: &Lock) -> Result<()> {
+        batch.delete(&self.family, record_key(key))?;
+        if lock.kind == LockKind::Put {
+            batch.delete(&self.family, value_key(key))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a change to memory that is about to be written. If what is returned is dropped without
+    /// [`Inserted::keep`], the change is undone.
+    ///
+    /// # Errors
+    /// `BeforeSafePoint` if the transaction began at the safe point or before.
+    pub(crate) fn insert_all(&self, locks: Vec<(Vec<u8>, Lock)>) -> Result<Inserted<'_>> {
+        let mut inserted = Inserted {
+            locks: self,
+            before: Vec::with_capacity(locks.len()),
+        };
+        for (key, lock) in locks {
+            let before = self.insert(&key, lock)?;
+            inserted.before.push((key, before));
+        }
+        Ok(inserted)
+    }
+
+    /// Inserts or replaces a lock. Returns the one before, which was the same transaction's.
+    fn insert(&self, key: &[u8], lock: Lock) -> Result<Option<Held>> {
+        let held = Held {
+            alive: self.clock.monotonic(),
+            committing: None,
+            lock,
+        };
+        self.put(key, held)
+    }
+
+    fn put(&self, key: &[u8], held: Held) -> Result<Option<Held>> {
+        let mut table = self.table.write();
+        let Table { by_key, by_start } = &mut *table;
+        if let Some(before) = by_key.get_mut(key) {
+            return Ok(Some(std::mem::replace(before, held)));
+        }
+        match by_start.entry(held.lock.start) {
+            Entry::Occupied(mut entry) => entry.get_mut().0 += 1,
+            Entry::Vacant(entry) => {
+                let before = held.lock.start.previous();
+                let hold = self
+                    .safe_point
+                    .hold("locks of a transaction".into(), before)?;
+                entry.insert((1, hold));
+            }
+        }
+        by_key.insert(key.to_vec(), held);
+        self.count.fetch_add(1, Ordering::Release);
+        Ok(None)
+    }
+
+    /// Marks the locks of a transaction as being committed, unless one of them must not be committed as early
+    /// as `commit`: then that one's minimal commit timestamp is the error.
+    pub(crate) fn begin_commit<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        commit: Timestamp,
+    ) -> Result<(), (Vec<u8>, Timestamp)> {
+        let table = self.table.upgradable_read();
+        for key in keys.clone() {
+            if let Some(held) = table.by_key.get(key)
+                && held.lock.min_commit > commit
+                // MUTANT: a transaction commits at a timestamp at which others have read below its locks.
+                && !mutant!("committed-before-pushed", "-p titan-mvcc --test it percolator::")
+            {
+                return Err((key.to_vec(), held.lock.min_commit));
+            }
+        }
+        let mut table = RwLockUpgradableReadGuard::upgrade(table);
+        for key in keys {
+            if let Some(held) = table.by_key.get_mut(key) {
+                held.committing = Some(commit);
+            }
+        }
+        Ok(())
+    }
+
+    /// The commit of these locks has failed.
+    pub(crate) fn end_commit<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        let mut table = self.table.write();
+        for key in keys {
+            if let Some(held) = table.by_key.get_mut(key) {
+                held.committing = None;
+            }
+        }
+    }
+
+    /// Removes locks whose end has been published, and wakes those that wait for one.
+    pub(crate) fn remove<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        let mut ended = Vec::new();
+        let mut table = self.table.write();
+        for key in keys {
+            let Table { by_key, by_start } = &mut *table;
+            let Some(held) = by_key.remove(key) else {
+                continue;
+            };
+            // ORDER: releases what was published for the lock.
+            self.count.fetch_sub(1, Ordering::Release);
+            if let Entry::Occupied(mut entry) = by_start.entry(held.lock.start) {
+                entry.get_mut().0 -= 1;
+                if entry.get().0 == 0 {
+                    ended.push(entry.remove());
+                }
+            }
+        }
+        drop(table);
+        self.waits.wake();
+    }
+}
+
+/// Locks that are in memory and not yet written.
+pub(crate) struct Inserted<'a> {
+    locks: &'a Locks,
+    /// What was there before.
+    before: Vec<(Vec<u8>, Option<Held>)>,
+}
+
+impl Inserted<'_> {
+    /// They have been written.
+    pub(crate) fn keep(mut self) {
+        self.before.clear();
+    }
+}
+
+impl Drop for Inserted<'_> {
+    fn drop(&mut self) {
+        for (key, before) in self.before.drain(..) {
+            match before {
+                None => self.locks.remove(std::iter::once(&*key)),
+                Some(held) => {
+                    if let Some(now) = self.locks.table.write().by_key.get_mut(&key) {
+                        *now = held;
+                    }
+                }
+            }
+        }
+    }
+}

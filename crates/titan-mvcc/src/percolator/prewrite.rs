@@ -1,0 +1,197 @@
+//! The first phase: locks with the values.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use titan::WriteBatch;
+
+use super::record::{Ended, ended, newest_version, newest_write};
+use super::{Mutation, key_is_locked};
+use crate::error::{Error, Result};
+use crate::format::lock::Lock;
+use crate::store::Core;
+use crate::timestamp::Timestamp;
+
+/// What [`Percolator::prewrite`](super::Percolator::prewrite) is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Prewrite<'a> {
+    /// What is done to the keys.
+    pub mutations: &'a [Mutation<'a>],
+    /// The key that decides on the transaction. It must be prewritten by this call or another.
+    pub primary: &'a [u8],
+    /// When the transaction began. This names it.
+    pub start: Timestamp,
+    /// What was committed after this timestamp is a conflict. The start, but for transactions that read at an
+    /// earlier timestamp.
+    pub read_at: Timestamp,
+    /// Others may roll the transaction back when this time has passed without a sign of life.
+    pub ttl: Duration,
+    /// About how many keys the transaction has; zero if unknown.
+    pub txn_size: u64,
+    /// The transaction must not commit before this timestamp.
+    pub min_commit: Timestamp,
+    /// For pessimistic transactions, which have locks of all the keys: the last timestamp at which they took one.
+    pub for_update: Option<Timestamp>,
+    /// For an async commit: the other keys of the transaction if the primary key is among the mutations,
+    /// otherwise none. The transaction has then committed when all prewrites have succeeded, at the last of the
+    /// minimal commit timestamps that they returned.
+    pub secondaries: Option<&'a [Bytes]>,
+}
+
+/// What [`Percolator::prewrite`](super::Percolator::prewrite) did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Prewritten {
+    /// The transaction commits at this timestamp or later.
+    pub min_commit: Timestamp,
+    /// The transaction had committed at this timestamp already.
+    pub committed: Option<Timestamp>,
+}
+
+/// What is to be done for a key.
+enum Found {
+    /// It is to be locked.
+    New,
+    /// A pessimistic lock of the transaction is to be replaced, which was taken at this timestamp.
+    Locked(Timestamp),
+    /// It is prewritten already, and commits at this timestamp or later.
+    Prewritten(Timestamp),
+    /// The transaction has committed.
+    Committed(Timestamp),
+}
+
+pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>) -> Result<Prewritten> {
+    let start = request.start;
+    let given = request.for_update.unwrap_or(start).max(request.min_commit);
+    core.order.check_handed_out(given.max(start))?;
+    let _latches = core
+        .latches
+        .take(request.mutations.iter().map(Mutation::key));
+    let mut result = Prewritten {
+        min_commit: request.min_commit.max(start.next().unwrap_or(start)),
+        committed: None,
+    };
+    let mut to_lock = Vec::with_capacity(request.mutations.len());
+    for mutation in request.mutations {
+        match check(core, request, mutation.key())? {
+            Found::New => to_lock.push((mutation, Timestamp::ZERO)),
+            Found::Locked(for_update) => to_lock.push((mutation, for_update)),
+            Found::Prewritten(at) => result.min_commit = result.min_commit.max(at),
+            Found::Committed(at) => {
+                result.committed = Some(at);
+                return Ok(result);
+            }
+        }
+    }
+    if to_lock.is_empty() {
+        return Ok(result);
+    }
+    // An async commit must be after all reads of its keys. Those that have been made are before this timestamp;
+    // later ones find the locks, or wait for the commit in flight.
+    let in_flight = match request.secondaries {
+        Some(_) => Some(core.order.begin()?),
+        None => None,
+    };
+    if let Some(in_flight) = &in_flight {
+        result.min_commit = in_flight.timestamp();
+    }
+    let secondaries: Option<Arc<[Bytes]>> = request.secondaries.map(Arc::from);
+    let none: Option<Arc<[Bytes]>> = request.secondaries.map(|_| Arc::from([]));
+    let primary = Bytes::copy_from_slice(request.primary);
+    let mut batch = WriteBatch::new();
+    let mut locks = Vec::with_capacity(to_lock.len());
+    for (mutation, for_update) in to_lock {
+        let key = mutation.key();
+        let lock = Lock {
+            kind: mutation.kind(),
+            primary: primary.clone(),
+            start,
+            for_update: for_update.max(request.for_update.unwrap_or_default()),
+            min_commit: result.min_commit,
+            ttl: request.ttl,
+            txn_size: request.txn_size,
+            secondaries: match key == request.primary {
+                true => secondaries.clone(),
+                false => none.clone(),
+            },
+        };
+        core.locks.write(&mut batch, key, &lock, mutation.value())?;
+        locks.push((key.to_vec(), lock));
+    }
+    // ORDER: readers find the locks before the transaction can have a commit timestamp.
+    let inserted = core.locks.insert_all(locks)?;
+    core.db.write(batch, &core.write)?;
+    inserted.keep();
+    if let Some(in_flight) = in_flight {
+        in_flight.published();
+    }
+    Ok(result)
+}
+
+/// Whether the transaction may lock a key.
+fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
+    let start = request.start;
+    if let Some(held) = core.locks.get(key) {
+        let lock = held.lock;
+        return match lock.start == start {
+            false => Err(key_is_locked(key, &lock)),
+            true if lock.is_prewritten() => Ok(Found::Prewritten(lock.min_commit)),
+            true => Ok(Found::Locked(lock.for_update)),
+        };
+    }
+    // A pessimistic transaction that has lost its lock may go on if nobody has written the key since it began.
+    let since = match request.for_update {
+        Some(_) => start,
+        None => request.read_at,
+    };
+    let Some(newest) = newest_version(&core.versions, key)? else {
+        return Ok(Found::New);
+    };
+    let key_bytes = || Bytes::copy_from_slice(key);
+    if newest.commit >= start {
+        match ended(&core.versions, key, start)? {
+            Ended::Committed(at) => return Ok(Found::Committed(at)),
+            // MUTANT: a late prewrite brings a transaction back to life that was rolled back.
+            Ended::RolledBack
+                if mutant!("rollback-forgotten", "-p titan-mvcc --test it percolator::") =>
+            {
+                return Ok(Found::New);
+            }
+            Ended::RolledBack => {
+                return Err(Error::RolledBack {
+                    key: key_bytes(),
+                    start,
+                });
+            }
+            Ended::Unknown => {}
+        }
+    }
+    // A later record of a rollback is a conflict: it may have replaced the one of this transaction. An earlier
+    // one says nothing.
+    let conflict = match newest.commit > start {
+        true => Some(newest),
+        false => newest_write(&core.versions, key)?.filter(|write| write.commit > since),
+    };
+    match conflict {
+        None => Ok(Found::New),
+        // MUTANT: a prewrite overlooks what was committed since the transaction's read.
+        Some(_)
+            if mutant!(
+                "prewrite-over-newer",
+                "-p titan-mvcc --test it percolator::"
+            ) =>
+        {
+            Ok(Found::New)
+        }
+        Some(_) if request.for_update.is_some() => Err(Error::PessimisticLockNotFound {
+            key: key_bytes(),
+            start,
+        }),
+        Some(newest) => Err(Error::Conflict {
+            key: key_bytes(),
+            start: request.read_at,
+            committed: newest.commit,
+        }),
+    }
+}

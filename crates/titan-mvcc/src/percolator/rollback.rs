@@ -1,0 +1,173 @@
+//! Rolling transactions back, and the records that say so.
+//!
+//! A record is a version of the kind rollback at the start of the transaction. A late prewrite finds it and fails.
+//! Where many transactions are rolled back, records would add up, so the new one replaces the one before it of
+//! the same key: a late prewrite of that older transaction finds the newer record, which is a conflict.
+//! Records that decide on a transaction are *protected* and stay: those of primary keys, and those that were
+//! written because nothing was found of the transaction. Pessimistic transactions ignore newer versions, so
+//! theirs must be found themselves.
+//!
+//! A record has a timestamp that no version of the key has, or a kind that tells the two apart: it replaces no
+//! other version, and none replaces it.
+
+use bytes::Bytes;
+use titan::WriteBatch;
+
+use super::key_is_locked;
+use super::record::{Ended, ended};
+use crate::error::{Error, Result};
+use crate::format::lock::Lock;
+use crate::format::version::{newest_at, split};
+use crate::format::{Kind, Version, encode_key};
+use crate::store::Core;
+use crate::timestamp::Timestamp;
+
+/// The value of a protected record; others are empty.
+const PROTECTED: &[u8] = b"p";
+
+/// Rolls a transaction back on keys.
+///
+/// # Errors
+/// See [`Percolator::batch_rollback`](super::Percolator::batch_rollback).
+pub(crate) fn roll_back(
+    core: &Core,
+    keys: &[&[u8]],
+    start: Timestamp,
+    protect: bool,
+) -> Result<()> {
+    core.order.check_handed_out(start)?;
+    let _latches = core.latches.take(keys.iter().copied());
+    roll_back_latched(core, keys, start, protect)
+}
+
+/// The same; the caller has the latches of the keys.
+pub(super) fn roll_back_latched(
+    core: &Core,
+    keys: &[&[u8]],
+    start: Timestamp,
+    protect: bool,
+) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    let mut own = Vec::new();
+    for key in keys {
+        let held = core.locks.of(key, start);
+        let protect = protect || held.as_ref().is_some_and(|held| decides(key, &held.lock));
+        match held {
+            Some(held) => {
+                core.locks.delete(&mut batch, key, &held.lock)?;
+                own.push(*key);
+            }
+            None => match ended(&core.versions, key, start)? {
+                Ended::Unknown => {}
+                Ended::RolledBack => continue,
+                Ended::Committed(committed) => {
+                    return Err(Error::AlreadyCommitted {
+                        key: Bytes::copy_from_slice(key),
+                        start,
+                        committed,
+                    });
+                }
+            },
+        }
+        write_record(core, &mut batch, key, start, protect)?;
+    }
+    if batch.is_empty() {
+        return Ok(());
+    }
+    core.db.write(batch, &core.write)?;
+    // ORDER: after the records are published.
+    core.locks.remove(own.into_iter());
+    Ok(())
+}
+
+/// Removes the locks of a transaction that has ended before it committed, and whose owner makes this call: no
+/// late call can come, so no record is needed. Locks that the transaction does not have are passed over.
+pub(crate) fn forget(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
+    let _latches = core.latches.take(keys.iter().copied());
+    forget_latched(core, keys, start, |_| true)
+}
+
+/// Removes those locks of a transaction that `wanted` says, and leaves no record. The caller has the latches.
+pub(super) fn forget_latched(
+    core: &Core,
+    keys: &[&[u8]],
+    start: Timestamp,
+    wanted: impl Fn(&Lock) -> bool,
+) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    let mut removed = Vec::new();
+    for key in keys {
+        if let Some(held) = core.locks.of(key, start)
+            && wanted(&held.lock)
+        {
+            core.locks.delete(&mut batch, key, &held.lock)?;
+            removed.push(*key);
+        }
+    }
+    if !removed.is_empty() {
+        core.db.write(batch, &core.unsynced)?;
+        core.locks.remove(removed.into_iter());
+    }
+    Ok(())
+}
+
+/// See [`Percolator::cleanup`](super::Percolator::cleanup).
+pub(super) fn cleanup(core: &Core, key: &[u8], start: Timestamp, now: Timestamp) -> Result<()> {
+    core.order.check_handed_out(start)?;
+    let _latches = core.latches.take(std::iter::once(key));
+    if let Some(held) = core.locks.of(key, start)
+        && !has_expired(&held.lock, now)
+    {
+        return Err(key_is_locked(key, &held.lock));
+    }
+    roll_back_latched(core, &[key], start, true)
+}
+
+/// Whether a lock has expired at a timestamp: its time to live begins with its transaction.
+pub(super) fn has_expired(lock: &Lock, now: Timestamp) -> bool {
+    now == Timestamp::MAX || lock.start.unix_time() + lock.ttl < now.unix_time()
+}
+
+/// Whether the record of a lock must stay: that of the primary key of a pessimistic transaction.
+fn decides(key: &[u8], lock: &Lock) -> bool {
+    lock.for_update != Timestamp::ZERO && lock.primary == key
+}
+
+fn write_record(
+    core: &Core,
+    batch: &mut WriteBatch,
+    key: &[u8],
+    start: Timestamp,
+    protect: bool,
+) -> Result<()> {
+    if start <= core.safe_point.get() {
+        // Late calls are refused, and the record would be dropped.
+        return Ok(());
+    }
+    let encoded = encode_key(key);
+    let from = newest_at(&encoded, start);
+    if let Some((before, value)) = core.versions.first_in_prefix(&from, &encoded)?
+        && split(&before)?.1.kind == Kind::Rollback
+    {
+        // MUTANT: records that must be found themselves are replaced by later ones.
+        let is_protected = *value.fetch()? == *PROTECTED
+            && !mutant!(
+                "protected-rollback-replaced",
+                "-p titan-mvcc --test it percolator::"
+            );
+        if !is_protected {
+            batch.delete(&core.versions, before)?;
+        }
+    }
+    let record = Version {
+        commit: start,
+        start,
+        kind: Kind::Rollback,
+    };
+    let value = match protect {
+        true => PROTECTED,
+        false => b"",
+    };
+    batch.put(&core.versions, record.engine_key(&encoded), value)?;
+    Ok(())
+}

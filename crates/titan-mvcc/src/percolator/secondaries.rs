@@ -1,0 +1,89 @@
+//! How an async commit stands: it has committed when all its keys are prewritten.
+
+use bytes::Bytes;
+
+use super::LockInfo;
+use super::record::{Ended, ended};
+use super::rollback::roll_back_latched;
+use crate::error::Result;
+use crate::format::lock::Lock;
+use crate::store::Core;
+use crate::timestamp::Timestamp;
+
+/// What some keys say of an async commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecondariesStatus {
+    /// All of them are prewritten. If that is so for all keys of the transaction, it has committed at the last of
+    /// their minimal commit timestamps.
+    Locked(Vec<LockInfo>),
+    /// It committed at this timestamp.
+    Committed(Timestamp),
+    /// It was rolled back, perhaps by this call.
+    RolledBack,
+}
+
+/// See [`Percolator::check_secondary_locks`](super::Percolator::check_secondary_locks).
+pub(crate) fn check_secondaries(
+    core: &Core,
+    keys: &[&[u8]],
+    start: Timestamp,
+) -> Result<SecondariesStatus> {
+    core.order.check_handed_out(start)?;
+    let _latches = core.latches.take(keys.iter().copied());
+    let mut locks = Vec::with_capacity(keys.len());
+    for key in keys {
+        match core.locks.of(key, start) {
+            Some(held) if held.lock.is_prewritten() => {
+                locks.push(LockInfo::new(key, &held.lock));
+                continue;
+            }
+            Some(_) => {}
+            None => match ended(&core.versions, key, start)? {
+                Ended::Committed(at) => return Ok(SecondariesStatus::Committed(at)),
+                Ended::RolledBack => return Ok(SecondariesStatus::RolledBack),
+                Ended::Unknown => {}
+            },
+        }
+        roll_back_latched(core, &[key], start, true)?;
+        return Ok(SecondariesStatus::RolledBack);
+    }
+    Ok(SecondariesStatus::Locked(locks))
+}
+
+/// What is known of an async commit without changing anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decided {
+    /// It has committed at this timestamp.
+    Committed(Timestamp),
+    /// It was rolled back.
+    RolledBack,
+    /// Keys of it are not prewritten yet.
+    Open,
+}
+
+/// Whether all keys of an async commit are prewritten; `lock` is that of its primary key.
+pub(crate) fn decided(core: &Core, lock: &Lock) -> Result<Decided> {
+    let secondaries: &[Bytes] = lock.secondaries.as_deref().unwrap_or_default();
+    let keys = || std::iter::once(&lock.primary).chain(secondaries);
+    // With the latches no lock is in memory that is not written.
+    let _latches = core.latches.take(keys().map(|key| &**key));
+    let mut last = Timestamp::ZERO;
+    for key in keys() {
+        match core.locks.of(key, lock.start) {
+            Some(held) if held.lock.is_prewritten() => last = last.max(held.lock.min_commit),
+            Some(_) => return Ok(Decided::Open),
+            None => match ended(&core.versions, key, lock.start)? {
+                Ended::Committed(at) => return Ok(Decided::Committed(at)),
+                Ended::RolledBack => return Ok(Decided::RolledBack),
+                // MUTANT: an async commit counts as committed before all its keys are prewritten.
+                Ended::Unknown
+                    if mutant!(
+                        "async-commit-too-early",
+                        "-p titan-mvcc --test it async_commit::"
+                    ) => {}
+                Ended::Unknown => return Ok(Decided::Open),
+            },
+        }
+    }
+    Ok(Decided::Committed(last))
+}

@@ -1,0 +1,125 @@
+//! The status of a transaction, by its primary key; heartbeats.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use titan::WriteBatch;
+
+use super::LockInfo;
+use super::record::{Ended, ended};
+use super::rollback::{has_expired, roll_back_latched};
+use crate::error::{Error, Result};
+use crate::locks::{Held, Push};
+use crate::store::Core;
+use crate::timestamp::Timestamp;
+
+/// How a transaction stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// Its primary key is locked.
+    Alive {
+        /// The lock.
+        lock: Box<LockInfo>,
+        /// Whether it commits after the timestamp of the reader who asked. Not so for an async commit, which is
+        /// decided by all its keys.
+        is_pushed: bool,
+    },
+    /// It committed at this timestamp.
+    Committed(Timestamp),
+    /// It was rolled back, perhaps by this call.
+    RolledBack,
+}
+
+/// See [`Percolator::check_transaction_status`](super::Percolator::check_transaction_status).
+pub(super) fn check(
+    core: &Core,
+    primary: &[u8],
+    start: Timestamp,
+    reader: Timestamp,
+    now: Timestamp,
+    roll_back_if_missing: bool,
+) -> Result<TransactionStatus> {
+    core.order.check_handed_out(start)?;
+    let expired = |held: &Held| has_expired(&held.lock, now);
+    check_if(core, primary, start, reader, expired, roll_back_if_missing)
+}
+
+/// The same, where a lock expires when its owner has given no sign of life for long: whatever the clock says.
+pub(crate) fn check_expired(
+    core: &Core,
+    primary: &[u8],
+    start: Timestamp,
+    roll_back_if_missing: bool,
+) -> Result<TransactionStatus> {
+    let expired = |held: &Held| core.locks.is_expired(held);
+    let reader = Timestamp::ZERO;
+    check_if(core, primary, start, reader, expired, roll_back_if_missing)
+}
+
+fn check_if(
+    core: &Core,
+    primary: &[u8],
+    start: Timestamp,
+    reader: Timestamp,
+    expired: impl Fn(&Held) -> bool,
+    roll_back_if_missing: bool,
+) -> Result<TransactionStatus> {
+    let _latches = core.latches.take(std::iter::once(primary));
+    let Some(held) = core.locks.of(primary, start) else {
+        return match ended(&core.versions, primary, start)? {
+            Ended::Committed(at) => Ok(TransactionStatus::Committed(at)),
+            Ended::RolledBack => Ok(TransactionStatus::RolledBack),
+            Ended::Unknown if roll_back_if_missing => {
+                roll_back_latched(core, &[primary], start, true)?;
+                Ok(TransactionStatus::RolledBack)
+            }
+            Ended::Unknown => Err(Error::TransactionNotFound {
+                primary: Bytes::copy_from_slice(primary),
+                start,
+            }),
+        };
+    };
+    let lock = &held.lock;
+    if lock.primary != primary {
+        return Err(Error::PrimaryMismatch {
+            key: Bytes::copy_from_slice(primary),
+            lock: Box::new(LockInfo::new(primary, lock)),
+        });
+    }
+    if !lock.is_async() && expired(&held) {
+        roll_back_latched(core, &[primary], start, true)?;
+        return Ok(TransactionStatus::RolledBack);
+    }
+    // A reader at the last timestamp reads what is committed, whenever that was.
+    let is_pushed =
+        reader != Timestamp::MAX && core.locks.push(primary, start, reader) == Push::Done;
+    let now = core.locks.of(primary, start).unwrap_or(held);
+    Ok(TransactionStatus::Alive {
+        lock: Box::new(LockInfo::new(primary, &now.lock)),
+        is_pushed,
+    })
+}
+
+/// See [`Percolator::heartbeat`](super::Percolator::heartbeat).
+pub(crate) fn heartbeat(
+    core: &Core,
+    primary: &[u8],
+    start: Timestamp,
+    ttl: Duration,
+) -> Result<Duration> {
+    let _latches = core.latches.take(std::iter::once(primary));
+    let Some(held) = core.locks.of(primary, start) else {
+        return Err(Error::LockNotFound {
+            key: Bytes::copy_from_slice(primary),
+            start,
+        });
+    };
+    let mut lock = held.lock;
+    lock.ttl = lock.ttl.max(ttl);
+    let ttl = lock.ttl;
+    let mut batch = WriteBatch::new();
+    core.locks.write(&mut batch, primary, &lock, None)?;
+    core.db.write(batch, &core.unsynced)?;
+    core.locks.renew(primary, start, ttl);
+    Ok(ttl)
+}

@@ -1,0 +1,120 @@
+//! Opening a store to read it alone, also beside the process that writes it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use titan::{ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options, Secondary};
+
+use crate::commit_order::CommitOrder;
+use crate::error::{Error, Result};
+use crate::filter::{FilterFactory, Versions};
+use crate::format::{LOCKS, VERSIONS};
+use crate::locks::Locks;
+use crate::meta::{LEASE, Meta};
+use crate::oracle::TimestampOracle;
+use crate::safe_point::SafePoint;
+use crate::store::{Core, Store, StoreOptions, check_format, family_options, foreign_family};
+use crate::timestamp::Timestamp;
+
+/// Where reads of the present are made if no lease says by when all commits were made. It is after all of
+/// them, and not the last timestamp, so that there are some in the future.
+const AFTER_ALL: Timestamp = Timestamp(u64::MAX / 2);
+
+impl Store {
+    /// Opens the store in the directory `dir` to read what it has at this moment. Nothing in the directory is
+    /// changed. If another process has it open, the store is shown as of one moment, which
+    /// [`Db::moment`] of [`Store::db`] names, and that process goes on.
+    ///
+    /// Reads of the present find all that was committed. Commits, and whatever else would change the store,
+    /// fail. The options for writing and sweeping have no effect.
+    ///
+    /// # Errors
+    /// `NotVersioned` for a database that is no store; those of [`Db::open_read_only`] and of
+    /// [`Secondary::open`].
+    pub fn open_read_only(dir: impl AsRef<Path>, options: &StoreOptions) -> Result<Self> {
+        let dir = dir.as_ref();
+        let filter = FilterFactory {
+            droppable: Arc::default(),
+            versions: Arc::default(),
+        };
+        let family_options = family_options(&options.versions, filter)?;
+        let (db, versions, locks) = open_database(dir, &options.db, family_options)?;
+        let meta = Meta(db.clone());
+        let newest = match meta.get(LEASE)? {
+            Some(leased) => Timestamp(leased).previous(),
+            None => AFTER_ALL,
+        };
+        let oracle: Arc<dyn TimestampOracle> = Arc::new(Past(AtomicU64::new(newest.0)));
+        let order = CommitOrder::after(Arc::clone(&oracle), newest);
+        let clock = &options.db.clock;
+        let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, Arc::default())?;
+        let safe_point = Arc::new(safe_point);
+        let visible = order.visible();
+        let locks = Locks::open(locks, Arc::clone(clock), Arc::clone(&safe_point), visible)?;
+        Ok(Store::without_sweeper(Core {
+            db,
+            versions,
+            oracle,
+            order,
+            latches: Default::default(),
+            safe_point,
+            write: options.write,
+            unsynced: options.write,
+            clock: Arc::clone(clock),
+            is_read_only: true,
+            locks,
+            transactions: options.transactions,
+            reads: Default::default(),
+            range_source: None,
+            for_filter: Arc::new(Versions::default()),
+        }))
+    }
+}
+
+/// The oracle of a store that is read alone: timestamps after everything that it has, so that reads in the
+/// future are recognised.
+struct Past(AtomicU64);
+
+impl TimestampOracle for Past {
+    fn next(&self) -> Result<Timestamp> {
+        let before = Timestamp(self.0.fetch_add(1, Ordering::Relaxed));
+        let next = before.next();
+        next.ok_or_else(|| Error::oracle("the store was opened for reading only"))
+    }
+}
+
+/// Opens the database of a store, and checks that it is one.
+fn open_database(
+    dir: &Path,
+    db: &DbOptions,
+    versions: ColumnFamilyOptions,
+) -> Result<(Db, ColumnFamily, ColumnFamily)> {
+    let mut options = Options {
+        db: db.clone(),
+        ..Options::default()
+    };
+    options.families.insert(VERSIONS.to_owned(), versions);
+    let db = match Db::open_read_only(dir, &options) {
+        Err(e) if e.kind() == ErrorKind::Locked => Secondary::open(dir, &options)?.db(),
+        opened => opened?,
+    };
+    let names = db.column_families().into_iter();
+    let names: Vec<String> = names.map(|family| family.name().to_owned()).collect();
+    let not_versioned = |found: String| Error::NotVersioned {
+        dir: dir.to_owned(),
+        found,
+    };
+    if let Some(found) = foreign_family(&names) {
+        return Err(not_versioned(found));
+    }
+    let family = |name| {
+        let family = db.column_family(name);
+        family.ok_or_else(|| not_versioned(format!("it has no column family {name}")))
+    };
+    let (versions, locks) = (family(VERSIONS)?, family(LOCKS)?);
+    match check_format(&Meta(db.clone()))? {
+        true => Ok((db, versions, locks)),
+        false => Err(not_versioned("no format is recorded".to_owned())),
+    }
+}

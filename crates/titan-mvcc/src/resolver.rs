@@ -1,0 +1,207 @@
+//! What readers and writers do about locks of other transactions.
+//!
+//! The primary key of the other transaction says how it ended, or that it has not. A *reader* at a timestamp
+//! waits for none of its decisions:
+//!
+//! - It committed at the timestamp of the reader or before: the lock that was found is turned into its version.
+//! - It committed later, or was rolled back: the reader reads what is below the lock.
+//! - It is alive: its minimal commit timestamp is pushed past the reader, who reads what is below the lock.
+//! - Its primary key is not locked and knows nothing of it: it has not been prewritten in full, so its commit
+//!   timestamp is still to be taken, and later than the reader's.
+//! - It is an async commit: it has committed if all its keys are prewritten. If one is missing, the prewrite of
+//!   that key will make the commit later than the reader.
+//!
+//! A *writer* cannot go around a lock. It ends the locks of transactions that have ended or expired, and waits for
+//! the others.
+//!
+//! Transactions that have expired are rolled back by both, through their primary key. No latches may be held by
+//! those who call this module.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use titan::ErrorKind;
+
+use crate::error::{Error, Result};
+use crate::format::lock::Lock;
+use crate::locks::{Held, Push};
+use crate::percolator::{
+    Decided, Ended, SecondariesStatus, TransactionStatus, check_expired, check_secondaries,
+    decided, ended, resolve,
+};
+use crate::store::Core;
+use crate::timestamp::Timestamp;
+
+/// How the transaction of a lock stands.
+enum Standing {
+    /// It committed at this timestamp.
+    Committed(Timestamp),
+    /// It was rolled back.
+    RolledBack,
+    /// It is alive.
+    Alive,
+}
+
+/// Returns when what `key` has at `at` can be read below and above its lock.
+///
+/// # Errors
+/// Those of the engine; `ReadOnly` if the store is read alone and the lock must be ended first.
+pub(crate) fn settle_for_read(core: &Core, key: &[u8], at: Timestamp) -> Result<()> {
+    while let Some(held) = core.locks.get(key) {
+        if !held.concerns(at) {
+            return Ok(());
+        }
+        let lock = &held.lock;
+        let deciding = core.locks.of(&lock.primary, lock.start);
+        // A store that is read alone rolls back nothing: what has not committed by now does not concern it.
+        let is_expired =
+            !core.is_read_only && core.locks.is_expired(deciding.as_ref().unwrap_or(&held));
+        if deciding.is_some() && !is_expired {
+            match core.locks.push(&lock.primary, lock.start, at) {
+                Push::Done => return Ok(()),
+                Push::Committing => {
+                    // Its versions are being written.
+                    drop(core.latches.take(std::iter::once(&*lock.primary)));
+                    continue;
+                }
+                Push::None => continue,
+                Push::Async => {}
+            }
+        }
+        match standing(core, &held, is_expired)? {
+            Standing::Committed(commit) if commit > at => return Ok(()),
+            Standing::Committed(_) if core.is_read_only => {
+                let what = format!(
+                    "the key \"{}\" has the lock of a transaction that has committed; open the store for writing \
+                     and read the key there, which ends the lock",
+                    key.escape_ascii()
+                );
+                return Err(titan::Error::new(ErrorKind::ReadOnly, what).into());
+            }
+            Standing::RolledBack if core.is_read_only => return Ok(()),
+            Standing::Committed(commit) => end(core, key, lock, Some(commit))?,
+            Standing::RolledBack => end(core, key, lock, None)?,
+            // Its owner has given a sign of life meanwhile.
+            Standing::Alive if is_expired => {}
+            Standing::Alive => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the lock that was found on a key is gone, or `deadline`, a monotonic time. Ends it if its transaction
+/// has ended or expired. False if the deadline came first.
+///
+/// # Errors
+/// `Deadlock` if `waiter`, the start of the caller's transaction, would wait for itself; those of the engine.
+pub(crate) fn wait(
+    core: &Core,
+    key: &[u8],
+    found: &Held,
+    waiter: Option<Timestamp>,
+    deadline: Duration,
+) -> Result<bool> {
+    let holder = found.lock.start;
+    loop {
+        let Some(held) = core.locks.of(key, holder) else {
+            return Ok(true);
+        };
+        match standing(core, &held, true)? {
+            Standing::Committed(commit) => end(core, key, &held.lock, Some(commit))?,
+            Standing::RolledBack => end(core, key, &held.lock, None)?,
+            Standing::Alive => {
+                let now = core.clock.monotonic();
+                if now >= deadline {
+                    return Ok(false);
+                }
+                // Its life may end before the deadline.
+                let deciding = core.locks.of(&held.lock.primary, holder);
+                let left = core.locks.time_left(deciding.as_ref().unwrap_or(&held));
+                let expiry = now
+                    .saturating_add(left)
+                    .saturating_add(Duration::from_millis(1));
+                let is_held = || core.locks.of(key, holder).is_some();
+                let waited = core.locks.waits.wait(
+                    &*core.clock,
+                    waiter,
+                    holder,
+                    deadline.min(expiry),
+                    is_held,
+                );
+                waited.map_err(|circle| Error::Deadlock {
+                    key: Bytes::copy_from_slice(key),
+                    circle,
+                })?;
+            }
+        }
+    }
+}
+
+/// Ends all locks of transactions that began at `until` or before and have ended or expired.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn end_expired(core: &Core, until: Timestamp) -> Result<()> {
+    for (key, lock) in core.locks.list(b"", usize::MAX, |lock| lock.start <= until) {
+        let Some(held) = core.locks.of(&key, lock.start) else {
+            continue;
+        };
+        match standing(core, &held, true)? {
+            Standing::Committed(commit) => end(core, &key, &lock, Some(commit))?,
+            Standing::RolledBack => end(core, &key, &lock, None)?,
+            Standing::Alive => {}
+        }
+    }
+    Ok(())
+}
+
+/// How the transaction of a lock stands. With `may_roll_back` it is rolled back if it has expired.
+fn standing(core: &Core, held: &Held, may_roll_back: bool) -> Result<Standing> {
+    let (primary, start) = (&held.lock.primary, held.lock.start);
+    let Some(deciding) = core.locks.of(primary, start) else {
+        return match ended(&core.versions, primary, start)? {
+            Ended::Committed(at) => Ok(Standing::Committed(at)),
+            Ended::RolledBack => Ok(Standing::RolledBack),
+            Ended::Unknown if may_roll_back && core.locks.is_expired(held) => {
+                of_status(check_expired(core, primary, start, true)?)
+            }
+            Ended::Unknown => Ok(Standing::Alive),
+        };
+    };
+    let is_expired = may_roll_back && core.locks.is_expired(&deciding);
+    if !deciding.lock.is_async() {
+        return match is_expired {
+            true => of_status(check_expired(core, primary, start, true)?),
+            false => Ok(Standing::Alive),
+        };
+    }
+    match decided(core, &deciding.lock)? {
+        Decided::Committed(at) => Ok(Standing::Committed(at)),
+        Decided::RolledBack => Ok(Standing::RolledBack),
+        Decided::Open if is_expired => {
+            let secondaries = deciding.lock.secondaries.as_deref().unwrap_or_default();
+            let keys: Vec<&[u8]> = secondaries.iter().map(|key| &**key).collect();
+            match check_secondaries(core, &keys, start)? {
+                SecondariesStatus::Committed(at) => Ok(Standing::Committed(at)),
+                SecondariesStatus::RolledBack => Ok(Standing::RolledBack),
+                // The last one was prewritten meanwhile.
+                SecondariesStatus::Locked(_) => Ok(Standing::Alive),
+            }
+        }
+        Decided::Open => Ok(Standing::Alive),
+    }
+}
+
+fn of_status(status: TransactionStatus) -> Result<Standing> {
+    Ok(match status {
+        TransactionStatus::Alive { .. } => Standing::Alive,
+        TransactionStatus::Committed(at) => Standing::Committed(at),
+        TransactionStatus::RolledBack => Standing::RolledBack,
+    })
+}
+
+/// Ends the lock of a transaction that has ended.
+fn end(core: &Core, key: &[u8], lock: &Lock, commit: Option<Timestamp>) -> Result<()> {
+    resolve(core, &[key], lock.start, commit)?;
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! One sweep: the safe point moves by time, and ranges that are worth it are compacted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use titan::CompactRangeOptions;
+
+use super::tables::{KeyRange, Tables};
+use crate::error::{Error, Result};
+use crate::resolver;
+use crate::store::Core;
+use crate::timestamp::Timestamp;
+use crate::wake::Wake;
+
+/// For how long a version may have been droppable before the range is compacted that has fewer of them.
+const OVERDUE_AFTER: Duration = Duration::from_secs(3600);
+
+/// The sweeps of a store.
+pub(crate) struct Sweeps {
+    pub(super) core: Arc<Core>,
+    /// For how long versions can be read; for ever, or as long as the safe point is not moved by hand.
+    retention: Option<Duration>,
+    /// The time between two sweeps.
+    pub(super) interval: Duration,
+    /// What all sweeps have done. Locked only for moments.
+    stats: Mutex<SweepStats>,
+    /// One sweep at a time.
+    turn: Mutex<()>,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Where the safe point is now.
+    pub safe_point: Timestamp,
+    /// How many ranges of keys were compacted.
+    pub ranges: u64,
+}
+
+/// What the sweeps of a store have done since it was opened.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SweepStats {
+    /// Sweeps that have ended well.
+    pub sweeps: u64,
+    /// Ranges of keys that they compacted.
+    pub ranges: u64,
+    /// Sweeps that have failed. What they did not do, the next one does.
+    pub failed: u64,
+    /// Why the last sweep failed, if it did.
+    pub error: Option<Error>,
+}
+
+impl Sweeps {
+    pub(crate) fn new(core: Arc<Core>, retention: Option<Duration>, interval: Duration) -> Self {
+        Sweeps {
+            core,
+            retention,
+            interval,
+            stats: Mutex::default(),
+            turn: Mutex::default(),
+        }
+    }
+
+    /// What they have done.
+    pub(crate) fn stats(&self) -> SweepStats {
+        self.stats.lock().clone()
+    }
+
+    /// What wakes the thread that does them.
+    pub(super) fn wake(&self) -> &Wake {
+        self.core.order.wake()
+    }
+
+    /// Sweeps. Waits for a sweep that is under way.
+    ///
+    /// # Errors
+    /// `Oracle`, `Engine`; the next sweep does what was not done.
+    pub(crate) fn sweep(&self) -> Result<Swept> {
+        let _turn = self.turn.lock();
+        let swept = self.once();
+        let mut stats = self.stats.lock();
+        match &swept {
+            Ok(swept) => {
+                stats.sweeps += 1;
+                stats.ranges += swept.ranges;
+                stats.error = None;
+            }
+            Err(e) => {
+                stats.failed += 1;
+                stats.error = Some(e.clone());
+            }
+        }
+        swept
+    }
+
+    fn once(&self) -> Result<Swept> {
+        self.follow_time()?;
+        let safe_point = self.core.safe_point.droppable();
+        self.core.versions.advance_garbage_moment(safe_point.0);
+        let mut ranges = 0;
+        if safe_point > Timestamp::ZERO {
+            let tables = Tables::of(&self.core.versions)?;
+            for range in tables.worth_it(safe_point, self.overdue(safe_point)) {
+                if self.wake().is_ended() {
+                    break;
+                }
+                self.drop_within(&range, safe_point)?;
+                ranges += 1;
+            }
+        }
+        Ok(Swept { safe_point, ranges })
+    }
+
+    /// Drops everything that can be dropped at the safe point.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub(crate) fn drop_all(&self) -> Result<()> {
+        let safe_point = self.core.safe_point.droppable();
+        if safe_point == Timestamp::ZERO {
+            return Ok(());
+        }
+        // What is committed up to the safe point is in tables then.
+        self.core.versions.flush()?;
+        for range in Tables::of(&self.core.versions)?.with_droppable(safe_point) {
+            self.compact(&range)?;
+        }
+        // A deletion goes one compaction after what it hid.
+        for range in self.deletions_left(safe_point)? {
+            self.compact(&range)?;
+        }
+        Ok(())
+    }
+
+    fn drop_within(&self, range: &KeyRange, safe_point: Timestamp) -> Result<()> {
+        self.compact(range)?;
+        let left = self.deletions_left(safe_point)?;
+        let is_within = |left: &&KeyRange| left.begin <= range.end && left.end >= range.begin;
+        for left in left.iter().filter(is_within) {
+            self.compact(left)?;
+        }
+        Ok(())
+    }
+
+    fn deletions_left(&self, safe_point: Timestamp) -> Result<Vec<KeyRange>> {
+        // MUTANT: deletions that a compaction kept are left for ever.
+        if mutant!(
+            "deletions-left-for-ever",
+            "-p titan-mvcc --test it sweeps::"
+        ) {
+            return Ok(Vec::new());
+        }
+        Ok(Tables::of(&self.core.versions)?.with_deletions(safe_point))
+    }
+
+    fn compact(&self, range: &KeyRange) -> Result<()> {
+        let options = CompactRangeOptions {
+            force_bottommost: true,
+        };
+        let (begin, end) = (Some(&range.begin[..]), Some(&range.end[..]));
+        Ok(self.core.versions.compact_range(begin, end, &options)?)
+    }
+
+    /// Moves the safe point to where the retention lets it go.
+    fn follow_time(&self) -> Result<()> {
+        let Some(retention) = self.retention else {
+            return Ok(());
+        };
+        let visible = self.core.order.visible();
+        if visible <= self.core.safe_point.get() {
+            // Nothing was committed since.
+            return Ok(());
+        }
+        // MUTANT: the safe point follows the present, whatever is to be retained.
+        let retention = match mutant!("retention-ignored", "-p titan-mvcc --test it sweeps::") {
+            true => Duration::ZERO,
+            false => retention,
+        };
+        let now = self.core.oracle.next()?.unix_time();
+        let to = before(now, retention).min(visible);
+        // Locks keep the safe point back.
+        resolver::end_expired(&self.core, to)?;
+        self.core.safe_point.follow(to, &self.core.order)
+    }
+
+    /// Where the safe point would be without holds.
+    pub(crate) fn reach(&self) -> Timestamp {
+        let visible = self.core.order.visible();
+        let reach = match self.retention {
+            Some(retention) => before(self.core.clock.unix_time(), retention).min(visible),
+            None => visible,
+        };
+        reach.max(self.core.safe_point.get())
+    }
+
+    /// What could be dropped at this timestamp already is overdue.
+    fn overdue(&self, safe_point: Timestamp) -> Timestamp {
+        let now = match self.retention {
+            Some(retention) => self.core.clock.unix_time().saturating_sub(retention),
+            None => safe_point.unix_time(),
+        };
+        before(now, OVERDUE_AFTER).min(safe_point)
+    }
+
+    /// Whether there will be something to sweep after some time, though nothing is committed. If not, the next
+    /// commit wakes the sweeper.
+    pub(super) fn waits_for_time(&self) -> bool {
+        if self.retention.is_none() {
+            return false;
+        }
+        // ORDER: before the look at the visible timestamp, so no commit is missed.
+        self.wake().await_commit();
+        let safe_point = self.core.safe_point.get();
+        self.core.order.visible() > safe_point || self.overdue(safe_point) < safe_point
+    }
+}
+
+/// The timestamp of some time before another.
+fn before(time: Duration, by: Duration) -> Timestamp {
+    Timestamp::at(time.saturating_sub(by)).unwrap_or(Timestamp::ZERO)
+}

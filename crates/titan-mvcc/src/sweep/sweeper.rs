@@ -1,0 +1,95 @@
+//! The thread that sweeps.
+//!
+//! It sweeps once when the store is opened, and then every interval while time can bring something to sweep.
+//! Where all was swept, it waits for the next commit. It ends with the store: a sweep that is under way stops
+//! after its range, or at once if the database is closed.
+
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use parking_lot::Mutex;
+use titan::ErrorKind;
+
+use super::pass::Sweeps;
+use crate::error::{Error, Result};
+
+/// Failed sweeps in a row after which the wait does not become longer any more.
+const MAX_DOUBLINGS: u32 = 8;
+
+/// The thread.
+pub(crate) struct Sweeper {
+    sweeps: Arc<Sweeps>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Sweeper {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// `Engine` if the operating system has no thread to give.
+    pub(crate) fn start(sweeps: Sweeps) -> Result<Self> {
+        let sweeps = Arc::new(sweeps);
+        let own = Arc::clone(&sweeps);
+        let thread = Builder::new()
+            .name("titan-mvcc-sweeper".into())
+            .spawn(move || run(&own))
+            .map_err(|e| {
+                titan::Error::new(ErrorKind::Io, format!("cannot start the sweeper: {e}"))
+            })?;
+        Ok(Sweeper {
+            sweeps,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// None, for a store that is read alone.
+    pub(crate) fn without_thread(sweeps: Sweeps) -> Self {
+        Sweeper {
+            sweeps: Arc::new(sweeps),
+            thread: Mutex::default(),
+        }
+    }
+
+    /// What it does, for calls by hand.
+    pub(crate) fn sweeps(&self) -> &Sweeps {
+        &self.sweeps
+    }
+
+    /// Has it end after the range that it compacts. Does not wait for it.
+    pub(crate) fn end(&self) {
+        self.sweeps.wake().end();
+    }
+
+    /// Has it end, and waits until it has.
+    pub(crate) fn join(&self) {
+        self.end();
+        let thread = self.thread.lock().take();
+        // If it has panicked, it has ended.
+        let _ = thread.map(JoinHandle::join);
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+fn run(sweeps: &Sweeps) {
+    let mut failures = 0;
+    loop {
+        failures = match sweeps.sweep() {
+            Ok(_) => 0,
+            Err(Error::Engine(e)) if e.kind() == ErrorKind::Closed => return,
+            Err(_) => failures + 1,
+        };
+        let pause = sweeps.interval * (1 << failures.min(MAX_DOUBLINGS));
+        let until = match failures > 0 || sweeps.waits_for_time() {
+            true => Some((&*sweeps.core.clock, sweeps.core.clock.monotonic() + pause)),
+            false => None,
+        };
+        if !sweeps.wake().wait(until) {
+            return;
+        }
+    }
+}

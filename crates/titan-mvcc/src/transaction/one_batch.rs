@@ -1,0 +1,114 @@
+//! The commit of a transaction in one batch of the engine.
+
+use bytes::Bytes;
+use titan::WriteBatch;
+
+use super::pessimistic::lost;
+use super::{Transaction, Writes};
+use crate::error::{Error, Result};
+use crate::format::{Version, encode_key};
+use crate::locks::Held;
+use crate::percolator::{LockInfo, newest_write};
+use crate::resolver;
+use crate::store::Core;
+use crate::timestamp::Timestamp;
+
+/// Commits an optimistic transaction.
+///
+/// # Errors
+/// See [`Transaction::commit`].
+pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
+    let core = transaction.snapshot.core();
+    let (writes, start) = (&transaction.writes, transaction.start());
+    let mut deadline = None;
+    loop {
+        let latches = core.latches.take(writes.keys().map(Vec::as_slice));
+        if let Some((key, held)) = locked(core, writes) {
+            drop(latches);
+            let deadline = *deadline.get_or_insert_with(|| {
+                let now = core.clock.monotonic();
+                now.saturating_add(core.transactions.lock_wait)
+            });
+            if resolver::wait(core, key, &held, None, deadline)? {
+                continue;
+            }
+            return Err(Error::KeyIsLocked(Box::new(LockInfo::new(key, &held.lock))));
+        }
+        check_conflicts(core, writes, start)?;
+        // ORDER: with the latches, so versions of a key are written in the order of their timestamps; after the
+        // check, so that a commit that conflicts takes none.
+        let in_flight = core.order.begin()?;
+        let batch = batch(core, writes, start, in_flight.timestamp())?;
+        core.db.write(batch, &core.write)?;
+        // ORDER: after the engine has published the versions, for the next commit to find them.
+        drop(latches);
+        return Ok(in_flight.published());
+    }
+}
+
+/// Commits a pessimistic transaction, which has locks of all its keys.
+///
+/// # Errors
+/// See [`PessimisticTransaction::commit`](super::PessimisticTransaction::commit).
+pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> Result<Timestamp> {
+    let keys = || writes.keys().map(Vec::as_slice);
+    let latches = core.latches.take(keys());
+    let mut held = Vec::with_capacity(writes.len());
+    for key in keys() {
+        let lock = core.locks.of(key, start).ok_or_else(|| lost(key, start))?;
+        held.push((key, lock.lock));
+    }
+    let in_flight = core.order.begin()?;
+    let mut batch = batch(core, writes, start, in_flight.timestamp())?;
+    for (key, lock) in &held {
+        core.locks.delete(&mut batch, key, lock)?;
+    }
+    core.db.write(batch, &core.write)?;
+    core.locks.remove(keys());
+    drop(latches);
+    Ok(in_flight.published())
+}
+
+/// A key that is locked.
+fn locked<'w>(core: &Core, writes: &'w Writes) -> Option<(&'w [u8], Held)> {
+    // MUTANT: a commit in one batch overlooks locks.
+    if core.locks.is_empty()
+        || mutant!(
+            "one-batch-over-locks",
+            "-p titan-mvcc --test it two_phase::"
+        )
+    {
+        return None;
+    }
+    let held = |key: &'w Vec<u8>| Some((key.as_slice(), core.locks.get(key)?));
+    writes.keys().find_map(held)
+}
+
+fn check_conflicts(core: &Core, writes: &Writes, start: Timestamp) -> Result<()> {
+    for key in writes.keys() {
+        if let Some(newest) = newest_write(&core.versions, key)?
+            && newest.commit > start
+        {
+            return Err(Error::Conflict {
+                key: Bytes::copy_from_slice(key),
+                start,
+                committed: newest.commit,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn batch(core: &Core, writes: &Writes, start: Timestamp, commit: Timestamp) -> Result<WriteBatch> {
+    let mut batch = WriteBatch::new();
+    for (key, write) in writes {
+        let version = Version {
+            commit,
+            start,
+            kind: write.kind(),
+        };
+        let key = version.engine_key(&encode_key(key));
+        batch.put(&core.versions, key, write.bytes())?;
+    }
+    Ok(batch)
+}

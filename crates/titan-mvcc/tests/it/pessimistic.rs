@@ -1,0 +1,372 @@
+//! Pessimistic transactions: locks, waits, deadlocks.
+
+use std::sync::Arc;
+use std::sync::Barrier;
+use std::time::Duration;
+
+use titan_mvcc::{Error, PessimisticLock, PessimisticTransaction, Store, Timestamp, Wait};
+
+use super::percolator::{Bench, TTL};
+use super::place::{Place, delete, put};
+
+/// A store whose transactions do not wait for locks, with commits in one batch or in two phases.
+fn open(place: &mut Place, two_phases: bool) -> Store {
+    let transactions = &mut place.options.transactions;
+    transactions.lock_ttl = TTL;
+    transactions.lock_wait = Duration::ZERO;
+    if two_phases {
+        transactions.one_batch_bytes = 0;
+    }
+    place.open()
+}
+
+fn locks(store: &Store) -> usize {
+    store.percolator().scan_locks(Timestamp::MAX, b"", 99).len()
+}
+
+fn text(value: Option<bytes::Bytes>) -> String {
+    value.map_or("none".into(), |value| {
+        String::from_utf8(value.to_vec()).unwrap()
+    })
+}
+
+#[test]
+fn what_a_pessimistic_transaction_writes_nobody_else_can() {
+    for two_phases in [false, true] {
+        let mut place = Place::new(1);
+        let store = open(&mut place, two_phases);
+        put(&store, b"a", b"0");
+        let mut first = store.begin_pessimistic().unwrap();
+        first.put(b"a", b"1").unwrap();
+        first.delete(b"b").unwrap();
+        first.lock(b"c").unwrap();
+        assert_eq!(text(first.get(b"a").unwrap()), "1");
+        for key in [b"a", b"b", b"c"] {
+            let mut second = store.begin_pessimistic().unwrap();
+            let locked = second.put(key, b"2").unwrap_err();
+            assert!(matches!(locked, Error::KeyIsLocked(_)), "{locked}");
+            let mut second = store.begin();
+            second.put(key, b"2");
+            let locked = second.commit().unwrap_err();
+            assert!(matches!(locked, Error::KeyIsLocked(_)), "{locked}");
+        }
+        assert_eq!(text(store.snapshot().get(b"a").unwrap()), "0");
+        let commit = first.commit().unwrap();
+        assert_eq!(store.now(), commit);
+        assert_eq!(text(store.snapshot().get(b"a").unwrap()), "1");
+        assert_eq!(locks(&store), 0);
+        let mut second = store.begin_pessimistic().unwrap();
+        second.put(b"a", b"2").unwrap();
+        drop(second);
+        assert_eq!(locks(&store), 0);
+        assert_eq!(text(store.snapshot().get(b"a").unwrap()), "1");
+    }
+}
+
+#[test]
+fn a_write_of_what_was_committed_since_the_snapshot_is_a_conflict_at_once() {
+    let mut place = Place::new(2);
+    let store = open(&mut place, false);
+    put(&store, b"a", b"0");
+    let mut transaction = store.begin_pessimistic().unwrap();
+    assert_eq!(text(transaction.get(b"a").unwrap()), "0");
+    put(&store, b"a", b"1");
+    let conflict = transaction.put(b"a", b"2").unwrap_err();
+    assert!(matches!(conflict, Error::Conflict { .. }), "{conflict}");
+    // Reading it for update makes it the transaction's.
+    assert_eq!(text(transaction.get_for_update(b"a").unwrap()), "1");
+    assert_eq!(text(transaction.get(b"a").unwrap()), "1");
+    transaction.put(b"a", b"2").unwrap();
+    assert_eq!(text(transaction.get_for_update(b"a").unwrap()), "2");
+    transaction.commit().unwrap();
+    assert_eq!(text(store.snapshot().get(b"a").unwrap()), "2");
+}
+
+#[test]
+fn increments_by_reads_for_update_are_never_lost() {
+    for two_phases in [false, true] {
+        let place = Place::new(3);
+        let mut options = place.options.clone();
+        // Waits are real here, so that nobody's time is over before it has passed.
+        options.db.clock = titan::DbOptions::default().clock;
+        options.transactions.lock_wait = Duration::from_secs(600);
+        options.transactions.lock_ttl = Duration::from_secs(600);
+        options.transactions.one_batch_bytes = if two_phases { 0 } else { 1 << 20 };
+        let store = Store::open("/store", &options).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let mut transaction = store.begin_pessimistic().unwrap();
+                        let value = transaction.get_for_update(b"n").unwrap();
+                        let n = value.map_or(0, |value| value[0]);
+                        transaction.put(b"n", &[n + 1]).unwrap();
+                        transaction.put(&[n, 0], b"").unwrap();
+                        transaction.commit().unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(store.snapshot().get(b"n").unwrap().unwrap()[0], 200);
+        assert_eq!(locks(&store), 0);
+    }
+}
+
+#[test]
+fn a_deadlock_is_found_by_the_last_who_waits() {
+    let place = Place::new(4);
+    let mut options = place.options.clone();
+    options.db.clock = titan::DbOptions::default().clock;
+    options.transactions.lock_wait = Duration::from_secs(20);
+    options.transactions.lock_ttl = Duration::from_secs(600);
+    let store = Store::open("/store", &options).unwrap();
+    let both_have_one = Barrier::new(2);
+    let run = |own: &[u8], others: &[u8]| -> Result<Timestamp, (Timestamp, Error)> {
+        let mut transaction = store.begin_pessimistic().unwrap();
+        transaction.put(own, b"").unwrap();
+        both_have_one.wait();
+        let start = transaction.start();
+        transaction.put(others, b"").map_err(|e| (start, e))?;
+        transaction.commit().map_err(|e| (start, e))
+    };
+    let (a, b) = std::thread::scope(|scope| {
+        let a = scope.spawn(|| run(b"a", b"b"));
+        let b = scope.spawn(|| run(b"b", b"a"));
+        (a.join().unwrap(), b.join().unwrap())
+    });
+    let (won, lost) = match (a, b) {
+        (Ok(won), Err(lost)) | (Err(lost), Ok(won)) => (won, lost),
+        other => panic!("{other:?}"),
+    };
+    match lost {
+        (start, Error::Deadlock { circle, .. }) => {
+            assert_eq!((circle.len(), circle[0]), (2, start));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(store.now(), won);
+    assert_eq!(locks(&store), 0);
+}
+
+#[test]
+fn a_transaction_whose_owner_is_gone_is_given_up_when_its_time_is_over() {
+    let mut place = Place::new(5);
+    let store = open(&mut place, false);
+    let mut gone = store.begin_pessimistic().unwrap();
+    gone.put(b"a", b"gone").unwrap();
+    gone.put(b"b", b"gone").unwrap();
+    gone.abandon();
+    let mut writer = store.begin_pessimistic().unwrap();
+    let locked = writer.put(b"b", b"").unwrap_err();
+    assert!(matches!(locked, Error::KeyIsLocked(_)), "{locked}");
+    place.clock.advance(TTL + Duration::from_secs(1));
+    writer.put(b"b", b"new").unwrap();
+    writer.commit().unwrap();
+    store.advance_safe_point(store.now()).unwrap();
+    assert_eq!(locks(&store), 0);
+    assert_eq!(text(store.snapshot().get(b"a").unwrap()), "none");
+    assert_eq!(text(store.snapshot().get(b"b").unwrap()), "new");
+}
+
+#[test]
+fn heartbeats_keep_a_transaction_alive_and_a_late_one_says_that_it_is_lost() {
+    let mut place = Place::new(6);
+    let store = open(&mut place, false);
+    let blocked = || {
+        let mut writer = store.begin_pessimistic().unwrap();
+        matches!(writer.put(b"a", b"other"), Err(Error::KeyIsLocked(_)))
+    };
+    let mut slow: PessimisticTransaction = store.begin_pessimistic().unwrap();
+    slow.put(b"a", b"slow").unwrap();
+    for n in 0..5_u8 {
+        place.clock.advance(TTL / 2);
+        match n % 2 {
+            0 => slow.heartbeat().unwrap(),
+            // Calls that take locks are signs of life too.
+            _ => slow.put(&[n], b"").unwrap(),
+        }
+        assert!(blocked());
+    }
+    place.clock.advance(TTL + Duration::from_secs(1));
+    assert!(!blocked());
+    let lost = slow.heartbeat().unwrap_err();
+    assert!(matches!(lost, Error::RolledBack { .. }), "{lost}");
+    let lost = slow.commit().unwrap_err();
+    assert!(
+        matches!(lost, Error::PessimisticLockNotFound { .. }),
+        "{lost}"
+    );
+    assert_eq!(text(store.snapshot().get(b"a").unwrap()), "none");
+}
+
+#[test]
+fn locks_of_a_pessimistic_transaction_survive_a_restart_of_the_store_until_their_time_is_over() {
+    let mut place = Place::new(7);
+    let store = open(&mut place, false);
+    let mut gone = store.begin_pessimistic().unwrap();
+    gone.put(b"a", b"gone").unwrap();
+    gone.abandon();
+    store.close().unwrap();
+    let store = place.open();
+    assert_eq!(locks(&store), 1);
+    place.clock.advance(TTL + Duration::from_secs(1));
+    put(&store, b"a", b"new");
+    assert_eq!(locks(&store), 0);
+}
+
+fn lock<'a>(start: Timestamp, for_update: Timestamp) -> PessimisticLock<'a> {
+    PessimisticLock {
+        primary: b"k",
+        start,
+        for_update,
+        since: for_update,
+        ttl: TTL,
+        wait: Wait::No,
+        return_values: true,
+    }
+}
+
+#[test]
+fn pessimistic_locks_are_checked_against_the_timestamp_for_update_and_return_values() {
+    let bench = Bench::new(8);
+    let start = bench.ts();
+    put(&bench.store, b"k", b"1");
+    let conflict = bench
+        .calls
+        .pessimistic_lock(&[b"k"], &lock(start, start))
+        .unwrap_err();
+    assert!(matches!(conflict, Error::Conflict { .. }), "{conflict}");
+    assert!(bench.locks().is_empty());
+    let for_update = bench.ts();
+    let keys = [&b"k"[..], b"l"];
+    let values = bench
+        .calls
+        .pessimistic_lock(&keys, &lock(start, for_update))
+        .unwrap();
+    assert_eq!(values, [Some("1".into()), None]);
+    // Again, and for a later update.
+    let later = bench.ts();
+    assert_eq!(
+        bench
+            .calls
+            .pessimistic_lock(&keys, &lock(start, later))
+            .unwrap(),
+        values
+    );
+    assert_eq!(
+        bench
+            .calls
+            .pessimistic_lock(&keys, &lock(start, for_update))
+            .unwrap(),
+        values
+    );
+    // A late rollback of the first one releases nothing.
+    bench
+        .calls
+        .pessimistic_rollback(&keys, start, for_update)
+        .unwrap();
+    assert_eq!(bench.locks(), keys);
+    bench
+        .calls
+        .pessimistic_rollback(&keys, start, later)
+        .unwrap();
+    assert!(bench.locks().is_empty());
+    bench
+        .calls
+        .pessimistic_rollback(&keys, start, later)
+        .unwrap();
+    bench
+        .calls
+        .pessimistic_lock(&keys, &lock(start, later))
+        .unwrap();
+}
+
+#[test]
+fn a_pessimistic_lock_after_the_rollback_or_the_commit_fails() {
+    let bench = Bench::new(9);
+    let start = bench.ts();
+    bench
+        .calls
+        .pessimistic_lock(&[b"k"], &lock(start, start))
+        .unwrap();
+    bench.calls.batch_rollback(&[b"k"], start).unwrap();
+    // The record of a primary key is protected.
+    let other = bench.ts();
+    bench.calls.batch_rollback(&[b"k"], other).unwrap();
+    let late = bench
+        .calls
+        .pessimistic_lock(&[b"k"], &lock(start, bench.ts()))
+        .unwrap_err();
+    assert!(matches!(late, Error::RolledBack { .. }), "{late}");
+    let start = bench.ts();
+    bench.put(start, &[b"k"]).unwrap();
+    let late = bench
+        .calls
+        .pessimistic_lock(&[b"k"], &lock(start, start))
+        .unwrap_err();
+    assert!(matches!(late, Error::PrewrittenAlready { .. }), "{late}");
+    bench.calls.commit(&[b"k"], start, bench.ts()).unwrap();
+    let late = bench
+        .calls
+        .pessimistic_lock(&[b"k"], &lock(start, bench.ts()))
+        .unwrap_err();
+    assert!(matches!(late, Error::AlreadyCommitted { .. }), "{late}");
+}
+
+#[test]
+fn a_lost_pessimistic_lock_is_made_good_unless_the_key_was_written() {
+    use titan_mvcc::{Mutation, Prewrite};
+    let bench = Bench::new(10);
+    let mutations = [Mutation::Put {
+        key: b"k",
+        value: b"v",
+    }];
+    for is_written in [false, true] {
+        let start = bench.ts();
+        let request = Prewrite {
+            for_update: Some(start),
+            ..super::percolator::request(start, b"k", &mutations)
+        };
+        bench
+            .calls
+            .pessimistic_lock(&[b"k"], &lock(start, start))
+            .unwrap();
+        bench
+            .calls
+            .pessimistic_rollback(&[b"k"], start, start)
+            .unwrap();
+        if is_written {
+            delete(&bench.store, b"k");
+        }
+        match (bench.calls.prewrite(&request), is_written) {
+            (Ok(_), false) => bench.calls.commit(&[b"k"], start, bench.ts()).unwrap(),
+            (Err(Error::PessimisticLockNotFound { .. }), true) => {}
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_wait_ends_when_the_lock_is_released() {
+    let place = Place::new(11);
+    let mut options = place.options.clone();
+    options.db.clock = titan::DbOptions::default().clock;
+    options.transactions.lock_wait = Duration::from_secs(600);
+    options.transactions.lock_ttl = Duration::from_secs(600);
+    let store = Store::open("/store", &options).unwrap();
+    let mut first = store.begin_pessimistic().unwrap();
+    first.lock(b"a").unwrap();
+    let begun = Arc::new(Barrier::new(2));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let mut second = store.begin();
+            second.put(b"a", b"2");
+            begun.wait();
+            second.commit()
+        });
+        begun.wait();
+        first.rollback();
+        waiter.join().unwrap().unwrap();
+    });
+    assert_eq!(text(store.snapshot().get(b"a").unwrap()), "2");
+}

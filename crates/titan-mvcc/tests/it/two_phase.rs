@@ -1,0 +1,350 @@
+//! Transactions that are committed in two phases, and what others do about those that stop between the phases.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use titan_mvcc::{
+    Direction, Error, Result, Store, StoreOptions, Timestamp, TimestampOracle, Transaction,
+};
+
+use super::place::{DIR, Place, put};
+
+const TTL: Duration = Duration::from_secs(1_000_000);
+
+/// A store in which all commits are in two phases and nobody waits for locks.
+pub fn open(place: &mut Place, async_commit: bool) -> Store {
+    let transactions = &mut place.options.transactions;
+    transactions.one_batch_bytes = 0;
+    transactions.async_commit = async_commit;
+    transactions.lock_ttl = TTL;
+    transactions.lock_wait = Duration::ZERO;
+    place.open()
+}
+
+pub fn writes(store: &Store, keys: &[&str], value: &[u8]) -> Transaction {
+    let mut transaction = store.begin();
+    for key in keys {
+        transaction.put(key.as_bytes(), value);
+    }
+    transaction
+}
+
+pub fn values(store: &Store, keys: &[&str]) -> Vec<Option<String>> {
+    let values = store.snapshot().batch_get(keys).unwrap();
+    let text = |value: bytes::Bytes| String::from_utf8(value.to_vec()).unwrap();
+    values.into_iter().map(|value| value.map(text)).collect()
+}
+
+pub fn locks(store: &Store) -> usize {
+    store
+        .percolator()
+        .scan_locks(Timestamp::MAX, b"", 999)
+        .len()
+}
+
+pub fn scan(store: &Store, direction: Direction) -> Vec<String> {
+    let rows = store.snapshot().scan(None, None, direction).unwrap();
+    let text = |row: titan_mvcc::Row| {
+        let bytes = [&row.key[..], b"=", &row.value.fetch().unwrap()].concat();
+        String::from_utf8(bytes).unwrap()
+    };
+    rows.map(|row| text(row.unwrap())).collect()
+}
+
+fn some(values: &[&str]) -> Vec<Option<String>> {
+    values
+        .iter()
+        .map(|value| Some((*value).to_owned()))
+        .collect()
+}
+
+const KEYS: &[&str] = &["a", "b", "c"];
+
+#[test]
+fn a_commit_in_two_phases_is_as_one_in_one_batch() {
+    for async_commit in [false, true] {
+        let mut place = Place::new(1);
+        let store = open(&mut place, async_commit);
+        let old = store.snapshot();
+        let commit = writes(&store, KEYS, b"1").commit().unwrap();
+        assert_eq!(store.now(), commit);
+        assert_eq!(values(&store, KEYS), some(&["1", "1", "1"]));
+        assert_eq!(old.get(b"a").unwrap(), None);
+        assert_eq!(locks(&store), 0);
+        let (first, second) = (writes(&store, KEYS, b"2"), writes(&store, &["b"], b"3"));
+        first.commit().unwrap();
+        match second.commit() {
+            Err(Error::Conflict { key, .. }) => assert_eq!(key, "b"),
+            other => panic!("{other:?}"),
+        }
+        let mut nothing = store.begin();
+        nothing.lock(b"a");
+        nothing.commit().unwrap();
+        assert_eq!(values(&store, KEYS), some(&["2", "2", "2"]));
+        assert_eq!(locks(&store), 0);
+    }
+}
+
+#[test]
+fn a_conflict_in_the_last_piece_releases_all_locks() {
+    for async_commit in [false, true] {
+        let mut place = Place::new(2);
+        let store = open(&mut place, async_commit);
+        let late = writes(&store, KEYS, b"late");
+        put(&store, b"c", b"first");
+        assert!(matches!(late.commit(), Err(Error::Conflict { .. })));
+        assert_eq!(locks(&store), 0);
+        assert_eq!(values(&store, &["a"]), [None]);
+        // And leaves nothing that is a conflict for others.
+        writes(&store, KEYS, b"2").commit().unwrap();
+    }
+}
+
+#[test]
+fn a_client_that_dies_before_the_primary_key_is_committed_is_rolled_back_when_its_time_is_over() {
+    let mut place = Place::new(3);
+    let store = open(&mut place, false);
+    put(&store, b"a", b"old");
+    drop(writes(&store, KEYS, b"lost").prewrite().unwrap());
+    assert_eq!(locks(&store), 3);
+    // Readers read below the locks, and others cannot write.
+    assert_eq!(values(&store, &["a", "b"]), [Some("old".into()), None]);
+    assert_eq!(scan(&store, Direction::Forward), ["a=old"]);
+    let blocked = writes(&store, &["b"], b"new").commit().unwrap_err();
+    assert!(matches!(blocked, Error::KeyIsLocked(_)), "{blocked}");
+    // The commit in one batch finds them too.
+    place.options.transactions.one_batch_bytes = 1 << 20;
+    store.close().unwrap();
+    let store = place.open();
+    let blocked = writes(&store, &["b"], b"new").commit().unwrap_err();
+    assert!(matches!(blocked, Error::KeyIsLocked(_)), "{blocked}");
+    place.clock.advance(TTL + Duration::from_secs(1));
+    writes(&store, &["b"], b"new").commit().unwrap();
+    assert_eq!(scan(&store, Direction::Backward), ["b=new", "a=old"]);
+    assert_eq!(locks(&store), 0);
+}
+
+#[test]
+fn a_client_that_dies_after_the_primary_key_is_committed_has_committed() {
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut place = Place::new(4);
+        let store = open(&mut place, false);
+        put(&store, b"c", b"old");
+        let before = store.snapshot();
+        let prewritten = writes(&store, KEYS, b"new").prewrite().unwrap();
+        let commit = prewritten.commit_primary().unwrap().timestamp();
+        assert_eq!(locks(&store), 2);
+        assert_eq!(store.now(), commit);
+        let mut expected = ["a=new", "b=new", "c=new"];
+        if direction == Direction::Backward {
+            expected.reverse();
+        }
+        assert_eq!(scan(&store, direction), expected);
+        assert_eq!(locks(&store), 0);
+        let found = before.batch_get(KEYS).unwrap();
+        assert_eq!(found, [None, None, Some("old".into())]);
+    }
+}
+
+#[test]
+fn a_writer_finishes_what_has_committed_and_conflicts_with_it() {
+    let mut place = Place::new(5);
+    let store = open(&mut place, false);
+    let writer = writes(&store, &["b"], b"late");
+    let prewritten = writes(&store, KEYS, b"new").prewrite().unwrap();
+    let commit = prewritten.commit_primary().unwrap().timestamp();
+    match writer.commit() {
+        Err(Error::Conflict { key, committed, .. }) => {
+            assert_eq!((&*key, committed), (&b"b"[..], commit))
+        }
+        other => panic!("{other:?}"),
+    }
+    writes(&store, &["c"], b"newer").commit().unwrap();
+    assert_eq!(values(&store, KEYS), some(&["new", "new", "newer"]));
+}
+
+#[test]
+fn a_transaction_that_was_given_up_by_others_learns_of_it() {
+    let mut place = Place::new(6);
+    let store = open(&mut place, false);
+    let slow = writes(&store, KEYS, b"slow").prewrite().unwrap();
+    place.clock.advance(TTL + Duration::from_secs(1));
+    put(&store, b"other", b"");
+    assert_eq!(values(&store, &["c"]), [None]);
+    let late = slow.commit_primary().unwrap_err();
+    assert!(matches!(late, Error::RolledBack { .. }), "{late}");
+    assert_eq!(locks(&store), 0);
+    assert_eq!(values(&store, KEYS), [None, None, None]);
+}
+
+#[test]
+fn what_is_rolled_back_between_the_phases_was_never_there() {
+    let mut place = Place::new(7);
+    let store = open(&mut place, false);
+    writes(&store, KEYS, b"1").prewrite().unwrap().rollback();
+    assert_eq!(locks(&store), 0);
+    assert_eq!(super::place::stored_versions(&store), 0);
+    let none = store.begin().prewrite().unwrap();
+    assert_eq!(none.commit().unwrap(), store.now());
+}
+
+#[test]
+fn a_large_transaction_is_prewritten_and_committed_in_pieces() {
+    let mut place = Place::new(8);
+    place.options.transactions.one_batch_bytes = 10_000;
+    place.options.versions.min_blob_size = 500;
+    let store = place.open();
+    let mut transaction = store.begin();
+    for n in 0..1000_u32 {
+        transaction.put(&n.to_be_bytes(), &vec![n as u8; (n % 1000) as usize]);
+    }
+    let commit = transaction.commit().unwrap();
+    assert_eq!(locks(&store), 0);
+    let snapshot = store.snapshot_at(commit).unwrap();
+    let rows = snapshot.scan(None, None, Direction::Forward).unwrap();
+    let sizes = rows.map(|row| row.unwrap().value.fetch().unwrap().len());
+    assert!(sizes.eq((0..1000).map(|n| n % 1000)));
+    let before = store.snapshot_at(Timestamp(commit.0 - 1)).unwrap();
+    assert_eq!(
+        before.scan(None, None, Direction::Forward).unwrap().count(),
+        0
+    );
+}
+
+#[test]
+fn a_clock_that_is_set_back_or_forward_an_hour_neither_kills_nor_saves_a_lock() {
+    const HOUR_MS: i64 = 3_600_000;
+    for jump in [HOUR_MS, -HOUR_MS] {
+        let mut place = Place::new(9);
+        open(&mut place, false).close().unwrap();
+        place.options.transactions.lock_ttl = Duration::from_secs(600);
+        let store = place.open();
+        let alive = writes(&store, KEYS, b"alive").prewrite().unwrap();
+        place.clock.jump_ms(jump);
+        let blocked = writes(&store, &["b"], b"new").commit().unwrap_err();
+        assert!(matches!(blocked, Error::KeyIsLocked(_)), "{blocked}");
+        alive.commit().unwrap();
+        assert_eq!(values(&store, &["b"]), some(&["alive"]));
+        drop(writes(&store, KEYS, b"dead").prewrite().unwrap());
+        place.clock.jump_ms(-jump);
+        place.clock.advance(Duration::from_secs(601));
+        writes(&store, &["b"], b"new").commit().unwrap();
+        assert_eq!(values(&store, KEYS), some(&["alive", "new", "alive"]));
+    }
+}
+
+/// An oracle that gives so many timestamps.
+struct Running(AtomicU64, AtomicU64);
+
+impl TimestampOracle for Running {
+    fn next(&self) -> Result<Timestamp> {
+        let left = self
+            .1
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        left.map_err(|_| Error::oracle("unreachable"))?;
+        Ok(Timestamp(self.0.fetch_add(1, Ordering::SeqCst)))
+    }
+}
+
+#[test]
+fn an_oracle_that_is_gone_before_any_step_of_a_commit_leaves_nothing_or_all() {
+    for async_commit in [false, true] {
+        let mut committed = 0;
+        for given in 0..12 {
+            let mut place = Place::new(10);
+            open(&mut place, async_commit).close().unwrap();
+            let oracle = Arc::new(Running(AtomicU64::new(100), AtomicU64::new(99)));
+            let options = StoreOptions {
+                oracle: Some(Arc::clone(&oracle) as Arc<dyn TimestampOracle>),
+                ..place.options.clone()
+            };
+            // A directory of its own: the first one has leases of the local oracle.
+            let store = Store::open(format!("{DIR}{given}"), &options).unwrap();
+            put(&store, b"a", b"old");
+            oracle.1.store(given, Ordering::SeqCst);
+            let result = writes(&store, KEYS, b"new").commit();
+            let found = values(&store, KEYS);
+            match result {
+                Ok(_) => {
+                    assert_eq!(found, some(&["new", "new", "new"]));
+                    committed += 1;
+                }
+                Err(Error::Oracle { .. }) => {
+                    assert_eq!(found, [Some("old".into()), None, None]);
+                    assert_eq!(locks(&store), 0);
+                }
+                Err(e) => panic!("{e}"),
+            }
+            oracle.1.store(99, Ordering::SeqCst);
+            writes(&store, KEYS, b"next").commit().unwrap();
+        }
+        assert!((1..12).contains(&committed), "{committed}");
+    }
+}
+
+#[test]
+fn sums_hold_for_every_reader_while_threads_commit_in_two_phases_and_some_die() {
+    const ACCOUNTS: u8 = 8;
+    for async_commit in [false, true] {
+        let mut place = Place::new(11);
+        place.options.db.clock = Arc::new(titan_testkit::clock::SimClock::with_seed(1));
+        let store = open(&mut place, async_commit);
+        let mut opening = store.begin();
+        for account in 0..ACCOUNTS {
+            opening.put(&[account], &100_u64.to_be_bytes());
+        }
+        opening.commit().unwrap();
+        let number = |value: Option<bytes::Bytes>| {
+            value.map_or(0, |value| u64::from_be_bytes(value[..].try_into().unwrap()))
+        };
+        let sum = |direction| -> u64 {
+            let rows = store.snapshot().scan(None, None, direction).unwrap();
+            rows.map(|row| number(Some(row.unwrap().value.fetch().unwrap())))
+                .sum()
+        };
+        std::thread::scope(|scope| {
+            let movers: Vec<_> = (0..3)
+                .map(|seed| {
+                    let store = &store;
+                    scope.spawn(move || {
+                        let mut rng = fastrand::Rng::with_seed(seed);
+                        for _ in 0..400 {
+                            let (from, to) = (rng.u8(..ACCOUNTS), rng.u8(..ACCOUNTS));
+                            let mut transaction = store.begin();
+                            let has = number(transaction.get(&[from]).unwrap());
+                            if from == to || has == 0 {
+                                continue;
+                            }
+                            let gets = number(transaction.get(&[to]).unwrap()) + 1;
+                            transaction.put(&[to], &gets.to_be_bytes());
+                            transaction.put(&[from], &(has - 1).to_be_bytes());
+                            let prewritten = match transaction.prewrite() {
+                                Ok(prewritten) => prewritten,
+                                Err(Error::Conflict { .. } | Error::KeyIsLocked(_)) => continue,
+                                Err(e) => panic!("{e}"),
+                            };
+                            match rng.u32(..8) {
+                                // Killed after or before the primary key.
+                                0 => drop(prewritten.commit_primary()),
+                                1 => prewritten.rollback(),
+                                _ => match prewritten.commit() {
+                                    Ok(_) | Err(Error::RolledBack { .. }) => {}
+                                    Err(e) => panic!("{e}"),
+                                },
+                            }
+                        }
+                    })
+                })
+                .collect();
+            while movers.iter().any(|mover| !mover.is_finished()) {
+                for direction in [Direction::Forward, Direction::Backward] {
+                    assert_eq!(sum(direction), 100 * u64::from(ACCOUNTS));
+                }
+            }
+        });
+        store.advance_safe_point(store.now()).unwrap();
+        assert_eq!(locks(&store), 0);
+        assert_eq!(sum(Direction::Forward), 100 * u64::from(ACCOUNTS));
+    }
+}
