@@ -83,14 +83,14 @@ impl<'a> Row<'a> {
             None => Seen::Nothing,
             Some(version) => match &version.content {
                 Content::Value(value) => Seen::Value(value),
-                // MUTANT: an older value that is in the engine is taken for the newest one.
+                // MUTANT: an older value that is in the engine is taken for none.
                 Content::Stored
                     if mutant!(
-                        "older-value-is-the-newest",
+                        "older-value-in-the-engine-is-none",
                         "-p titan-ime --test it reads::"
                     ) =>
                 {
-                    Seen::Stored(self.head.commit)
+                    Seen::Nothing
                 }
                 Content::Stored => Seen::Stored(version.commit),
                 Content::Deleted => Seen::Nothing,

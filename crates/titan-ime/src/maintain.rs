@@ -82,37 +82,35 @@ impl Shared {
     }
 
     fn split_large(&self) {
-        let is_large = |segment: &Segment| {
-            segment
-                .root()
-                .as_ref()
-                .is_some_and(|root| is_large(root, self))
-        };
-        if !self
-            .directory
-            .load()
-            .iter()
-            .any(|segment| is_large(segment))
+        for segment in self.directory.load().iter() {
+            self.split_if_large(segment);
+        }
+    }
+
+    /// Splits a segment that has become large. Called by writes too, because each copies the list of leaves of its
+    /// segment. Cost: a copy of the directory; no leaf is copied.
+    pub(crate) fn split_if_large(&self, segment: &Segment) {
+        if !segment
+            .root()
+            .as_ref()
+            .is_some_and(|root| is_large(root, self))
         {
             return;
         }
         let mut changing = self.directory.change();
-        for segment in changing.list.clone() {
-            if !is_large(&segment) {
-                continue;
-            }
-            let Some(at) = changing.position(segment.generation) else {
-                continue;
+        let Some(at) = changing.position(segment.generation) else {
+            return;
+        };
+        let is_split = segment.end(Dropped::Replaced, |last| {
+            let Last::Active(root) = last else {
+                return;
             };
-            segment.end(Dropped::Replaced, |last| {
-                let Last::Active(root) = last else {
-                    return;
-                };
-                let root = Root::new(root.served.clone(), root.leaves.clone(), &self.budget);
-                let pieces = cut(&segment, root, &mut changing, self);
-                changing.list.splice(at..=at, pieces);
-                changing.publish();
-            });
+            let root = Root::new(root.served.clone(), root.leaves.clone(), &self.budget);
+            let pieces = cut(segment, root, &mut changing, self);
+            changing.list.splice(at..=at, pieces);
+            changing.publish();
+        });
+        if is_split.is_some() {
             self.counters.splits.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -88,7 +88,7 @@ fn found(seen: Seen<'_>) -> Found {
     match seen {
         Seen::Nothing => Found::Nothing,
         Seen::Value(value) => Found::Value(Bytes::copy_from_slice(value)),
-        Seen::Stored(commit) => Found::Stored(commit),
+        Seen::Stored(_) => Found::Stored,
     }
 }
 

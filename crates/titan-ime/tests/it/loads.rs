@@ -94,7 +94,8 @@ fn a_load_can_be_abandoned_after_each_step_and_begun_again() {
 
 #[test]
 fn a_segment_that_is_dropped_ends_its_load() {
-    let place = Place::new(3);
+    let mut place = Place::new(3);
+    place.cache.segment_size = 1 << 20;
     let cache = fill(&place);
     for steps in 0..8 {
         let mut load = cache.begin_load(None, None).unwrap();
@@ -148,6 +149,7 @@ fn a_load_that_does_not_fit_holds_nothing_and_writes_go_on() {
 fn a_write_over_the_limit_drops_segments_and_pinned_ones_last() {
     let mut place = Place::new(5);
     place.cache.memory_limit = 400_000;
+    place.cache.segment_size = 1 << 20;
     let cache = fill(&place);
     let bounds = [0_u32, 1_000, 2_000].map(|n| n.to_be_bytes());
     cache

@@ -93,10 +93,7 @@ impl Snapshot {
                 stats.processed += 1;
                 Ok(Some(value.into()))
             }
-            Some(Found::Stored(commit)) => {
-                value_at_encoded(self.versions(), &encoded, commit, stats)
-            }
-            None => value_at_encoded(self.versions(), &encoded, at, stats),
+            Some(Found::Stored) | None => value_at_encoded(self.versions(), &encoded, at, stats),
         }
     }
 

@@ -46,8 +46,8 @@ pub enum Found {
     Nothing,
     /// This value.
     Value(Bytes),
-    /// The value of the version that was committed at this timestamp. The engine has it.
-    Stored(Timestamp),
+    /// A value that the engine is to be asked for.
+    Stored,
 }
 
 /// A row of a part.

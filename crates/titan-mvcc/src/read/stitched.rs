@@ -98,7 +98,10 @@ impl Scan {
     fn next_stored(&mut self) -> Result<Option<Row>> {
         loop {
             if let Some(row) = self.rows.next() {
-                return self.fetch(row).map(Some);
+                match self.fetch(row)? {
+                    Some(row) => return Ok(Some(row)),
+                    None => continue,
+                }
             }
             if let Some(engine) = &mut self.engine {
                 if let Some(row) = engine.next_row()? {
@@ -159,33 +162,34 @@ impl Scan {
         Ok(())
     }
 
-    /// A row of memory, as the store returns it.
-    fn fetch(&mut self, row: SourceRow) -> Result<Row> {
-        let key = decode_key(&row.encoded).ok_or_else(|| damaged(&row.encoded, "its key"))?;
+    /// A row of memory, as the store returns it. None if it has no value.
+    ///
+    /// A source learns of a version before it is published. If the version is not after the timestamp, its key
+    /// was locked when the scan began and is read by itself. So what the engine does not have yet is no error.
+    fn fetch(&mut self, row: SourceRow) -> Result<Option<Row>> {
         let value = match row.found {
+            Found::Nothing => None,
             Found::Value(value) => Some(value.into()),
-            Found::Stored(commit) => {
+            Found::Stored => {
+                let (versions, at) = (self.snapshot.versions(), self.snapshot.timestamp());
                 let mut found = ReadStats::default();
-                let versions = self.snapshot.versions();
-                let value = value_at_encoded(versions, &row.encoded, commit, &mut found)?;
+                let value = value_at_encoded(versions, &row.encoded, at, &mut found)?;
                 self.stats.seek += found.seek;
                 value
             }
-            Found::Nothing => None,
         };
-        let value =
-            value.ok_or_else(|| damaged(&row.encoded, "a version that memory refers to"))?;
-        Ok(Row { key, value })
+        let Some(value) = value else {
+            return Ok(None);
+        };
+        let key = decode_key(&row.encoded)
+            .ok_or_else(|| Error::corrupt_entry(VERSIONS, &row.encoded, "its key is damaged"))?;
+        Ok(Some(Row { key, value }))
     }
 }
 
 fn plus(mut a: ReadStats, b: ReadStats) -> ReadStats {
     a += b;
     a
-}
-
-fn damaged(encoded: &[u8], what: &str) -> Error {
-    Error::corrupt_entry(VERSIONS, encoded, &format!("{what} is damaged or missing"))
 }
 
 impl Iterator for Scan {
