@@ -127,6 +127,13 @@ impl CommitOrder {
         let mut state = self.state.lock();
         state.in_flight.remove(&commit);
         let oldest = state.in_flight.first();
+        // MUTANT: a commit becomes visible before older ones that are still being written.
+        let oldest = oldest.filter(|_| {
+            !mutant!(
+                "visible-before-older-commits",
+                "-p titan-mvcc --lib commit_order::"
+            )
+        });
         let visible = oldest.map_or(state.newest, |oldest| oldest.previous());
         // ORDER: releases what the engine published for all commits up to here: each of them took the lock
         // after its write had returned.
@@ -151,7 +158,9 @@ impl InFlight<'_> {
     pub(crate) fn published(self) -> Timestamp {
         let (order, commit) = (self.order, self.commit);
         drop(self);
-        if order.visible() < commit {
+        // MUTANT: a commit is acknowledged while an older one hides it from reads.
+        let early = mutant!("acknowledged-early", "-p titan-mvcc --lib commit_order::");
+        if order.visible() < commit && !early {
             let mut state = order.state.lock();
             while order.visible() < commit {
                 order.ended.wait(&mut state);

@@ -34,12 +34,13 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | `mutants` | where bugs can be planted, to see whether tests catch them |
 //! | `timestamp`, `error` | timestamps; the one error type |
 //! | `format` | the bytes of entries |
 //! | `meta` | the numbers that the store keeps about itself |
 //! | `oracle` | where timestamps come from |
 //! | `commit_order` | the order in which commits become visible |
-//! | `latches` | what keeps commits of the same key apart |
+//! | `latches` | what keeps commits of the same key apart, and remembers them |
 //! | `safe_point` | the oldest timestamp that can be read, and holds |
 //! | `filter` | the compaction filter that drops old versions |
 //! | `read` | reads at a timestamp |
@@ -57,7 +58,10 @@
 //! - A key with many locks after its newest value costs a step for each of them, until the safe point passes
 //!   them.
 //! - Point reads have no counters; [scans](Scan::stats) have.
-//! - Records of rolled back transactions, the `titan mvcc` commands and benchmarks.
+//! - Records of rolled back transactions and the `titan mvcc` commands.
+
+#[macro_use]
+mod mutants;
 
 mod commit_order;
 mod error;

@@ -110,6 +110,7 @@ impl Store {
             None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
         };
         let order = CommitOrder::new(Arc::clone(&oracle))?;
+        let latches = Latches::new(order.visible());
         let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, droppable)?;
         for_filter.set(versions.clone());
         Ok(Store(Arc::new(Core {
@@ -117,7 +118,7 @@ impl Store {
             versions,
             oracle,
             order,
-            latches: Latches::default(),
+            latches,
             safe_point: Arc::new(safe_point),
             write: options.write,
             for_filter,

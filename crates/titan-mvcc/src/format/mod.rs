@@ -6,7 +6,7 @@ pub(crate) mod key;
 pub(crate) mod prefix;
 pub(crate) mod version;
 
-pub(crate) use key::{decode_key, encode_key};
+pub(crate) use key::{decode_key, encode_key, encode_key_to};
 pub(crate) use version::{Kind, Version};
 
 /// The family that has the versions.

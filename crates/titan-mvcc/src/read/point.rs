@@ -3,7 +3,7 @@
 use titan::{ColumnFamily, LazyValue, ReadOptions};
 
 use crate::error::Result;
-use crate::format::version::{newest_at, split};
+use crate::format::version::{put_timestamp, split};
 use crate::format::{Kind, encode_key};
 use crate::timestamp::Timestamp;
 
@@ -14,15 +14,34 @@ pub(crate) fn value_at(
     key: &[u8],
     at: Timestamp,
 ) -> Result<Option<LazyValue>> {
-    let encoded = encode_key(key);
-    let from = newest_at(&encoded, at);
-    let Some((found, value)) = family.first_in_prefix(&from, &encoded)? else {
+    // MUTANT: a point read misses what was committed at its own timestamp.
+    let at = match mutant!(
+        "point-read-one-too-early",
+        "-p titan-campaigns --test it mvcc::"
+    ) {
+        true => at.previous(),
+        false => at,
+    };
+    let mut from = encode_key(key);
+    let len = from.len();
+    put_timestamp(&mut from, at);
+    let encoded = from.get(..len).unwrap_or_default();
+    let Some((found, value)) = family.first_in_prefix(&from, encoded)? else {
         return Ok(None);
     };
     match split(&found)?.1.kind {
         Kind::Put => Ok(Some(value)),
         Kind::Delete => Ok(None),
-        Kind::Lock => value_before_locks(family, &encoded, &found),
+        // MUTANT: a lock hides the value from point reads.
+        Kind::Lock
+            if mutant!(
+                "lock-hides-the-value",
+                "-p titan-campaigns --test it mvcc::"
+            ) =>
+        {
+            Ok(None)
+        }
+        Kind::Lock => value_before_locks(family, encoded, &found),
     }
 }
 

@@ -195,6 +195,9 @@ impl Scan {
         let at = self.snapshot.timestamp();
         let mut steps = 0;
         while let Some((kind, commit)) = self.version()? {
+            // MUTANT: a scan finds a version that was committed after its timestamp.
+            let too_new = mutant!("scan-finds-newer", "-p titan-campaigns --test it mvcc::");
+            let commit = if too_new { commit.previous() } else { commit };
             match kind {
                 _ if commit > at && steps == MAX_STEPS => {
                     self.stats.seek += 1;
@@ -235,7 +238,14 @@ impl Scan {
                 self.place = Place::InRow;
                 return found;
             }
+            // MUTANT: a scan backward keeps the older of two versions.
+            let older = newest.is_some()
+                && mutant!(
+                    "backward-keeps-the-older",
+                    "-p titan-campaigns --test it mvcc::"
+                );
             let replaced = match kind {
+                _ if older => true,
                 Kind::Put => newest.replace(Some(self.cursor.lazy_value()?)).is_some(),
                 Kind::Delete => newest.replace(None).is_some(),
                 Kind::Lock => true,

@@ -9,7 +9,8 @@
 //! A commit takes the latches of the keys that it writes, looks for a version of each that was committed after
 //! its start, takes its timestamp, writes its batch and releases the latches. Another commit of one of these
 //! keys is either before that in the order of latches: then its versions are published, and found if they are
-//! after the start. Or it is after: then it finds the versions of this one. A version that the commit of this
+//! after the start. Or it is after: then it finds the versions of this one. Usually the latches tell that there
+//! is nothing to find, and the engine is not asked: see `latches`. A version that the commit of this
 //! transaction must find is not dropped before, because the transaction's hold keeps the safe point at its
 //! start, and only versions up to the safe point are dropped.
 
@@ -22,7 +23,8 @@ use bytes::Bytes;
 use titan::{LazyValue, WriteBatch};
 
 use crate::error::{Error, Result};
-use crate::format::{Kind, Version, encode_key};
+use crate::format::{Kind, Version, encode_key_to};
+use crate::latches::Taken;
 use crate::read::point::newest_commit;
 use crate::read::{Direction, Snapshot};
 use crate::timestamp::Timestamp;
@@ -93,6 +95,10 @@ impl Transaction {
     /// Those of [`Snapshot::get_lazy`].
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
         match self.writes.get(key).and_then(Write::value) {
+            // MUTANT: a transaction does not see that it deleted a key.
+            Some(None) if mutant!("own-deletion-unseen", "-p titan-campaigns --test it mvcc::") => {
+                self.snapshot.get_lazy(key)
+            }
             Some(own) => Ok(own),
             None => self.snapshot.get_lazy(key),
         }
@@ -140,7 +146,8 @@ impl Transaction {
     /// Commits. Returns the timestamp at which the writes are seen; for a transaction that wrote and locked
     /// nothing, that of its start. From then on every read of the present sees them.
     ///
-    /// Cost: a point read for each key, and one batch of the engine. It waits for commits of the same keys that
+    /// Cost: a point read for each key that a transaction with an equal hash wrote since this one began, and
+    /// one batch of the engine. It waits for commits of the same keys that
     /// are being written, and then for commits with older timestamps.
     ///
     /// # Errors
@@ -152,12 +159,20 @@ impl Transaction {
             return Ok(self.start());
         }
         let core = Arc::clone(self.snapshot.core());
-        let latches = core.latches.take(self.writes.keys().map(Vec::as_slice));
-        self.check_conflicts()?;
+        let mut latches = core.latches.take(self.writes.keys().map(Vec::as_slice));
+        self.check_conflicts(&latches)?;
         // ORDER: with the latches, so versions of a key are written in the order of their timestamps; after the
         // check, so that a commit that conflicts takes none.
         let in_flight = core.order.begin()?;
         let batch = self.batch(in_flight.timestamp())?;
+        // ORDER: before the versions can be read, and also if they may have been written.
+        // MUTANT: latches forget what was written, so a conflict is not found.
+        if !mutant!(
+            "latches-forget-writes",
+            "-p titan-campaigns --test it mvcc::"
+        ) {
+            latches.note(in_flight.timestamp());
+        }
         core.db.write(batch, &core.write)?;
         // ORDER: after the engine has published the versions, for the next commit to find them.
         drop(latches);
@@ -167,9 +182,12 @@ impl Transaction {
     /// Rolls back: nothing was written.
     pub fn rollback(self) {}
 
-    fn check_conflicts(&self) -> Result<()> {
+    fn check_conflicts(&self, latches: &Taken<'_>) -> Result<()> {
         let start = self.start();
         for key in self.writes.keys() {
+            if latches.newest(key) <= start {
+                continue;
+            }
             match newest_commit(self.snapshot.versions(), key)? {
                 Some(committed) if committed > start => {
                     let key = Bytes::copy_from_slice(key);
@@ -189,6 +207,7 @@ impl Transaction {
         let start = self.start();
         let family = self.snapshot.versions();
         let mut batch = WriteBatch::new();
+        let mut engine_key = Vec::new();
         for (key, write) in &self.writes {
             let kind = write.kind();
             let version = Version {
@@ -200,7 +219,10 @@ impl Transaction {
                 Write::Put(value) => value,
                 Write::Delete | Write::Lock => b"",
             };
-            batch.put(family, version.engine_key(&encode_key(key)), value)?;
+            engine_key.clear();
+            encode_key_to(&mut engine_key, key);
+            version.put_after(&mut engine_key);
+            batch.put(family, &engine_key, value)?;
         }
         Ok(batch)
     }

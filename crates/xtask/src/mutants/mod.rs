@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: planted bugs, and the tests that must catch them.
 //!
-//! A bug is a point in the sources of `titan` and `tifs` that only a build with `--cfg mutants` has:
+//! A bug is a point in the sources of `titan`, `tifs` and `titan-mvcc` that only a build with `--cfg mutants` has:
 //!
 //! ```text
 //! // MUTANT: a table is installed without having been synced.

@@ -5,7 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where the points are.
-const SOURCES: [&str; 2] = ["crates/titan/src", "crates/tifs/src"];
+const SOURCES: [&str; 3] = [
+    "crates/titan/src",
+    "crates/tifs/src",
+    "crates/titan-mvcc/src",
+];
 /// How a point starts.
 const POINT: &str = "mutant!(";
 /// How the comment above a point starts.
