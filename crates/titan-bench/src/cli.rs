@@ -50,13 +50,14 @@ enum Command {
     /// versions with those of another engine, or with the same without them, call by call.
     #[command(
         after_help = "Examples:\n  titan-bench features --dir /tmp/features --only prefixes\n  \
-                      titan-bench features --dir /tmp/features --only mvcc --badger --divisor 10"
+                      titan-bench features --dir /tmp/features --only mvcc-scans --badger --divisor 10"
     )]
     Features {
         /// Directory for databases, which is emptied afterwards.
         #[arg(long, value_name = "DIR")]
         dir: PathBuf,
-        /// What to compare: transactions, counters, prefixes, hook, mvcc.
+        /// What to compare: transactions, counters, prefixes, hook, mvcc-points,
+        /// mvcc-commits, mvcc-scans.
         #[arg(long, value_delimiter = ',', value_name = "NAMES")]
         only: Option<Vec<String>>,
         /// How often each side does its work.

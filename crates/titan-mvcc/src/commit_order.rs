@@ -26,8 +26,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, Thread};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::oracle::TimestampOracle;
@@ -37,8 +38,6 @@ use crate::timestamp::Timestamp;
 pub(crate) struct CommitOrder {
     oracle: Arc<dyn TimestampOracle>,
     state: Mutex<State>,
-    /// Raised whenever a commit leaves the list.
-    ended: Condvar,
     /// The visible timestamp. Changed only under the lock.
     visible: AtomicU64,
 }
@@ -48,6 +47,15 @@ struct State {
     newest: Timestamp,
     /// The commits in flight.
     in_flight: BTreeSet<Timestamp>,
+    /// Threads that wait until no commit up to a timestamp is in flight.
+    waiting: Vec<(Timestamp, Thread)>,
+}
+
+impl State {
+    /// Whether no commit up to `at` is in flight.
+    fn is_settled(&self, at: Timestamp) -> bool {
+        self.in_flight.first().is_none_or(|oldest| *oldest > at)
+    }
 }
 
 impl CommitOrder {
@@ -62,8 +70,8 @@ impl CommitOrder {
             state: Mutex::new(State {
                 newest,
                 in_flight: BTreeSet::new(),
+                waiting: Vec::new(),
             }),
-            ended: Condvar::new(),
             visible: AtomicU64::new(newest.0),
         })
     }
@@ -98,7 +106,7 @@ impl CommitOrder {
         if at <= self.visible() {
             return Ok(());
         }
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         if at > state.newest {
             // What the oracle hands out from here on is after `now`.
             let now = self.next_after(state.newest)?;
@@ -106,10 +114,22 @@ impl CommitOrder {
                 return Err(Error::InFuture { asked: at, now });
             }
         }
-        while state.in_flight.first().is_some_and(|oldest| *oldest <= at) {
-            self.ended.wait(&mut state);
-        }
+        self.wait(state, at);
         Ok(())
+    }
+
+    /// Returns when no commit up to `at` is in flight. A thread is woken once, by the commit that was the last
+    /// one it waited for.
+    fn wait<'o>(&'o self, mut state: MutexGuard<'o, State>, at: Timestamp) {
+        while !state.is_settled(at) {
+            state.waiting.push((at, thread::current()));
+            drop(state);
+            thread::park();
+            state = self.state.lock();
+            // After a wakeup by something else, it is still there.
+            let own = thread::current().id();
+            state.waiting.retain(|(_, thread)| thread.id() != own);
+        }
     }
 
     fn next_after(&self, newest: Timestamp) -> Result<Timestamp> {
@@ -138,7 +158,16 @@ impl CommitOrder {
         // ORDER: releases what the engine published for all commits up to here: each of them took the lock
         // after its write had returned.
         self.visible.store(visible.0, Ordering::Release);
-        self.ended.notify_all();
+        if state.waiting.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        let (ready, left) = waiting
+            .into_iter()
+            .partition::<Vec<_>, _>(|(at, _)| state.is_settled(*at));
+        state.waiting = left;
+        drop(state);
+        ready.iter().for_each(|(_, thread)| thread.unpark());
     }
 }
 
@@ -161,10 +190,7 @@ impl InFlight<'_> {
         // MUTANT: a commit is acknowledged while an older one hides it from reads.
         let early = mutant!("acknowledged-early", "-p titan-mvcc --lib commit_order::");
         if order.visible() < commit && !early {
-            let mut state = order.state.lock();
-            while order.visible() < commit {
-                order.ended.wait(&mut state);
-            }
+            order.wait(order.state.lock(), commit);
         }
         commit
     }

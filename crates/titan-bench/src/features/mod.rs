@@ -21,7 +21,15 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 /// The names of the comparisons, in the order in which they run.
-pub(crate) const NAMES: &[&str] = &["transactions", "counters", "prefixes", "hook", "mvcc"];
+pub(crate) const NAMES: &[&str] = &[
+    "transactions",
+    "counters",
+    "prefixes",
+    "hook",
+    "mvcc-points",
+    "mvcc-commits",
+    "mvcc-scans",
+];
 
 /// How much to do.
 #[derive(Clone, Copy)]
@@ -104,7 +112,9 @@ pub(crate) fn run(name: &str, dir: &Path, extent: Extent) -> Result<Vec<Compared
         "counters" => counters::run(dir, extent),
         "prefixes" => prefixes::run(dir, extent),
         "hook" => hook::run(dir, extent),
-        "mvcc" => mvcc::run(dir, extent),
+        "mvcc-points" => mvcc::points(dir, extent),
+        "mvcc-commits" => mvcc::commits(dir, extent),
+        "mvcc-scans" => mvcc::scans(dir, extent),
         _ => bail!(
             "no comparison is called {name}; there are {}",
             NAMES.join(", ")
@@ -127,7 +137,15 @@ impl<'a> Comparison<'a> {
     /// Rates are by the processor time of the thread that calls, for sides that use no other thread.
     pub(super) fn by_processor_time(self) -> Self {
         Comparison {
-            clock: processor_time,
+            clock: || processor_time(ClockId::ThreadCPUTime),
+            ..self
+        }
+    }
+
+    /// Rates are by the processor time of all threads of the process, those of the background among them.
+    pub(super) fn by_time_of_all_threads(self) -> Self {
+        Comparison {
+            clock: || processor_time(ClockId::ProcessCPUTime),
             ..self
         }
     }
@@ -184,9 +202,9 @@ fn wall_clock() -> Duration {
     BEGAN.get_or_init(Instant::now).elapsed()
 }
 
-/// The time that this thread had a processor.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+/// The time that a thread or process had a processor.
+fn processor_time(of: ClockId) -> Duration {
+    let time = clock_gettime(of);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

@@ -64,7 +64,7 @@ fn two_levels(family: &mut ColumnFamilyOptions) {
 }
 
 fn tiny_blocks(family: &mut ColumnFamilyOptions) {
-    family.block_size = 128;
+    family.block_size = 256;
 }
 
 /// All of them. Histories whose commits are made in two phases, and whose locks expire, will be more

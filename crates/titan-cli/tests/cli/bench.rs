@@ -274,7 +274,12 @@ fn versions_are_loaded_updated_read_and_scanned() {
         let sizes = ["--num", "1000", "--value-size", "50", "--threads", "2"];
         place.json(&[&["bench", "db", "--mvcc", "--json"], &sizes[..], more].concat())
     };
-    let report = run(&["--benchmarks", "load,update,update,get,scan", "--seek-nexts", "10"]);
+    let report = run(&[
+        "--benchmarks",
+        "load,update,update,get,scan",
+        "--seek-nexts",
+        "10",
+    ]);
     let steps = report["steps"].as_array().unwrap();
     let names: Vec<_> = steps.iter().map(|step| step["name"].as_str()).collect();
     let expected = ["load", "update", "update", "get", "scan"].map(Some);
@@ -310,14 +315,33 @@ fn steps_of_versions_are_apart_and_destroy_only_their_own() {
     assert!(said.contains("load is a step of --mvcc"), "{said}");
     let said = place.fails(1, &["bench", "db", "--mvcc", "--benchmarks", "fillseq"]);
     assert!(said.contains("no step of --mvcc"), "{said}");
-    let load = ["bench", "db", "--mvcc", "--benchmarks", "load", "--num", "10"];
+    let load = [
+        "bench",
+        "db",
+        "--mvcc",
+        "--benchmarks",
+        "load",
+        "--num",
+        "10",
+    ];
     place.ok(&["put", "db", "precious", "value"]);
     let said = place.fails(1, &load);
     assert!(said.contains("a database without versions"), "{said}");
     assert_eq!(place.ok(&["get", "db", "precious"]), b"value");
-    let said = place.text(&["bench", "own", "--mvcc", "--benchmarks", "load", "--num", "10"]);
+    let said = place.text(&[
+        "bench",
+        "own",
+        "--mvcc",
+        "--benchmarks",
+        "load",
+        "--num",
+        "10",
+    ]);
     assert!(said.contains("load             : 10 ops"), "{said}");
     // Nor does the other command destroy a store of versions.
-    let said = place.fails(1, &["bench", "own", "--benchmarks", "fillseq", "--num", "1"]);
+    let said = place.fails(
+        1,
+        &["bench", "own", "--benchmarks", "fillseq", "--num", "1"],
+    );
     assert!(said.contains("would be destroyed"), "{said}");
 }

@@ -31,6 +31,9 @@ use crate::timestamp::Timestamp;
 
 pub use scan::TransactionScan;
 
+/// Bytes of a batch for an entry, beside its key and value; a little more than most entries need.
+const MOST_BESIDE: usize = 48;
+
 /// What a transaction does to a key.
 #[derive(Clone, Debug)]
 enum Write {
@@ -46,6 +49,14 @@ impl Write {
             Write::Put(value) => Some(Some(value.clone().into())),
             Write::Delete => Some(None),
             Write::Lock => None,
+        }
+    }
+
+    /// The value of its version.
+    fn stored(&self) -> &[u8] {
+        match self {
+            Write::Put(value) => value,
+            Write::Delete | Write::Lock => b"",
         }
     }
 
@@ -206,7 +217,10 @@ impl Transaction {
     fn batch(&self, commit: Timestamp) -> Result<WriteBatch> {
         let start = self.start();
         let family = self.snapshot.versions();
-        let mut batch = WriteBatch::new();
+        let sizes = self.writes.iter();
+        let sizes = sizes.map(|(key, write)| 2 * key.len() + write.stored().len());
+        let room = sizes.sum::<usize>() + self.writes.len() * MOST_BESIDE;
+        let mut batch = WriteBatch::with_capacity(room);
         let mut engine_key = Vec::new();
         for (key, write) in &self.writes {
             let kind = write.kind();
@@ -215,14 +229,10 @@ impl Transaction {
                 start,
                 kind,
             };
-            let value: &[u8] = match write {
-                Write::Put(value) => value,
-                Write::Delete | Write::Lock => b"",
-            };
             engine_key.clear();
             encode_key_to(&mut engine_key, key);
             version.put_after(&mut engine_key);
-            batch.put(family, &engine_key, value)?;
+            batch.put(family, &engine_key, write.stored())?;
         }
         Ok(batch)
     }

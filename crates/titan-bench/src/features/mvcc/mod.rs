@@ -9,7 +9,7 @@
 //! | `badger` | Badger, in a process of its own |
 //!
 //! Calls of one thread are compared by its processor time, which other programs of the machine change
-//! little.
+//! little; commits by that of all threads, and beside Badger by the clock.
 
 mod badger;
 mod commits;
@@ -17,15 +17,6 @@ mod points;
 mod rows;
 mod scans;
 
-use std::path::Path;
-
-use anyhow::Result;
-
-use super::{Compared, Extent};
-
-pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
-    let mut all = points::run(&dir.join("points"), extent)?;
-    all.extend(commits::run(&dir.join("commits"), extent)?);
-    all.extend(scans::run(&dir.join("scans"), extent)?);
-    Ok(all)
-}
+pub(in crate::features) use commits::run as commits;
+pub(in crate::features) use points::run as points;
+pub(in crate::features) use scans::run as scans;

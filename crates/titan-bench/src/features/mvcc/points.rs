@@ -13,7 +13,7 @@ use super::rows::{key, load, load_plain, plain, store};
 const VERSIONS: u64 = 10;
 const READS: u64 = 500_000;
 
-pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
+pub(in crate::features) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
     let mut all = Vec::new();
     for (rows, size) in [(10_000_000, 100), (1_000_000, 4096)] {
         let rows = extent.of(rows);
@@ -35,6 +35,9 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
                     Ok(versions.snapshot().get(&key(n))?)
                 })
             }),
+            Side::new("titan, get of rows without versions", |round| {
+                each(reads, rows, round, |n| Ok(engine.get(&key(n))?))
+            }),
             Side::new("titan, get of the same entries", |round| {
                 each(reads, rows, round, |n| {
                     let key = newest.get(n as usize);
@@ -44,9 +47,6 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
                     Ok(family.get(key)?)
                 })
             }),
-            Side::new("titan, get of rows without versions", |round| {
-                each(reads, rows, round, |n| Ok(engine.get(&key(n))?))
-            }),
         ];
         let name = format!("point reads, {rows} rows of {size} bytes, {VERSIONS} versions");
         let comparison = Comparison::new(name, sides).by_processor_time();
@@ -54,6 +54,7 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
         close(versions, engine)?;
         std::fs::remove_dir_all(dir)?;
     }
+    std::fs::create_dir_all(dir)?;
     Ok(all)
 }
 

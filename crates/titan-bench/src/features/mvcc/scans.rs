@@ -21,13 +21,14 @@ const DEAD_SCANS: u64 = 500;
 /// Rows of the scans beside Badger.
 const MANY: u64 = 10_000_000;
 
-pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
+pub(in crate::features) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
     let mut all = Vec::new();
     for size in [100, 4096] {
         all.push(many_versions(dir, extent, size)?);
     }
     all.push(dead_rows(dir, extent)?);
     all.extend(beside_badger(dir, extent)?);
+    std::fs::create_dir_all(dir)?;
     Ok(all)
 }
 
@@ -63,7 +64,7 @@ fn many_versions(dir: &Path, extent: Extent, size: usize) -> Result<Compared> {
 }
 
 fn dead_rows(dir: &Path, extent: Extent) -> Result<Compared> {
-    let dead = extent.of(DEAD);
+    let dead = DEAD;
     let store = store(&dir.join("dead"))?;
     load(&store, dead, 1, &[b'v'; 100])?;
     delete(&store, dead)?;
