@@ -180,6 +180,7 @@ impl Store {
             None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
         };
         let order = CommitOrder::new(Arc::clone(&oracle))?;
+        let latches = Latches::new(order.visible());
         let safe_point = Arc::new(SafePoint::open(meta, Arc::clone(clock), &order, droppable)?);
         let locks = Locks::open(
             locks,
@@ -193,7 +194,7 @@ impl Store {
             versions,
             oracle,
             order,
-            latches: Latches::default(),
+            latches,
             safe_point,
             write: options.write,
             unsynced: WriteOptions {

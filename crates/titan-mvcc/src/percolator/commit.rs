@@ -30,7 +30,7 @@ pub(crate) fn commit_at(
         let key = keys.first().copied().unwrap_or_default();
         return Err(expired(key, start.next().unwrap_or(start)));
     }
-    let _latches = core.latches.take(keys.iter().copied());
+    let mut latches = core.latches.take(keys.iter().copied());
     let mut locked: Vec<(&[u8], Lock)> = Vec::with_capacity(keys.len());
     for key in keys {
         match core.locks.of(key, start) {
@@ -45,6 +45,7 @@ pub(crate) fn commit_at(
     core.locks
         .begin_commit(locked_keys.clone(), commit)
         .map_err(|(key, min_commit)| expired(&key, min_commit))?;
+    latches.note(commit);
     let written = write_committed(core, &locked, commit, write);
     if written.is_err() {
         core.locks.end_commit(locked_keys);
@@ -73,7 +74,9 @@ fn write_committed(
             start: lock.start,
             kind,
         };
-        batch.put(&core.versions, version.engine_key(&encode_key(key)), value)?;
+        let mut engine_key = encode_key(key);
+        version.put_after(&mut engine_key);
+        batch.put(&core.versions, engine_key, value)?;
     }
     core.db.write(batch, write)?;
     // ORDER: after the versions are published: a reader that finds no lock finds them.

@@ -144,7 +144,7 @@ fn write_record(
         // Late calls are refused, and the record would be dropped.
         return Ok(());
     }
-    let encoded = encode_key(key);
+    let mut encoded = encode_key(key);
     let from = newest_at(&encoded, start);
     if let Some((before, value)) = core.versions.first_in_prefix(&from, &encoded)?
         && split(&before)?.1.kind == Kind::Rollback
@@ -168,6 +168,7 @@ fn write_record(
         true => PROTECTED,
         false => b"",
     };
-    batch.put(&core.versions, record.engine_key(&encoded), value)?;
+    record.put_after(&mut encoded);
+    batch.put(&core.versions, encoded, value)?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use titan::{ColumnFamily, LazyValue, ReadOptions};
 
 use super::ReadStats;
 use crate::error::Result;
-use crate::format::version::{newest_at, split};
+use crate::format::version::{put_timestamp, split};
 use crate::format::{Kind, encode_key};
 use crate::timestamp::Timestamp;
 
@@ -16,10 +16,20 @@ pub(crate) fn value_at(
     at: Timestamp,
     stats: &mut ReadStats,
 ) -> Result<Option<LazyValue>> {
-    let encoded = encode_key(key);
-    let from = newest_at(&encoded, at);
+    // MUTANT: a point read misses what was committed at its own timestamp.
+    let at = match mutant!(
+        "point-read-one-too-early",
+        "-p titan-campaigns --test it mvcc::"
+    ) {
+        true => at.previous(),
+        false => at,
+    };
+    let mut from = encode_key(key);
+    let len = from.len();
+    put_timestamp(&mut from, at);
+    let encoded = from.get(..len).unwrap_or_default();
     stats.seek += 1;
-    let Some((found, value)) = family.first_in_prefix(&from, &encoded)? else {
+    let Some((found, value)) = family.first_in_prefix(&from, encoded)? else {
         return Ok(None);
     };
     match split(&found)?.1.kind {
@@ -31,7 +41,16 @@ pub(crate) fn value_at(
             stats.dead_rows_skipped += 1;
             Ok(None)
         }
-        Kind::Lock | Kind::Rollback => value_before_locks(family, &encoded, &found, stats),
+        // MUTANT: a lock hides the value from point reads.
+        Kind::Lock
+            if mutant!(
+                "lock-hides-the-value",
+                "-p titan-campaigns --test it mvcc::"
+            ) =>
+        {
+            Ok(None)
+        }
+        Kind::Lock | Kind::Rollback => value_before_locks(family, encoded, &found, stats),
     }
 }
 

@@ -168,6 +168,22 @@ impl InternalIterator for TableIterator {
         self.skip_forward()
     }
 
+    fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
+        let order = &self.table.options.comparator;
+        let Some(loaded) = self.loaded.filter(|_| self.block.valid()) else {
+            return self.seek(target);
+        };
+        let at = self.table.index.find_from(order, target, loaded);
+        if at >= self.table.index.len() {
+            self.block.invalidate();
+            return Ok(());
+        }
+        self.enter(at, false, |block, table| {
+            block.seek(&table.options.comparator, target)
+        })?;
+        self.skip_forward()
+    }
+
     fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
         let at = self
             .table
