@@ -8,7 +8,7 @@ use titan::{ColumnFamily, LazyValue};
 use super::point::value_at;
 use super::scan::{Direction, Scan};
 use crate::error::Result;
-use crate::resolver::settle_for_read;
+use crate::resolver::{Found, settle_for_read};
 use crate::safe_point::Hold;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -58,8 +58,10 @@ impl Snapshot {
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
         let at = self.timestamp();
         // ORDER: first the locks: one that is gone by now has left its version.
-        settle_for_read(&self.core, key, at)?;
-        value_at(self.versions(), key, at)
+        match settle_for_read(&self.core, key, at)? {
+            Found::Versions => value_at(self.versions(), key, at),
+            Found::Committed(value) => Ok(value),
+        }
     }
 
     /// The values of many keys, in the order of the keys. Cost: that of [`Snapshot::get`] for each.

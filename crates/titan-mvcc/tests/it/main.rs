@@ -12,6 +12,7 @@
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `model` | random histories against a model |
 //! | `histories` | random histories of several threads, checked for snapshot isolation |
+//! | `faults` | the disk fails in either phase of a commit |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
 //! | `crash` | the machine stops at any operation of the disk |
 //!
@@ -27,6 +28,7 @@
 
 mod async_commit;
 mod crash;
+mod faults;
 mod histories;
 mod model;
 mod old_versions;
