@@ -7,6 +7,7 @@ use super::record::{Ended, ended};
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, LockKind};
 use crate::format::{Kind, Version, encode_key};
+use crate::locks::lost_value;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
 
@@ -64,7 +65,7 @@ fn write_committed(
     for (key, lock) in locked {
         core.locks.delete(&mut batch, key, lock)?;
         let (kind, value) = match lock.kind {
-            LockKind::Put => (Kind::Put, core.locks.value(key)?.fetch()?),
+            LockKind::Put => (Kind::Put, value(core, key)?),
             LockKind::Delete => (Kind::Delete, Bytes::new()),
             // What was not prewritten was only to be kept from others.
             LockKind::Lock | LockKind::Pessimistic => (Kind::Lock, Bytes::new()),
@@ -82,6 +83,12 @@ fn write_committed(
     // ORDER: after the versions are published: a reader that finds no lock finds them.
     core.locks.remove(locked.iter().map(|(key, _)| *key));
     Ok(())
+}
+
+/// The value of a prewritten put, whose latch the caller has.
+fn value(core: &Core, key: &[u8]) -> Result<Bytes> {
+    let value = core.locks.value(key)?.ok_or_else(|| lost_value(key))?;
+    Ok(value.fetch()?)
 }
 
 /// A key without a lock: it may have been committed before.

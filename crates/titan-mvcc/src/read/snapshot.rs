@@ -9,7 +9,7 @@ use super::ReadStats;
 use super::point::value_at;
 use super::scan::{Direction, Scan};
 use crate::error::Result;
-use crate::resolver::settle_for_read;
+use crate::resolver::{Found, settle_for_read};
 use crate::safe_point::Hold;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -67,9 +67,14 @@ impl Snapshot {
     pub fn get_lazy_counted(&self, key: &[u8], stats: &mut ReadStats) -> Result<Option<LazyValue>> {
         let at = self.timestamp();
         // ORDER: first the locks: one that is gone by now has left its version.
-        settle_for_read(&self.core, key, at)?;
         let mut read = ReadStats::default();
-        let found = value_at(self.versions(), key, at, &mut read);
+        let found = match settle_for_read(&self.core, key, at)? {
+            Found::Versions => value_at(self.versions(), key, at, &mut read),
+            Found::Committed(value) => {
+                read.processed += u64::from(value.is_some());
+                Ok(value)
+            }
+        };
         self.core.reads.add(read);
         *stats += read;
         found

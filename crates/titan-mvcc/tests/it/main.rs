@@ -15,6 +15,7 @@
 //! | `space` | the report on space; overwriting everything again and again |
 //! | `model` | random histories against a model |
 //! | `histories` | random histories of several threads, checked for snapshot isolation |
+//! | `faults` | the disk fails in either phase of a commit |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
 //! | `crash` | the machine stops at any operation of the disk |
 //!
@@ -30,6 +31,7 @@
 
 mod async_commit;
 mod crash;
+mod faults;
 mod histories;
 mod looking;
 mod model;
