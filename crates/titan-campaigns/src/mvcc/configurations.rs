@@ -25,8 +25,27 @@ pub struct Configuration {
     pub clock_jumps: bool,
     /// Tables are small, so that the versions of a key lie in many of them.
     pub small_tables: bool,
+    /// How transactions commit.
+    pub phases: Phases,
     /// More options of the family.
     pub more: fn(&mut ColumnFamilyOptions),
+}
+
+/// How transactions commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phases {
+    /// In one batch.
+    One,
+    /// In two phases.
+    Two {
+        /// Whether a commit is acknowledged after the first one.
+        is_async: bool,
+    },
+    /// The same, and some clients are killed between the phases. Their locks expire, and others end them.
+    TwoAndKilled {
+        /// The same.
+        is_async: bool,
+    },
 }
 
 /// Few keys with many versions, inline, safe point running.
@@ -41,6 +60,7 @@ const USUAL: Configuration = Configuration {
     crashes: false,
     clock_jumps: false,
     small_tables: true,
+    phases: Phases::One,
     more: |_| {},
 };
 
@@ -67,9 +87,8 @@ fn tiny_blocks(family: &mut ColumnFamilyOptions) {
     family.block_size = 256;
 }
 
-/// All of them. Histories whose commits are made in two phases, and whose locks expire, will be more
-/// entries here, with a field for what their transactions do.
-pub const CONFIGURATIONS: [Configuration; 20] = [
+/// All of them.
+pub const CONFIGURATIONS: [Configuration; 26] = [
     USUAL,
     Configuration {
         name: "a version a key",
@@ -191,6 +210,43 @@ pub const CONFIGURATIONS: [Configuration; 20] = [
         small_tables: false,
         more: tiny_blocks,
         keys: 100,
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases",
+        phases: Phases::Two { is_async: false },
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases, async, separated",
+        phases: Phases::Two { is_async: true },
+        min_blob_size: 0,
+        keys: 1_000,
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases, clients killed",
+        phases: Phases::TwoAndKilled { is_async: false },
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases, async, clients killed, separated",
+        phases: Phases::TwoAndKilled { is_async: true },
+        min_blob_size: 20,
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases, clients killed, crashes, synced",
+        phases: Phases::TwoAndKilled { is_async: false },
+        sync: true,
+        crashes: true,
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases, async, clients killed, crashes, not synced",
+        phases: Phases::TwoAndKilled { is_async: true },
+        crashes: true,
+        min_blob_size: 20,
         ..USUAL
     },
 ];

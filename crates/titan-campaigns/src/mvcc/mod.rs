@@ -49,7 +49,7 @@ impl Mvcc {
             run.phase(format_args!("histories of seed {seed}"));
             CONFIGURATIONS.iter().map(move |of| (of, seed))
         });
-        let each = self.operations / CONFIGURATIONS.len() as u64;
+        let each = self.operations.div_ceil(CONFIGURATIONS.len() as u64);
         run_all(run, jobs, move |(configuration, seed), task| {
             let name = configuration.name;
             if let Err(failure) = catch(|| history(configuration, seed, each, task)) {

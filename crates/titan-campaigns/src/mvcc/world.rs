@@ -11,12 +11,14 @@ use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
 use titan_testkit::sim::SimVfs;
 use titan_testkit::versions::{Versions, Write};
 
-use super::configurations::Configuration;
+use super::configurations::{Configuration, Phases};
 
 /// The directory of the store.
 const DIR: &str = "/store";
 /// Every commit counts itself here, so that what a crash left says which one was the last.
 pub(super) const COUNTER: &[u8] = b"\xfe commits";
+/// After this time without a sign of life, the locks of a transaction may be ended by others.
+const LOCK_TTL: Duration = Duration::from_secs(5);
 /// Timestamps that may be read.
 const KNOWN: usize = 10_000;
 
@@ -46,6 +48,8 @@ pub(super) struct World {
     pub(super) safe_point: Timestamp,
     /// The number of the next value.
     values: u64,
+    /// Keys of transactions that were rolled back after they had locked some: each may have a record of that.
+    rolled_back: usize,
 }
 
 impl World {
@@ -66,6 +70,7 @@ impl World {
             durable: 0,
             safe_point: Timestamp::ZERO,
             values: 0,
+            rolled_back: 0,
         })
     }
 
@@ -99,9 +104,13 @@ impl World {
         self.advance()?;
         self.store.drop_old_versions().doing("dropping")?;
         let (left, needed) = (self.stored()?, self.model.needed(self.safe_point));
+        // What was rolled back after the safe point may have left a record, and nobody had to end the lock of
+        // a key that was not written.
+        let locks = self.store.percolator();
+        let locks = locks.scan_locks(Timestamp::MAX, b"", usize::MAX).len();
         ensure!(
-            left == needed,
-            "{left} versions are left instead of {needed}"
+            left + locks >= needed && left <= needed + self.rolled_back,
+            "{left} versions and {locks} locks are left instead of {needed} versions"
         );
         self.check_everything()?;
         self.store.close().doing("closing")
@@ -207,8 +216,12 @@ impl World {
             let write = Write::Set(Some(number.to_vec()));
             open.writes.insert(COUNTER.to_vec(), write);
         }
-        match (open.transaction.commit(), conflicting) {
-            (Ok(commit), None) => {
+        match (
+            self.commit(open.transaction, open.writes.len()),
+            conflicting,
+        ) {
+            (Ok(None), _) => Ok(()),
+            (Ok(Some(commit)), None) => {
                 let last = self.commits.last().copied().unwrap_or_default();
                 ensure!(commit > last, "{commit} is committed after {last}");
                 for (key, write) in open.writes {
@@ -232,6 +245,41 @@ impl World {
                 "{found:?} where a conflict at {expected:?} was due"
             ))),
         }
+    }
+
+    /// Commits a transaction, or kills its client between the phases. Returns when it was committed; nothing
+    /// if it was not.
+    fn commit(
+        &mut self,
+        transaction: Transaction,
+        keys: usize,
+    ) -> Result<Option<Timestamp>, Error> {
+        let is_killed = matches!(self.configuration.phases, Phases::TwoAndKilled { .. })
+            && self.rng.u32(..6) == 0;
+        if !is_killed {
+            let committed = transaction.commit().map(Some);
+            self.rolled_back += if committed.is_err() { keys } else { 0 };
+            return committed;
+        }
+        self.rolled_back += keys;
+        let prewritten = transaction.prewrite()?;
+        let committed = match (prewritten.committed(), self.rng.bool()) {
+            // An async commit has committed then.
+            (Some(commit), _) => Some(commit),
+            (None, true) => {
+                drop(prewritten);
+                None
+            }
+            // The locks of the other keys stay.
+            (None, false) => Some(prewritten.commit_primary()?.timestamp()),
+        };
+        self.expire_locks();
+        Ok(committed)
+    }
+
+    /// Lets the locks of those who are gone expire.
+    fn expire_locks(&self) {
+        self.clock.advance(2 * LOCK_TTL);
     }
 
     /// A new transaction with the writes of one that has ended.
@@ -351,6 +399,8 @@ impl World {
     pub(super) fn reopen(&mut self) -> Checked<()> {
         self.store = open(self.configuration, &self.vfs, &self.clock)?;
         self.vfs.restart_journal();
+        // The time to live of a lock begins with the opening.
+        self.expire_locks();
         Ok(())
     }
 }
@@ -383,5 +433,12 @@ fn open(configuration: &Configuration, vfs: &SimVfs, clock: &SimClock) -> Checke
         ..StoreOptions::default()
     };
     options.write.sync = configuration.sync;
+    // Versions are dropped when a history says so.
+    options.retention = None;
+    let transactions = &mut options.transactions;
+    (transactions.lock_ttl, transactions.lock_wait) = (LOCK_TTL, Duration::ZERO);
+    if let Phases::Two { is_async } | Phases::TwoAndKilled { is_async } = configuration.phases {
+        (transactions.one_batch_bytes, transactions.async_commit) = (0, is_async);
+    }
     Store::open(DIR, &options).doing("opening")
 }
