@@ -149,8 +149,7 @@ impl Scan {
                 // Rows are counted below.
                 points.processed = 0;
                 self.stats += points;
-                let row = row?;
-                row
+                row?
             }
         };
         self.stats.processed += u64::from(row.is_some());
