@@ -34,6 +34,7 @@
 //! before, unless its thread was stopped between its timestamp and its write.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Thread};
@@ -174,7 +175,8 @@ impl CommitOrder {
     pub(crate) fn include(&self, commit: Timestamp) {
         let mut state = self.state.lock();
         state.newest = state.newest.max(commit);
-        if let Some((_, before)) = state.in_flight.range_mut(commit..).next() {
+        let later = (Bound::Excluded(commit), Bound::Unbounded);
+        if let Some((_, before)) = state.in_flight.range_mut(later).next() {
             *before = (*before).max(commit);
         }
         self.show(&state);
@@ -362,6 +364,22 @@ mod tests {
         assert_eq!(later.published(), Timestamp(40));
         order.include(given);
         assert_eq!(order.visible(), Timestamp(40));
+    }
+
+    #[test]
+    fn what_others_commit_for_a_transaction_in_flight_is_visible_when_that_has_ended() {
+        let order = order(&[10, 20]);
+        let in_flight = order.begin().unwrap();
+        std::thread::scope(|scope| {
+            let included = scope.spawn(|| order.include(Timestamp(20)));
+            while order.state.lock().waiting.is_empty() {
+                std::thread::yield_now();
+            }
+            assert_eq!(order.visible(), Timestamp(10));
+            assert_eq!(in_flight.published(), Timestamp(20));
+            included.join().unwrap();
+        });
+        assert_eq!(order.visible(), Timestamp(20));
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub struct StoreOptions {
     /// Where timestamps come from. By default from the clock of `db` and a lease on disk, which is right for
     /// a store that one process at a time uses.
     pub oracle: Option<Arc<dyn TimestampOracle>>,
-    /// How commits are written. Synced ones survive power failures.
+    /// How commits are written. Synced ones survive power failures. Those without a WAL are refused: a flush of
+    /// one family would part locks from the versions that replace them.
     pub write: WriteOptions,
     /// For how long versions can be read after newer ones have replaced them: the safe point follows the
     /// oracle's time at this distance, as far as holds let it. `None`: it moves only when
@@ -162,6 +163,10 @@ impl Store {
     /// store's safe point; those of [`Db::open`].
     pub fn open(dir: impl AsRef<Path>, options: &StoreOptions) -> Result<Self> {
         let dir = dir.as_ref();
+        if options.write.disable_wal {
+            let what = "a store of versions needs a WAL, and disable_wal is set";
+            return Err(titan::Error::new(ErrorKind::InvalidOption, what).into());
+        }
         let droppable = Arc::default();
         let for_filter = Arc::new(Versions::default());
         let family_options = family_options(

@@ -125,7 +125,7 @@ pub(super) fn cleanup(core: &Core, key: &[u8], start: Timestamp, now: Timestamp)
 
 /// Whether a lock has expired at a timestamp: its time to live begins with its transaction.
 pub(super) fn has_expired(lock: &Lock, now: Timestamp) -> bool {
-    now == Timestamp::MAX || lock.start.unix_time() + lock.ttl < now.unix_time()
+    now == Timestamp::MAX || lock.start.unix_time().saturating_add(lock.ttl) < now.unix_time()
 }
 
 /// Whether the record of a lock must stay: that of the primary key of a pessimistic transaction.

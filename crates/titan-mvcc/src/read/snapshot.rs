@@ -65,19 +65,24 @@ impl Snapshot {
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
     pub fn get_lazy_counted(&self, key: &[u8], stats: &mut ReadStats) -> Result<Option<LazyValue>> {
+        let mut read = ReadStats::default();
+        let found = self.read(key, &mut read);
+        self.core.reads.add(read);
+        *stats += read;
+        found
+    }
+
+    /// The same, for a caller that adds the cost to the sums of the store.
+    pub(super) fn read(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
         let at = self.timestamp();
         // ORDER: first the locks: one that is gone by now has left its version.
-        let mut read = ReadStats::default();
-        let found = match settle_for_read(&self.core, key, at)? {
-            Found::Versions => value_at(self.versions(), key, at, &mut read),
+        match settle_for_read(&self.core, key, at)? {
+            Found::Versions => value_at(self.versions(), key, at, read),
             Found::Committed(value) => {
                 read.processed += u64::from(value.is_some());
                 Ok(value)
             }
-        };
-        self.core.reads.add(read);
-        *stats += read;
-        found
+        }
     }
 
     /// The values of many keys, in the order of the keys. Cost: that of [`Snapshot::get`] for each.

@@ -10,6 +10,7 @@
 //! | `transactions` | conflicts, own writes, locks |
 //! | `percolator` | the calls of Percolator transactions: late, repeated, out of order |
 //! | `two_phase`, `async_commit`, `pessimistic` | transactions of these kinds, and those whose owners are gone |
+//! | `limits` | times and timestamps at their limits |
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `sweeps` | what tables say about old versions, the safe point by time, what is compacted |
 //! | `space` | the report on space; overwriting everything again and again |
@@ -33,6 +34,7 @@ mod async_commit;
 mod crash;
 mod faults;
 mod histories;
+mod limits;
 mod looking;
 mod model;
 mod old_versions;

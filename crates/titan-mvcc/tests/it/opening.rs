@@ -97,3 +97,11 @@ fn damaged_locks_are_errors_that_name_them() {
         assert!(text.contains("of column family locks"), "{text}");
     }
 }
+
+#[test]
+fn commits_without_a_wal_are_refused() {
+    let mut place = Place::new(9);
+    place.options.write.disable_wal = true;
+    let refused = Store::open(DIR, &place.options).err().unwrap();
+    assert!(refused.to_string().contains("WAL"), "{refused}");
+}

@@ -348,3 +348,27 @@ fn sums_hold_for_every_reader_while_threads_commit_in_two_phases_and_some_die() 
         assert_eq!(sum(Direction::Forward), 100 * u64::from(ACCOUNTS));
     }
 }
+
+#[test]
+fn rows_that_a_scan_finds_locked_count_once() {
+    let mut place = Place::new(14);
+    let store = open(&mut place, false);
+    put(&store, b"a", b"1");
+    put(&store, b"b", b"1");
+    let prewritten = writes(&store, &["a"], b"2").prewrite().unwrap();
+    // The scan is at a later timestamp than the lock.
+    put(&store, b"c", b"1");
+    let before = store.read_stats();
+    let mut rows = store
+        .snapshot()
+        .scan(None, None, Direction::Forward)
+        .unwrap();
+    assert_eq!(rows.by_ref().count(), 3);
+    let scanned = rows.stats();
+    drop(rows);
+    let after = store.read_stats();
+    assert_eq!(scanned.processed, 3);
+    assert_eq!(after.processed - before.processed, scanned.processed);
+    assert_eq!(after.seek - before.seek, scanned.seek);
+    prewritten.rollback();
+}
