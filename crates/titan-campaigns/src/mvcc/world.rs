@@ -238,7 +238,12 @@ impl World {
                 Ok(())
             }
             (Err(Error::Conflict { key, .. }), Some(expected)) => {
-                ensure!(*key == *expected, "a conflict at {key:?}");
+                // In two phases the primary key is locked first.
+                let is_one = match self.configuration.phases {
+                    Phases::One => *key == *expected,
+                    _ => self.model.is_newer(&key, start),
+                };
+                ensure!(is_one, "a conflict at {key:?}");
                 Ok(())
             }
             (found, expected) => Err(CheckFailure::wrong(format!(
