@@ -30,6 +30,7 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod accounts;
 mod async_commit;
 mod crash;
 mod faults;
