@@ -38,7 +38,6 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `mutants` | where bugs can be planted, to see whether tests catch them |
 //! | `timestamp`, `error` | timestamps; the one error type |
 //! | `format` | the bytes of entries |
 //! | `meta` | the numbers that the store keeps about itself |
@@ -76,7 +75,7 @@
 struct UserPage;
 
 #[macro_use]
-mod mutants;
+extern crate titan_mutants;
 
 mod check;
 mod commit_order;
