@@ -22,7 +22,7 @@
 //! | [`bench`] | measuring a mounted file system |
 
 #[macro_use]
-mod mutants;
+extern crate titan_mutants;
 
 pub mod bench;
 pub mod check;

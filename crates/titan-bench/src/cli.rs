@@ -46,19 +46,29 @@ enum Command {
     Standard(Options),
     /// Most of a day: the same with more of everything.
     Long(Options),
-    /// Minutes: compares transactions, merges, reads within a prefix and the commit hook with RocksDB's,
-    /// or with the same without them, call by call.
-    #[command(after_help = "Example:\n  titan-bench features --dir /tmp/features --only prefixes")]
+    /// Minutes: compares transactions, merges, reads within a prefix, the commit hook and the store of
+    /// versions with those of another engine, or with the same without them, call by call.
+    #[command(
+        after_help = "Examples:\n  titan-bench features --dir /tmp/features --only prefixes\n  \
+                      titan-bench features --dir /tmp/features --only mvcc-scans --badger --divisor 10"
+    )]
     Features {
         /// Directory for databases, which is emptied afterwards.
         #[arg(long, value_name = "DIR")]
         dir: PathBuf,
-        /// What to compare: transactions, counters, prefixes, hook.
+        /// What to compare: transactions, counters, prefixes, hook, mvcc-points,
+        /// mvcc-commits, mvcc-scans.
         #[arg(long, value_delimiter = ',', value_name = "NAMES")]
         only: Option<Vec<String>>,
         /// How often each side does its work.
         #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..))]
         rounds: u32,
+        /// Divides the numbers of rows and calls, for a machine with less time or space.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+        divisor: u32,
+        /// Compares the store of versions with Badger 4, too, which Go builds.
+        #[arg(long)]
+        badger: bool,
         /// Prints JSON.
         #[arg(long)]
         json: bool,
@@ -163,12 +173,15 @@ pub(crate) fn run() -> Result<ExitCode> {
             dir,
             only,
             rounds,
+            divisor,
+            badger,
             json,
         } => {
             let all = features::NAMES.iter().map(|&name| name.to_owned());
             let extent = Extent {
                 rounds: rounds as usize,
-                divisor: 1,
+                divisor: divisor as usize,
+                badger,
             };
             for name in only.unwrap_or_else(|| all.collect()) {
                 for compared in features::run(&name, &dir.join(&name), extent)? {

@@ -15,18 +15,19 @@
 //! | [`lists`], [`session`] | lists of operations, and an open database to apply them to thoroughly |
 //! | `answers` | the outcomes of the operations of a list, expected and found |
 //! | [`metamorphic`] | many configurations, equal outcomes |
+//! | [`mvcc`] | random histories of a store of versions, and their model |
 //! | [`beside`] | campaign: each view of a database under full load is one moment of its history |
 //! | [`fuzz`] | bytes as operations on a database, and as damage to its directory |
 //! | [`differential`] | RocksDB itself: equal outcomes, and directories handed back and forth |
 //! | [`matrix`] | releases of RocksDB: each reads Titan's directories, and Titan theirs |
-//! | `peer` | another engine in its own process |
 //! | `schedules` | the whole engine under a seeded scheduler; only with `--cfg shuttle` |
 //!
 //! Operations, the [`Applier`](titan_testkit::apply) that performs them, the
 //! [`Ledger`](titan_testkit::ledger) of what may be found later and the errors of checks are those of
-//! `titan_testkit`. Two campaigns have no lists of operations: `beside`, in whose history every moment
-//! can be checked without a record of it, because the program that reads is another process; and
-//! `matrix`, whose operations are scripts for another engine.
+//! `titan_testkit`. Three campaigns have no lists of operations: `beside`, in whose history every moment
+//! can be checked without a record of it, because the program that reads is another process;
+//! `matrix`, whose operations are scripts for another engine; and `mvcc`, whose operations are those of
+//! transactions.
 //!
 //! A campaign is a function that takes a [`Run`], asks it for the seed and whether to continue, and
 //! reports everything that passed or failed to it.
@@ -42,7 +43,7 @@ pub mod fuzz;
 pub mod lists;
 pub mod matrix;
 pub mod metamorphic;
-mod peer;
+pub mod mvcc;
 pub mod pool;
 pub mod recovery;
 pub mod regression;

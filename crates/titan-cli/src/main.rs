@@ -8,6 +8,7 @@
 mod commands;
 mod complaints;
 mod config;
+mod entries;
 mod keys;
 mod open;
 mod option_table;

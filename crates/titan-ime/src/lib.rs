@@ -79,7 +79,8 @@
 //! - A failed allocation aborts the process, as it does everywhere in Rust; what is tried are refusals by the limit.
 
 #[macro_use]
-mod mutants;
+extern crate titan_mutants;
+
 mod audit;
 mod cache;
 mod cut;

@@ -77,9 +77,8 @@ pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(u64)) -> Result<CheckR
     };
     let meta = Meta(core.db.clone());
     check_meta(core, &meta, &mut report)?;
-    let leased = meta.get(LEASE).unwrap_or_default().map(Timestamp);
-    check_versions(core, leased, &mut report, progress)?;
-    check_locks(core, leased, &mut report)?;
+    check_versions(core, &meta, &mut report, progress)?;
+    check_locks(core, &meta, &mut report)?;
     Ok(report)
 }
 
@@ -128,7 +127,7 @@ fn check_meta(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()> 
 
 fn check_versions(
     core: &Core,
-    leased: Option<Timestamp>,
+    meta: &Meta,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
@@ -138,6 +137,8 @@ fn check_versions(
         prefetch_values: 0,
         ..ReadOptions::default()
     })?;
+    // ORDER: after the iterator, so the lease covers all that it finds.
+    let leased = leased(meta);
     // The encoded key and the commit of the last entry.
     let mut last: Option<(Vec<u8>, Timestamp)> = None;
     entries.seek_to_first()?;
@@ -157,7 +158,11 @@ fn check_versions(
         let newer = last.as_ref().filter(|(key, _)| key == encoded);
         match newer {
             // They are ordered by the engine: only equal ones can be wrong.
-            Some((_, newer)) if *newer <= version.commit => {
+            // The record of a rollback may have the timestamp of a commit.
+            Some((_, newer))
+                if *newer < version.commit
+                    || *newer == version.commit && version.kind != Kind::Rollback =>
+            {
                 report.tell(&family, engine_key, "another version has this commit");
             }
             Some(_) => {}
@@ -171,7 +176,9 @@ fn check_versions(
             let what = format!("its commit is after all timestamps, which end at {leased}");
             report.tell(&family, engine_key, what);
         }
-        if version.kind != Kind::Put && entries.lazy_value()?.stored_len() > 0 {
+        if !matches!(version.kind, Kind::Put | Kind::Rollback)
+            && entries.lazy_value()?.stored_len() > 0
+        {
             report.tell(&family, engine_key, "only a put has a value");
         }
         match version.kind {
@@ -190,12 +197,19 @@ fn check_versions(
     Ok(())
 }
 
+/// Where the timestamps end that the local oracle may have handed out.
+fn leased(meta: &Meta) -> Option<Timestamp> {
+    meta.get(LEASE).unwrap_or_default().map(Timestamp)
+}
+
 /// The locks of transactions that have not ended, and the values that they will write.
-fn check_locks(core: &Core, leased: Option<Timestamp>, report: &mut CheckReport) -> Result<()> {
+fn check_locks(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()> {
     let Some(family) = core.db.column_family(LOCKS) else {
         return Ok(());
     };
     let mut entries = family.iter(&ReadOptions::default())?;
+    // ORDER: after the iterator, so the lease covers all that it finds.
+    let leased = leased(meta);
     // The engine's key of the value of the last lock, and its kind.
     let mut last: Option<(Vec<u8>, LockKind)> = None;
     entries.seek_to_first()?;

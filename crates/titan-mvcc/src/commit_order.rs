@@ -34,10 +34,12 @@
 //! before, unless its thread was stopped between its timestamp and its write.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, Thread};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::oracle::TimestampOracle;
@@ -48,8 +50,6 @@ use crate::wake::Wake;
 pub(crate) struct CommitOrder {
     oracle: Arc<dyn TimestampOracle>,
     state: Mutex<State>,
-    /// Raised whenever a commit leaves the list.
-    ended: Condvar,
     /// The visible timestamp. Changed only under the lock.
     visible: AtomicU64,
     /// Told of each commit.
@@ -61,6 +61,17 @@ struct State {
     newest: Timestamp,
     /// The commits in flight, each with the last timestamp that was taken before.
     in_flight: BTreeMap<Timestamp, Timestamp>,
+    /// Threads that wait until no commit up to a timestamp is in flight.
+    waiting: Vec<(Timestamp, Thread)>,
+}
+
+impl State {
+    /// Whether no commit up to `at` is in flight.
+    fn is_settled(&self, at: Timestamp) -> bool {
+        self.in_flight
+            .first_key_value()
+            .is_none_or(|(oldest, _)| *oldest > at)
+    }
 }
 
 impl CommitOrder {
@@ -80,8 +91,8 @@ impl CommitOrder {
             state: Mutex::new(State {
                 newest,
                 in_flight: BTreeMap::new(),
+                waiting: Vec::new(),
             }),
-            ended: Condvar::new(),
             visible: AtomicU64::new(newest.0),
             wake: Arc::default(),
         }
@@ -122,15 +133,9 @@ impl CommitOrder {
         if at <= self.visible() {
             return Ok(());
         }
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         self.check_past(&state, at)?;
-        while state
-            .in_flight
-            .first_key_value()
-            .is_some_and(|(oldest, _)| *oldest <= at)
-        {
-            self.ended.wait(&mut state);
-        }
+        self.wait(state, at);
         Ok(())
     }
 
@@ -170,23 +175,43 @@ impl CommitOrder {
     pub(crate) fn include(&self, commit: Timestamp) {
         let mut state = self.state.lock();
         state.newest = state.newest.max(commit);
-        if let Some((_, before)) = state.in_flight.range_mut(commit..).next() {
+        let later = (Bound::Excluded(commit), Bound::Unbounded);
+        if let Some((_, before)) = state.in_flight.range_mut(later).next() {
             *before = (*before).max(commit);
         }
         self.show(&state);
-        while self.visible() < commit {
-            self.ended.wait(&mut state);
-        }
+        self.wait(state, commit);
     }
 
     /// Moves the visible timestamp to where it may be.
     fn show(&self, state: &State) {
         let oldest = state.in_flight.first_key_value();
+        // MUTANT: a commit becomes visible before older ones that are still being written.
+        let oldest = oldest.filter(|_| {
+            !mutant!(
+                "visible-before-older-commits",
+                "-p titan-mvcc --lib commit_order::"
+            )
+        });
         let visible = oldest.map_or(state.newest, |(_, before)| *before);
         // ORDER: releases what the engine published for all commits up to here: each of them took the lock
         // after its write had returned.
         self.visible.store(visible.0, Ordering::Release);
         self.wake.committed();
+    }
+
+    /// Returns when no commit up to `at` is in flight. A thread is woken once, by the commit that was the last
+    /// one it waited for.
+    fn wait<'o>(&'o self, mut state: MutexGuard<'o, State>, at: Timestamp) {
+        while !state.is_settled(at) {
+            state.waiting.push((at, thread::current()));
+            drop(state);
+            thread::park();
+            state = self.state.lock();
+            // After a wakeup by something else, it is still there.
+            let own = thread::current().id();
+            state.waiting.retain(|(_, thread)| thread.id() != own);
+        }
     }
 
     fn next_after(&self, newest: Timestamp) -> Result<Timestamp> {
@@ -204,7 +229,16 @@ impl CommitOrder {
         let mut state = self.state.lock();
         state.in_flight.remove(&commit);
         self.show(&state);
-        self.ended.notify_all();
+        if state.waiting.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        let (ready, left) = waiting
+            .into_iter()
+            .partition::<Vec<_>, _>(|(at, _)| state.is_settled(*at));
+        state.waiting = left;
+        drop(state);
+        ready.iter().for_each(|(_, thread)| thread.unpark());
     }
 }
 
@@ -224,11 +258,10 @@ impl InFlight<'_> {
     pub(crate) fn published(self) -> Timestamp {
         let (order, commit) = (self.order, self.commit);
         drop(self);
-        if order.visible() < commit {
-            let mut state = order.state.lock();
-            while order.visible() < commit {
-                order.ended.wait(&mut state);
-            }
+        // MUTANT: a commit is acknowledged while an older one hides it from reads.
+        let early = mutant!("acknowledged-early", "-p titan-mvcc --lib commit_order::");
+        if order.visible() < commit && !early {
+            order.wait(order.state.lock(), commit);
         }
         commit
     }
@@ -331,6 +364,22 @@ mod tests {
         assert_eq!(later.published(), Timestamp(40));
         order.include(given);
         assert_eq!(order.visible(), Timestamp(40));
+    }
+
+    #[test]
+    fn what_others_commit_for_a_transaction_in_flight_is_visible_when_that_has_ended() {
+        let order = order(&[10, 20]);
+        let in_flight = order.begin().unwrap();
+        std::thread::scope(|scope| {
+            let included = scope.spawn(|| order.include(Timestamp(20)));
+            while order.state.lock().waiting.is_empty() {
+                std::thread::yield_now();
+            }
+            assert_eq!(order.visible(), Timestamp(10));
+            assert_eq!(in_flight.published(), Timestamp(20));
+            included.join().unwrap();
+        });
+        assert_eq!(order.visible(), Timestamp(20));
     }
 
     #[test]

@@ -38,7 +38,6 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `mutants` | points at which a bug can be planted, to test the tests |
 //! | `timestamp`, `error` | timestamps; the one error type |
 //! | `format` | the bytes of entries |
 //! | `entries` | the same, for code that keeps a copy of a store |
@@ -46,7 +45,7 @@
 //! | `oracle` | where timestamps come from |
 //! | `wake` | what the thread that sweeps waits for |
 //! | `commit_order` | the order in which commits become visible |
-//! | `latches` | what keeps commits of the same key apart |
+//! | `latches` | what keeps commits of the same key apart, and remembers them |
 //! | `safe_point` | the oldest timestamp that can be read, and holds |
 //! | `waits`, `locks` | waiting for locks and deadlocks; the locks, in memory and on disk |
 //! | `filter` | the compaction filter that drops old versions |
@@ -70,7 +69,6 @@
 //!   lock that is only taken if the key exists, and fair locking, are missing too.
 //! - A key with many locks after its newest value costs a step for each of them, until the safe point passes
 //!   them.
-//! - Benchmarks.
 
 /// The examples of the user's page are tests.
 #[cfg(doctest)]
@@ -78,7 +76,7 @@
 struct UserPage;
 
 #[macro_use]
-mod mutants;
+extern crate titan_mutants;
 
 mod check;
 mod commit_order;

@@ -198,14 +198,15 @@ impl Locks {
         end.saturating_sub(self.clock.monotonic())
     }
 
-    /// The value that a prewritten put has.
+    /// The value that a prewritten put has; none if the key is not locked for a put.
     ///
     /// # Errors
-    /// `Corruption` if there is none; those of the engine.
-    pub(crate) fn value(&self, key: &[u8]) -> Result<LazyValue> {
-        let value_key = value_key(key);
-        let value = self.family.get_lazy(&value_key, &ReadOptions::default())?;
-        value.ok_or_else(|| Error::corrupt_entry(LOCKS, &value_key, "the value of a lock is lost"))
+    /// Those of the engine.
+    pub(crate) fn value(&self, key: &[u8]) -> Result<Option<LazyValue>> {
+        let value = self
+            .family
+            .get_lazy(&value_key(key), &ReadOptions::default());
+        Ok(value?)
     }
 
     /// Makes sure that the transaction that has the lock of `primary` commits after `at`.
@@ -380,6 +381,11 @@ impl Locks {
         drop(table);
         self.waits.wake();
     }
+}
+
+/// The error for a prewritten put whose value is not stored.
+pub(crate) fn lost_value(key: &[u8]) -> Error {
+    Error::corrupt_entry(LOCKS, &value_key(key), "the value of a lock is lost")
 }
 
 /// Locks that are in memory and not yet written.

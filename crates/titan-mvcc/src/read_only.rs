@@ -10,6 +10,7 @@ use crate::commit_order::CommitOrder;
 use crate::error::{Error, Result};
 use crate::filter::{FilterFactory, Versions};
 use crate::format::{LOCKS, VERSIONS};
+use crate::latches::Latches;
 use crate::locks::Locks;
 use crate::meta::{LEASE, Meta};
 use crate::oracle::TimestampOracle;
@@ -57,7 +58,7 @@ impl Store {
             versions,
             oracle,
             order,
-            latches: Default::default(),
+            latches: Latches::new(visible),
             safe_point,
             write: options.write,
             unsynced: options.write,

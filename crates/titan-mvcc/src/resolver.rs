@@ -3,7 +3,8 @@
 //! The primary key of the other transaction says how it ended, or that it has not. A *reader* at a timestamp
 //! waits for none of its decisions:
 //!
-//! - It committed at the timestamp of the reader or before: the lock that was found is turned into its version.
+//! - It committed at the timestamp of the reader or before: the lock that was found is turned into its version. If
+//!   the engine takes no writes, the value is read where the lock has it.
 //! - It committed later, or was rolled back: the reader reads what is below the lock.
 //! - It is alive: its minimal commit timestamp is pushed past the reader, who reads what is below the lock.
 //! - Its primary key is not locked and knows nothing of it: it has not been prewritten in full, so its commit
@@ -20,11 +21,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan::ErrorKind;
+use titan::LazyValue;
 
 use crate::error::{Error, Result};
-use crate::format::lock::Lock;
-use crate::locks::{Held, Push};
+use crate::format::lock::{Lock, LockKind};
+use crate::locks::{Held, Push, lost_value};
 use crate::percolator::{
     Decided, Ended, SecondariesStatus, TransactionStatus, check_expired, check_secondaries,
     decided, ended, resolve,
@@ -42,23 +43,40 @@ enum Standing {
     Alive,
 }
 
-/// Returns when what `key` has at `at` can be read below and above its lock.
+/// What a reader finds on a key.
+pub(crate) enum Settled {
+    /// What the versions of the key say.
+    Versions,
+    /// The value that a transaction has committed, which is still with the lock; none for a deletion.
+    Committed(Option<LazyValue>),
+}
+
+/// Where a reader at `at` finds what `key` has. If writes to the engine fail, it reads without.
 ///
 /// # Errors
-/// Those of the engine; `ReadOnly` if the store is read alone and the lock must be ended first.
-pub(crate) fn settle_for_read(core: &Core, key: &[u8], at: Timestamp) -> Result<()> {
+/// Those of the engine.
+pub(crate) fn settle_for_read(core: &Core, key: &[u8], at: Timestamp) -> Result<Settled> {
+    if core.locks.is_empty() {
+        return Ok(Settled::Versions);
+    }
+    // A store that is read alone rolls back nothing: what has not committed by now does not concern it.
+    match settle(core, key, at, !core.is_read_only) {
+        Err(Error::Engine(_)) => settle(core, key, at, false),
+        found => found,
+    }
+}
+
+fn settle(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Settled> {
     while let Some(held) = core.locks.get(key) {
         if !held.concerns(at) {
-            return Ok(());
+            break;
         }
         let lock = &held.lock;
         let deciding = core.locks.of(&lock.primary, lock.start);
-        // A store that is read alone rolls back nothing: what has not committed by now does not concern it.
-        let is_expired =
-            !core.is_read_only && core.locks.is_expired(deciding.as_ref().unwrap_or(&held));
+        let is_expired = may_write && core.locks.is_expired(deciding.as_ref().unwrap_or(&held));
         if deciding.is_some() && !is_expired {
             match core.locks.push(&lock.primary, lock.start, at) {
-                Push::Done => return Ok(()),
+                Push::Done => break,
                 Push::Committing => {
                     // Its versions are being written.
                     drop(core.latches.take(std::iter::once(&*lock.primary)));
@@ -69,24 +87,28 @@ pub(crate) fn settle_for_read(core: &Core, key: &[u8], at: Timestamp) -> Result<
             }
         }
         match standing(core, &held, is_expired)? {
-            Standing::Committed(commit) if commit > at => return Ok(()),
-            Standing::Committed(_) if core.is_read_only => {
-                let what = format!(
-                    "the key \"{}\" has the lock of a transaction that has committed; open the store for writing \
-                     and read the key there, which ends the lock",
-                    key.escape_ascii()
-                );
-                return Err(titan::Error::new(ErrorKind::ReadOnly, what).into());
+            Standing::Committed(commit) if commit > at => break,
+            Standing::Committed(commit) if may_write => end(core, key, lock, Some(commit))?,
+            Standing::Committed(_) if lock.kind == LockKind::Delete => {
+                return Ok(Settled::Committed(None));
             }
-            Standing::RolledBack if core.is_read_only => return Ok(()),
-            Standing::Committed(commit) => end(core, key, lock, Some(commit))?,
-            Standing::RolledBack => end(core, key, lock, None)?,
+            Standing::Committed(_) => {
+                let value = core.locks.value(key)?;
+                // Otherwise it has been moved to the version, and another lock may have one there.
+                if core.locks.of(key, lock.start).is_some() {
+                    return match value {
+                        Some(_) => Ok(Settled::Committed(value)),
+                        None => Err(lost_value(key)),
+                    };
+                }
+            }
+            Standing::RolledBack if may_write => end(core, key, lock, None)?,
             // Its owner has given a sign of life meanwhile.
             Standing::Alive if is_expired => {}
-            Standing::Alive => return Ok(()),
+            Standing::RolledBack | Standing::Alive => break,
         }
     }
-    Ok(())
+    Ok(Settled::Versions)
 }
 
 /// Waits until the lock that was found on a key is gone, or `deadline`, a monotonic time. Ends it if its transaction

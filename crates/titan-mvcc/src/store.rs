@@ -42,7 +42,8 @@ pub struct StoreOptions {
     /// Where timestamps come from. By default from the clock of `db` and a lease on disk, which is right for
     /// a store that one process at a time uses.
     pub oracle: Option<Arc<dyn TimestampOracle>>,
-    /// How commits are written. Synced ones survive power failures.
+    /// How commits are written. Synced ones survive power failures. Those without a WAL are refused: a flush of
+    /// one family would part locks from the versions that replace them.
     pub write: WriteOptions,
     /// What answers reads in place of the engine where it can. It changes no answer.
     pub range_source: Option<Arc<dyn RangeSource>>,
@@ -166,6 +167,10 @@ impl Store {
     /// store's safe point; those of [`Db::open`].
     pub fn open(dir: impl AsRef<Path>, options: &StoreOptions) -> Result<Self> {
         let dir = dir.as_ref();
+        if options.write.disable_wal {
+            let what = "a store of versions needs a WAL, and disable_wal is set";
+            return Err(titan::Error::new(ErrorKind::InvalidOption, what).into());
+        }
         let droppable = Arc::default();
         let for_filter = Arc::new(Versions::default());
         let family_options = family_options(
@@ -184,6 +189,7 @@ impl Store {
             None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
         };
         let order = CommitOrder::new(Arc::clone(&oracle))?;
+        let latches = Latches::new(order.visible());
         let safe_point = Arc::new(SafePoint::open(meta, Arc::clone(clock), &order, droppable)?);
         let locks = Locks::open(
             locks,
@@ -197,7 +203,7 @@ impl Store {
             versions,
             oracle,
             order,
-            latches: Latches::default(),
+            latches,
             safe_point,
             write: options.write,
             range_source: options.range_source.clone(),

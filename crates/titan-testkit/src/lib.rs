@@ -10,7 +10,9 @@
 //! | [`apply`] | operations as calls of the engine |
 //! | [`reads`] | all contents of a database |
 //! | [`failure`] | the errors of checks |
+//! | [`peer`] | another engine in its own process |
 //! | [`requirement`] | whether a test that needs a tool can run, must be skipped, or must fail |
+//! | [`versions`] | what a store of versions should contain |
 //! | [`ledger`] | what was begun and acknowledged, and which states may be found after a crash |
 //!
 //! # How to write a crash test
@@ -131,10 +133,12 @@ mod history;
 pub mod ledger;
 pub mod model;
 pub mod ops;
+pub mod peer;
 pub mod reads;
 pub mod reference;
 pub mod requirement;
 pub mod sim;
+pub mod versions;
 
 /// A seed unrelated to those of neighbouring numbers.
 pub fn mix(seed: u64, number: u64) -> u64 {

@@ -9,6 +9,7 @@
 //! | [`live`] | the existing keys |
 //! | [`target`] | the interface of a database that a step runs against |
 //! | [`titan`] | Titan behind that interface |
+//! | [`versions`] | a store of versions behind it |
 //! | [`shared`] | what the threads of a step share |
 //! | `thread` | a thread of a step: draws operations, performs them, measures their times |
 //! | [`tally`] | counts and latencies |
@@ -26,3 +27,4 @@ pub mod target;
 mod thread;
 pub mod titan;
 pub mod values;
+pub mod versions;

@@ -110,7 +110,9 @@ impl<'a, T: Target + ?Sized> Thread<'a, T> {
             let (at, operation) = self.draw();
             let most = match operation {
                 Operation::MultiGet(keys) => u64::from(keys),
-                Operation::Put | Operation::PutInOrder | Operation::Delete => batch,
+                Operation::Insert | Operation::Put | Operation::PutInOrder | Operation::Delete => {
+                    batch
+                }
                 _ => 1,
             };
             let Some((place, count, began)) = self.take(most) else {
@@ -142,7 +144,7 @@ impl<'a, T: Target + ?Sized> Thread<'a, T> {
             (own.saturating_mul(u64::from(plan.step.threads)), count)
         } else {
             let place = self.shared.taken.fetch_add(most, Relaxed);
-            (place, if place < all { most } else { 0 })
+            (place, all.saturating_sub(place).min(most))
         };
         if count == 0 {
             return None;
@@ -198,16 +200,13 @@ impl<'a, T: Target + ?Sized> Thread<'a, T> {
     fn perform(&mut self, operation: Operation, count: u64) -> Result<(), T::Error> {
         let Plan { live, target, .. } = *self.shared.plan;
         match operation {
-            Operation::Insert => {
-                let number = live.and_then(LiveKeys::insert);
-                let none = || Error::invalid_argument("there is no space to record more keys");
-                self.put(number.ok_or_else(none)?)
-            }
-            Operation::Put | Operation::PutInOrder | Operation::Delete if count > 1 => {
+            Operation::Insert | Operation::Put | Operation::PutInOrder | Operation::Delete
+                if count > 1 =>
+            {
                 self.write(operation, count)
             }
-            Operation::Put | Operation::PutInOrder => {
-                let number = self.number(operation);
+            Operation::Insert | Operation::Put | Operation::PutInOrder => {
+                let number = self.number(operation)?;
                 self.put(number)
             }
             Operation::Get => {
@@ -256,13 +255,20 @@ impl<'a, T: Target + ?Sized> Thread<'a, T> {
     }
 
     /// The number that an operation that may be in a batch writes next.
-    fn number(&mut self, operation: Operation) -> u64 {
-        if operation == Operation::PutInOrder {
-            let number = self.next % self.shared.plan.workload.records;
-            self.next += 1;
-            return number;
-        }
-        self.choose()
+    fn number(&mut self, operation: Operation) -> Result<u64, Error> {
+        let Plan { live, workload, .. } = *self.shared.plan;
+        Ok(match operation {
+            Operation::Insert => {
+                let none = || Error::invalid_argument("there is no space to record more keys");
+                live.and_then(LiveKeys::insert).ok_or_else(none)?
+            }
+            Operation::PutInOrder => {
+                let number = self.next % workload.records;
+                self.next += 1;
+                number
+            }
+            _ => self.choose(),
+        })
     }
 
     fn deleted(&mut self, number: u64) {
@@ -291,7 +297,7 @@ impl<'a, T: Target + ?Sized> Thread<'a, T> {
     fn write(&mut self, operation: Operation, count: u64) -> Result<(), T::Error> {
         self.numbers.clear();
         for _ in 0..count {
-            let number = self.number(operation);
+            let number = self.number(operation)?;
             self.numbers.push(number);
         }
         let shared = self.shared;

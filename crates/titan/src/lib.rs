@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `error`, `sync` | the error type; locks, atomics and threads |
 //! | `panics` | calls of the application's code, which may panic |
-//! | `mutants`, `gates` | points at which a bug can be planted, to test the tests; at which a test can stop a thread |
+//! | `gates` | points at which a test can stop a thread |
 //! | `shared_map` | a sorted map whose copies share their common parts |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
 //! | `batch`, `commit_hook` | write batches; the interface of the hook that is shown them |
@@ -39,9 +39,10 @@
 //! | [`tools`] | checking a database and inspecting its files |
 
 #[macro_use]
-mod gates;
+extern crate titan_mutants;
+
 #[macro_use]
-mod mutants;
+mod gates;
 
 mod batch;
 mod blob;

@@ -13,6 +13,7 @@ mod fuzz;
 mod loom;
 mod metamorphic;
 mod mutants;
+mod mvcc;
 mod rebuild;
 mod rocksdb_matrix;
 mod sanitize;
@@ -45,6 +46,7 @@ enum Command {
     Loom(loom::LoomArgs),
     Metamorphic(metamorphic::MetamorphicArgs),
     Mutants(mutants::MutantsArgs),
+    Mvcc(mvcc::MvccArgs),
     RocksdbMatrix(rocksdb_matrix::MatrixArgs),
     Sanitize(sanitize::SanitizeArgs),
     Shuttle(shuttle::ShuttleArgs),
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Loom(args) => loom::main(&args),
         Command::Metamorphic(args) => metamorphic::main(&args),
         Command::Mutants(args) => mutants::main(&args),
+        Command::Mvcc(args) => mvcc::main(&args),
         Command::RocksdbMatrix(args) => rocksdb_matrix::main(&args),
         Command::Sanitize(args) => sanitize::main(&args),
         Command::Shuttle(args) => shuttle::main(&args),

@@ -124,7 +124,7 @@ impl Service {
     }
 }
 
-/// Deletes a new volume that was never mounted.
+/// Deletes a new volume that was never mounted, unless another process has opened it since it was made.
 fn delete(dir: &Path, keep_directory: bool) -> Result<()> {
     Db::destroy(dir, &titan::Options::default())?;
     if keep_directory && !dir.exists() {

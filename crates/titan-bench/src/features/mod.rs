@@ -1,5 +1,5 @@
-//! Compares calls that only Titan and RocksDB have: transactions, merges, reads within a prefix, the
-//! commit hook.
+//! Compares calls that only Titan and some peer have: transactions, merges, reads within a prefix, the
+//! commit hook, the store of versions.
 //!
 //! A workload compares whole engines, each in a process of its own. Here several *sides* do the same
 //! work in one process, in turn, round after round. The result is the median of the rounds of each side,
@@ -7,18 +7,29 @@
 
 mod counters;
 mod hook;
+mod mvcc;
 mod prefixes;
 mod transactions;
 
 use std::fmt;
 use std::path::Path;
-use std::time::Instant;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 /// The names of the comparisons, in the order in which they run.
-pub(crate) const NAMES: &[&str] = &["transactions", "counters", "prefixes", "hook"];
+pub(crate) const NAMES: &[&str] = &[
+    "transactions",
+    "counters",
+    "prefixes",
+    "hook",
+    "mvcc-points",
+    "mvcc-commits",
+    "mvcc-scans",
+];
 
 /// How much to do.
 #[derive(Clone, Copy)]
@@ -27,6 +38,15 @@ pub(crate) struct Extent {
     pub(crate) rounds: usize,
     /// Divides what a round does.
     pub(crate) divisor: usize,
+    /// Whether Badger takes part where there is something to compare it with. Go must build it.
+    pub(crate) badger: bool,
+}
+
+impl Extent {
+    /// This number of rows or calls, divided.
+    fn of(self, number: u64) -> u64 {
+        (number / self.divisor as u64).max(1)
+    }
 }
 
 /// Sides that do the same work.
@@ -34,6 +54,7 @@ pub(super) struct Comparison<'a> {
     name: String,
     /// The least ratio of the first side to the last one that is aimed at.
     target: Option<f64>,
+    clock: fn() -> Duration,
     sides: Vec<Side<'a>>,
 }
 
@@ -91,6 +112,9 @@ pub(crate) fn run(name: &str, dir: &Path, extent: Extent) -> Result<Vec<Compared
         "counters" => counters::run(dir, extent),
         "prefixes" => prefixes::run(dir, extent),
         "hook" => hook::run(dir, extent),
+        "mvcc-points" => mvcc::points(dir, extent),
+        "mvcc-commits" => mvcc::commits(dir, extent),
+        "mvcc-scans" => mvcc::scans(dir, extent),
         _ => bail!(
             "no comparison is called {name}; there are {}",
             NAMES.join(", ")
@@ -105,7 +129,24 @@ impl<'a> Comparison<'a> {
         Comparison {
             name: name.into(),
             target: None,
+            clock: wall_clock,
             sides,
+        }
+    }
+
+    /// Rates are by the processor time of the thread that calls, for sides that use no other thread.
+    pub(super) fn by_processor_time(self) -> Self {
+        Comparison {
+            clock: || processor_time(ClockId::ThreadCPUTime),
+            ..self
+        }
+    }
+
+    /// Rates are by the processor time of all threads of the process, those of the background among them.
+    pub(super) fn by_time_of_all_threads(self) -> Self {
+        Comparison {
+            clock: || processor_time(ClockId::ProcessCPUTime),
+            ..self
         }
     }
 
@@ -129,9 +170,10 @@ impl<'a> Comparison<'a> {
                     continue;
                 };
                 (side.prepare)()?;
-                let began = Instant::now();
+                let began = (self.clock)();
                 let operations = (side.round)(round as u64)?;
-                let rate = operations as f64 / began.elapsed().as_secs_f64();
+                let took = (self.clock)().saturating_sub(began);
+                let rate = operations as f64 / took.as_secs_f64();
                 if round > 0 {
                     rates.push(rate);
                 }
@@ -154,6 +196,18 @@ impl<'a> Comparison<'a> {
     }
 }
 
+/// The time since it was first asked for.
+fn wall_clock() -> Duration {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    BEGAN.get_or_init(Instant::now).elapsed()
+}
+
+/// The time that a thread or process had a processor.
+fn processor_time(of: ClockId) -> Duration {
+    let time = clock_gettime(of);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 fn median(rates: &[f64]) -> f64 {
     let mut sorted = rates.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -166,7 +220,7 @@ impl fmt::Display for Compared {
         writeln!(f, "{}", self.name)?;
         for side in &self.sides {
             let (name, rate, ratio) = (side.name, side.rate, side.first_to_this);
-            writeln!(f, "  {name:<34}{rate:>14.0} /s {ratio:>8.2} x")?;
+            writeln!(f, "  {name:<36}{rate:>14.0} /s {ratio:>8.2} x")?;
         }
         match self.target {
             Some(target) => writeln!(f, "  aims at {target} x beside the last"),
@@ -193,6 +247,7 @@ mod tests {
         let extent = Extent {
             rounds: 2,
             divisor: 1,
+            badger: false,
         };
         let compared = comparison.run(extent).unwrap();
         let expected = [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)];
@@ -208,6 +263,7 @@ mod tests {
         let extent = Extent {
             rounds: 1,
             divisor: 1000,
+            badger: false,
         };
         for name in NAMES {
             let compared = run(name, &dir.path().join(name), extent).unwrap();

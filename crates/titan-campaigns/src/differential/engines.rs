@@ -8,9 +8,9 @@ use titan::{BytewiseComparator, ColumnFamilyOptions, Comparator};
 use titan_testkit::failure::Checked;
 use titan_testkit::model::DEFAULT;
 use titan_testkit::ops::Op;
+use titan_testkit::peer::Peer;
 
 use crate::metamorphic::configurations::{CONFIGURATIONS, Configuration};
-use crate::peer::Peer;
 use crate::session::Session;
 
 /// The options of both engines for a list.

@@ -25,6 +25,7 @@ use titan::tools::downgrade;
 use titan::vfs::StdVfs;
 use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::ops::{Op, Ops};
+use titan_testkit::peer::Peer;
 use titan_testkit::reference::Outcome;
 use titan_testkit::sim::SimVfs;
 
@@ -32,7 +33,6 @@ use self::engines::{Setup, for_rocksdb};
 use self::peer::Program;
 use crate::answers::{Deviation, expected, same};
 use crate::lists::list;
-use crate::peer::Peer;
 use crate::pool::{Task, run_all};
 use crate::recovery::sound;
 use crate::regression::smaller;

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use titan_testkit::failure::{CheckFailure, Checked, Doing};
-
-use crate::peer::Peer;
+use titan_testkit::peer::Peer;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peer/rocksdb_peer.cc");
 
@@ -60,6 +59,6 @@ impl Program {
     }
 
     pub(super) fn start(&self) -> Checked<Peer> {
-        Peer::start(Command::new(&self.0))
+        Peer::start("RocksDB", Command::new(&self.0))
     }
 }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
+use titan_testkit::peer::Peer;
 
 use super::cases::Series;
-use crate::peer::Peer;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peer/RocksDbPeer.java");
 const CLASS: &str = "RocksDbPeer";
@@ -135,7 +135,7 @@ impl Program {
         }
         let mut running = match running {
             Some(running) => running,
-            None => Peer::start(self.java())?,
+            None => Peer::start("RocksDB", self.java())?,
         };
         running.ask(line).doing(line.replace('\t', " "))?;
         // After an error the process is dropped, with everything it had open.

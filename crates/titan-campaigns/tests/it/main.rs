@@ -13,5 +13,6 @@ mod differential;
 mod faults;
 mod matrix;
 mod metamorphic;
+mod mvcc;
 mod real_fs;
 mod regressions;

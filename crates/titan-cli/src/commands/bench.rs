@@ -5,25 +5,26 @@
 //! are ones that these steps write.
 
 mod memory;
+mod opened;
 mod report;
 mod step;
 mod verify;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use serde::Serialize;
-use titan::{CompressionType, Db, DbIterator, Error, Options, ReadOptions, Result};
+use titan::{CompressionType, Db, Error, Options, Result};
 use titan_workload::keys::{self, Chooser, KEY_BYTES};
 use titan_workload::live::LiveKeys;
 use titan_workload::step::{Choice, KeyOrder, ValueSizes};
-use titan_workload::titan::Titan;
 
 use crate::output::Out;
-use crate::{Global, config, progress, usage};
+use crate::{Global, config, progress};
 
+use opened::Opened;
 use report::{Report, StepReport};
 
 /// Run workloads as db_bench defines them
@@ -41,11 +42,19 @@ use report::{Report, StepReport};
 ///
 /// Unless --config says otherwise: write buffers of 64 MiB, a cache of 256 MiB, Bloom filters of 10
 /// bits per key, no compression, 2 background jobs.
+///
+/// With --mvcc the database is a store of versions: see titan mvcc. Its steps are load, update, get and
+/// scan; load DESTROYS the store. Each update adds a version to a row, so load followed by nine updates
+/// leaves ten versions a row on average. A write is a transaction of --batch-size rows, which is repeated
+/// if it conflicts. next counts steps of the engine's iterator, and processed the rows that were found.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of a database that may be destroyed; created if it does not exist.
     db: PathBuf,
+    /// The database is a store of versions.
+    #[arg(long, conflicts_with = "verify")]
+    mvcc: bool,
     /// The steps, in order, separated by commas.
     #[arg(
         long,
@@ -70,9 +79,10 @@ pub(crate) struct Args {
     /// Reads or seeks per thread. Default: --num.
     #[arg(long, value_name = "N")]
     reads: Option<u64>,
-    /// Entries that each seek of seekrandom reads after the first.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seek_nexts: u64,
+    /// Entries that each seek of seekrandom reads after the first, or rows that each scan reads. Default:
+    /// 0, for scan 100.
+    #[arg(long, value_name = "N")]
+    seek_nexts: Option<u64>,
     /// Entries written, or keys read, in one call. Default: 1, for multireadrandom 10.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     batch_size: Option<u64>,
@@ -125,7 +135,8 @@ const EXAMPLES: &str = "Examples, one after the other:
   titan bench bench.db --benchmarks fillrandom,overwrite,readrandom --value-size 1024
   titan bench bench.db --benchmarks seekrandom --existing --value-size 1024 \\
       --seek-nexts 100 --threads 2 --reads 10000
-  titan bench bench.db --verify --value-size 1024";
+  titan bench bench.db --verify --value-size 1024
+  titan bench versions.db --mvcc --benchmarks load,update,update,get,scan --num 100000";
 
 /// The steps, by db_bench's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -149,6 +160,14 @@ enum Benchmark {
     DeleteRandom,
     /// Read random keys while one more thread writes random keys.
     ReadWhileWriting,
+    /// With --mvcc: put every row once, in order, into a new store; all threads together.
+    Load,
+    /// With --mvcc: put random rows.
+    Update,
+    /// With --mvcc: read random rows.
+    Get,
+    /// With --mvcc: scan --seek-nexts rows from random ones on.
+    Scan,
 }
 
 impl Benchmark {
@@ -163,12 +182,25 @@ impl Benchmark {
             Benchmark::ReadSeq => "readseq",
             Benchmark::DeleteRandom => "deleterandom",
             Benchmark::ReadWhileWriting => "readwhilewriting",
+            Benchmark::Load => "load",
+            Benchmark::Update => "update",
+            Benchmark::Get => "get",
+            Benchmark::Scan => "scan",
         }
     }
 
     /// Whether the step starts from an empty database.
     fn fills(self) -> bool {
-        matches!(self, Benchmark::FillSeq | Benchmark::FillRandom)
+        matches!(
+            self,
+            Benchmark::FillSeq | Benchmark::FillRandom | Benchmark::Load
+        )
+    }
+
+    /// Whether it is a step of a store of versions.
+    fn is_versioned(self) -> bool {
+        use Benchmark::{Get, Load, Scan, Update};
+        matches!(self, Load | Update | Get | Scan)
     }
 
     /// Whether its operations look up keys, which may be missing.
@@ -179,6 +211,7 @@ impl Benchmark {
                 | Benchmark::MultiReadRandom
                 | Benchmark::SeekRandom
                 | Benchmark::ReadWhileWriting
+                | Benchmark::Get
         )
     }
 
@@ -191,12 +224,22 @@ impl Benchmark {
                 | Benchmark::Overwrite
                 | Benchmark::DeleteRandom
                 | Benchmark::ReadWhileWriting
+                | Benchmark::Load
+                | Benchmark::Update
         )
     }
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut options = config::options_over(global, &base())?;
+    let is_other = |step: &&Benchmark| step.is_versioned() != args.mvcc;
+    if let Some(other) = args.benchmarks.iter().find(is_other) {
+        let name = other.name();
+        return Err(Error::invalid_argument(match args.mvcc {
+            true => format!("{name} is no step of --mvcc, which has load, update, get and scan"),
+            false => format!("{name} is a step of --mvcc, which is not given"),
+        }));
+    }
     if let Some(exponent) = args.zipf {
         // Before anything is written.
         Chooser::new(Choice::Zipf(exponent), 1).map_err(|e| e.context("--zipf"))?;
@@ -231,7 +274,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         steps.push(step);
     }
     if let Some(open) = bench.open {
-        open.titan.close()?;
+        open.database.close()?;
     }
     if global.json {
         out.json(&Report::new(args, seed, steps))?;
@@ -261,7 +304,7 @@ struct Bench<'a> {
 }
 
 struct Open {
-    titan: Titan,
+    database: Opened,
     /// `None` for an existing database, until a step needs it.
     live: Option<Live>,
 }
@@ -286,14 +329,14 @@ enum KnownBy {
 
 impl Live {
     /// For this database, whose keys are determined in this way.
-    fn of(args: &Args, db: &Db, known_by: KnownBy) -> Result<Self> {
+    fn of(args: &Args, database: &Opened, known_by: KnownBy) -> Result<Self> {
         let keys = LiveKeys::none(args.num, ValueSizes::Fixed(args.value_size));
         match known_by {
             KnownBy::Tracking => {}
             KnownBy::Assumption => (0..args.num).for_each(|number| keys.add(number)),
             KnownBy::Scan => {
                 let progress = progress::operations("counting keys", None);
-                usage::for_each_key(db, |key, stored| {
+                database.for_each_key(|key, stored| {
                     match number(key) {
                         Some(number) if number < args.num => keys.add(number),
                         _ => keys.add_foreign(key.len() as u64 + stored),
@@ -317,13 +360,13 @@ impl Bench<'_> {
         let path = &self.args.db;
         let fresh = benchmark.fills() && !self.args.existing;
         if self.open.is_none() && benchmark.writes() && !self.args.existing {
-            refuse_what_is_others(path, &self.options)?;
+            opened::refuse_what_is_others(self.args, &self.options)?;
         }
         let open = match self.open.take() {
             Some(open) if !fresh => open,
             open => {
                 if let Some(open) = open {
-                    open.titan.close()?;
+                    open.database.close()?;
                 }
                 if fresh {
                     match Db::destroy(path, &self.options) {
@@ -331,11 +374,11 @@ impl Bench<'_> {
                         _ => {}
                     }
                 }
-                let db = Db::open(path, &self.options)?;
-                let live = fresh.then(|| Live::of(self.args, &db, KnownBy::Tracking));
+                let database = Opened::open(self.args, &self.options)?;
+                let live = fresh.then(|| Live::of(self.args, &database, KnownBy::Tracking));
                 Open {
                     live: live.transpose()?,
-                    titan: Titan::new(db, self.args.sync),
+                    database,
                 }
             }
         };
@@ -345,31 +388,8 @@ impl Bench<'_> {
                 true => KnownBy::Assumption,
                 false => KnownBy::Scan,
             };
-            open.live = Some(Live::of(self.args, open.titan.db(), known_by)?);
+            open.live = Some(Live::of(self.args, &open.database, known_by)?);
         }
         step::run(self.args, self.seed, index, benchmark, open)
     }
-}
-
-/// A database whose first or last key no step writes has data that the user may want to keep.
-fn refuse_what_is_others(path: &Path, options: &Options) -> Result<()> {
-    let db = match Db::open_read_only(path, options) {
-        Ok(db) => db,
-        Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(error.context("open the database to be destroyed")),
-    };
-    let mut iterator = db.iter(&ReadOptions::default())?;
-    let foreign = |at: &DbIterator| at.valid() && number(at.key()).is_none();
-    iterator.seek_to_first()?;
-    let mut is_foreign = foreign(&iterator);
-    iterator.seek_to_last()?;
-    is_foreign |= foreign(&iterator);
-    drop(iterator);
-    db.close()?;
-    if is_foreign {
-        let message = "it holds keys that no step writes, and would be destroyed or overwritten; \
-                       remove it, or give --existing to keep it";
-        return Err(Error::invalid_argument(message).in_file(path));
-    }
-    Ok(())
 }

@@ -44,19 +44,23 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         print(&report, &mut out)?;
     }
     out.flush()?;
-    Ok(if ok {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(status(ok))
 }
 
-/// The engine's report, and whether it has no problems.
+/// The report of a check, and whether it has no problems.
 #[derive(Serialize)]
-struct Document {
-    ok: bool,
+pub(super) struct Document<R: Serialize> {
+    pub(super) ok: bool,
     #[serde(flatten)]
-    report: CheckReport,
+    pub(super) report: R,
+}
+
+/// The status with which a check ends.
+pub(super) fn status(ok: bool) -> ExitCode {
+    match ok {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }
 
 fn print(report: &CheckReport, out: &mut Out) -> Result<()> {

@@ -4,13 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::Map;
 use titan::{Error, ErrorKind, Result};
 
 use crate::Global;
+use crate::entries::print_value;
 use crate::keys;
 use crate::open::{self, Access};
-use crate::output::Out;
 
 /// Print the value of a key, byte for byte
 ///
@@ -42,15 +41,6 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             format!("key {}", keys::escaped(&key)),
         ));
     };
-    let mut out = Out::new();
-    if global.json {
-        let mut object = Map::new();
-        keys::insert_json(&mut object, "key", &key, false);
-        keys::insert_json(&mut object, "value", &value, false);
-        out.json_line(&object)?;
-    } else {
-        out.bytes(&value)?;
-    }
-    out.flush()?;
+    print_value(&key, &value, global.json)?;
     Ok(ExitCode::SUCCESS)
 }

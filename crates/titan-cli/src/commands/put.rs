@@ -1,6 +1,6 @@
 //! `titan put`: stores one entry.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,6 +20,16 @@ use crate::open::{self, Access};
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
+    #[command(flatten)]
+    entry: Entry,
+    /// Column family, created if it does not exist.
+    #[arg(long, value_name = "NAME")]
+    cf: Option<String>,
+}
+
+/// The entry that is stored.
+#[derive(clap::Args)]
+pub(super) struct Entry {
     /// The key: text, or hexadecimal after 0x.
     key: OsString,
     /// The value: text, or hexadecimal after 0x; `-` is standard input, byte for byte.
@@ -28,9 +38,6 @@ pub(crate) struct Args {
     /// Take the value from this file, byte for byte.
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     file: Option<PathBuf>,
-    /// Column family, created if it does not exist.
-    #[arg(long, value_name = "NAME")]
-    cf: Option<String>,
 }
 
 const USAGE: &str = "titan put [OPTIONS] <DB> <KEY> <VALUE>
@@ -44,8 +51,7 @@ const EXAMPLES: &str = "Examples:
   titan put notes.db -- -5 minus           -- before a key that begins with a dash";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let key = keys::parse(&args.key)?;
-    let value = value(args.value.as_deref(), args.file.as_deref())?;
+    let (key, value) = args.entry.read()?;
     let db = open::open(&args.db, global, Access::Create)?;
     let family = open::family_or_new(&db, args.cf.as_deref(), global)?;
     let mut batch = WriteBatch::new();
@@ -55,17 +61,24 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The value that is given, on standard input, or in a file.
-pub(super) fn value(given: Option<&OsStr>, file: Option<&Path>) -> Result<Vec<u8>> {
-    match (given, file) {
-        (_, Some(path)) => std::fs::read(path).map_err(|e| Error::io(e, "read", path)),
-        (Some(text), None) if text == "-" => {
-            let mut value = Vec::new();
-            let read = std::io::stdin().lock().read_to_end(&mut value);
-            read.map_err(|e| Error::io(e, "read", Path::new("standard input")))?;
-            Ok(value)
+impl Entry {
+    /// The key and the value.
+    pub(super) fn read(&self) -> Result<(Vec<u8>, Vec<u8>)> {
+        Ok((keys::parse(&self.key)?, self.value()?))
+    }
+
+    /// The value that is given, on standard input, or in a file.
+    fn value(&self) -> Result<Vec<u8>> {
+        match (&self.value, &self.file) {
+            (_, Some(path)) => std::fs::read(path).map_err(|e| Error::io(e, "read", path)),
+            (Some(text), None) if text == "-" => {
+                let mut value = Vec::new();
+                let read = std::io::stdin().lock().read_to_end(&mut value);
+                read.map_err(|e| Error::io(e, "read", Path::new("standard input")))?;
+                Ok(value)
+            }
+            (Some(text), None) => keys::parse(text),
+            (None, None) => Err(Error::invalid_argument("no value")),
         }
-        (Some(text), None) => keys::parse(text),
-        (None, None) => Err(Error::invalid_argument("no value")),
     }
 }

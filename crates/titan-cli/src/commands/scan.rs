@@ -4,14 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::Map;
-use titan::{DbIterator, Error, ReadOptions, Result};
+use titan::{DbIterator, ReadOptions, Result};
 
 use crate::Global;
-use crate::complaints::Complaints;
+use crate::entries::Entries;
 use crate::keys;
 use crate::open::{self, Access};
-use crate::output::{self, Out};
+use crate::output;
 
 /// Print entries in the order of their keys
 ///
@@ -75,35 +74,18 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
     let db = open::open(&args.db, global, Access::Read)?;
     let mut iterator = open::family(&db, args.cf.as_deref())?.iter(&options)?;
-    let mut unread = Unread::default();
-    let printed = print(&mut iterator, args, global.json, &mut unread);
+    let mut entries = Entries::new(global.json, args.hex);
+    let printed = print(&mut iterator, args, &mut entries);
     drop(iterator);
     match printed {
         // The reader of the output has closed it; the database is closed as after a complete scan.
         Err(error) if !output::is_broken_pipe(&error) => return Err(error),
         _ => db.close()?,
     }
-    match unread.complaints.kind {
-        Some(kind) => {
-            let values = output::count(unread.values);
-            let text =
-                format!("{values} values not read, see above; --keys-only prints their keys");
-            Err(Error::new(kind, text))
-        }
-        None => Ok(ExitCode::SUCCESS),
-    }
+    entries.status()
 }
 
-/// Entries that are left out.
-#[derive(Default)]
-struct Unread {
-    values: u64,
-    complaints: Complaints,
-}
-
-fn print(iterator: &mut DbIterator, args: &Args, json: bool, unread: &mut Unread) -> Result<()> {
-    let mut out = Out::new();
-    let mut line = Vec::new();
+fn print(iterator: &mut DbIterator, args: &Args, entries: &mut Entries) -> Result<()> {
     let mut left = args.limit.unwrap_or(u64::MAX);
     if left > 0 {
         if args.reverse {
@@ -118,44 +100,19 @@ fn print(iterator: &mut DbIterator, args: &Args, json: bool, unread: &mut Unread
             false => match iterator.value() {
                 Ok(value) => Some(value),
                 Err(error) => {
-                    let key = keys::escaped(iterator.key());
-                    let error = error.context(format_args!("value of `{key}`"));
-                    unread.complaints.tell(&error);
-                    unread.values += 1;
+                    entries.leave_out(iterator.key(), error);
                     step(iterator, args)?;
                     continue;
                 }
             },
         };
-        let key = iterator.key();
-        if json {
-            let mut object = Map::new();
-            keys::insert_json(&mut object, "key", key, args.hex);
-            if let Some(value) = &value {
-                keys::insert_json(&mut object, "value", value, args.hex);
-            }
-            out.json_line(&object)?;
-        } else {
-            let push = if args.hex {
-                keys::push_hex
-            } else {
-                keys::push_escaped
-            };
-            line.clear();
-            push(&mut line, key);
-            if let Some(value) = &value {
-                line.extend_from_slice(b" : ");
-                push(&mut line, value);
-            }
-            line.push(b'\n');
-            out.bytes(&line)?;
-        }
+        entries.print(iterator.key(), value.as_deref())?;
         left -= 1;
         if left > 0 {
             step(iterator, args)?;
         }
     }
-    out.flush()
+    entries.flush()
 }
 
 fn step(iterator: &mut DbIterator, args: &Args) -> Result<()> {

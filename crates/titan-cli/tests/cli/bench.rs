@@ -266,3 +266,82 @@ fn a_killed_bench_leaves_only_what_it_wrote() {
     let report = place.json(&[&["bench", "db", "--verify", "--json"], &sizes[..]].concat());
     assert!(report["verified"].as_u64().unwrap() > 300, "{report}");
 }
+
+#[test]
+fn versions_are_loaded_updated_read_and_scanned() {
+    let place = Place::new();
+    let run = |more: &[&str]| {
+        let sizes = ["--num", "1000", "--value-size", "50", "--threads", "2"];
+        place.json(&[&["bench", "db", "--mvcc", "--json"], &sizes[..], more].concat())
+    };
+    let report = run(&[
+        "--benchmarks",
+        "load,update,update,get,scan",
+        "--seek-nexts",
+        "10",
+    ]);
+    let steps = report["steps"].as_array().unwrap();
+    let names: Vec<_> = steps.iter().map(|step| step["name"].as_str()).collect();
+    let expected = ["load", "update", "update", "get", "scan"].map(Some);
+    assert_eq!(names, expected);
+    let number = |step: usize, field: &str| {
+        let number = steps[step][field].as_u64();
+        number.unwrap_or_else(|| panic!("{field} of {}", steps[step]))
+    };
+    // All threads load together; in the other steps each has its own operations.
+    let operations: Vec<_> = (0..5).map(|step| number(step, "ops")).collect();
+    assert_eq!(operations, [1000, 2000, 2000, 2000, 2000]);
+    assert_eq!(number(2, "live_keys"), 1000);
+    assert_eq!((number(3, "found"), number(3, "processed")), (2000, 2000));
+    // Ten rows a scan, except near the end, whatever the number of versions.
+    let processed = number(4, "processed");
+    assert!((19_000..=20_000).contains(&processed), "{processed}");
+    let next = number(4, "next");
+    assert!(next <= processed, "{next} steps for {processed} rows");
+    // Batches are transactions.
+    let again = run(&["--benchmarks", "load,get", "--batch-size", "30"]);
+    let step = |n: usize, field: &str| again["steps"][n][field].as_u64().unwrap();
+    assert_eq!((step(0, "ops"), step(0, "live_keys")), (1000, 1000));
+    assert_eq!(step(1, "found"), 2000);
+    // What is there is counted.
+    let more = run(&["--benchmarks", "update", "--existing"]);
+    assert_eq!(more["steps"][0]["live_keys"], 1000);
+}
+
+#[test]
+fn steps_of_versions_are_apart_and_destroy_only_their_own() {
+    let place = Place::new();
+    let said = place.fails(1, &["bench", "db", "--benchmarks", "load"]);
+    assert!(said.contains("load is a step of --mvcc"), "{said}");
+    let said = place.fails(1, &["bench", "db", "--mvcc", "--benchmarks", "fillseq"]);
+    assert!(said.contains("no step of --mvcc"), "{said}");
+    let load = [
+        "bench",
+        "db",
+        "--mvcc",
+        "--benchmarks",
+        "load",
+        "--num",
+        "10",
+    ];
+    place.ok(&["put", "db", "precious", "value"]);
+    let said = place.fails(1, &load);
+    assert!(said.contains("a database without versions"), "{said}");
+    assert_eq!(place.ok(&["get", "db", "precious"]), b"value");
+    let said = place.text(&[
+        "bench",
+        "own",
+        "--mvcc",
+        "--benchmarks",
+        "load",
+        "--num",
+        "10",
+    ]);
+    assert!(said.contains("load             : 10 ops"), "{said}");
+    // Nor does the other command destroy a store of versions.
+    let said = place.fails(
+        1,
+        &["bench", "own", "--benchmarks", "fillseq", "--num", "1"],
+    );
+    assert!(said.contains("would be destroyed"), "{said}");
+}

@@ -12,21 +12,32 @@ const GROUP: usize = 8;
 /// The marker of a group that is not the last one.
 const FULL: u8 = 0xff;
 
-/// The encoded form. Cost: one allocation, 9/8 of the key and up to 9 bytes more.
+/// Bytes of an entry's key after the encoded key, at most.
+const SUFFIX: usize = 19;
+
+/// The encoded form. Cost: one allocation, with room for what follows the key in an entry.
 pub(crate) fn encode_key(key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_key_to(&mut out, key);
+    out
+}
+
+/// Appends the encoded form: 9/8 of the key and up to 9 bytes more. Cost: at most one allocation, with room
+/// for what follows the key in an entry.
+pub(crate) fn encode_key_to(out: &mut Vec<u8>, key: &[u8]) {
     let groups = key.len() / GROUP + 1;
-    // What follows the key in an entry has at most 19 bytes.
-    let mut out = Vec::with_capacity(groups * (GROUP + 1) + 19);
+    out.reserve(groups * (GROUP + 1) + SUFFIX);
     let (full, rest) = key.as_chunks::<GROUP>();
     for group in full {
         out.extend_from_slice(group);
         out.push(FULL);
     }
-    let missing = GROUP - rest.len();
-    out.extend_from_slice(rest);
-    out.extend(std::iter::repeat_n(0, missing));
-    out.push(FULL - missing as u8);
-    out
+    let mut last = [0; GROUP];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    out.extend_from_slice(&last);
+    out.push(FULL - (GROUP - rest.len()) as u8);
 }
 
 /// How many bytes the encoded key has with which `bytes` begins; none if it does not end in them.

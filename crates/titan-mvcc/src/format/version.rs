@@ -69,11 +69,17 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// The engine's key for this version of an encoded key.
+    /// Appends to an encoded key what makes it the engine's key for this version.
+    pub(crate) fn put_after(&self, encoded: &mut Vec<u8>) {
+        put_timestamp(encoded, self.commit);
+        encoded.push(self.kind.byte());
+        put_varint(encoded, self.commit.0 - self.start.0);
+    }
+
+    #[cfg(test)]
     pub(crate) fn engine_key(&self, encoded: &[u8]) -> Vec<u8> {
-        let mut out = newest_at(encoded, self.commit);
-        out.push(self.kind.byte());
-        put_varint(&mut out, self.commit.0 - self.start.0);
+        let mut out = encoded.to_vec();
+        self.put_after(&mut out);
         out
     }
 }
@@ -82,14 +88,20 @@ impl Version {
 pub(crate) fn newest_at(encoded: &[u8], at: Timestamp) -> Vec<u8> {
     let mut out = Vec::with_capacity(encoded.len() + 19);
     out.extend_from_slice(encoded);
-    out.extend_from_slice(&(!at.0).to_be_bytes());
+    put_timestamp(&mut out, at);
     out
+}
+
+/// Appends a timestamp to an encoded key, so that it is where the versions begin that were committed at it
+/// or before.
+pub(crate) fn put_timestamp(encoded: &mut Vec<u8>, at: Timestamp) {
+    encoded.extend_from_slice(&(!at.0).to_be_bytes());
 }
 
 /// Takes the engine's key apart: the encoded key, and what its version is.
 ///
 /// # Errors
-/// `Corruption` for what [`Version::engine_key`] does not make.
+/// `Corruption` for what [`Version::put_after`] does not make.
 pub(crate) fn split(engine_key: &[u8]) -> Result<(&[u8], Version)> {
     let wrong = |what| Error::corrupt_entry(VERSIONS, engine_key, what);
     let len = key::encoded_len(engine_key).ok_or_else(|| wrong("its key has no end"))?;

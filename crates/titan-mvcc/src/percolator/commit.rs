@@ -7,6 +7,7 @@ use super::record::{Ended, ended};
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, LockKind};
 use crate::format::{Kind, Version, encode_key};
+use crate::locks::lost_value;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
 
@@ -30,7 +31,7 @@ pub(crate) fn commit_at(
         let key = keys.first().copied().unwrap_or_default();
         return Err(expired(key, start.next().unwrap_or(start)));
     }
-    let _latches = core.latches.take(keys.iter().copied());
+    let mut latches = core.latches.take(keys.iter().copied());
     let mut locked: Vec<(&[u8], Lock)> = Vec::with_capacity(keys.len());
     for key in keys {
         match core.locks.of(key, start) {
@@ -45,6 +46,7 @@ pub(crate) fn commit_at(
     core.locks
         .begin_commit(locked_keys.clone(), commit)
         .map_err(|(key, min_commit)| expired(&key, min_commit))?;
+    latches.note(commit);
     let written = write_committed(core, &locked, commit, write);
     if written.is_err() {
         core.locks.end_commit(locked_keys);
@@ -63,7 +65,7 @@ fn write_committed(
     for (key, lock) in locked {
         core.locks.delete(&mut batch, key, lock)?;
         let (kind, value) = match lock.kind {
-            LockKind::Put => (Kind::Put, core.locks.value(key)?.fetch()?),
+            LockKind::Put => (Kind::Put, value(core, key)?),
             LockKind::Delete => (Kind::Delete, Bytes::new()),
             // What was not prewritten was only to be kept from others.
             LockKind::Lock | LockKind::Pessimistic => (Kind::Lock, Bytes::new()),
@@ -73,12 +75,20 @@ fn write_committed(
             start: lock.start,
             kind,
         };
-        batch.put(&core.versions, version.engine_key(&encode_key(key)), value)?;
+        let mut engine_key = encode_key(key);
+        version.put_after(&mut engine_key);
+        batch.put(&core.versions, engine_key, value)?;
     }
     core.db.write(batch, write)?;
     // ORDER: after the versions are published: a reader that finds no lock finds them.
     core.locks.remove(locked.iter().map(|(key, _)| *key));
     Ok(())
+}
+
+/// The value of a prewritten put, whose latch the caller has.
+fn value(core: &Core, key: &[u8]) -> Result<Bytes> {
+    let value = core.locks.value(key)?.ok_or_else(|| lost_value(key))?;
+    Ok(value.fetch()?)
 }
 
 /// A key without a lock: it may have been committed before.

@@ -65,7 +65,7 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>) -> Result<Prewritten
     let start = request.start;
     let given = request.for_update.unwrap_or(start).max(request.min_commit);
     core.order.check_handed_out(given.max(start))?;
-    let _latches = core
+    let latches = core
         .latches
         .take(request.mutations.iter().map(Mutation::key));
     let mut result = Prewritten {
@@ -123,6 +123,8 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>) -> Result<Prewritten
     let inserted = core.locks.insert_all(locks)?;
     core.db.write(batch, &core.write)?;
     inserted.keep();
+    // ORDER: before the wait for older commits: one of them may wait for a latch.
+    drop(latches);
     if let Some(in_flight) = in_flight {
         in_flight.published();
     }
@@ -193,5 +195,48 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
             start: request.read_at,
             committed: newest.commit,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::{Store, StoreOptions};
+
+    #[test]
+    fn an_async_prewrite_waits_for_older_commits_without_latches() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
+        let core = store.percolator().0;
+        let start = core.order.name().unwrap();
+        // A commit that has its timestamp, and then takes its latches.
+        let older = core.order.begin().unwrap();
+        thread::scope(|scope| {
+            let prewrite = scope.spawn(|| {
+                let request = Prewrite {
+                    mutations: &[Mutation::Delete { key: b"k" }],
+                    primary: b"k",
+                    start,
+                    read_at: start,
+                    ttl: Duration::from_secs(1000),
+                    txn_size: 1,
+                    min_commit: Timestamp::ZERO,
+                    for_update: None,
+                    secondaries: Some(&[]),
+                };
+                prewrite(&core, &request)
+            });
+            while core.locks.get(b"k").is_none() {
+                thread::yield_now();
+            }
+            // Its primary key has the same latch. If that were held, neither would ever end.
+            drop(core.latches.take(std::iter::once(&b"k"[..])));
+            let commit = older.published();
+            let prewritten = prewrite.join().unwrap().unwrap();
+            assert!(commit < prewritten.min_commit);
+            assert_eq!(core.order.visible(), prewritten.min_commit);
+        });
     }
 }

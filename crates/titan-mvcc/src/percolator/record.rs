@@ -1,5 +1,7 @@
 //! How a transaction ended, as the versions of a key say.
 
+use std::ops::ControlFlow;
+
 use titan::{ColumnFamily, ReadOptions};
 
 use crate::error::Result;
@@ -32,19 +34,10 @@ pub(crate) fn newest_write(family: &ColumnFamily, key: &[u8]) -> Result<Option<V
         Some(newest) if newest.kind == Kind::Rollback => {}
         newest => return Ok(newest),
     }
-    let mut cursor = family.iter(&ReadOptions {
-        prefix: Some(encode_key(key)),
-        ..ReadOptions::default()
-    })?;
-    cursor.seek_to_first()?;
-    while cursor.valid() {
-        let version = split(cursor.key())?.1;
-        if version.kind != Kind::Rollback {
-            return Ok(Some(version));
-        }
-        cursor.next()?;
-    }
-    Ok(None)
+    search(family, key, |version| match version.kind {
+        Kind::Rollback => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(version),
+    })
 }
 
 /// How the transaction that began at `start` ended on a key. Cost: a point read if the newest version of the key
@@ -54,23 +47,37 @@ pub(crate) fn ended(family: &ColumnFamily, key: &[u8], start: Timestamp) -> Resu
         Some(newest) if newest.commit >= start => {}
         _ => return Ok(Ended::Unknown),
     }
+    let found = search(family, key, |version| {
+        if version.commit < start {
+            return ControlFlow::Break(Ended::Unknown);
+        }
+        if version.start != start {
+            return ControlFlow::Continue(());
+        }
+        ControlFlow::Break(match version.kind {
+            Kind::Rollback => Ended::RolledBack,
+            Kind::Put | Kind::Delete | Kind::Lock => Ended::Committed(version.commit),
+        })
+    })?;
+    Ok(found.unwrap_or(Ended::Unknown))
+}
+
+/// What `look` breaks with, which is called with the versions of a key, the newest first.
+fn search<T>(
+    family: &ColumnFamily,
+    key: &[u8],
+    mut look: impl FnMut(Version) -> ControlFlow<T>,
+) -> Result<Option<T>> {
     let mut cursor = family.iter(&ReadOptions {
         prefix: Some(encode_key(key)),
         ..ReadOptions::default()
     })?;
     cursor.seek_to_first()?;
     while cursor.valid() {
-        let version = split(cursor.key())?.1;
-        if version.commit < start {
-            break;
-        }
-        if version.start == start {
-            return Ok(match version.kind {
-                Kind::Rollback => Ended::RolledBack,
-                Kind::Put | Kind::Delete | Kind::Lock => Ended::Committed(version.commit),
-            });
+        if let ControlFlow::Break(found) = look(split(cursor.key())?.1) {
+            return Ok(Some(found));
         }
         cursor.next()?;
     }
-    Ok(Ended::Unknown)
+    Ok(None)
 }

@@ -125,7 +125,7 @@ pub(super) fn cleanup(core: &Core, key: &[u8], start: Timestamp, now: Timestamp)
 
 /// Whether a lock has expired at a timestamp: its time to live begins with its transaction.
 pub(super) fn has_expired(lock: &Lock, now: Timestamp) -> bool {
-    now == Timestamp::MAX || lock.start.unix_time() + lock.ttl < now.unix_time()
+    now == Timestamp::MAX || lock.start.unix_time().saturating_add(lock.ttl) < now.unix_time()
 }
 
 /// Whether the record of a lock must stay: that of the primary key of a pessimistic transaction.
@@ -144,7 +144,7 @@ fn write_record(
         // Late calls are refused, and the record would be dropped.
         return Ok(());
     }
-    let encoded = encode_key(key);
+    let mut encoded = encode_key(key);
     let from = newest_at(&encoded, start);
     if let Some((before, value)) = core.versions.first_in_prefix(&from, &encoded)?
         && split(&before)?.1.kind == Kind::Rollback
@@ -168,6 +168,7 @@ fn write_record(
         true => PROTECTED,
         false => b"",
     };
-    batch.put(&core.versions, record.engine_key(&encoded), value)?;
+    record.put_after(&mut encoded);
+    batch.put(&core.versions, encoded, value)?;
     Ok(())
 }

@@ -39,7 +39,9 @@ pub(super) fn check(
     now: Timestamp,
     roll_back_if_missing: bool,
 ) -> Result<TransactionStatus> {
-    core.order.check_handed_out(start)?;
+    let is_last = reader == Timestamp::MAX;
+    let latest = if is_last { start } else { start.max(reader) };
+    core.order.check_handed_out(latest)?;
     let expired = |held: &Held| has_expired(&held.lock, now);
     check_if(core, primary, start, reader, expired, roll_back_if_missing)
 }

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::vec;
 
-use super::{Direction, Row, Snapshot};
+use super::{Direction, ReadStats, Row, Snapshot};
 use crate::error::Result;
 
 /// See the module. Empty for most scans, which then costs a look at one number for each row.
@@ -45,11 +45,12 @@ impl LockedKeys {
         self.keys.as_slice().is_empty() && self.next_stored.is_none()
     }
 
-    /// The next row of the scan; `next_stored` gives those of the iterator.
+    /// The next row of the scan; `next_stored` gives those of the iterator. Adds what point reads cost to `points`.
     pub(super) fn next_row(
         &mut self,
         snapshot: &Snapshot,
         direction: Direction,
+        points: &mut ReadStats,
         mut next_stored: impl FnMut() -> Result<Option<Row>>,
     ) -> Result<Option<Row>> {
         loop {
@@ -71,7 +72,7 @@ impl LockedKeys {
             let Some(key) = self.keys.next() else {
                 continue;
             };
-            if let Some(value) = snapshot.get_lazy(&key)? {
+            if let Some(value) = snapshot.read(&key, points)? {
                 return Ok(Some(Row { key, value }));
             }
         }

@@ -4,7 +4,7 @@ use titan::{ColumnFamily, LazyValue, ReadOptions};
 
 use super::ReadStats;
 use crate::error::Result;
-use crate::format::version::{newest_at, split};
+use crate::format::version::{newest_at, put_timestamp, split};
 use crate::format::{Kind, encode_key};
 use crate::timestamp::Timestamp;
 
@@ -16,19 +16,40 @@ pub(crate) fn value_at(
     at: Timestamp,
     stats: &mut ReadStats,
 ) -> Result<Option<LazyValue>> {
-    value_at_encoded(family, &encode_key(key), at, stats)
+    // MUTANT: a point read misses what was committed at its own timestamp.
+    let at = match mutant!(
+        "point-read-one-too-early",
+        "-p titan-campaigns --test it mvcc::"
+    ) {
+        true => at.previous(),
+        false => at,
+    };
+    let mut from = encode_key(key);
+    let len = from.len();
+    put_timestamp(&mut from, at);
+    value_from(family, &from, len, stats)
 }
 
 /// The same of an encoded key.
-pub(crate) fn value_at_encoded(
+pub(super) fn value_at_encoded(
     family: &ColumnFamily,
     encoded: &[u8],
     at: Timestamp,
     stats: &mut ReadStats,
 ) -> Result<Option<LazyValue>> {
-    let from = newest_at(encoded, at);
+    value_from(family, &newest_at(encoded, at), encoded.len(), stats)
+}
+
+/// The same from where the versions at the timestamp begin, of which the first `len` bytes are the encoded key.
+fn value_from(
+    family: &ColumnFamily,
+    from: &[u8],
+    len: usize,
+    stats: &mut ReadStats,
+) -> Result<Option<LazyValue>> {
+    let encoded = from.get(..len).unwrap_or_default();
     stats.seek += 1;
-    let Some((found, value)) = family.first_in_prefix(&from, encoded)? else {
+    let Some((found, value)) = family.first_in_prefix(from, encoded)? else {
         return Ok(None);
     };
     match split(&found)?.1.kind {
@@ -38,6 +59,15 @@ pub(crate) fn value_at_encoded(
         }
         Kind::Delete => {
             stats.dead_rows_skipped += 1;
+            Ok(None)
+        }
+        // MUTANT: a lock hides the value from point reads.
+        Kind::Lock
+            if mutant!(
+                "lock-hides-the-value",
+                "-p titan-campaigns --test it mvcc::"
+            ) =>
+        {
             Ok(None)
         }
         Kind::Lock | Kind::Rollback => value_before_locks(family, encoded, &found, stats),

@@ -1,6 +1,6 @@
 //! Scans of the engine: the rows of a range at a timestamp, in either direction.
 //!
-//! Forward, a row costs one step from key to key, however many versions it has, and a seek if more than
+//! Forward, a row costs one step from key to key ([`DbIterator::skip_prefix`]), however many versions it has, and a seek if more than
 //! eight of them are newer than the timestamp. Backward, the engine meets the oldest version of a key first:
 //! up to eight versions are stepped over, and if there are more, a row costs two seeks.
 
@@ -54,6 +54,9 @@ impl std::fmt::Debug for Row {
             .finish()
     }
 }
+
+/// What a version of the current key is, and when it was committed.
+type Met = (Kind, Timestamp);
 
 /// Where the iterator of a scan is.
 #[derive(PartialEq, Eq)]
@@ -111,10 +114,12 @@ impl EngineScan {
 
     /// The next row. Not to be called again after an error.
     pub(super) fn next_row(&mut self) -> Result<Option<Row>> {
-        while self.place != Place::End && self.enter_row()? {
+        while self.place != Place::End
+            && let Some(first) = self.enter_row()?
+        {
             let found = match self.direction {
-                Direction::Forward => self.newest_forward()?,
-                Direction::Backward => self.newest_backward()?,
+                Direction::Forward => self.newest_forward(first)?,
+                Direction::Backward => self.newest_backward(first)?,
             };
             if let Some(value) = found {
                 let key = decode_key(&self.encoded).ok_or_else(|| {
@@ -141,8 +146,9 @@ impl EngineScan {
         }
     }
 
-    /// Moves to the next key, and makes it the current one. False if there is none.
-    fn enter_row(&mut self) -> Result<bool> {
+    /// Moves to the next key, and makes it the current one. Returns the version that the iterator is at; none
+    /// if there is no more key.
+    fn enter_row(&mut self) -> Result<Option<Met>> {
         match (&self.place, self.direction) {
             (Place::Start, Direction::Forward) => {
                 self.stats.seek += 1;
@@ -154,7 +160,7 @@ impl EngineScan {
             }
             (Place::InRow, Direction::Forward) => {
                 self.stats.next += 1;
-                self.cursor.next_prefix()?;
+                self.cursor.skip_prefix(&self.encoded)?;
             }
             (Place::InRow, Direction::Backward) => {
                 // All versions of the key are after its encoded form.
@@ -164,18 +170,18 @@ impl EngineScan {
             (Place::AtNextRow | Place::End, _) => {}
         }
         if !self.cursor.valid() {
-            return Ok(false);
+            return Ok(None);
         }
-        let (encoded, _) = split(self.cursor.key())?;
+        let (encoded, version) = split(self.cursor.key())?;
         self.encoded.clear();
         self.encoded.extend_from_slice(encoded);
         self.place = Place::InRow;
-        Ok(true)
+        Ok(Some((version.kind, version.commit)))
     }
 
     /// The kind and the timestamp of the version at which the iterator is; none if it is none of the current
     /// key, which is noted.
-    fn version(&mut self) -> Result<Option<(Kind, Timestamp)>> {
+    fn version(&mut self) -> Result<Option<Met>> {
         if self.cursor.valid() {
             let (encoded, version) = split(self.cursor.key())?;
             if encoded == self.encoded {
@@ -186,15 +192,19 @@ impl EngineScan {
         Ok(None)
     }
 
-    /// The value of the current key. The iterator is at its newest version.
-    fn newest_forward(&mut self) -> Result<Option<LazyValue>> {
+    /// The value of the current key. The iterator is at its newest version, which is `first`.
+    fn newest_forward(&mut self, first: Met) -> Result<Option<LazyValue>> {
         let at = self.snapshot.timestamp();
-        let mut steps = 0;
-        while let Some((kind, commit)) = self.version()? {
+        let (mut met, mut steps) = (Some(first), 0);
+        while let Some((kind, commit)) = met {
+            // MUTANT: a scan finds a version that was committed after its timestamp.
+            let too_new = mutant!("scan-finds-newer", "-p titan-campaigns --test it mvcc::");
+            let commit = if too_new { commit.previous() } else { commit };
             match kind {
                 _ if commit > at && steps == MAX_STEPS => {
                     self.stats.seek += 1;
                     self.cursor.seek(&newest_at(&self.encoded, at))?;
+                    met = self.version()?;
                     continue;
                 }
                 Kind::Put if commit <= at => return Ok(Some(self.cursor.lazy_value()?)),
@@ -208,17 +218,18 @@ impl EngineScan {
             self.stats.versions_skipped += 1;
             self.stats.next += 1;
             self.cursor.next()?;
+            met = self.version()?;
         }
         Ok(None)
     }
 
-    /// The value of the current key. The iterator is at its oldest version.
-    fn newest_backward(&mut self) -> Result<Option<LazyValue>> {
+    /// The value of the current key. The iterator is at its oldest version, which is `first`.
+    fn newest_backward(&mut self, first: Met) -> Result<Option<LazyValue>> {
         let at = self.snapshot.timestamp();
         // The newest put or deletion so far.
         let mut newest = None;
-        let mut steps = 0;
-        while let Some((kind, commit)) = self.version()? {
+        let (mut met, mut steps) = (Some(first), 0);
+        while let Some((kind, commit)) = met {
             if commit > at {
                 self.stats.versions_skipped += 1;
                 break;
@@ -226,12 +237,22 @@ impl EngineScan {
             if steps == MAX_STEPS {
                 self.stats.seek += 1;
                 self.cursor.seek(&newest_at(&self.encoded, at))?;
-                let found = self.newest_forward();
+                let found = match self.version()? {
+                    Some(first) => self.newest_forward(first),
+                    None => Ok(None),
+                };
                 // Wherever the iterator is now, the next key in this direction is before the current one.
                 self.place = Place::InRow;
                 return found;
             }
+            // MUTANT: a scan backward keeps the older of two versions.
+            let older = newest.is_some()
+                && mutant!(
+                    "backward-keeps-the-older",
+                    "-p titan-campaigns --test it mvcc::"
+                );
             let replaced = match kind {
+                _ if older => true,
                 Kind::Put => newest.replace(Some(self.cursor.lazy_value()?)).is_some(),
                 Kind::Delete => newest.replace(None).is_some(),
                 Kind::Lock | Kind::Rollback => true,
@@ -240,6 +261,7 @@ impl EngineScan {
             steps += 1;
             self.stats.prev += 1;
             self.cursor.prev()?;
+            met = self.version()?;
         }
         self.stats.dead_rows_skipped += u64::from(matches!(newest, Some(None)));
         Ok(newest.flatten())

@@ -9,7 +9,7 @@ use super::point::{value_at, value_at_encoded};
 use super::{Direction, Found, ReadStats, Scan};
 use crate::error::Result;
 use crate::format::encode_key;
-use crate::resolver::settle_for_read;
+use crate::resolver::{Settled, settle_for_read};
 use crate::safe_point::Hold;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -65,35 +65,39 @@ impl Snapshot {
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
     pub fn get_lazy_counted(&self, key: &[u8], stats: &mut ReadStats) -> Result<Option<LazyValue>> {
-        let at = self.timestamp();
-        // ORDER: first the locks: one that is gone by now has left its version.
-        settle_for_read(&self.core, key, at)?;
         let mut read = ReadStats::default();
-        let found = self.value_at(key, at, &mut read);
+        let found = self.read(key, &mut read);
         self.core.reads.add(read);
         *stats += read;
         found
     }
 
+    /// The same, for a caller that adds the cost to the sums of the store.
+    pub(super) fn read(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
+        // ORDER: first the locks: one that is gone by now has left its version.
+        match settle_for_read(&self.core, key, self.timestamp())? {
+            Settled::Versions => self.read_settled(key, read),
+            Settled::Committed(value) => {
+                read.processed += u64::from(value.is_some());
+                Ok(value)
+            }
+        }
+    }
+
     /// What a key has, from the range source or from the engine.
-    fn value_at(
-        &self,
-        key: &[u8],
-        at: Timestamp,
-        stats: &mut ReadStats,
-    ) -> Result<Option<LazyValue>> {
+    fn read_settled(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
+        let at = self.timestamp();
         let Some(source) = &self.core.range_source else {
-            return value_at(self.versions(), key, at, stats);
+            return value_at(self.versions(), key, at, read);
         };
         let encoded = encode_key(key);
-        // ORDER: after the locks, as for the engine.
         match source.get(&encoded, at) {
             Some(Found::Nothing) => Ok(None),
             Some(Found::Value(value)) => {
-                stats.processed += 1;
+                read.processed += 1;
                 Ok(Some(value.into()))
             }
-            Some(Found::Stored) | None => value_at_encoded(self.versions(), &encoded, at, stats),
+            Some(Found::Stored) | None => value_at_encoded(self.versions(), &encoded, at, read),
         }
     }
 

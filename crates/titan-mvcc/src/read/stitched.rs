@@ -85,9 +85,13 @@ impl Scan {
             false => {
                 let mut locked = std::mem::take(&mut self.locked);
                 let (snapshot, direction) = (self.snapshot.clone(), self.direction);
-                let row = locked.next_row(&snapshot, direction, || self.next_stored())?;
+                let mut points = ReadStats::default();
+                let row = locked.next_row(&snapshot, direction, &mut points, || self.next_stored());
                 self.locked = locked;
-                row
+                // Rows are counted below.
+                points.processed = 0;
+                self.stats += points;
+                row?
             }
         };
         self.stats.processed += u64::from(row.is_some());

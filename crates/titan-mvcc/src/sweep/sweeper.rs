@@ -83,9 +83,14 @@ fn run(sweeps: &Sweeps) {
             Err(Error::Engine(e)) if e.kind() == ErrorKind::Closed => return,
             Err(_) => failures + 1,
         };
-        let pause = sweeps.interval * (1 << failures.min(MAX_DOUBLINGS));
+        let pause = sweeps
+            .interval
+            .saturating_mul(1 << failures.min(MAX_DOUBLINGS));
         let until = match failures > 0 || sweeps.waits_for_time() {
-            true => Some((&*sweeps.core.clock, sweeps.core.clock.monotonic() + pause)),
+            true => {
+                let now = sweeps.core.clock.monotonic();
+                Some((&*sweeps.core.clock, now.saturating_add(pause)))
+            }
             false => None,
         };
         if !sweeps.wake().wait(until) {

@@ -6,12 +6,16 @@ use titan::WriteBatch;
 use super::pessimistic::lost;
 use super::{Transaction, Writes};
 use crate::error::{Error, Result};
-use crate::format::{Version, encode_key};
+use crate::format::{Version, encode_key_to};
+use crate::latches::Taken;
 use crate::locks::Held;
 use crate::percolator::{LockInfo, newest_write};
 use crate::resolver;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
+
+/// Bytes of a batch for an entry, beside its key and value; a little more than most entries need.
+const MOST_BESIDE: usize = 48;
 
 /// Commits an optimistic transaction.
 ///
@@ -22,7 +26,7 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
     let (writes, start) = (&transaction.writes, transaction.start());
     let mut deadline = None;
     loop {
-        let latches = core.latches.take(writes.keys().map(Vec::as_slice));
+        let mut latches = core.latches.take(writes.keys().map(Vec::as_slice));
         if let Some((key, held)) = locked(core, writes) {
             drop(latches);
             let deadline = *deadline.get_or_insert_with(|| {
@@ -34,11 +38,12 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
             }
             return Err(Error::KeyIsLocked(Box::new(LockInfo::new(key, &held.lock))));
         }
-        check_conflicts(core, writes, start)?;
+        check_conflicts(core, &latches, writes, start)?;
         // ORDER: with the latches, so versions of a key are written in the order of their timestamps; after the
         // check, so that a commit that conflicts takes none.
         let in_flight = core.order.begin()?;
         let batch = batch(core, writes, start, in_flight.timestamp())?;
+        latches.note(in_flight.timestamp());
         core.db.write(batch, &core.write)?;
         // ORDER: after the engine has published the versions, for the next commit to find them.
         drop(latches);
@@ -52,7 +57,7 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
 /// See [`PessimisticTransaction::commit`](super::PessimisticTransaction::commit).
 pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> Result<Timestamp> {
     let keys = || writes.keys().map(Vec::as_slice);
-    let latches = core.latches.take(keys());
+    let mut latches = core.latches.take(keys());
     let mut held = Vec::with_capacity(writes.len());
     for key in keys() {
         let lock = core.locks.of(key, start).ok_or_else(|| lost(key, start))?;
@@ -63,6 +68,7 @@ pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> R
     for (key, lock) in &held {
         core.locks.delete(&mut batch, key, lock)?;
     }
+    latches.note(in_flight.timestamp());
     core.db.write(batch, &core.write)?;
     core.locks.remove(keys());
     drop(latches);
@@ -84,8 +90,16 @@ fn locked<'w>(core: &Core, writes: &'w Writes) -> Option<(&'w [u8], Held)> {
     writes.keys().find_map(held)
 }
 
-fn check_conflicts(core: &Core, writes: &Writes, start: Timestamp) -> Result<()> {
+fn check_conflicts(
+    core: &Core,
+    latches: &Taken<'_>,
+    writes: &Writes,
+    start: Timestamp,
+) -> Result<()> {
     for key in writes.keys() {
+        if latches.newest(key) <= start {
+            continue;
+        }
         if let Some(newest) = newest_write(&core.versions, key)?
             && newest.commit > start
         {
@@ -100,15 +114,21 @@ fn check_conflicts(core: &Core, writes: &Writes, start: Timestamp) -> Result<()>
 }
 
 fn batch(core: &Core, writes: &Writes, start: Timestamp, commit: Timestamp) -> Result<WriteBatch> {
-    let mut batch = WriteBatch::new();
+    let sizes = writes.iter();
+    let sizes = sizes.map(|(key, write)| 2 * key.len() + write.bytes().len());
+    let room = sizes.sum::<usize>() + writes.len() * MOST_BESIDE;
+    let mut batch = WriteBatch::with_capacity(room);
+    let mut engine_key = Vec::new();
     for (key, write) in writes {
         let version = Version {
             commit,
             start,
             kind: write.kind(),
         };
-        let key = version.engine_key(&encode_key(key));
-        batch.put(&core.versions, key, write.bytes())?;
+        engine_key.clear();
+        encode_key_to(&mut engine_key, key);
+        version.put_after(&mut engine_key);
+        batch.put(&core.versions, &engine_key, write.bytes())?;
     }
     Ok(batch)
 }

@@ -10,11 +10,13 @@
 //! | `transactions` | conflicts, own writes, locks |
 //! | `percolator` | the calls of Percolator transactions: late, repeated, out of order |
 //! | `two_phase`, `async_commit`, `pessimistic` | transactions of these kinds, and those whose owners are gone |
+//! | `limits` | times and timestamps at their limits |
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `sweeps` | what tables say about old versions, the safe point by time, what is compacted |
 //! | `space` | the report on space; overwriting everything again and again |
 //! | `model` | random histories against a model |
 //! | `histories` | random histories of several threads, checked for snapshot isolation |
+//! | `faults` | the disk fails in either phase of a commit |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
 //! | `crash` | the machine stops at any operation of the disk |
 //!
@@ -28,9 +30,12 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod accounts;
 mod async_commit;
 mod crash;
+mod faults;
 mod histories;
+mod limits;
 mod looking;
 mod model;
 mod old_versions;

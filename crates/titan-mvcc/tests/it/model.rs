@@ -1,61 +1,13 @@
 //! Random histories on a store and on a model: all that is read is compared, and in the end all that is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::time::Duration;
 
 use titan::ReadOptions;
 use titan_mvcc::{Direction, Error, Hold, Result, Row, Snapshot, Store, Timestamp, Transaction};
+use titan_testkit::versions::{Versions, Write};
 
 use super::place::{DIR, Place, seeds, stored_versions};
-
-type Value = Option<Vec<u8>>;
-
-/// What a commit did to a key.
-#[derive(Clone, Debug, PartialEq)]
-enum Write {
-    Set(Value),
-    Lock,
-}
-
-/// All versions of all keys, however old.
-#[derive(Default)]
-struct Model(BTreeMap<Vec<u8>, BTreeMap<Timestamp, Write>>);
-
-impl Model {
-    fn get(&self, key: &[u8], at: Timestamp) -> Value {
-        let versions = self.0.get(key)?;
-        let mut until = versions.range(..=at).rev();
-        until.find_map(|(_, write)| match write {
-            Write::Set(value) => Some(value.clone()),
-            Write::Lock => None,
-        })?
-    }
-
-    fn rows(&self, at: Timestamp) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let rows = self
-            .0
-            .keys()
-            .filter_map(|key| Some((key.clone(), self.get(key, at)?)));
-        rows.collect()
-    }
-
-    /// Whether the key was written or locked after `start`.
-    fn is_newer(&self, key: &[u8], start: Timestamp) -> bool {
-        let newest = self.0.get(key).and_then(|it| it.keys().next_back());
-        newest.is_some_and(|newest| *newest > start)
-    }
-
-    /// How many versions remain when everything that no read from the safe point on can see is dropped.
-    fn needed(&self, safe_point: Timestamp) -> usize {
-        let of_key = |(key, versions): (&Vec<u8>, &BTreeMap<Timestamp, Write>)| {
-            let above = (Bound::Excluded(safe_point), Bound::Unbounded);
-            let newer = versions.range(above).count();
-            newer + usize::from(self.get(key, safe_point).is_some())
-        };
-        self.0.iter().map(of_key).sum()
-    }
-}
 
 /// A transaction with what it should do.
 struct Open {
@@ -64,7 +16,7 @@ struct Open {
 }
 
 impl Open {
-    fn rows(&self, model: &Model) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    fn rows(&self, model: &Versions<Timestamp>) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut rows = model.rows(self.transaction.start());
         for (key, write) in &self.writes {
             match write {
@@ -81,7 +33,7 @@ struct World {
     rng: fastrand::Rng,
     place: Place,
     store: Store,
-    model: Model,
+    model: Versions<Timestamp>,
     open: Vec<Open>,
     /// Snapshots that stay for a while.
     snapshots: Vec<Snapshot>,
@@ -120,7 +72,7 @@ impl World {
             rng,
             place,
             store,
-            model: Model::default(),
+            model: Versions::default(),
             open: Vec::new(),
             snapshots: Vec::new(),
             holds: Vec::new(),
@@ -237,7 +189,7 @@ impl World {
                 assert!(!expected, "a conflict was overlooked");
                 assert!(open.writes.is_empty() || commit > self.acknowledged);
                 for (key, write) in open.writes {
-                    self.model.0.entry(key).or_default().insert(commit, write);
+                    self.model.write(key, commit, write);
                 }
                 self.acknowledged = self.acknowledged.max(commit);
                 self.known.push(commit);

@@ -78,3 +78,30 @@ fn damaged_entries_are_errors_that_name_them() {
     let closed = store.snapshot().get(b"a").unwrap_err();
     assert!(matches!(&closed, Error::Engine(e) if e.kind() == ErrorKind::Closed));
 }
+
+#[test]
+fn damaged_locks_are_errors_that_name_them() {
+    for (key, value) in [
+        (&b"k\0\0\0\0\0\0\0\xf8L"[..], &b"no record"[..]),
+        (b"k\0\0\0\0\0\0\0\xf8X", b""),
+        (b"k", b""),
+    ] {
+        let place = Place::new(5);
+        let store = place.open();
+        let locks = store.db().column_family("locks").unwrap();
+        locks.put(key, value).unwrap();
+        store.close().unwrap();
+        let refused = Store::open(DIR, &place.options).unwrap_err();
+        assert!(matches!(refused, Error::Corruption { .. }), "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains("of column family locks"), "{text}");
+    }
+}
+
+#[test]
+fn commits_without_a_wal_are_refused() {
+    let mut place = Place::new(9);
+    place.options.write.disable_wal = true;
+    let refused = Store::open(DIR, &place.options).err().unwrap();
+    assert!(refused.to_string().contains("WAL"), "{refused}");
+}

@@ -7,7 +7,7 @@ use titan::DiskUsage;
 use titan_mvcc::{Direction, Hold, Store, StoreSpaceReport, Timestamp};
 
 use super::place::{DIR, Place, put, stored_versions};
-use super::sweeps::by_hand;
+use super::sweeps::{by_hand, open_by_hand};
 
 const ROWS: u32 = 200;
 const VALUE: usize = 4096;
@@ -48,7 +48,7 @@ fn hold_of<'r>(report: &'r StoreSpaceReport, name: &str) -> &'r titan_mvcc::Hold
 #[test]
 fn a_hold_is_named_with_what_it_keeps_which_goes_with_one_sweep_after_its_end() {
     let place = by_hand(1, Duration::from_secs(10));
-    let store = place.open();
+    let store = open_by_hand(&place);
     let first = overwrite(&store, 0);
     let hold = store.hold("backup", first).unwrap();
     for round in 1..10 {
@@ -139,7 +139,7 @@ fn overwriting_everything_keeps_space_in_proportion_to_what_can_be_read() {
     place.options.versions.write_buffer_size = 128 << 10;
     place.options.versions.blob_file_size = 64 << 10;
     place.options.versions.target_file_size_base = 16 << 10;
-    let mut store = place.open();
+    let mut store = open_by_hand(&place);
     let mut recent = VecDeque::new();
     let mut rng = fastrand::Rng::with_seed(3);
     let mut newest = vec![0_u32; ROWS as usize];
@@ -173,7 +173,7 @@ fn overwriting_everything_keeps_space_in_proportion_to_what_can_be_read() {
         let old = rows(&store, safe_point);
         assert!(round == 0 || old.len() == ROWS as usize);
         store.close().unwrap();
-        store = place.open();
+        store = open_by_hand(&place);
         assert_eq!(store.safe_point(), safe_point);
         assert_eq!(rows(&store, safe_point), old);
         let now: Vec<u32> = rows(&store, store.now())

@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use titan_mvcc::{Direction, Error, Snapshot, Store, StoreOptions, Timestamp};
 
+use super::accounts::{EACH, movement, number, open_accounts, sum};
 use super::place::{Place, put};
-
-fn number(value: Option<bytes::Bytes>) -> u64 {
-    value.map_or(0, |value| u64::from_be_bytes(value[..].try_into().unwrap()))
-}
 
 /// Adds to `key` until it commits. Returns the timestamp.
 fn add(store: &Store, key: &[u8], by: u64) -> Timestamp {
@@ -106,12 +103,6 @@ fn read_once(store: &Store, acknowledged: &[AtomicU64; 3], newest: &AtomicU64) {
 
 const ACCOUNTS: u8 = 10;
 
-fn sum(snapshot: &Snapshot, direction: Direction) -> u64 {
-    let rows = snapshot.scan(None, None, direction).unwrap();
-    let values = rows.map(|row| number(Some(row.unwrap().value.fetch().unwrap())));
-    values.sum()
-}
-
 #[test]
 fn sums_hold_in_every_snapshot_while_old_versions_are_dropped() {
     sums_hold(&Place::new(1), |store| {
@@ -135,13 +126,9 @@ fn sums_hold_in_every_snapshot_while_the_store_sweeps() {
 /// Moves sums between accounts, while another thread drops old versions again and again.
 fn sums_hold(place: &Place, drop_old: impl Fn(&Store) + Sync) {
     let store = place.open();
-    let mut opening = store.begin();
-    for account in 0..ACCOUNTS {
-        opening.put(&[account], &100_u64.to_be_bytes());
-    }
-    opening.commit().unwrap();
+    open_accounts(&store, ACCOUNTS);
     let done = AtomicBool::new(false);
-    let total = 100 * u64::from(ACCOUNTS);
+    let total = EACH * u64::from(ACCOUNTS);
     std::thread::scope(|scope| {
         let movers: Vec<_> = (0..2)
             .map(|seed| {
@@ -149,19 +136,9 @@ fn sums_hold(place: &Place, drop_old: impl Fn(&Store) + Sync) {
                 scope.spawn(move || {
                     let mut rng = fastrand::Rng::with_seed(seed);
                     for _ in 0..1000 {
-                        let (from, to) = (rng.u8(..ACCOUNTS), rng.u8(..ACCOUNTS));
-                        let mut transaction = store.begin();
-                        let has = number(transaction.get(&[from]).unwrap());
-                        if from == to || has == 0 {
+                        let Some(transaction) = movement(store, ACCOUNTS, &mut rng) else {
                             continue;
-                        }
-                        let gets = number(transaction.get(&[to]).unwrap()) + 1;
-                        transaction.put(&[to], &gets.to_be_bytes());
-                        match has {
-                            // Accounts without money are not stored, so deletions take part.
-                            1 => transaction.delete(&[from]),
-                            _ => transaction.put(&[from], &(has - 1).to_be_bytes()),
-                        }
+                        };
                         match transaction.commit() {
                             Ok(_) | Err(Error::Conflict { .. }) => {}
                             Err(e) => panic!("{e}"),

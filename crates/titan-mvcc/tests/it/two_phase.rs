@@ -8,6 +8,7 @@ use titan_mvcc::{
     Direction, Error, Result, Store, StoreOptions, Timestamp, TimestampOracle, Transaction,
 };
 
+use super::accounts::{EACH, movement, open_accounts, sum};
 use super::place::{DIR, Place, put};
 
 const TTL: Duration = Duration::from_secs(1_000_000);
@@ -290,19 +291,8 @@ fn sums_hold_for_every_reader_while_threads_commit_in_two_phases_and_some_die() 
         let mut place = Place::new(11);
         place.options.db.clock = Arc::new(titan_testkit::clock::SimClock::with_seed(1));
         let store = open(&mut place, async_commit);
-        let mut opening = store.begin();
-        for account in 0..ACCOUNTS {
-            opening.put(&[account], &100_u64.to_be_bytes());
-        }
-        opening.commit().unwrap();
-        let number = |value: Option<bytes::Bytes>| {
-            value.map_or(0, |value| u64::from_be_bytes(value[..].try_into().unwrap()))
-        };
-        let sum = |direction| -> u64 {
-            let rows = store.snapshot().scan(None, None, direction).unwrap();
-            rows.map(|row| number(Some(row.unwrap().value.fetch().unwrap())))
-                .sum()
-        };
+        open_accounts(&store, ACCOUNTS);
+        let total = EACH * u64::from(ACCOUNTS);
         std::thread::scope(|scope| {
             let movers: Vec<_> = (0..3)
                 .map(|seed| {
@@ -310,15 +300,9 @@ fn sums_hold_for_every_reader_while_threads_commit_in_two_phases_and_some_die() 
                     scope.spawn(move || {
                         let mut rng = fastrand::Rng::with_seed(seed);
                         for _ in 0..400 {
-                            let (from, to) = (rng.u8(..ACCOUNTS), rng.u8(..ACCOUNTS));
-                            let mut transaction = store.begin();
-                            let has = number(transaction.get(&[from]).unwrap());
-                            if from == to || has == 0 {
+                            let Some(transaction) = movement(store, ACCOUNTS, &mut rng) else {
                                 continue;
-                            }
-                            let gets = number(transaction.get(&[to]).unwrap()) + 1;
-                            transaction.put(&[to], &gets.to_be_bytes());
-                            transaction.put(&[from], &(has - 1).to_be_bytes());
+                            };
                             let prewritten = match transaction.prewrite() {
                                 Ok(prewritten) => prewritten,
                                 Err(Error::Conflict { .. } | Error::KeyIsLocked(_)) => continue,
@@ -339,12 +323,36 @@ fn sums_hold_for_every_reader_while_threads_commit_in_two_phases_and_some_die() 
                 .collect();
             while movers.iter().any(|mover| !mover.is_finished()) {
                 for direction in [Direction::Forward, Direction::Backward] {
-                    assert_eq!(sum(direction), 100 * u64::from(ACCOUNTS));
+                    assert_eq!(sum(&store.snapshot(), direction), total);
                 }
             }
         });
         store.advance_safe_point(store.now()).unwrap();
         assert_eq!(locks(&store), 0);
-        assert_eq!(sum(Direction::Forward), 100 * u64::from(ACCOUNTS));
+        assert_eq!(sum(&store.snapshot(), Direction::Forward), total);
     }
+}
+
+#[test]
+fn rows_that_a_scan_finds_locked_count_once() {
+    let mut place = Place::new(14);
+    let store = open(&mut place, false);
+    put(&store, b"a", b"1");
+    put(&store, b"b", b"1");
+    let prewritten = writes(&store, &["a"], b"2").prewrite().unwrap();
+    // The scan is at a later timestamp than the lock.
+    put(&store, b"c", b"1");
+    let before = store.read_stats();
+    let mut rows = store
+        .snapshot()
+        .scan(None, None, Direction::Forward)
+        .unwrap();
+    assert_eq!(rows.by_ref().count(), 3);
+    let scanned = rows.stats();
+    drop(rows);
+    let after = store.read_stats();
+    assert_eq!(scanned.processed, 3);
+    assert_eq!(after.processed - before.processed, scanned.processed);
+    assert_eq!(after.seek - before.seek, scanned.seek);
+    prewritten.rollback();
 }

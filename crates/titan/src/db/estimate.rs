@@ -135,20 +135,27 @@ impl Shared {
         }
     }
 
-    /// Like [`Shared::estimate`], but a panic in code of the user is no failure.
+    /// Like [`Shared::estimate`], but no job, and a panic in code of the user is no failure.
     pub(super) fn try_estimate(&self, estimate: &Estimate) -> u64 {
-        catch_unwind(AssertUnwindSafe(|| self.estimate(estimate))).unwrap_or_else(|_| {
-            // An estimate stays due, though not at once.
-            let (memtable, entries) = (&estimate.memtable, estimate.start.entries);
-            let shadowed = memtable.shadowed_bytes();
-            memtable.note_shadowed(
-                shadowed,
-                u64::MAX,
-                estimate.start,
-                entries.saturating_mul(2),
-            );
-            0
-        })
+        let shadowed =
+            catch_unwind(AssertUnwindSafe(|| self.estimate(estimate))).unwrap_or_else(|_| {
+                // An estimate stays due, though not at once.
+                let (memtable, entries) = (&estimate.memtable, estimate.start.entries);
+                let shadowed = memtable.shadowed_bytes();
+                memtable.note_shadowed(
+                    shadowed,
+                    u64::MAX,
+                    estimate.start,
+                    entries.saturating_mul(2),
+                );
+                0
+            });
+        // A caller may wait for the estimate that was due before.
+        // MUTANT: whoever waits for the database to be idle is not woken by an estimate that no job makes.
+        if !mutant!("estimate-wakes-nobody", "-p titan --lib db::estimate::") {
+            self.signals.progress.raise();
+        }
+        shadowed
     }
 }
 
@@ -178,7 +185,40 @@ fn next_estimate(entries: u64, shadowed: u64, average: u64, most: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use super::*;
+    use crate::{ColumnFamilyOptions, Db, Options};
+
+    #[test]
+    fn an_estimate_that_no_job_makes_wakes_those_who_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        // Nothing goes on in the background that could wake them.
+        let options = Options {
+            default: ColumnFamilyOptions {
+                min_blob_size: 100,
+                enable_blob_garbage_collection: false,
+                ..ColumnFamilyOptions::default()
+            },
+            ..Options::default()
+        };
+        let db = Db::open(dir.path(), &options).unwrap();
+        db.put(b"k", &[1; 1000]).unwrap();
+        db.flush().unwrap();
+        db.put(b"k", &[2; 1000]).unwrap();
+        db.wait_idle().unwrap();
+        let shared = Arc::clone(&db.core.shared);
+        let seen = shared.signals.progress.seen();
+        shared.estimate_all();
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            shared.signals.progress.wait(seen);
+            let _ = tell.send(());
+        });
+        let woken = told.recv_timeout(Duration::from_secs(60));
+        woken.expect("nobody was woken");
+    }
 
     #[test]
     fn estimates_are_few_and_the_last_is_where_it_is_full() {

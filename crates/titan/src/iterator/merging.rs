@@ -222,6 +222,17 @@ impl InternalIterator for MergingIterator {
         self.move_all(Direction::Forward, |c| c.seek(target))
     }
 
+    /// Moves only the children that are before the target: the others are where a seek would put them.
+    fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
+        if self.direction != Direction::Forward {
+            return self.seek(target);
+        }
+        while self.valid() && self.comparator.compare(self.key(), target).is_lt() {
+            self.step(|c| c.seek_ahead(target))?;
+        }
+        Ok(())
+    }
+
     fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
         self.move_all(Direction::Backward, |c| c.seek_for_prev(target))
     }
@@ -267,7 +278,7 @@ mod tests {
 
     use super::*;
     use crate::format::BytewiseComparator;
-    use crate::format::internal_key::{ValueType, user_key};
+    use crate::format::internal_key::{ValueType, seek_key, user_key};
     use crate::memtable::Memtable;
 
     /// Random walks of steps and turns, over keys spread at random over the children, compared with
@@ -296,7 +307,12 @@ mod tests {
             merged.seek_to_first().unwrap();
             for _ in 0..200 {
                 assert_eq!(user_key(merged.key()), keys[at].as_bytes(), "seed {seed}");
-                if at + 1 < keys.len() && (at == 0 || rng.bool()) {
+                let ahead = at + rng.usize(1..6);
+                if ahead < keys.len() && rng.u8(..4) == 0 {
+                    let target = seek_key(keys[ahead].as_bytes(), SequenceNumber::MAX);
+                    merged.seek_ahead(&target).unwrap();
+                    at = ahead;
+                } else if at + 1 < keys.len() && (at == 0 || rng.bool()) {
                     merged.next().unwrap();
                     at += 1;
                 } else if at > 0 {

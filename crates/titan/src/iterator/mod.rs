@@ -23,6 +23,12 @@ pub(crate) trait InternalIterator: Send {
     /// Moves to the first entry whose internal key is not before `target`.
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
+    /// The same as [`seek`](InternalIterator::seek) for a target that is ahead; cheaper if it is near. May be
+    /// called only while valid and before `target`.
+    fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
+        self.seek(target)
+    }
+
     /// Moves to the last entry whose internal key is not after `target`.
     fn seek_for_prev(&mut self, target: &[u8]) -> Result<()>;
 
@@ -66,6 +72,9 @@ impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
     }
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         (**self).seek(target)
+    }
+    fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
+        (**self).seek_ahead(target)
     }
     fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
         (**self).seek_for_prev(target)

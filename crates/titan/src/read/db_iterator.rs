@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::options::prefix_end;
 use super::resolve::Stored;
 use super::source::{PrefixFilter, Source};
 use super::value_window::{ScanHistory, ValueWindow};
@@ -91,6 +90,7 @@ impl DbIterator {
         let tombstones = all_tombstones(&super_version, &open_files)?;
         let ranged = RangedSource {
             cursor: TombstoneCursor::new(tombstones, comparator.clone(), sequence),
+            is_bytewise: comparator.user().name() == BytewiseComparator.name(),
             super_version: Arc::clone(&super_version),
             open_files,
             sequence,
@@ -184,6 +184,10 @@ impl DbIterator {
                 return Ok(());
             }
         }
+        self.fill_window()
+    }
+
+    fn fill_window(&mut self) -> Result<()> {
         let filled = self.window.fill(
             &mut self.visible,
             &self.fetcher,
@@ -380,8 +384,9 @@ impl DbIterator {
 
     /// Moves forward to the first key with another prefix than the current one's, by the family's
     /// extractor; past a key without a prefix, to the next key. Does nothing if the iterator is not
-    /// valid. Cost: the rest of the prefix is stepped over, up to eight keys; then the iterator seeks,
-    /// unless the order is not bytewise, or the prefix is not [whole](crate::prefix::PrefixExtractor::is_whole).
+    /// valid. Cost: that of [`skip_prefix`](Self::skip_prefix) if the prefix is
+    /// [whole](crate::prefix::PrefixExtractor::is_whole) and the order bytewise; otherwise the rest of the
+    /// prefix is stepped over.
     ///
     /// # Errors
     /// `InvalidArgument` without an extractor; `Internal` if the extractor panics.
@@ -398,33 +403,51 @@ impl DbIterator {
         let Some(prefix) = self.or_invalidate(prefix)? else {
             return self.next();
         };
-        let mut steps = 0;
+        // The end of a prefix that begins others is not known.
+        if self.ranged.is_bytewise && extractor.is_surely_whole(&prefix) {
+            return self.skip_prefix(&prefix);
+        }
         while self.valid() {
             let same = extractor.prefix(self.key());
             let same = same.map(|found| found == Some(&*prefix));
             if !self.or_invalidate(same)? {
                 break;
             }
-            // The end of a prefix that begins others is not known.
-            let is_whole = || extractor.is_surely_whole(&prefix);
-            if steps == MAX_STEPS && self.ranged.is_bytewise() && is_whole() {
-                return match prefix_end(&prefix) {
-                    Some(end) => {
-                        self.leave_window();
-                        self.visible.seek(&end)?;
-                        self.compare_prefix()
-                    }
-                    None => {
-                        self.leave_window();
-                        self.visible.invalidate();
-                        Ok(())
-                    }
-                };
-            }
-            steps += 1;
             self.next()?;
         }
         Ok(())
+    }
+
+    /// Moves forward to the first key that does not begin with `prefix`. Does nothing if the iterator is not
+    /// valid, or its key does not begin with `prefix`. Cost: the rest of the prefix is stepped over, up to
+    /// eight entries, which is cheaper than [`next`](Self::next) for each; then the iterator seeks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the family's order of keys is not bytewise.
+    pub fn skip_prefix(&mut self, prefix: &[u8]) -> Result<()> {
+        if !self.ranged.is_bytewise {
+            let why = "skipping a prefix needs a family in bytewise order";
+            return Err(Error::invalid_argument(why));
+        }
+        if !self.valid() || !self.key().starts_with(prefix) {
+            return Ok(());
+        }
+        // What was read ahead may end in the middle of the prefix.
+        while self.in_window {
+            self.step()?;
+            if !self.is_on_entry() || !self.key().starts_with(prefix) {
+                return self.compare_prefix();
+            }
+        }
+        let took = std::mem::take(&mut self.value_taken);
+        if took {
+            self.window.count_used();
+        }
+        self.visible.skip_prefix(prefix)?;
+        if took && self.window.is_enabled() {
+            self.fill_window()?;
+        }
+        self.compare_prefix()
     }
 
     fn leave_window(&mut self) {
@@ -434,9 +457,6 @@ impl DbIterator {
     }
 }
 
-/// Keys of a prefix that are stepped over before a seek is tried instead, which costs about as much.
-const MAX_STEPS: usize = 8;
-
 /// What the entries of an iterator come from, within any prefix.
 struct RangedSource {
     super_version: Arc<SuperVersion>,
@@ -444,6 +464,8 @@ struct RangedSource {
     sequence: SequenceNumber,
     cursor: TombstoneCursor,
     prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
+    /// Whether the order of keys is bytewise.
+    is_bytewise: bool,
     options: ReadOptions,
 }
 
@@ -483,11 +505,6 @@ impl RangedSource {
             lower,
             upper,
         ))
-    }
-
-    fn is_bytewise(&self) -> bool {
-        let comparator = &self.super_version.version.comparator;
-        comparator.user().name() == BytewiseComparator.name()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
 use crate::merge::Operands;
 use crate::range_del::TombstoneCursor;
+use crate::read::options::prefix_end;
 use crate::read::resolve::{Outcome, Resolver, Step, Stored};
 
 /// Versions of one key stepped over before a seek is tried instead.
@@ -104,6 +105,8 @@ pub(crate) struct VisibleIterator {
     stored: Option<Stored>,
     /// The operands of the key shown, oldest first.
     operands: Operands,
+    /// Whether the last prefix that was skipped had so many entries that the sources had to seek.
+    prefix_was_long: bool,
 }
 
 impl VisibleIterator {
@@ -128,6 +131,7 @@ impl VisibleIterator {
             value: Vec::new(),
             stored: None,
             operands: Operands::default(),
+            prefix_was_long: false,
         }
     }
 
@@ -231,6 +235,41 @@ impl VisibleIterator {
         self.find_next(true)
     }
 
+    /// Moves forward to the first key that does not begin with `prefix`, which the key shown begins with. The
+    /// order of keys must be bytewise. Cost: entries are stepped over, up to eight; then the sources seek.
+    pub(crate) fn skip_prefix(&mut self, prefix: &[u8]) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.valid = false;
+        if self.direction == Direction::Backward {
+            self.merged.seek(&seek_key(&self.key, self.snapshot))?;
+        }
+        self.direction = Direction::Forward;
+        // Where one prefix had many entries, the next one is likely to have.
+        let patience = if self.prefix_was_long { 1 } else { MAX_SKIPS };
+        let mut steps = 0;
+        while self.merged.valid() && user_key(self.merged.key()).starts_with(prefix) {
+            if steps == patience {
+                return self.seek_past(prefix);
+            }
+            steps += 1;
+            self.merged.next()?;
+        }
+        self.prefix_was_long = false;
+        self.find_next(false)
+    }
+
+    /// Seeks to the first key after those that begin with `prefix`, which the current one does.
+    fn seek_past(&mut self, prefix: &[u8]) -> Result<()> {
+        let Some(end) = prefix_end(prefix) else {
+            return Ok(());
+        };
+        self.prefix_was_long = true;
+        self.merged.seek_ahead(&before_all(&end))?;
+        self.find_next(false)
+    }
+
     pub(crate) fn prev(&mut self) -> Result<()> {
         if !self.valid {
             return Ok(());
@@ -304,7 +343,7 @@ impl VisibleIterator {
                 seek_key(entry.user_key, self.snapshot)
             };
             if self.comparator.compare(self.merged.key(), &target).is_lt() {
-                self.merged.seek(&target)?;
+                self.merged.seek_ahead(&target)?;
             } else {
                 self.merged.next()?;
             }

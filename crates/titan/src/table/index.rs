@@ -117,16 +117,23 @@ impl Index {
     /// entry is the one.
     #[inline]
     pub(super) fn find(&self, order: &InternalKeyComparator, target: &[u8]) -> usize {
-        let target_user = user_key(target);
-        let (mut low, mut high) = (0, self.entries.len());
-        while low < high {
-            let mid = low + (high - low) / 2;
-            let before = if self.user_keys {
-                order.compare_user(self.key(mid), target_user).is_lt()
-            } else {
-                order.compare(self.key(mid), target).is_lt()
-            };
-            if before { low = mid + 1 } else { high = mid }
+        self.find_between(order, target, 0, self.entries.len())
+    }
+
+    /// The same, if it is known that no block before `from` is the one. Cost: a logarithm of the distance.
+    pub(super) fn find_from(
+        &self,
+        order: &InternalKeyComparator,
+        target: &[u8],
+        from: usize,
+    ) -> usize {
+        let (mut low, mut step) = (from, 1);
+        while low < self.entries.len() && self.is_before(order, low, target) {
+            let next = low.saturating_add(step);
+            if next >= self.entries.len() || !self.is_before(order, next, target) {
+                return self.find_between(order, target, low + 1, next.min(self.entries.len()));
+            }
+            (low, step) = (next, step * 2);
         }
         low
     }
@@ -135,6 +142,35 @@ impl Index {
     pub(super) fn at_offset(&self, offset: u64) -> Option<usize> {
         let entries = &self.entries;
         entries.binary_search_by_key(&offset, |e| e.offset).ok()
+    }
+
+    /// The first block from `low` up to `high` whose separator is not before `target`; `high` if there is
+    /// none.
+    #[inline]
+    fn find_between(
+        &self,
+        order: &InternalKeyComparator,
+        target: &[u8],
+        mut low: usize,
+        mut high: usize,
+    ) -> usize {
+        while low < high {
+            let mid = low + (high - low) / 2;
+            match self.is_before(order, mid, target) {
+                true => low = mid + 1,
+                false => high = mid,
+            }
+        }
+        low
+    }
+
+    /// Whether the separator after block `i` is before `target`, an internal key.
+    #[inline]
+    fn is_before(&self, order: &InternalKeyComparator, i: usize, target: &[u8]) -> bool {
+        match self.user_keys {
+            true => order.compare_user(self.key(i), user_key(target)).is_lt(),
+            false => order.compare(self.key(i), target).is_lt(),
+        }
     }
 
     /// Where the data blocks end.

@@ -136,6 +136,20 @@ impl InternalIterator for LevelIterator {
         self.skip_forward()
     }
 
+    fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
+        let is_here = self
+            .files
+            .get(self.position)
+            .is_some_and(|file| self.comparator.compare(&file.meta.largest, target).is_ge());
+        match is_here {
+            true => {
+                self.with_current(|c| c.seek_ahead(target))?;
+                self.skip_forward()
+            }
+            false => self.seek(target),
+        }
+    }
+
     fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
         let after = self.files.partition_point(|f| {
             self.comparator.compare(&f.meta.smallest, target) != Ordering::Greater

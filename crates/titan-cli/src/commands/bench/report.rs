@@ -33,6 +33,12 @@ pub(super) struct StepReport {
     pub(super) threads: usize,
     /// Reads that found their key; null for steps without lookups.
     pub(super) found: Option<u64>,
+    /// Steps of the engine's iterator; only for a store of versions, as the next one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<u64>,
+    /// Rows that reads found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) processed: Option<u64>,
     pub(super) user_bytes_written: u64,
     pub(super) bytes_written: WrittenBytes,
     /// Bytes on disk at the end, by kind of file.
@@ -160,6 +166,12 @@ pub(super) fn print(step: &StepReport, out: &mut Out) -> Result<()> {
     }
     if let Some(found) = step.found {
         took.push(format!("{} found", output::count(found)));
+    }
+    if let (Some(next), Some(processed)) = (step.next, step.processed)
+        && processed > 0
+    {
+        let (next, processed) = (output::count(next), output::count(processed));
+        took.push(format!("{next} next, {processed} processed"));
     }
     if let Some(background) = &step.background {
         let rate = output::count(background.writes_per_sec as u64);

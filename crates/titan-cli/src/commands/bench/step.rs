@@ -3,14 +3,16 @@
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use titan::{Db, DiskUsage, Result, Statistics};
+use titan::{Db, DiskUsage, Error, Result, Statistics};
 use titan_workload::live::LiveKeys;
 use titan_workload::run::{self, Made, Plan};
 use titan_workload::shared::Conventions;
 use titan_workload::step::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
 use titan_workload::tally::{Tally, histogram};
+use titan_workload::target::Target;
 use titan_workload::values::Contents;
 
+use super::opened::Opened;
 use super::report::{Background, StepReport, WrittenBytes};
 use super::{Args, Benchmark, KEY_BYTES, Open, memory};
 use crate::output;
@@ -21,6 +23,8 @@ use crate::usage::disk_usage;
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// Keys that multireadrandom reads in one call by default.
 const READ_BATCH: u64 = 10;
+/// Rows that a scan reads by default.
+const SCANNED_ROWS: u64 = 100;
 
 /// Runs the step, the `index`th of this process.
 pub(super) fn run(
@@ -30,22 +34,28 @@ pub(super) fn run(
     benchmark: Benchmark,
     open: &Open,
 ) -> Result<StepReport> {
-    let db = open.titan.db();
+    let db = open.database.db();
     let live = open.live.as_ref().map(|live| &live.keys);
     let statistics = db.statistics();
     let written_before = written(statistics);
     let stalled_before = statistics.stall_micros();
+    let counted_before = open.database.counters();
     memory::reset_peak();
 
     let workload = workload(args);
     let step = step(args, benchmark);
     let accompanied = benchmark == Benchmark::ReadWhileWriting;
     let beside = accompanied.then(|| beside(args));
+    let target: &dyn Target<Error = Error> = match &open.database {
+        Opened::Plain(titan) => titan,
+        Opened::Versions(versions) => versions,
+    };
     let plan = Plan {
         workload: &workload,
         step: &step,
         conventions: Conventions {
-            counts_per_thread: true,
+            // A load writes each row once, whatever the threads.
+            counts_per_thread: benchmark != Benchmark::Load,
             back_to_back: true,
             checks_values: false,
             batch: args.batch_size.unwrap_or(1),
@@ -53,7 +63,7 @@ pub(super) fn run(
         seed: mix(seed, benchmark, index),
         exact: false,
         live,
-        target: &open.titan,
+        target,
         before_rate: || Ok(()),
     };
     let sizes = workload.value_sizes;
@@ -61,7 +71,11 @@ pub(super) fn run(
     let _held = args.hold_snapshot.then(|| db.snapshot());
     let mut space = SpaceWatch::new(args, db, live);
     let total = step.amount.operations;
-    let total = total.map(|each| each.saturating_mul(u64::from(args.threads)));
+    let times = match plan.conventions.counts_per_thread {
+        true => u64::from(args.threads),
+        false => 1,
+    };
+    let total = total.map(|each| each.saturating_mul(times));
     let bar = progress::operations(benchmark.name(), total);
     let done = run::run(&plan, beside.as_ref(), made, SAMPLE_EVERY, |look| {
         space.sample();
@@ -78,6 +92,8 @@ pub(super) fn run(
     let disk = disk_usage(&args.db)?;
     space.note(&disk);
 
+    let counted = open.database.counters().zip(counted_before);
+    let counted = counted.map(|(after, before)| after.since(before));
     let (tally, seconds) = (done.tally, done.seconds);
     // A step has operations of one kind.
     let latencies = done.latencies.into_values().next();
@@ -104,6 +120,8 @@ pub(super) fn run(
         wait_seconds,
         threads: usize::from(args.threads),
         found: benchmark.looks_up().then_some(tally.found),
+        next: counted.map(|counted| counted.next),
+        processed: counted.map(|counted| counted.processed),
         user_bytes_written: user_bytes,
         bytes_written,
         disk,
@@ -144,12 +162,23 @@ fn step(args: &Args, benchmark: Benchmark) -> Step {
         Benchmark::FillRandom | Benchmark::Overwrite => (Operation::Put, writes),
         Benchmark::ReadRandom | Benchmark::ReadWhileWriting => (Operation::Get, reads),
         Benchmark::MultiReadRandom => (Operation::MultiGet(keys_per_call), reads),
-        Benchmark::SeekRandom => (Operation::Seek(args.seek_nexts), reads),
+        Benchmark::SeekRandom => (Operation::Seek(args.seek_nexts.unwrap_or(0)), reads),
+        Benchmark::Load => (Operation::Insert, args.num),
+        Benchmark::Update => (Operation::Put, writes),
+        Benchmark::Get => (Operation::Get, reads),
+        Benchmark::Scan => {
+            let rows = args.seek_nexts.unwrap_or(SCANNED_ROWS).max(1);
+            let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+            (Operation::Scan(rows), reads)
+        }
         Benchmark::ReadSeq => (Operation::ReadNext, reads),
         Benchmark::DeleteRandom => (Operation::Delete, writes),
     };
     // Steps that go through the keys in order end with the keys.
-    let in_order = matches!(operation, Operation::PutInOrder | Operation::ReadNext);
+    let in_order = matches!(
+        operation,
+        Operation::Insert | Operation::PutInOrder | Operation::ReadNext
+    );
     Step {
         name: benchmark.name().to_owned(),
         threads: u32::from(args.threads),

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde::Serialize;
 use titan::Result;
 use titan_mvcc::CheckReport;
 
 use super::store::{read, translated};
+use crate::commands::check::{Document, status};
 use crate::output::{self, Out};
 use crate::{Global, progress};
 
@@ -42,18 +42,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         print(&report, &mut out)?;
     }
     out.flush()?;
-    Ok(match ok {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
-}
-
-/// The store's report, and whether it has no problems.
-#[derive(Serialize)]
-struct Document {
-    ok: bool,
-    #[serde(flatten)]
-    report: CheckReport,
+    Ok(status(ok))
 }
 
 fn print(report: &CheckReport, out: &mut Out) -> Result<()> {

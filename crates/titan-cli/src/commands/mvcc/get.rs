@@ -4,11 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::Map;
 use titan::{Error, ErrorKind, Result};
 
 use super::store::{read, snapshot, translated};
-use crate::output::Out;
+use crate::entries::print_value;
 use crate::{Global, keys};
 
 /// Print the value of a key, byte for byte
@@ -44,15 +43,6 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         let text = format!("key {}{at}", keys::escaped(&key));
         return Err(Error::new(ErrorKind::NotFound, text));
     };
-    let mut out = Out::new();
-    if global.json {
-        let mut object = Map::new();
-        keys::insert_json(&mut object, "key", &key, false);
-        keys::insert_json(&mut object, "value", &value, false);
-        out.json_line(&object)?;
-    } else {
-        out.bytes(&value)?;
-    }
-    out.flush()?;
+    print_value(&key, &value, global.json)?;
     Ok(ExitCode::SUCCESS)
 }

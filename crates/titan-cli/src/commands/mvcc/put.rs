@@ -1,16 +1,15 @@
 //! `titan mvcc put`: commits one value.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
 use titan::Result;
 
-use super::super::put::value;
 use super::store::{translated, write};
+use crate::Global;
+use crate::commands::put::Entry;
 use crate::output::Out;
-use crate::{Global, keys};
 
 /// Store a new version of a key, and print its commit timestamp
 ///
@@ -21,14 +20,8 @@ use crate::{Global, keys};
 pub(crate) struct Args {
     /// Directory of the store.
     db: PathBuf,
-    /// The key: text, or hexadecimal after 0x.
-    key: OsString,
-    /// The value: text, or hexadecimal after 0x; `-` is standard input, byte for byte.
-    #[arg(required_unless_present = "file")]
-    value: Option<OsString>,
-    /// Take the value from this file, byte for byte.
-    #[arg(long, value_name = "FILE", conflicts_with = "value")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    entry: Entry,
 }
 
 const USAGE: &str = "titan mvcc put [OPTIONS] <DB> <KEY> <VALUE>
@@ -40,8 +33,7 @@ const EXAMPLES: &str = "Examples:
   date | titan mvcc put notes.db today -";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let key = keys::parse(&args.key)?;
-    let value = value(args.value.as_deref(), args.file.as_deref())?;
+    let (key, value) = args.entry.read()?;
     let store = write(&args.db, global, true)?;
     let mut transaction = store.begin();
     transaction.put(&key, &value);

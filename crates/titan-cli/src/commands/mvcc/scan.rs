@@ -4,14 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::Map;
-use titan::{Error, Result};
+use titan::Result;
 use titan_mvcc::{Direction, Scan};
 
 use super::store::{read, snapshot, translated};
-use crate::complaints::Complaints;
-use crate::output::{self, Out};
-use crate::{Global, keys};
+use crate::entries::Entries;
+use crate::{Global, keys, output};
 
 /// Print the rows of a range as of a timestamp, in the order of their keys
 ///
@@ -64,38 +62,21 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let store = read(&args.db, global)?;
     let snapshot = snapshot(&store, args.at)?;
     let scan = snapshot.scan(from.as_deref(), to.as_deref(), direction);
-    let mut unread = Unread::default();
-    let printed = print(scan.map_err(translated)?, args, global.json, &mut unread);
+    let mut entries = Entries::new(global.json, args.hex);
+    let printed = print(scan.map_err(translated)?, args, &mut entries);
     drop(snapshot);
     match printed {
         // The reader of the output has closed it; the store is closed as after a complete scan.
         Err(error) if !output::is_broken_pipe(&error) => return Err(error),
         _ => store.close().map_err(translated)?,
     }
-    match unread.complaints.kind {
-        Some(kind) => {
-            let values = output::count(unread.values);
-            let text =
-                format!("{values} values not read, see above; --keys-only prints their keys");
-            Err(Error::new(kind, text))
-        }
-        None => Ok(ExitCode::SUCCESS),
-    }
+    entries.status()
 }
 
-/// Rows that are left out.
-#[derive(Default)]
-struct Unread {
-    values: u64,
-    complaints: Complaints,
-}
-
-fn print(scan: Scan, args: &Args, json: bool, unread: &mut Unread) -> Result<()> {
-    let mut out = Out::new();
-    let mut line = Vec::new();
+fn print(scan: Scan, args: &Args, entries: &mut Entries) -> Result<()> {
     let mut left = args.limit.unwrap_or(u64::MAX);
     if left == 0 {
-        return out.flush();
+        return entries.flush();
     }
     for row in scan {
         let row = row.map_err(translated)?;
@@ -104,39 +85,16 @@ fn print(scan: Scan, args: &Args, json: bool, unread: &mut Unread) -> Result<()>
             false => match row.value.fetch() {
                 Ok(value) => Some(value),
                 Err(error) => {
-                    let key = keys::escaped(&row.key);
-                    let error = error.context(format_args!("value of `{key}`"));
-                    unread.complaints.tell(&error);
-                    unread.values += 1;
+                    entries.leave_out(&row.key, error);
                     continue;
                 }
             },
         };
-        if json {
-            let mut object = Map::new();
-            keys::insert_json(&mut object, "key", &row.key, args.hex);
-            if let Some(value) = &value {
-                keys::insert_json(&mut object, "value", value, args.hex);
-            }
-            out.json_line(&object)?;
-        } else {
-            let push = match args.hex {
-                true => keys::push_hex,
-                false => keys::push_escaped,
-            };
-            line.clear();
-            push(&mut line, &row.key);
-            if let Some(value) = &value {
-                line.extend_from_slice(b" : ");
-                push(&mut line, value);
-            }
-            line.push(b'\n');
-            out.bytes(&line)?;
-        }
+        entries.print(&row.key, value.as_deref())?;
         left -= 1;
         if left == 0 {
             break;
         }
     }
-    out.flush()
+    entries.flush()
 }

@@ -114,6 +114,19 @@ impl TableIterator {
         }
     }
 
+    /// Seeks in the block at `at`, which is the first that can have `target`.
+    #[inline]
+    fn seek_from(&mut self, at: usize, target: &[u8]) -> Result<()> {
+        if at >= self.table.index.len() {
+            self.block.invalidate();
+            return Ok(());
+        }
+        self.enter(at, false, |block, table| {
+            block.seek(&table.options.comparator, target)
+        })?;
+        self.skip_forward()
+    }
+
     /// Goes from after the end of a block to the next entry.
     fn skip_forward(&mut self) -> Result<()> {
         while !self.block.valid()
@@ -158,14 +171,16 @@ impl InternalIterator for TableIterator {
             .table
             .index
             .find(&self.table.options.comparator, target);
-        if at >= self.table.index.len() {
-            self.block.invalidate();
-            return Ok(());
-        }
-        self.enter(at, false, |block, table| {
-            block.seek(&table.options.comparator, target)
-        })?;
-        self.skip_forward()
+        self.seek_from(at, target)
+    }
+
+    fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
+        let order = &self.table.options.comparator;
+        let Some(loaded) = self.loaded.filter(|_| self.block.valid()) else {
+            return self.seek(target);
+        };
+        let at = self.table.index.find_from(order, target, loaded);
+        self.seek_from(at, target)
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {

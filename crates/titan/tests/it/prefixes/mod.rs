@@ -3,6 +3,7 @@
 //! one.
 
 mod panics;
+mod skipping;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -4,10 +4,12 @@
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use titan_testkit::failure::{CheckFailure, Checked, Doing};
+use crate::failure::{CheckFailure, Checked, Doing};
 
-/// RocksDB, running. It is killed when this is dropped.
-pub(crate) struct Peer {
+/// The engine, running. It is killed when this is dropped.
+pub struct Peer {
+    /// Of the engine, for errors.
+    name: &'static str,
     process: Child,
     input: BufWriter<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -15,7 +17,10 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// Starts the process. Its standard error is shown.
-    pub(crate) fn start(mut program: Command) -> Checked<Peer> {
+    ///
+    /// # Errors
+    /// If the program cannot be started.
+    pub fn start(name: &'static str, mut program: Command) -> Checked<Peer> {
         let mut process = program
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -23,40 +28,52 @@ impl Peer {
             .doing(program.get_program().display())?;
         let (input, output) = (process.stdin.take(), process.stdout.take());
         let pipes = input.zip(output);
-        let pipes = pipes.ok_or_else(|| CheckFailure::wrong("RocksDB's process has no pipes"))?;
+        let pipes =
+            pipes.ok_or_else(|| CheckFailure::wrong(format!("{name}'s process has no pipes")))?;
         Ok(Peer {
+            name,
             process,
             input: BufWriter::new(pipes.0),
             output: BufReader::new(pipes.1),
         })
     }
 
-    /// Sends a line; RocksDB works on it in the meantime.
-    pub(crate) fn send(&mut self, line: &str) -> Checked<()> {
+    /// Sends a line; the engine works on it in the meantime.
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub fn send(&mut self, line: &str) -> Checked<()> {
         let sent = writeln!(self.input, "{line}").and_then(|()| self.input.flush());
-        sent.doing("RocksDB's process")
+        sent.doing(format_args!("{}'s process", self.name))
     }
 
     /// The answer to the line sent.
-    pub(crate) fn receive(&mut self) -> Checked<String> {
+    ///
+    /// # Errors
+    /// If the process ends without one.
+    pub fn receive(&mut self) -> Checked<String> {
         let mut answer = String::new();
         let read = self.output.read_line(&mut answer);
-        read.doing("RocksDB's process")?;
+        read.doing(format_args!("{}'s process", self.name))?;
         match answer.pop() {
             Some('\n') => Ok(answer),
             _ => Err(CheckFailure::wrong(format!(
-                "RocksDB's process ended: {:?}",
+                "{}'s process ended: {:?}",
+                self.name,
                 self.process.wait()
             ))),
         }
     }
 
     /// Sends a line whose answer must be `ok`.
-    pub(crate) fn ask(&mut self, line: &str) -> Checked<()> {
+    ///
+    /// # Errors
+    /// Any other answer; those of [`Peer::receive`].
+    pub fn ask(&mut self, line: &str) -> Checked<()> {
         self.send(line)?;
         match self.receive()?.as_str() {
             "ok" => Ok(()),
-            answer => Err(CheckFailure::wrong(format!("RocksDB: {answer}"))),
+            answer => Err(CheckFailure::wrong(format!("{}: {answer}", self.name))),
         }
     }
 }

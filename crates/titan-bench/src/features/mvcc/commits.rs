@@ -1,0 +1,124 @@
+//! Commits of transactions that put four values under random keys, beside write batches of the same rows.
+
+use std::path::Path;
+use std::thread;
+
+use anyhow::{Result, bail};
+use titan::{Db, WriteBatch, WriteOptions};
+use titan_mvcc::{Error, Store};
+
+use super::super::{Compared, Comparison, Extent, Side};
+use super::badger::Badger;
+use super::rows::{Key, key, plain, store};
+
+const ROWS: u64 = 1_000_000;
+const COMMITS: u64 = 200_000;
+const PUTS: usize = 4;
+
+/// What commits the rows of one transaction.
+trait Commits: Sync {
+    fn commit(&self, keys: &[Key; PUTS], value: &[u8]) -> Result<()>;
+}
+
+pub(in crate::features) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
+    let mut all = Vec::new();
+    for (size, share) in [(100, 1), (4096, 10)] {
+        for threads in [1, 8] {
+            let versions = store(&dir.join("versions"))?;
+            let engine = plain(&dir.join("plain"))?;
+            let work = Work {
+                threads,
+                commits: (extent.of(COMMITS) / share / threads).max(1),
+                rows: extent.of(ROWS),
+                size,
+            };
+            let mut badger = Badger::start_if(extent.badger, &dir.join("badger"))?;
+            let mut sides = vec![side("titan-mvcc", &versions, work)];
+            if let Some(badger) = &mut badger {
+                sides.push(Side::new("badger", move |round| {
+                    badger.commit(threads, work.commits, PUTS, size, work.rows, round)?;
+                    Ok((work.commits * threads) as usize)
+                }));
+            }
+            sides.push(side("titan, the same as write batches", &engine, work));
+            let name = format!("commits of {PUTS} puts of {size} bytes, {threads} threads");
+            let comparison = Comparison::new(name, sides).aiming_at(0.85);
+            // Badger's time is that of its own process.
+            let comparison = match extent.badger {
+                true => comparison,
+                false => comparison.by_time_of_all_threads(),
+            };
+            all.push(comparison.run(extent)?);
+            versions.close()?;
+            engine.close()?;
+            drop(badger);
+            std::fs::remove_dir_all(dir)?;
+        }
+    }
+    std::fs::create_dir_all(dir)?;
+    Ok(all)
+}
+
+/// What a round does.
+#[derive(Clone, Copy)]
+struct Work {
+    threads: u64,
+    /// Of each thread.
+    commits: u64,
+    rows: u64,
+    /// Bytes of a value.
+    size: usize,
+}
+
+fn side<'a, C: Commits>(name: &'static str, to: &'a C, work: Work) -> Side<'a> {
+    Side::new(name, move |round| {
+        thread::scope(|scope| {
+            let started: Vec<_> = (0..work.threads)
+                .map(|n| scope.spawn(move || commit_all(to, work, round * 100 + n)))
+                .collect();
+            let ended = started.into_iter().map(|thread| match thread.join() {
+                Ok(done) => done,
+                Err(_) => bail!("a thread panicked"),
+            });
+            ended.collect::<Result<Vec<()>>>()
+        })?;
+        Ok((work.commits * work.threads) as usize)
+    })
+}
+
+fn commit_all<C: Commits>(to: &C, work: Work, seed: u64) -> Result<()> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let value = vec![b'v'; work.size];
+    for _ in 0..work.commits {
+        let keys = [(); PUTS].map(|()| key(rng.u64(..work.rows)));
+        to.commit(&keys, &value)?;
+    }
+    Ok(())
+}
+
+impl Commits for Store {
+    fn commit(&self, keys: &[Key; PUTS], value: &[u8]) -> Result<()> {
+        loop {
+            let mut transaction = self.begin();
+            for key in keys {
+                transaction.put(key, value);
+            }
+            match transaction.commit() {
+                Ok(_) => return Ok(()),
+                // Another thread committed one of the keys.
+                Err(Error::Conflict { .. }) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+}
+
+impl Commits for Db {
+    fn commit(&self, keys: &[Key; PUTS], value: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        for key in keys {
+            batch.put(&**self, key, value)?;
+        }
+        Ok(self.write(batch, &WriteOptions::default())?)
+    }
+}

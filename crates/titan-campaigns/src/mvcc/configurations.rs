@@ -1,0 +1,252 @@
+//! The configurations of histories. To add one, add an entry to [`CONFIGURATIONS`].
+
+use titan::{ColumnFamilyOptions, CompressionType};
+
+/// How a history differs from others.
+#[derive(Clone, Copy, Debug)]
+pub struct Configuration {
+    /// Its name in failures.
+    pub name: &'static str,
+    /// How many keys there are. A history of 250,000 operations has about 60,000 versions.
+    pub keys: u32,
+    /// Writes and reads prefer keys with small numbers.
+    pub skewed: bool,
+    /// Values have up to so many bytes.
+    pub value_size: usize,
+    /// Values of at least this size go to blob files.
+    pub min_blob_size: u64,
+    /// Whether commits are synced.
+    pub sync: bool,
+    /// The safe point follows so many commits behind, when it moves; it never does if this is `None`.
+    pub safe_point_lag: Option<usize>,
+    /// Whether machines stop, instead of stores being closed.
+    pub crashes: bool,
+    /// Whether the clock jumps.
+    pub clock_jumps: bool,
+    /// Tables are small, so that the versions of a key lie in many of them.
+    pub small_tables: bool,
+    /// How transactions commit.
+    pub phases: Phases,
+    /// More options of the family.
+    pub more: fn(&mut ColumnFamilyOptions),
+}
+
+/// How transactions commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phases {
+    /// In one batch.
+    One,
+    /// In two phases.
+    Two {
+        /// Whether a commit is acknowledged after the first one.
+        is_async: bool,
+    },
+    /// The same, and some clients are killed between the phases. Their locks expire, and others end them.
+    TwoAndKilled {
+        /// The same.
+        is_async: bool,
+    },
+}
+
+/// Few keys with many versions, inline, safe point running.
+const USUAL: Configuration = Configuration {
+    name: "usual",
+    keys: 300,
+    skewed: false,
+    value_size: 60,
+    min_blob_size: 4096,
+    sync: false,
+    safe_point_lag: Some(200),
+    crashes: false,
+    clock_jumps: false,
+    small_tables: true,
+    phases: Phases::One,
+    more: |_| {},
+};
+
+fn compressed(family: &mut ColumnFamilyOptions) {
+    family.compression = CompressionType::Lz4;
+    family.blob_compression_type = CompressionType::Lz4;
+}
+
+fn collected(family: &mut ColumnFamilyOptions) {
+    family.blob_file_size = 64 << 10;
+    family.enable_blob_garbage_collection = true;
+    family.blob_garbage_collection_low_threshold = 0.02;
+}
+
+fn without_filters(family: &mut ColumnFamilyOptions) {
+    family.bloom_bits_per_key = 0.0;
+}
+
+fn two_levels(family: &mut ColumnFamilyOptions) {
+    family.num_levels = 2;
+}
+
+fn tiny_blocks(family: &mut ColumnFamilyOptions) {
+    family.block_size = 256;
+}
+
+/// All of them.
+pub const CONFIGURATIONS: [Configuration; 26] = [
+    USUAL,
+    Configuration {
+        name: "a version a key",
+        keys: 200_000,
+        ..USUAL
+    },
+    Configuration {
+        name: "a few versions a key, separated",
+        keys: 10_000,
+        min_blob_size: 0,
+        ..USUAL
+    },
+    Configuration {
+        name: "hundreds of versions a key, all kept",
+        keys: 200,
+        safe_point_lag: None,
+        ..USUAL
+    },
+    Configuration {
+        name: "a thousand versions a key, all kept",
+        keys: 50,
+        safe_point_lag: None,
+        ..USUAL
+    },
+    Configuration {
+        name: "a thousand versions a key, separated, all kept",
+        keys: 50,
+        min_blob_size: 20,
+        safe_point_lag: None,
+        ..USUAL
+    },
+    Configuration {
+        name: "popular keys",
+        keys: 5_000,
+        skewed: true,
+        safe_point_lag: Some(2_000),
+        ..USUAL
+    },
+    Configuration {
+        name: "popular keys, separated, all kept",
+        keys: 5_000,
+        skewed: true,
+        min_blob_size: 20,
+        safe_point_lag: None,
+        ..USUAL
+    },
+    Configuration {
+        name: "safe point at the present",
+        safe_point_lag: Some(0),
+        ..USUAL
+    },
+    Configuration {
+        name: "safe point at the present, separated and collected",
+        safe_point_lag: Some(0),
+        min_blob_size: 0,
+        value_size: 300,
+        more: collected,
+        ..USUAL
+    },
+    Configuration {
+        name: "separated and collected behind the safe point",
+        keys: 1_000,
+        min_blob_size: 20,
+        value_size: 300,
+        more: collected,
+        ..USUAL
+    },
+    Configuration {
+        name: "large values",
+        value_size: 6_000,
+        keys: 500,
+        ..USUAL
+    },
+    Configuration {
+        name: "crashes, synced",
+        sync: true,
+        crashes: true,
+        ..USUAL
+    },
+    Configuration {
+        name: "crashes, not synced",
+        crashes: true,
+        ..USUAL
+    },
+    Configuration {
+        name: "crashes, separated, clock jumps",
+        sync: true,
+        crashes: true,
+        min_blob_size: 0,
+        clock_jumps: true,
+        ..USUAL
+    },
+    Configuration {
+        name: "clock jumps",
+        clock_jumps: true,
+        keys: 30,
+        ..USUAL
+    },
+    Configuration {
+        name: "compressed",
+        keys: 1_000,
+        min_blob_size: 40,
+        more: compressed,
+        ..USUAL
+    },
+    Configuration {
+        name: "without filters",
+        more: without_filters,
+        ..USUAL
+    },
+    Configuration {
+        name: "two levels",
+        more: two_levels,
+        safe_point_lag: Some(50),
+        ..USUAL
+    },
+    Configuration {
+        name: "tiny blocks in large tables",
+        small_tables: false,
+        more: tiny_blocks,
+        keys: 100,
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases",
+        phases: Phases::Two { is_async: false },
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases, async, separated",
+        phases: Phases::Two { is_async: true },
+        min_blob_size: 0,
+        keys: 1_000,
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases, clients killed",
+        phases: Phases::TwoAndKilled { is_async: false },
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases, async, clients killed, separated",
+        phases: Phases::TwoAndKilled { is_async: true },
+        min_blob_size: 20,
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases, clients killed, crashes, synced",
+        phases: Phases::TwoAndKilled { is_async: false },
+        sync: true,
+        crashes: true,
+        ..USUAL
+    },
+    Configuration {
+        name: "two phases, async, clients killed, crashes, not synced",
+        phases: Phases::TwoAndKilled { is_async: true },
+        crashes: true,
+        min_blob_size: 20,
+        ..USUAL
+    },
+];

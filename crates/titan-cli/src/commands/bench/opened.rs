@@ -1,0 +1,128 @@
+//! The database of a run: one of the engine, or a store of versions.
+
+use titan::{Db, DbIterator, Error, ErrorKind, Options, ReadOptions, Result, WriteOptions};
+use titan_mvcc::{Direction, Store, StoreOptions};
+use titan_workload::titan::Titan;
+use titan_workload::versions::{ReadCounters, Versions, engine_error};
+
+use super::{Args, number};
+use crate::usage;
+
+/// An open database.
+pub(super) enum Opened {
+    Plain(Titan),
+    Versions(Versions),
+}
+
+impl Opened {
+    /// Opens or makes the database of `--mvcc` or without it.
+    pub(super) fn open(args: &Args, options: &Options) -> Result<Self> {
+        Ok(match args.mvcc {
+            false => Opened::Plain(Titan::new(Db::open(&args.db, options)?, args.sync)),
+            true => Opened::Versions(Versions::new(open_store(args, options)?)),
+        })
+    }
+
+    pub(super) fn db(&self) -> &Db {
+        match self {
+            Opened::Plain(titan) => titan.db(),
+            Opened::Versions(versions) => versions.store().db(),
+        }
+    }
+
+    /// What reads of a store of versions have cost so far.
+    pub(super) fn counters(&self) -> Option<ReadCounters> {
+        match self {
+            Opened::Plain(_) => None,
+            Opened::Versions(versions) => Some(versions.counters()),
+        }
+    }
+
+    /// Passes on each key that a step could have written, with the bytes of its value as they are stored.
+    pub(super) fn for_each_key(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
+        let versions = match self {
+            Opened::Plain(titan) => return usage::for_each_key(titan.db(), each),
+            Opened::Versions(versions) => versions,
+        };
+        let snapshot = versions.store().snapshot();
+        let rows = snapshot.scan(None, None, Direction::Forward);
+        for row in rows.map_err(engine_error)? {
+            let row = row.map_err(engine_error)?;
+            each(&row.key, row.value.stored_len());
+        }
+        Ok(())
+    }
+
+    pub(super) fn close(self) -> Result<()> {
+        match self {
+            Opened::Plain(titan) => titan.close(),
+            Opened::Versions(versions) => versions.close(),
+        }
+    }
+}
+
+fn open_store(args: &Args, options: &Options) -> Result<Store> {
+    let versions = options.families.get("versions");
+    let options = StoreOptions {
+        db: options.db.clone(),
+        versions: versions.unwrap_or(&options.default).clone(),
+        write: WriteOptions {
+            sync: args.sync,
+            ..WriteOptions::default()
+        },
+        ..StoreOptions::default()
+    };
+    Store::open(&args.db, &options).map_err(engine_error)
+}
+
+/// A database whose first or last key no step writes has data that the user may want to keep.
+pub(super) fn refuse_what_is_others(args: &Args, options: &Options) -> Result<()> {
+    let is_foreign = match args.mvcc {
+        true => is_foreign_store(args, options),
+        false => is_foreign(args, options),
+    };
+    match is_foreign {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            let message = "it holds keys that no step writes, and would be destroyed or overwritten; \
+                           remove it, or give --existing to keep it";
+            Err(Error::invalid_argument(message).in_file(&args.db))
+        }
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error.context("open the database to be destroyed")),
+    }
+}
+
+fn is_foreign(args: &Args, options: &Options) -> Result<bool> {
+    let db = Db::open_read_only(&args.db, options)?;
+    let mut iterator = db.iter(&ReadOptions::default())?;
+    let foreign = |at: &DbIterator| at.valid() && number(at.key()).is_none();
+    iterator.seek_to_first()?;
+    let mut is_foreign = foreign(&iterator);
+    iterator.seek_to_last()?;
+    is_foreign |= foreign(&iterator);
+    drop(iterator);
+    db.close()?;
+    Ok(is_foreign)
+}
+
+/// A store cannot be opened to be read alone; nothing is written to one that exists.
+fn is_foreign_store(args: &Args, options: &Options) -> Result<bool> {
+    // Without the option that makes one: what is not there is not found.
+    let mut options = options.clone();
+    options.db.create_if_missing = false;
+    let store = match open_store(args, &options) {
+        Err(error) if error.kind() == ErrorKind::InvalidArgument => return Err(error),
+        opened => opened?,
+    };
+    let snapshot = store.snapshot();
+    let mut is_foreign = false;
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut rows = snapshot.scan(None, None, direction).map_err(engine_error)?;
+        let row = rows.next().transpose().map_err(engine_error)?;
+        is_foreign |= row.is_some_and(|row| number(&row.key).is_none());
+    }
+    drop(snapshot);
+    store.close().map_err(engine_error)?;
+    Ok(is_foreign)
+}

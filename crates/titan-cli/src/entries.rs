@@ -1,0 +1,97 @@
+//! How commands print entries: a key with its value.
+
+use std::process::ExitCode;
+
+use serde_json::Map;
+use titan::{Error, Result};
+
+use crate::complaints::Complaints;
+use crate::keys;
+use crate::output::{self, Out};
+
+/// Prints one value, byte for byte, or with its key as an object.
+pub(crate) fn print_value(key: &[u8], value: &[u8], json: bool) -> Result<()> {
+    let mut out = Out::new();
+    if json {
+        let mut object = Map::new();
+        keys::insert_json(&mut object, "key", key, false);
+        keys::insert_json(&mut object, "value", value, false);
+        out.json_line(&object)?;
+    } else {
+        out.bytes(value)?;
+    }
+    out.flush()
+}
+
+/// Prints entries, one a line, and goes on after values that cannot be read.
+pub(crate) struct Entries {
+    out: Out,
+    line: Vec<u8>,
+    json: bool,
+    hex: bool,
+    /// Entries that are left out.
+    unread: u64,
+    complaints: Complaints,
+}
+
+impl Entries {
+    pub(crate) fn new(json: bool, hex: bool) -> Self {
+        Entries {
+            out: Out::new(),
+            line: Vec::new(),
+            json,
+            hex,
+            unread: 0,
+            complaints: Complaints::default(),
+        }
+    }
+
+    /// Prints an entry, or only its key.
+    pub(crate) fn print(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        if self.json {
+            let mut object = Map::new();
+            keys::insert_json(&mut object, "key", key, self.hex);
+            if let Some(value) = value {
+                keys::insert_json(&mut object, "value", value, self.hex);
+            }
+            return self.out.json_line(&object);
+        }
+        let push = match self.hex {
+            true => keys::push_hex,
+            false => keys::push_escaped,
+        };
+        self.line.clear();
+        push(&mut self.line, key);
+        if let Some(value) = value {
+            self.line.extend_from_slice(b" : ");
+            push(&mut self.line, value);
+        }
+        self.line.push(b'\n');
+        self.out.bytes(&self.line)
+    }
+
+    /// Reports that a value could not be read.
+    pub(crate) fn leave_out(&mut self, key: &[u8], error: Error) {
+        let key = keys::escaped(key);
+        let error = error.context(format_args!("value of `{key}`"));
+        self.complaints.tell(&error);
+        self.unread += 1;
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.out.flush()
+    }
+
+    /// The status with which the command ends.
+    ///
+    /// # Errors
+    /// Entries were left out.
+    pub(crate) fn status(&self) -> Result<ExitCode> {
+        let Some(kind) = self.complaints.kind else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        let values = output::count(self.unread);
+        let text = format!("{values} values not read, see above; --keys-only prints their keys");
+        Err(Error::new(kind, text))
+    }
+}

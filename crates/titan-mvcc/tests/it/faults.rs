@@ -1,0 +1,62 @@
+//! The disk fails while a transaction is committed in two phases.
+
+use std::time::Duration;
+
+use titan_mvcc::Error;
+use titan_testkit::sim::{Fault, OpKind};
+
+use super::place::{Place, put};
+use super::two_phase::{locks, open, values, writes};
+
+const KEYS: &[&str] = &["a", "b", "c"];
+
+#[test]
+fn a_write_that_fails_in_either_phase_leaves_all_of_a_transaction_or_nothing() {
+    let mut outcomes = [0; 2];
+    for async_commit in [false, true] {
+        for kind in [OpKind::Append, OpKind::Sync] {
+            for variant in 0..3 {
+                for skip in 0..12 {
+                    let mut place = Place::new(skip);
+                    place.options.write.sync = true;
+                    let store = open(&mut place, async_commit);
+                    writes(&store, KEYS, b"old").commit().unwrap();
+                    let fault = Fault::on([kind]).path("*.log").skip(skip);
+                    let fault = match variant {
+                        0 => fault,
+                        1 => fault.after_the_fact(),
+                        _ => fault.losing_pages(),
+                    };
+                    let what = format!("{fault}, async commit: {async_commit}");
+                    let fault = place.vfs.inject(fault);
+                    let result = writes(&store, KEYS, b"new").commit();
+                    let hits = fault.hits();
+                    place.vfs.clear_faults();
+                    let old = vec![Some("old".to_owned()); 3];
+                    let new = vec![Some("new".to_owned()); 3];
+                    let expected = match &result {
+                        Ok(_) => &new,
+                        Err(Error::Engine(_)) => {
+                            assert_eq!(hits, 1, "{what}");
+                            &old
+                        }
+                        Err(e) => panic!("{what}: {e}"),
+                    };
+                    assert_eq!(values(&store, KEYS), *expected, "{what}");
+                    outcomes[usize::from(result.is_ok())] += 1;
+                    drop(store);
+                    // A later opening may find what had failed, but as a whole.
+                    let store = place.open();
+                    place.clock.advance(Duration::from_secs(1 << 30));
+                    put(&store, b"other", b"");
+                    let found = values(&store, KEYS);
+                    assert!(found == new || found == *expected, "{what}: {found:?}");
+                    store.advance_safe_point(store.now()).unwrap();
+                    assert_eq!(locks(&store), 0, "{what}");
+                    assert_eq!(values(&store, KEYS), found, "{what}");
+                }
+            }
+        }
+    }
+    assert!(outcomes.iter().all(|n| *n > 20), "{outcomes:?}");
+}

@@ -1,0 +1,73 @@
+//! Times and timestamps at their limits.
+
+use std::time::Duration;
+
+use titan_mvcc::{Error, Mutation, Prewrite, Timestamp, TransactionStatus};
+
+use super::percolator::{Bench, request};
+use super::place::put;
+use super::sweeps::by_hand;
+
+const PUT: &[Mutation<'_>] = &[Mutation::Put {
+    key: b"k",
+    value: b"v",
+}];
+
+#[test]
+fn a_lock_whose_time_to_live_is_for_ever_expires_at_no_timestamp() {
+    let bench = Bench::new(1);
+    let start = bench.ts();
+    let for_ever = Prewrite {
+        ttl: Duration::MAX,
+        ..request(start, b"k", PUT)
+    };
+    bench.calls.prewrite(&for_ever).unwrap();
+    let now = bench.ts();
+    let status = bench
+        .calls
+        .check_transaction_status(b"k", start, now, now, true);
+    assert!(
+        matches!(status, Ok(TransactionStatus::Alive { .. })),
+        "{status:?}"
+    );
+    let held = bench.calls.cleanup(b"k", start, now);
+    assert!(matches!(held, Err(Error::KeyIsLocked(_))), "{held:?}");
+    bench.calls.cleanup(b"k", start, Timestamp::MAX).unwrap();
+    assert_eq!(bench.read(b"k"), None);
+}
+
+#[test]
+fn a_status_for_a_reader_in_the_future_is_refused_and_pushes_nothing() {
+    let bench = Bench::new(2);
+    let start = bench.ts();
+    bench.put(start, &[b"k"]).unwrap();
+    let now = bench.ts();
+    for reader in [
+        Timestamp(now.0 + (3_600_000 << 18)),
+        Timestamp(u64::MAX - 1),
+    ] {
+        let status = bench
+            .calls
+            .check_transaction_status(b"k", start, reader, now, true);
+        assert!(matches!(status, Err(Error::InFuture { .. })), "{status:?}");
+    }
+    bench.calls.commit(&[b"k"], start, bench.ts()).unwrap();
+    assert_eq!(bench.read(b"k").as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn a_sweeper_whose_interval_is_for_ever_sweeps_when_it_is_woken() {
+    let mut place = by_hand(3, Duration::ZERO);
+    place.options.sweep_interval = Duration::MAX;
+    let store = place.open();
+    while store.sweep_stats().sweeps < 1 {
+        std::thread::yield_now();
+    }
+    put(&store, b"k", b"v");
+    // Moving the safe point by hand wakes it.
+    store.advance_safe_point(store.now()).unwrap();
+    while store.sweep_stats().sweeps < 2 {
+        std::thread::yield_now();
+    }
+    store.close().unwrap();
+}

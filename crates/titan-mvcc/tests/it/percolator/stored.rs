@@ -1,0 +1,110 @@
+//! Locks on disk: values, restarts, the safe point.
+
+use super::*;
+
+#[test]
+fn the_safe_point_stays_before_locks() {
+    let bench = Bench::new(13);
+    let start = bench.ts();
+    bench.put(start, &[b"p", b"s"]).unwrap();
+    let commit = bench.ts();
+    bench.calls.commit(&[b"p"], start, commit).unwrap();
+    let later = put(&bench.store, b"p", b"later");
+    // The lock of a transaction that has ended is ended.
+    bench.store.advance_safe_point(later).unwrap();
+    assert_eq!(bench.store.safe_point(), later);
+    assert!(bench.locks().is_empty());
+    bench.store.drop_old_versions().unwrap();
+    assert_eq!(bench.read(b"s").unwrap(), b"v");
+    // That of a living one holds it.
+    let start = bench.ts();
+    bench.put(start, K).unwrap();
+    let later = put(&bench.store, b"p", b"later");
+    assert!(bench.store.advance_safe_point(later).unwrap() < start);
+    let names: Vec<_> = bench
+        .store
+        .holds()
+        .into_iter()
+        .map(|hold| hold.name)
+        .collect();
+    assert_eq!(names, ["locks of a transaction"]);
+    bench.calls.commit(K, start, bench.ts()).unwrap();
+    assert_eq!(bench.store.advance_safe_point(later).unwrap(), later);
+}
+
+#[test]
+fn a_large_value_is_in_one_blob_file_after_its_commit() {
+    let mut place = Place::new(18);
+    place.options.versions.min_blob_size = 100;
+    let store = place.open();
+    let bench = Bench {
+        calls: store.percolator(),
+        place,
+        store,
+    };
+    let start = bench.ts();
+    let value = vec![7; 10_000];
+    let mutations = [Mutation::Put {
+        key: b"k",
+        value: &value,
+    }];
+    bench.prewrite(start, b"k", &mutations).unwrap();
+    bench.calls.commit(K, start, bench.ts()).unwrap();
+    bench.store.db().flush_all().unwrap();
+    let sizes: Vec<u64> = ["versions", "locks"]
+        .iter()
+        .map(|name| {
+            let family = bench.store.db().column_family(name).unwrap();
+            let metrics = family.metrics();
+            metrics.blob_bytes
+        })
+        .collect();
+    assert!(sizes[0] > 10_000 && sizes[1] == 0, "{sizes:?}");
+    assert_eq!(bench.read(b"k").unwrap(), value);
+}
+
+#[test]
+fn locks_survive_restarts_with_values_in_tables_and_blob_files() {
+    let mut place = Place::new(19);
+    place.options.versions.min_blob_size = 100;
+    let store = place.open();
+    let mut bench = Bench {
+        calls: store.percolator(),
+        place,
+        store,
+    };
+    let start = bench.ts();
+    let value = vec![7; 10_000];
+    let mutations = [
+        Mutation::Put {
+            key: b"k",
+            value: &value,
+        },
+        Mutation::Put {
+            key: b"small",
+            value: b"s",
+        },
+    ];
+    bench.prewrite(start, b"k", &mutations).unwrap();
+    bench.store.db().flush_all().unwrap();
+    let before = bench.calls.scan_locks(start, b"", 9);
+    bench.store.close().unwrap();
+    bench.store = bench.place.open();
+    bench.calls = bench.store.percolator();
+    let mut after = bench.calls.scan_locks(start, b"", 9);
+    for (before, after) in before.iter().zip(&mut after) {
+        // What may have been read below the primary lock is not committed into.
+        assert_eq!(
+            after.key == after.primary,
+            after.min_commit > before.min_commit
+        );
+        after.min_commit = before.min_commit;
+    }
+    assert_eq!(before, after);
+    bench
+        .calls
+        .commit(&[&b"k"[..], b"small"], start, bench.ts())
+        .unwrap();
+    assert_eq!(bench.read(b"k").unwrap(), value);
+    assert_eq!(bench.read(b"small").unwrap(), b"s");
+}
