@@ -2,7 +2,7 @@
 //! of its own. Prints a table.
 //!
 //! ```text
-//! cargo run --release -p titan-ime --example costs
+//! cargo run --release -p titan-ime --example costs [queues|points|commits]
 //! ```
 
 #![allow(
@@ -133,34 +133,73 @@ fn points(cache: &RangeCache) {
     cache.drop_range(None, None);
 }
 
+/// A commit of `rows` new rows.
+fn commit(cache: &RangeCache, keys: &mut dyn Iterator<Item = Vec<u8>>, rows: usize) {
+    let mut transaction = cache.store().begin();
+    for key in keys.take(rows) {
+        transaction.put(&key, &[7; 80]);
+    }
+    transaction.commit().unwrap();
+}
+
+/// Commits go to a table that is held and to one that is not, in turn. What does a round of the one cost, as a part of the
+/// round of the other before it?
 fn commits(cache: &RangeCache) {
-    println!("a commit of one new row of 100 bytes: microseconds");
-    let measure = |what: &str, table: u8, is_ascending: bool| {
-        let mut n = 0_u64;
-        let took = cost(|| {
-            n += 1;
-            let key = match is_ascending {
-                true => key(table, n),
-                false => key(table, n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16),
+    println!(
+        "commits of new rows of 100 bytes, not held and held in turn: microseconds a row, ratio of both"
+    );
+    const ROWS: usize = 20_000;
+    let mut table = 20;
+    for is_ascending in [true, false] {
+        for rows in [1, 10, 100] {
+            let keys = |table: u8| {
+                (1..).map(move |n: u64| match is_ascending {
+                    true => key(table, n),
+                    false => key(table, n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16),
+                })
             };
-            put(cache, &key);
-        });
-        println!("  {what:<36} {took:>10.2}");
-    };
-    measure("not held, ascending keys", 20, true);
-    measure("not held, random keys", 21, false);
-    cache.load(Some(&key(22, 0)), Some(&key(24, 0))).unwrap();
-    measure("held, ascending keys", 22, true);
-    measure("held, random keys", 23, false);
+            let (mut not_held, mut held) = (keys(table), keys(table + 1));
+            commit(cache, &mut not_held, ROWS);
+            commit(cache, &mut held, ROWS);
+            cache
+                .load(Some(&key(table + 1, 0)), Some(&key(table + 2, 0)))
+                .unwrap();
+            table += 2;
+            let round = |keys: &mut dyn Iterator<Item = Vec<u8>>| {
+                let before = processor_time();
+                for _ in 0..ROWS / rows {
+                    commit(cache, keys, rows);
+                }
+                (processor_time() - before).as_secs_f64() * 1e6 / ROWS as f64
+            };
+            let mut pairs: Vec<(f64, f64)> = (0..9)
+                .map(|_| (round(&mut not_held), round(&mut held)))
+                .collect();
+            pairs.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
+            let (a, b) = pairs[pairs.len() / 2];
+            let order = ["random", "ascending"][usize::from(is_ascending)];
+            println!(
+                "  {order:<10} {rows:>4} a commit {a:>10.2} {b:>8.2} {:>8.2}",
+                b / a
+            );
+        }
+    }
     cache.audit().unwrap();
 }
 
 fn main() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path());
-    queues(&cache);
-    points(&cache);
-
-    commits(&cache);
+    let only = std::env::args().nth(1);
+    let is_asked = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    if is_asked("queues") {
+        queues(&cache);
+    }
+    if is_asked("points") {
+        points(&cache);
+    }
+    if is_asked("commits") {
+        commits(&cache);
+    }
     cache.close().unwrap();
 }

@@ -1,17 +1,18 @@
 //! The auditor: compares what memory answers with what the engine answers, while both are used.
 //!
 //! In a barrier, memory and engine are of one moment. So the auditor takes the root of a segment and a snapshot of
-//! the engine there, and compares them afterwards without holding anything up.
+//! the engine there, notes how far the tails of the leaves are, and compares afterwards without holding anything up.
 
 use titan::{ColumnFamily, LazyValue, ReadOptions};
 use titan_mvcc::entries::{self, Effect};
 use titan_mvcc::{Store, Timestamp};
 
 use crate::error::{Error, Result};
-use crate::leaf::Seen;
 use crate::root::Root;
+use crate::row::Seen;
 use crate::segment::Segment;
 use crate::shared::Shared;
+use crate::view::View;
 
 /// What an audit looked at, from [`RangeCache::audit`](crate::RangeCache::audit).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,10 +35,14 @@ impl Shared {
         let segments = self.directory.load().iter().cloned().collect::<Vec<_>>();
         for segment in segments {
             let db = store.db();
-            let moment =
-                db.barrier(|_| (arc_swap::Guard::into_inner(segment.root()), db.snapshot()))?;
+            let moment = db.barrier(|_| {
+                let root = arc_swap::Guard::into_inner(segment.root());
+                let leaves = root.as_ref().map_or(&[][..], |root| &root.leaves);
+                let orders: Vec<_> = leaves.iter().map(|leaf| View::new(leaf).order()).collect();
+                (root.map(|root| (root, orders)), db.snapshot())
+            })?;
             // A segment that is off or gone answers nothing.
-            let (Some(root), snapshot) = moment else {
+            let (Some((root, orders)), snapshot) = moment else {
                 continue;
             };
             if self.is_off() {
@@ -52,7 +57,11 @@ impl Shared {
             let rows = engine_rows(family, &options)?;
             // What is before the safe point by now may have been dropped from the engine.
             let from = store.safe_point();
-            compare(&segment, &root, &rows, from, &mut report)?;
+            let views = root.leaves.iter().zip(orders);
+            let views: Vec<_> = views
+                .map(|(leaf, order)| View::as_of(leaf, order))
+                .collect();
+            compare(&segment, &root, &views, &rows, from, &mut report)?;
             report.segments += 1;
         }
         Ok(report)
@@ -83,16 +92,17 @@ fn engine_rows(family: &ColumnFamily, options: &ReadOptions) -> Result<Vec<Engin
     Ok(rows)
 }
 
-/// Compares all answers from the timestamp `from` on that the root serves.
+/// Compares all answers of a root, whose leaves were as `views` has them, from the timestamp `from` on that the root serves.
 fn compare(
     segment: &Segment,
     root: &Root,
+    views: &[View<'_>],
     rows: &[EngineRow],
     from: Timestamp,
     report: &mut AuditReport,
 ) -> Result<()> {
-    for leaf in &root.leaves {
-        for row in (0..leaf.len()).map(|n| leaf.row(n)) {
+    for view in views {
+        for row in view.forward(&[]) {
             let in_engine = rows
                 .binary_search_by(|(key, _)| (**key).cmp(row.key))
                 .is_ok();
@@ -120,7 +130,8 @@ fn compare(
             report.answers += 1;
             let expected = versions.iter().find(|(commit, _)| *commit <= at);
             let expected = expected.and_then(|(commit, value)| Some((*commit, value.as_ref()?)));
-            let seen = root.get(key, at);
+            let view = views.get(root.leaf_of(key));
+            let seen = view.map_or(Seen::Nothing, |view| view.get(key, at));
             let is_same = match (expected, seen) {
                 (None, Seen::Nothing) => true,
                 (Some((commit, _)), Seen::Stored(stored)) => commit == stored,

@@ -3,15 +3,48 @@
 //! Readers and writes take the list as it is with one load and no lock. Changes make a new list, one at a time.
 //! Segments end only while the lock is held: see [`Changing`].
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::keys::Keys;
 use crate::segment::Segment;
 
-/// A list of segments in the order of their keys.
-pub(crate) type List = Vec<Arc<Segment>>;
+/// The segments in the order of their keys, at one moment.
+#[derive(Default)]
+pub(crate) struct List {
+    segments: Vec<Arc<Segment>>,
+    /// The ends of all but one that reaches to the end of the key space.
+    uppers: Keys,
+}
+
+impl List {
+    fn new(segments: Vec<Arc<Segment>>) -> Self {
+        let uppers = Keys::new(segments.iter().filter_map(|s| s.upper.as_deref()));
+        List { segments, uppers }
+    }
+
+    /// The number of the first segment that has `key` or keys after it.
+    pub(crate) fn first_with(&self, key: &[u8]) -> usize {
+        self.uppers.up_to(key)
+    }
+
+    /// The segment that has `key`.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<&Arc<Segment>> {
+        let first = self.segments.get(self.first_with(key));
+        first.filter(|segment| segment.contains(key))
+    }
+}
+
+impl Deref for List {
+    type Target = [Arc<Segment>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.segments
+    }
+}
 
 /// See the module.
 pub(crate) struct Directory {
@@ -23,7 +56,7 @@ pub(crate) struct Directory {
 impl Directory {
     pub(crate) fn new() -> Self {
         Directory {
-            list: ArcSwap::from_pointee(Vec::new()),
+            list: ArcSwap::from_pointee(List::default()),
             changing: Mutex::new(1),
         }
     }
@@ -37,7 +70,7 @@ impl Directory {
     pub(crate) fn change(&self) -> Changing<'_> {
         let next_generation = self.changing.lock();
         Changing {
-            list: (**self.list.load()).clone(),
+            list: self.list.load().to_vec(),
             next_generation,
             directory: self,
         }
@@ -47,7 +80,7 @@ impl Directory {
 /// The right to change the directory.
 pub(crate) struct Changing<'a> {
     /// The list as it is to be.
-    pub(crate) list: List,
+    pub(crate) list: Vec<Arc<Segment>>,
     next_generation: MutexGuard<'a, u64>,
     directory: &'a Directory,
 }
@@ -61,7 +94,9 @@ impl Changing<'_> {
 
     /// Shows the list to readers and writes.
     pub(crate) fn publish(&self) {
-        self.directory.list.store(Arc::new(self.list.clone()));
+        self.directory
+            .list
+            .store(Arc::new(List::new(self.list.clone())));
     }
 
     /// The number of the segment with this generation.
@@ -73,7 +108,13 @@ impl Changing<'_> {
 
     /// Adds a segment; false if it overlaps another one.
     pub(crate) fn insert(&mut self, segment: Arc<Segment>) -> bool {
-        let at = first_with(&self.list, &segment.lower);
+        let is_before = |other: &Arc<Segment>| {
+            other
+                .upper
+                .as_deref()
+                .is_some_and(|upper| upper <= &*segment.lower)
+        };
+        let at = self.list.partition_point(is_before);
         let next = self.list.get(at);
         if next.is_some_and(|next| next.overlaps(&segment.lower, segment.upper.as_deref())) {
             return false;
@@ -81,15 +122,4 @@ impl Changing<'_> {
         self.list.insert(at, segment);
         true
     }
-}
-
-/// The number of the first segment that has `key` or keys after it.
-pub(crate) fn first_with(list: &[Arc<Segment>], key: &[u8]) -> usize {
-    list.partition_point(|segment| segment.upper.as_deref().is_some_and(|upper| upper <= key))
-}
-
-/// The segment that has `key`.
-pub(crate) fn find<'l>(list: &'l [Arc<Segment>], key: &[u8]) -> Option<&'l Arc<Segment>> {
-    list.get(first_with(list, key))
-        .filter(|segment| segment.contains(key))
 }

@@ -10,8 +10,9 @@ use arc_swap::Guard;
 use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 use titan_mvcc::entries::{self, Effect};
 
-use crate::directory::{List, first_with};
+use crate::directory::List;
 use crate::root::{NewValue, Write};
+use crate::segment::Written;
 use crate::shared::Shared;
 use crate::stats::Dropped;
 
@@ -123,25 +124,35 @@ impl Shared {
         // The segment that was found gone last.
         let mut gone = None;
         while let Some(first) = rest.first() {
-            let Some(segment) = list.get(first_with(&list, first.key)) else {
+            let Some(segment) = list.get(list.first_with(first.key)) else {
                 return;
             };
             let before = rest.partition_point(|write| *write.key < *segment.lower);
             rest = rest.get(before..).unwrap_or_default();
             let inside = rest.partition_point(|write| segment.contains(write.key));
             let (these, others) = rest.split_at(inside);
-            let is_written = these.is_empty()
-                // Still listed: nothing takes its place, and a load that begins now finds the writes in the engine.
-                || gone == Some(segment.generation)
-                || segment.write(these, &target, &self.budget)
+            // If it is gone and still listed, nothing takes its place, and a load that begins now finds the writes in
+            // the engine.
+            let written = match these.is_empty() || gone == Some(segment.generation) {
+                true => Written::Done,
+                false => segment.write(these, &target, &self.budget),
+            };
+            match written {
                 // MUTANT: a write that finds its segment replaced is lost.
-                || mutant!("write-to-a-replaced-segment-is-lost", "-p titan-ime --lib hook::");
-            if is_written {
-                rest = others;
-                self.split_if_large(segment);
-            } else {
-                gone = Some(segment.generation);
-                list = self.directory.load();
+                Written::Gone
+                    if !mutant!(
+                        "write-to-a-replaced-segment-is-lost",
+                        "-p titan-ime --lib hook::"
+                    ) =>
+                {
+                    gone = Some(segment.generation);
+                    list = self.directory.load();
+                }
+                Written::Remade => {
+                    rest = others;
+                    self.split_if_large(segment);
+                }
+                Written::Done | Written::Gone => rest = others,
             }
         }
     }

@@ -1,30 +1,26 @@
-//! Leaves: rows of neighbouring keys, packed and immutable.
+//! Leaves: rows of neighbouring keys, packed.
 //!
 //! Owns the layout. Keys and newest values are in one block, row after row; a head of fixed size says for each
 //! row where it ends. Older versions are beside that, for the few rows that have some. A leaf is made with
-//! exactly the memory that it needs, and never changes: a write makes a new leaf.
+//! exactly the memory that it needs, and never changes. What is written to it is in its tail, until that is full and
+//! the leaf is made anew.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use titan_mvcc::Timestamp;
 
 use crate::memory::{BLOCK, Budget, Charge};
-use crate::row::{Chain, Content, Version};
+use crate::root::Write;
+use crate::row::{Chain, Content, Seen, Tag, Version};
 use crate::served::Served;
+use crate::tail::{SLOTS, Tail};
+use crate::view::View;
 
 /// Leaves are cut to about this size,
 const TARGET: usize = 4 << 10;
 /// and only if they are larger than this.
 const LARGEST: usize = 8 << 10;
-
-/// What the newest version of a row has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tag {
-    Value,
-    Stored,
-    Deleted,
-}
 
 /// A row without its bytes.
 #[derive(Clone, Copy)]
@@ -49,15 +45,9 @@ pub(crate) struct Leaf {
     heads: Box<[Head]>,
     /// By the number of the row.
     chains: Box<[(u32, Arc<Chain>)]>,
+    /// Made by the first write.
+    tail: OnceLock<Box<Tail>>,
     charge: Charge,
-}
-
-/// What a timestamp finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen<'a> {
-    Value(&'a [u8]),
-    Stored(Timestamp),
-    Nothing,
 }
 
 /// A row of a leaf.
@@ -72,11 +62,7 @@ impl<'a> Row<'a> {
     /// What a timestamp finds. It must be served.
     pub(crate) fn at(&self, at: Timestamp) -> Seen<'a> {
         if self.head.commit <= at {
-            return match self.head.tag {
-                Tag::Value => Seen::Value(self.value),
-                Tag::Stored => Seen::Stored(self.head.commit),
-                Tag::Deleted => Seen::Nothing,
-            };
+            return self.head.tag.seen(self.value, self.head.commit);
         }
         let older = self.chain.map_or(&[][..], |chain| chain.versions());
         match crate::row::find(older, at) {
@@ -100,15 +86,8 @@ impl<'a> Row<'a> {
 
     /// All versions, the newest first.
     pub(crate) fn versions(&self) -> Vec<Version> {
-        let content = match self.head.tag {
-            Tag::Value => Content::Value(self.value.into()),
-            Tag::Stored => Content::Stored,
-            Tag::Deleted => Content::Deleted,
-        };
-        let newest = Version {
-            commit: self.head.commit,
-            content,
-        };
+        let commit = self.head.commit;
+        let newest = Version::of(commit, self.head.tag.seen(self.value, commit));
         let older = self.chain.map_or(&[][..], |chain| chain.versions());
         [newest].into_iter().chain(older.iter().cloned()).collect()
     }
@@ -119,10 +98,35 @@ impl Leaf {
         self.heads.len()
     }
 
-    /// Bytes that it takes, with its older versions.
+    /// Bytes that it takes, with its older versions and its tail, as that is now.
     pub(crate) fn bytes(&self) -> usize {
         let chains: usize = self.chains.iter().map(|(_, chain)| chain.bytes()).sum();
-        self.charge.bytes() + chains
+        let tail = self.tail.get().map_or(0, |tail| tail.bytes());
+        self.charge.bytes() + chains + tail
+    }
+
+    /// What was written since it was made.
+    pub(crate) fn tail(&self) -> Option<&Tail> {
+        self.tail.get().map(|tail| &**tail)
+    }
+
+    /// Adds versions, which are in the order of their keys, to the tail. False, and nothing is added, if they have no
+    /// room there or one of them is before the first row. Called by one thread at a time.
+    pub(crate) fn append(&self, writes: &[Write<'_>], budget: &Arc<Budget>) -> bool {
+        // Other leaves and segments are found by the first key, so that it must stay the first one.
+        let is_after = writes.first().is_none_or(|w| w.key >= self.first_key());
+        let tail = match self.tail.get() {
+            Some(tail) => tail,
+            None if is_after && writes.len() <= SLOTS => {
+                self.tail.get_or_init(|| Box::new(Tail::new(budget)))
+            }
+            None => return false,
+        };
+        let fits = is_after && tail.has_room(writes.len());
+        if fits {
+            writes.iter().for_each(|write| tail.add(write));
+        }
+        fits
     }
 
     pub(crate) fn is_small(&self) -> bool {
@@ -155,7 +159,7 @@ impl Leaf {
         }
     }
 
-    fn key(&self, n: usize) -> &[u8] {
+    pub(crate) fn key(&self, n: usize) -> &[u8] {
         &self.bytes[self.begin(n)..self.heads[n].key_end]
     }
 
@@ -179,12 +183,20 @@ impl Leaf {
 
     /// Whether a version would go if the leaf were pruned.
     pub(crate) fn has_prunable(&self, served: &Served) -> bool {
-        self.chains.iter().any(|(n, _)| {
-            let versions = self.row(*n as usize).versions();
+        let is_prunable = |versions: Vec<Version>| {
             let mut pruned = versions.clone();
             crate::row::prune(&mut pruned, served);
             pruned.len() < versions.len()
-        })
+        };
+        let mut chains = self.chains.iter();
+        let mut written = View::new(self).forward(&[]).filter(|row| row.is_written());
+        chains.any(|(n, _)| is_prunable(self.row(*n as usize).versions()))
+            || (self.tail.get().is_some() && written.any(|row| is_prunable(row.versions())))
+    }
+
+    /// Whether it has a tail that was not written since the last call.
+    pub(crate) fn has_idle_tail(&self) -> bool {
+        self.tail.get().is_some_and(|tail| tail.is_idle())
     }
 }
 
@@ -244,15 +256,6 @@ impl Rows {
         self.chains.extend(moved);
     }
 
-    /// Adds a row as it is.
-    pub(crate) fn push_row(&mut self, row: &Row<'_>) {
-        self.push_head(row.key, row.head.commit, row.head.tag, row.value);
-        if let Some(chain) = row.chain {
-            self.chains
-                .push((self.heads.len() as u32 - 1, Arc::clone(chain)));
-        }
-    }
-
     /// Adds the versions of a key, the newest first; nothing if there are none.
     pub(crate) fn push(&mut self, key: &[u8], versions: &[Version], budget: &Arc<Budget>) {
         let Some((newest, older)) = versions.split_first() else {
@@ -294,17 +297,22 @@ impl Rows {
         }
         let pieces = self.size().div_ceil(TARGET);
         let piece_size = self.size() / pieces + 1;
-        let mut piece = Rows::default();
         let whole = leaf(self.bytes, self.heads, self.chains, budget);
+        let mut first = 0;
         for n in 0..whole.len() {
-            piece.push_row(&whole.row(n));
-            if piece.size() >= piece_size {
-                let piece = std::mem::take(&mut piece);
-                leaves.push(leaf(piece.bytes, piece.heads, piece.chains, budget));
+            let size =
+                whole.begin(n + 1) - whole.begin(first) + (n + 1 - first) * size_of::<Head>();
+            if size < piece_size && n + 1 < whole.len() {
+                continue;
             }
-        }
-        if !piece.heads.is_empty() {
+            let mut piece = Rows {
+                bytes: Vec::with_capacity(whole.begin(n + 1) - whole.begin(first)),
+                heads: Vec::with_capacity(n + 1 - first),
+                chains: Vec::new(),
+            };
+            piece.push_rows(&whole, first..n + 1);
             leaves.push(leaf(piece.bytes, piece.heads, piece.chains, budget));
+            first = n + 1;
         }
     }
 }
@@ -325,6 +333,7 @@ fn leaf(
         bytes: bytes.into_boxed_slice(),
         heads: heads.into_boxed_slice(),
         chains: chains.into_boxed_slice(),
+        tail: OnceLock::new(),
         charge: Charge::new(budget, size),
     })
 }

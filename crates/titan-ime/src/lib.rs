@@ -15,6 +15,7 @@
 //!  commit ---> hook ---> segment ---> root, swapped whole <--- reads
 //!                           ^            served timestamps
 //!               load, maintenance        leaves -> rows: newest version inline, older ones in a chain
+//!                                               -> tail: what was written since the leaf was made
 //! ```
 //!
 //! # What is promised
@@ -39,9 +40,12 @@
 //! | module | owns |
 //! |---|---|
 //! | `memory` | how much memory is taken |
+//! | `keys` | keys that are searched |
 //! | `served` | the timestamps that a copy answers at |
 //! | `row` | the versions of a key, and which of them go |
-//! | `leaf` | rows, packed and immutable |
+//! | `tail` | versions that were written to a leaf since it was made |
+//! | `leaf` | rows, packed, with a tail |
+//! | `view` | a leaf with its tail, as of one moment |
 //! | `root` | the content of a segment at one moment, and how a write makes the next one |
 //! | `stats`, `error`, `options` | counters; the one error type; options |
 //! | `segment` | the states of a segment |
@@ -58,9 +62,8 @@
 //!
 //! # Not there yet
 //!
-//! - A commit of one row to a held range costs about twice the processor time of one elsewhere (2.6 to 4.7 us; the
-//!   record has the measurements and what would be cheaper). Only what is read much more than written is worth
-//!   holding.
+//! - A commit to a held range costs a fifth to four fifths more processor time than one elsewhere; the record has the
+//!   measurements. Only what is read more than written is worth holding.
 //! - Nothing decides which ranges to hold: programs load them. So there is no estimate of what a range saves, none
 //!   for ranges that are not held, and the hot set is not remembered over a restart.
 //! - A gap of dead rows becomes a segment by the next maintenance, not at once, and costs a look at all of its dead
@@ -89,6 +92,7 @@ mod error;
 mod gaps;
 mod hook;
 mod keeper;
+mod keys;
 mod leaf;
 mod load;
 mod maintain;
@@ -101,6 +105,8 @@ mod segment;
 mod served;
 mod shared;
 mod stats;
+mod tail;
+mod view;
 
 pub use audit::AuditReport;
 pub use cache::RangeCache;

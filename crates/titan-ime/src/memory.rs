@@ -46,7 +46,7 @@ impl Budget {
 /// Bytes that are charged until it is dropped.
 pub(crate) struct Charge {
     budget: Arc<Budget>,
-    bytes: usize,
+    bytes: AtomicUsize,
 }
 
 impl Charge {
@@ -54,23 +54,23 @@ impl Charge {
         budget.used.fetch_add(bytes, Ordering::Relaxed);
         Charge {
             budget: Arc::clone(budget),
-            bytes,
+            bytes: AtomicUsize::new(bytes),
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Charges more.
-    pub(crate) fn add(&mut self, bytes: usize) {
+    pub(crate) fn add(&self, bytes: usize) {
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes += bytes;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.used.fetch_sub(self.bytes(), Ordering::Relaxed);
     }
 }

@@ -9,8 +9,8 @@ pub struct CacheOptions {
     /// holds nothing.
     pub memory_limit: usize,
     /// Bytes of a segment, about: it is split at twice as many, and joined with its neighbour if they have less than
-    /// half together. A commit copies a list of all leaves of each segment that it writes to, which have some KiB
-    /// each; a split copies the list of all segments.
+    /// half together. A leaf that is made anew, at about every tenth write to it, costs a copy of the list of the leaves
+    /// of its segment, which have some KiB each; a split costs a copy of the list of all segments.
     pub segment_size: usize,
     /// How far the cache's own safe point is behind the present. Reads before it go to the engine, but for those
     /// that are alive.
@@ -21,11 +21,11 @@ pub struct CacheOptions {
 }
 
 impl Default for CacheOptions {
-    /// 256 MiB in segments of 32 KiB, 180 s behind, maintained each second.
+    /// 256 MiB in segments of 256 KiB, 180 s behind, maintained each second.
     fn default() -> Self {
         CacheOptions {
             memory_limit: 256 << 20,
-            segment_size: 32 << 10,
+            segment_size: 256 << 10,
             safe_lag: Duration::from_secs(180),
             maintenance: Some(Duration::from_secs(1)),
         }

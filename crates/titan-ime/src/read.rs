@@ -9,12 +9,13 @@
 use bytes::Bytes;
 use titan_mvcc::{Direction, Found, Part, RangeSource, SourceRow, Timestamp};
 
-use crate::directory::{List, find, first_with};
-use crate::leaf::Seen;
+use crate::directory::List;
 use crate::root::Root;
+use crate::row::Seen;
 use crate::segment::Segment;
 use crate::shared::Shared;
 use crate::stats::Read;
+use crate::view::View;
 
 /// Rows of a part that are looked at for each row that may be returned, at least. So a part ends also where rows
 /// are dead, and the next one sees what has changed since.
@@ -67,7 +68,7 @@ impl Shared {
             return (Read::Off, None);
         }
         let list = self.directory.load();
-        let Some(segment) = find(&list, encoded) else {
+        let Some(segment) = list.find(encoded) else {
             return (Read::NotHeld, None);
         };
         let root = segment.root();
@@ -122,7 +123,7 @@ fn forward(
     limit: usize,
     rows: &mut Vec<SourceRow>,
 ) -> (Read, Part) {
-    let here = first_with(list, range.lower);
+    let here = list.first_with(range.lower);
     let mut why = Read::NotHeld;
     if let Some(segment) = list.get(here)
         && segment.contains(range.lower)
@@ -171,10 +172,8 @@ fn rows_forward(
         );
     let (mut steps, mut dead) = (0, 0);
     let mut n = root.leaf_of(range.lower);
-    let first = root.leaves.get(n);
-    let mut row_number = first.map_or(0, |leaf| leaf.rank(range.lower));
     while let Some(leaf) = root.leaves.get(n) {
-        for row in (row_number..leaf.len()).map(|n| leaf.row(n)) {
+        for row in View::new(leaf).forward(range.lower) {
             if upper.is_some_and(|upper| row.key >= upper) {
                 let end = goes_on.then(|| upper.map(<[u8]>::to_vec)).flatten();
                 return Part::Memory { end, steps, dead };
@@ -204,7 +203,6 @@ fn rows_forward(
             }
         }
         n += 1;
-        row_number = 0;
     }
     let end = goes_on.then(|| upper.map(<[u8]>::to_vec)).flatten();
     Part::Memory { end, steps, dead }
@@ -266,17 +264,12 @@ fn rows_backward(
     let goes_on = *segment.lower > *range.lower;
     let lower = range.lower.max(&segment.lower);
     let (mut steps, mut dead) = (0, 0);
-    // Rows before the number `end` of the leaf `n` are left.
     let mut n = match range.upper {
         Some(upper) => root.leaf_of(upper),
         None => root.leaves.len().saturating_sub(1),
     };
-    let mut end = root.leaves.get(n).map_or(0, |leaf| match range.upper {
-        Some(upper) => leaf.rank(upper),
-        None => leaf.len(),
-    });
     while let Some(leaf) = root.leaves.get(n) {
-        for row in (0..end).rev().map(|n| leaf.row(n)) {
+        for row in View::new(leaf).backward(range.upper) {
             if row.key < lower {
                 let end = goes_on.then(|| lower.to_vec());
                 return Part::Memory { end, steps, dead };
@@ -298,7 +291,6 @@ fn rows_backward(
             break;
         }
         n -= 1;
-        end = root.leaves.get(n).map_or(0, |leaf| leaf.len());
     }
     let end = goes_on.then(|| lower.to_vec());
     Part::Memory { end, steps, dead }

@@ -1,16 +1,20 @@
 //! The content of a segment at one moment: leaves in order, and the timestamps that they serve.
 //!
-//! Owns how content changes: a root never does, a write makes a new one that shares the leaves that it does not
-//! touch. So a reader that has a root has all of a segment as of one moment, and needs no lock.
+//! Owns how content changes. A write goes to the tail of its leaf. If that has no room, a new root is made, which has
+//! the leaf anew and shares the others. What a root serves and which leaves it has never changes; its leaves only gain
+//! newer versions. So a reader that has a root has all of a segment as of one moment, or later, and needs no lock.
 
 use std::sync::Arc;
 
 use titan_mvcc::Timestamp;
 
-use crate::leaf::{Leaf, Rows, Seen};
+use crate::keys::Keys;
+use crate::leaf::{Leaf, Rows};
 use crate::memory::{BLOCK, Budget, Charge};
-use crate::row::{self, Content, LARGEST_INLINE, Version};
+use crate::row::{self, Content, LARGEST_INLINE, Seen, Version};
 use crate::served::Served;
+use crate::tail::Entries;
+use crate::view::View;
 
 /// A row with more versions than this is pruned beyond the cache's safe point.
 const LONGEST_CHAIN: usize = 32;
@@ -19,7 +23,9 @@ const LONGEST_CHAIN: usize = 32;
 pub(crate) struct Root {
     pub(crate) served: Served,
     pub(crate) leaves: Vec<Arc<Leaf>>,
-    /// Bytes of the leaves.
+    /// The first keys of the leaves.
+    firsts: Keys,
+    /// Bytes of the leaves when it was made.
     pub(crate) bytes: usize,
     _charge: Charge,
 }
@@ -84,10 +90,13 @@ pub(crate) struct Target {
 impl Root {
     pub(crate) fn new(served: Served, leaves: Vec<Arc<Leaf>>, budget: &Arc<Budget>) -> Self {
         let bytes = leaves.iter().map(|leaf| leaf.bytes()).sum();
-        let own = size_of::<Root>() + 16 + 2 * BLOCK + size_of_val(&*leaves);
+        let firsts = Keys::new(leaves.iter().map(|leaf| leaf.first_key()));
+        let heap = firsts.heap_bytes() + size_of_val(&*leaves);
+        let own = size_of::<Root>() + 16 + 4 * BLOCK + heap;
         Root {
             served,
             bytes,
+            firsts,
             leaves,
             _charge: Charge::new(budget, own),
         }
@@ -95,59 +104,68 @@ impl Root {
 
     /// What a key has at a timestamp, which must be served.
     pub(crate) fn get(&self, key: &[u8], at: Timestamp) -> Seen<'_> {
-        let Some(leaf) = self.leaves.get(self.leaf_of(key)) else {
-            return Seen::Nothing;
-        };
-        let n = leaf.rank(key);
-        match n < leaf.len() {
-            true => {
-                let row = leaf.row(n);
-                match row.key == key {
-                    true => row.at(at),
-                    false => Seen::Nothing,
-                }
-            }
-            false => Seen::Nothing,
+        match self.leaves.get(self.leaf_of(key)) {
+            Some(leaf) => View::new(leaf).get(key, at),
+            None => Seen::Nothing,
         }
     }
 
     /// The number of the leaf that a key is in, or would be added to.
     pub(crate) fn leaf_of(&self, key: &[u8]) -> usize {
-        let after = self.leaves.partition_point(|leaf| leaf.first_key() <= key);
-        after.saturating_sub(1)
+        self.firsts.up_to(key).saturating_sub(1)
     }
 
-    /// The content with versions added, which are in the order of their keys. The rows that get one are pruned.
-    pub(crate) fn with(&self, writes: &[Write<'_>], target: &Target, budget: &Arc<Budget>) -> Root {
-        let mut served = self.served.narrowed(&target.kept);
-        let mut leaves = Vec::with_capacity(self.leaves.len() + 1);
+    /// The content with versions added: see [`Root::add`].
+    pub(crate) fn with(self, writes: &[Write<'_>], target: &Target, budget: &Arc<Budget>) -> Root {
+        self.add(writes, target, budget).unwrap_or(self)
+    }
+
+    /// Adds versions, which are in the order of their keys. If the tails of the leaves have no room for all of them,
+    /// returns the content that is to take the place of this one: there the rows of the other leaves that
+    /// were written are pruned. Called by one thread at a time.
+    pub(crate) fn add(
+        &self,
+        writes: &[Write<'_>],
+        target: &Target,
+        budget: &Arc<Budget>,
+    ) -> Option<Root> {
+        let mut served = None;
+        let mut leaves = Vec::new();
         let mut copied = 0;
         let mut rest = writes;
         while let Some(first) = rest.first() {
             let n = self.leaf_of(first.key);
-            leaves.extend_from_slice(self.leaves.get(copied..n).unwrap_or_default());
-            let next = self.leaves.get(n + 1).map(|leaf| leaf.first_key());
+            let next = self.firsts.get(n + 1);
             let in_leaf = match next {
                 Some(next) => rest.partition_point(|write| write.key < next),
                 None => rest.len(),
             };
             let (these, others) = rest.split_at(in_leaf);
+            rest = others;
             let leaf = self.leaves.get(n).map(|leaf| &**leaf);
-            let rows = rebuild(leaf, these, &mut served, target, budget);
+            if leaf.is_some_and(|leaf| leaf.append(these, budget)) {
+                continue;
+            }
+            let served = served.get_or_insert_with(|| {
+                leaves.reserve(self.leaves.len() + 1);
+                self.served.narrowed(&target.kept)
+            });
+            leaves.extend_from_slice(self.leaves.get(copied..n).unwrap_or_default());
+            let rows = rebuild(leaf, these, served, target, budget);
             rows.into_leaves(budget, &mut leaves);
             copied = n + 1;
-            rest = others;
         }
+        let mut served = served?;
         leaves.extend_from_slice(self.leaves.get(copied..).unwrap_or_default());
         // MUTANT: versions are pruned, and reads that need them are still served.
         if mutant!("pruned-and-still-served", "-p titan-ime --lib root::") {
             served = self.served.clone();
         }
-        Root::new(served, leaves, budget)
+        Some(Root::new(served, leaves, budget))
     }
 
-    /// The content with up to `most` leaves from number `first` on pruned and small ones joined; none if nothing
-    /// would change. Also the number of the leaf after those, as it is now.
+    /// The content with up to `most` leaves from number `first` on pruned, small ones joined, and without tails that
+    /// are idle; none if nothing would change.
     pub(crate) fn swept(
         &self,
         first: usize,
@@ -161,18 +179,22 @@ impl Root {
             .windows(2)
             .any(|pair| pair[0].is_small() && pair[1].is_small());
         let served = self.served.narrowed(kept);
-        if !is_small && !window.iter().any(|leaf| leaf.has_prunable(&served)) {
+        let is_due: Vec<bool> = window
+            .iter()
+            .map(|leaf| leaf.has_idle_tail() || leaf.has_prunable(&served))
+            .collect();
+        if !is_small && !is_due.contains(&true) {
             return None;
         }
         let mut leaves = self.leaves.get(..first).unwrap_or_default().to_vec();
         let mut rows = Rows::default();
-        for leaf in window {
-            if !leaf.is_small() && !leaf.has_prunable(&served) {
+        for (leaf, is_due) in window.iter().zip(is_due) {
+            if !leaf.is_small() && !is_due {
                 std::mem::take(&mut rows).into_leaves(budget, &mut leaves);
                 leaves.push(Arc::clone(leaf));
                 continue;
             }
-            for row in (0..leaf.len()).map(|n| leaf.row(n)) {
+            for row in View::new(leaf).forward(&[]) {
                 let mut versions = row.versions();
                 row::prune(&mut versions, &served);
                 rows.push(row.key, &versions, budget);
@@ -191,7 +213,7 @@ impl Root {
     }
 }
 
-/// The rows of a leaf with versions added. Narrows `served` if a chain gets too long.
+/// The rows of a leaf and its tail with versions added. Narrows `served` if a chain gets too long.
 fn rebuild(
     leaf: Option<&Leaf>,
     writes: &[Write<'_>],
@@ -199,6 +221,14 @@ fn rebuild(
     target: &Target,
     budget: &Arc<Budget>,
 ) -> Rows {
+    // MUTANT: what was written to a leaf is lost when it is made anew.
+    let is_lost = mutant!("tail-is-lost", "-p titan-ime --lib root::");
+    let tail = leaf.filter(|_| !is_lost).map(|leaf| leaf.tail());
+    let mut all: Vec<Write<'_>> = Entries::of(tail.flatten()).writes().collect();
+    all.extend_from_slice(writes);
+    // Stable: those of a key stay in the order in which they were written.
+    all.sort_by_key(|write| write.key);
+    let writes = &*all;
     let more: usize = writes.iter().map(Write::len).sum();
     let mut rows = match leaf {
         Some(leaf) => Rows::for_leaf(leaf, writes.len(), more),
@@ -288,7 +318,8 @@ mod tests {
             }
         }
         let bytes: usize = root.leaves.iter().map(|leaf| leaf.bytes()).sum();
-        assert_eq!(bytes, root.bytes);
+        // Tails have grown since.
+        assert!(bytes >= root.bytes);
         assert!(root.leaves.iter().all(|leaf| leaf.len() > 0));
         let firsts: Vec<_> = root.leaves.iter().map(|leaf| leaf.first_key()).collect();
         assert!(firsts.is_sorted(), "{what}");

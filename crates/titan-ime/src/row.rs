@@ -17,6 +17,33 @@ use crate::served::Served;
 /// Larger values stay in the engine.
 pub(crate) const LARGEST_INLINE: usize = 256;
 
+/// What a timestamp finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen<'a> {
+    Value(&'a [u8]),
+    Stored(Timestamp),
+    Nothing,
+}
+
+/// What a version has, without the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Value,
+    Stored,
+    Deleted,
+}
+
+impl Tag {
+    /// What a version with this value finds.
+    pub(crate) fn seen(self, value: &[u8], commit: Timestamp) -> Seen<'_> {
+        match self {
+            Tag::Value => Seen::Value(value),
+            Tag::Stored => Seen::Stored(commit),
+            Tag::Deleted => Seen::Nothing,
+        }
+    }
+}
+
 /// What a key has from a version on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
@@ -43,6 +70,18 @@ impl Content {
 pub(crate) struct Version {
     pub(crate) commit: Timestamp,
     pub(crate) content: Content,
+}
+
+impl Version {
+    /// The version that is found by its own timestamp.
+    pub(crate) fn of(commit: Timestamp, seen: Seen<'_>) -> Self {
+        let content = match seen {
+            Seen::Value(value) => Content::Value(value.into()),
+            Seen::Stored(_) => Content::Stored,
+            Seen::Nothing => Content::Deleted,
+        };
+        Version { commit, content }
+    }
 }
 
 /// The versions of a key that are older than its newest one, the newest first.

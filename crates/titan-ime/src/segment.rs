@@ -117,6 +117,17 @@ impl OwnedWrite {
     }
 }
 
+/// What became of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It is kept, or will be loaded.
+    Done,
+    /// It is kept in a new root.
+    Remade,
+    /// The segment is gone: the write may be for another one.
+    Gone,
+}
+
 impl Segment {
     /// A segment without content, whose load has not begun.
     pub(crate) fn announced(
@@ -223,29 +234,36 @@ impl Segment {
         }
     }
 
-    /// Adds versions, which are in the order of their keys. False if it is gone: then they may be for another
-    /// segment. Cost: a copy of each leaf that gets one.
+    /// Adds versions, which are in the order of their keys. Cost: an allocation for each, and a copy of each leaf whose
+    /// tail is full.
     pub(crate) fn write(
         &self,
         writes: &[Write<'_>],
         target: &Target,
         budget: &Arc<Budget>,
-    ) -> bool {
+    ) -> Written {
         let mut state = self.state.lock();
         match &mut *state {
-            State::Announced => true,
+            State::Announced => Written::Done,
             State::Loading { delta } => {
                 writes.iter().for_each(|write| delta.push(write));
-                true
+                Written::Done
             }
             State::Active => {
                 let root = self.root.load();
-                let next = root.as_ref().map(|root| root.with(writes, target, budget));
+                let next = root
+                    .as_ref()
+                    .and_then(|root| root.add(writes, target, budget));
                 drop(root);
-                self.root.store(next.map(Arc::new));
-                true
+                match next {
+                    Some(next) => {
+                        self.root.store(Some(Arc::new(next)));
+                        Written::Remade
+                    }
+                    None => Written::Done,
+                }
             }
-            State::Gone(_) => false,
+            State::Gone(_) => Written::Gone,
         }
     }
 

@@ -1,7 +1,7 @@
 //! At which timestamps a copy can answer.
 //!
 //! Owns the set: everything from a moment on, and single timestamps before it at which reads are alive. Versions
-//! are pruned by a set, and what is pruned carries the set, in one immutable object. So a reader that finds its
+//! are pruned by a set, and what is pruned carries the set, in one object, to which only newer versions are added. So a reader that finds its
 //! timestamp in the set finds all that it needs beside it, whatever is pruned meanwhile, and no reader has to
 //! announce itself first.
 

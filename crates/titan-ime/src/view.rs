@@ -1,0 +1,148 @@
+//! A leaf with its tail, as of one moment: rows in the order of their keys, whichever of the two has them.
+
+use titan_mvcc::Timestamp;
+
+use crate::leaf::{Leaf, Row};
+use crate::row::{Seen, Version};
+use crate::tail::{Entries, Order};
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    leaf: &'a Leaf,
+    entries: Entries<'a>,
+}
+
+/// All that a view has of a key.
+pub(crate) struct MergedRow<'a> {
+    pub(crate) key: &'a [u8],
+    entries: Entries<'a>,
+    /// Its versions in the tail: entries from this number on,
+    begin: usize,
+    /// to before this one.
+    end: usize,
+    /// Older versions, in the leaf.
+    row: Option<Row<'a>>,
+}
+
+impl<'a> MergedRow<'a> {
+    /// What a timestamp finds. It must be served.
+    pub(crate) fn at(&self, at: Timestamp) -> Seen<'_> {
+        for n in self.begin..self.end {
+            if let Some(entry) = self.entries.get(n)
+                && entry.commit <= at
+            {
+                return entry.seen();
+            }
+        }
+        self.row.as_ref().map_or(Seen::Nothing, |row| row.at(at))
+    }
+
+    /// Whether its newest version is in the tail.
+    pub(crate) fn is_written(&self) -> bool {
+        self.begin < self.end
+    }
+
+    /// All versions, the newest first.
+    pub(crate) fn versions(&self) -> Vec<Version> {
+        let mut versions = match &self.row {
+            Some(row) => row.versions(),
+            None => Vec::new(),
+        };
+        for n in (self.begin..self.end).rev() {
+            if let Some(entry) = self.entries.get(n) {
+                crate::row::add(&mut versions, Version::of(entry.commit, entry.seen()));
+            }
+        }
+        versions
+    }
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(leaf: &'a Leaf) -> Self {
+        View {
+            leaf,
+            entries: Entries::of(leaf.tail()),
+        }
+    }
+
+    /// As of an earlier moment, which [`View::order`] has noted.
+    pub(crate) fn as_of(leaf: &'a Leaf, order: Order) -> Self {
+        View {
+            leaf,
+            entries: Entries::as_of(leaf.tail(), order),
+        }
+    }
+
+    pub(crate) fn order(self) -> Order {
+        self.entries.order()
+    }
+
+    /// What a key has at a timestamp, which must be served.
+    pub(crate) fn get(&self, key: &[u8], at: Timestamp) -> Seen<'a> {
+        let first = self.entries.rank(key);
+        let of_key = (first..).map_while(|n| self.entries.get(n).filter(|e| e.key() == key));
+        // MUTANT: a read overlooks what was written to a leaf since it was made.
+        let overlooked = mutant!("tail-is-overlooked", "-p titan-ime --lib root::");
+        for entry in of_key {
+            if entry.commit <= at && !overlooked {
+                return entry.seen();
+            }
+        }
+        let n = self.leaf.rank(key);
+        match n < self.leaf.len() && self.leaf.key(n) == key {
+            true => self.leaf.row(n).at(at),
+            false => Seen::Nothing,
+        }
+    }
+
+    /// The rows from `key` on, ascending.
+    pub(crate) fn forward(self, key: &[u8]) -> impl Iterator<Item = MergedRow<'a>> {
+        let mut n = self.leaf.rank(key);
+        let mut begin = self.entries.rank(key);
+        std::iter::from_fn(move || {
+            let packed = (n < self.leaf.len()).then(|| self.leaf.key(n));
+            let written = self.entries.get(begin).map(|entry| entry.key());
+            let key = match (packed, written) {
+                (Some(packed), Some(written)) => packed.min(written),
+                (packed, written) => packed.or(written)?,
+            };
+            let row = (packed == Some(key)).then(|| self.leaf.row(n));
+            n += usize::from(row.is_some());
+            let mut end = begin;
+            while self.entries.get(end).is_some_and(|e| e.key() == key) {
+                end += 1;
+            }
+            Some(self.row(key, std::mem::replace(&mut begin, end), end, row))
+        })
+    }
+
+    /// The rows before `key`, or all, descending.
+    pub(crate) fn backward(self, key: Option<&[u8]>) -> impl Iterator<Item = MergedRow<'a>> {
+        let mut n = key.map_or(self.leaf.len(), |key| self.leaf.rank(key));
+        let mut end = key.map_or(self.entries.len(), |key| self.entries.rank(key));
+        let before = move |end: usize| end.checked_sub(1).and_then(|n| self.entries.get(n));
+        std::iter::from_fn(move || {
+            let packed = n.checked_sub(1).map(|n| self.leaf.key(n));
+            let written = before(end).map(|entry| entry.key());
+            let key = packed.max(written)?;
+            let row = (packed == Some(key)).then(|| self.leaf.row(n - 1));
+            n -= usize::from(row.is_some());
+            let mut begin = end;
+            while before(begin).is_some_and(|e| e.key() == key) {
+                begin -= 1;
+            }
+            Some(self.row(key, begin, std::mem::replace(&mut end, begin), row))
+        })
+    }
+
+    fn row(&self, key: &'a [u8], begin: usize, end: usize, row: Option<Row<'a>>) -> MergedRow<'a> {
+        MergedRow {
+            key,
+            entries: self.entries,
+            begin,
+            end,
+            row,
+        }
+    }
+}
