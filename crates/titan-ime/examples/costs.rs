@@ -45,6 +45,7 @@ fn cost(mut f: impl FnMut()) -> f64 {
 fn open(dir: &std::path::Path) -> RangeCache {
     let options = CacheOptions {
         maintenance: None,
+        chooses: false,
         safe_lag: Duration::ZERO,
         ..CacheOptions::default()
     };

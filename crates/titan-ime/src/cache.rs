@@ -11,7 +11,9 @@ use titan::CommitHook;
 use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 
 use crate::audit::AuditReport;
+use crate::chooser::Chooser;
 use crate::error::{Error, Result};
+use crate::hot_set::HotSetFile;
 use crate::keeper::Keeper;
 use crate::load::{Kind, Load};
 use crate::options::CacheOptions;
@@ -58,10 +60,16 @@ impl RangeCache {
         if options.db.commit_hook.is_some() || options.range_source.is_some() {
             return Err(Error::HookInUse);
         }
-        let shared = Arc::new(Shared::new(cache.memory_limit, cache.segment_size));
+        let shared = Arc::new(Shared::new(
+            cache.memory_limit,
+            cache.segment_size,
+            cache.chooses,
+        ));
         let mut options = options.clone();
         options.db.commit_hook = Some(Arc::clone(&shared) as Arc<dyn CommitHook>);
         options.range_source = Some(Arc::clone(&shared) as Arc<dyn RangeSource>);
+        let vfs = Arc::clone(&options.db.vfs);
+        let file = HotSetFile::new(vfs, dir.as_ref());
         let store = Store::open(dir, &options)?;
         let family = store
             .db()
@@ -73,6 +81,7 @@ impl RangeCache {
             store,
             family,
             safe_lag: cache.safe_lag,
+            chooser: cache.chooses.then(|| Arc::new(Chooser::new(file))),
         };
         keeper.look();
         let start = |every| Maintenance::start(keeper.clone(), every);
@@ -174,6 +183,12 @@ impl RangeCache {
             dropped_load_ended: dropped(Dropped::LoadEnded),
             dropped_asked: dropped(Dropped::Asked),
             dropped_off: dropped(Dropped::Off),
+            dropped_not_worth: dropped(Dropped::NotWorth),
+            dropped_less_worth: dropped(Dropped::LessWorth),
+            chosen: counters.chosen.load(Ordering::Relaxed),
+            remembered: counters.remembered.load(Ordering::Relaxed),
+            saved_steps: counters.saved.load(Ordering::Relaxed),
+            writes: counters.writes.load(Ordering::Relaxed),
         }
     }
 
@@ -202,6 +217,7 @@ impl RangeCache {
 impl Drop for RangeCache {
     fn drop(&mut self) {
         drop(self.maintenance.take());
+        self.keeper.remember();
         self.keeper.shared.turn_off();
         self.keeper.shared.drop_all(Dropped::Off);
     }

@@ -49,6 +49,7 @@ pub(crate) fn cut(
             generation,
             segment.is_pinned,
             root,
+            segment.usage.inherited(),
         )));
         upper = next_upper;
     }

@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_store_with_a_hook_of_its_own_is_refused() {
-        let shared = std::sync::Arc::new(crate::shared::Shared::new(0, 1));
+        let shared = std::sync::Arc::new(crate::shared::Shared::new(0, 1, false));
         let mut options = StoreOptions::default();
         options.db.commit_hook = Some(shared);
         let refused = RangeCache::open("/store", &options, &CacheOptions::default());

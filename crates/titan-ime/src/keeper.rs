@@ -7,6 +7,7 @@ use std::time::Duration;
 use titan::ColumnFamily;
 use titan_mvcc::{Store, entries};
 
+use crate::chooser::Chooser;
 use crate::error::Result;
 use crate::load::{EncodedRange, Kind, Load, Progress};
 use crate::shared::Shared;
@@ -21,6 +22,8 @@ pub(crate) struct Keeper {
     pub(crate) store: Store,
     pub(crate) family: ColumnFamily,
     pub(crate) safe_lag: Duration,
+    /// None if the program says what is held.
+    pub(crate) chooser: Option<Arc<Chooser>>,
 }
 
 impl Keeper {
@@ -46,6 +49,16 @@ impl Keeper {
         self.look();
         self.load_gaps();
         self.shared.maintain();
+        if let Some(chooser) = &self.chooser {
+            chooser.look(self);
+        }
+    }
+
+    /// Remembers what is held, for the next opening.
+    pub(crate) fn remember(&self) {
+        if let Some(chooser) = &self.chooser {
+            chooser.remember(self);
+        }
     }
 
     /// Loads the gaps that scans have met, while there is room.

@@ -48,15 +48,19 @@
 //! | `view` | a leaf with its tail, as of one moment |
 //! | `root` | the content of a segment at one moment, and how a write makes the next one |
 //! | `stats`, `error`, `options` | counters; the one error type; options |
+//! | `usage` | what a segment saves and costs |
 //! | `segment` | the states of a segment |
 //! | `directory` | the list of segments |
 //! | `gaps` | ranges of dead rows that scans met |
+//! | `interest` | ranges that are not held, and what scans waste there |
+//! | `hot_set` | the file with the ranges that are held |
 //! | `shared` | what all below share, and dropping segments |
 //! | `hook` | the way of writes |
 //! | `read` | the way of reads |
 //! | `cut`, `load` | cutting content into segments; loads |
 //! | `maintain` | looking at readers, pruning idle rows, splitting and joining |
 //! | `keeper` | when maintenance does what; loading gaps |
+//! | `chooser` | what is held |
 //! | `audit` | comparing memory with the engine |
 //! | `cache` | the cache as programs use it |
 //!
@@ -64,8 +68,8 @@
 //!
 //! - A commit to a held range costs a fifth to four fifths more processor time than one elsewhere; the record has the
 //!   measurements. Only what is read more than written is worth holding.
-//! - Nothing decides which ranges to hold: programs load them. So there is no estimate of what a range saves, none
-//!   for ranges that are not held, and the hot set is not remembered over a restart.
+//! - Only scans that pass many versions make a range be loaded by itself. Ranges that are hot by point reads are
+//!   loaded by programs.
 //! - A gap of dead rows becomes a segment by the next maintenance, not at once, and costs a look at all of its dead
 //!   rows more. Where rows die at its end, it grows with each maintenance.
 //! - `titan ime status`, the experiment with TPC-C and its curves.
@@ -86,11 +90,14 @@ extern crate titan_mutants;
 
 mod audit;
 mod cache;
+mod chooser;
 mod cut;
 mod directory;
 mod error;
 mod gaps;
 mod hook;
+mod hot_set;
+mod interest;
 mod keeper;
 mod keys;
 mod leaf;
@@ -106,6 +113,7 @@ mod served;
 mod shared;
 mod stats;
 mod tail;
+mod usage;
 mod view;
 
 pub use audit::AuditReport;

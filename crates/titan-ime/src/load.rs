@@ -123,6 +123,11 @@ impl Load {
         })
     }
 
+    /// Begins with what reads of the engine have wasted each in its range.
+    pub(crate) fn expect(&self, wasted: u64) {
+        self.segment.usage.expect(wasted);
+    }
+
     /// How many leaves it has.
     pub(crate) fn leaves(&self) -> usize {
         self.leaves.len()

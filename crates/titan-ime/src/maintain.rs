@@ -153,7 +153,9 @@ impl Shared {
                     let root = Root::new(served, leaves, &self.budget);
                     let generation = changing.generation();
                     let (lower, upper) = (a.lower.clone(), b.upper.clone());
-                    let joined = Segment::active(lower, upper, generation, a.is_pinned, root);
+                    let usage = a.usage.inherited();
+                    let joined =
+                        Segment::active(lower, upper, generation, a.is_pinned, root, usage);
                     changing.list.splice(at..at + 2, [Arc::new(joined)]);
                     changing.publish();
                 });

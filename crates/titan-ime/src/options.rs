@@ -15,18 +15,23 @@ pub struct CacheOptions {
     /// How far the cache's own safe point is behind the present. Reads before it go to the engine, but for those
     /// that are alive.
     pub safe_lag: Duration,
+    /// Whether the cache decides by itself what is held, at each maintenance: it loads ranges in which scans of the engine pass
+    /// many versions that they do not return, drops those whose writes cost more than their reads save, but for pinned
+    /// ones, and remembers over a restart what was held. It keeps a small file in the directory of the store.
+    pub chooses: bool,
     /// How often the cache is maintained by a thread of its own. Without one,
     /// [`RangeCache::maintain`](crate::RangeCache::maintain) is to be called.
     pub maintenance: Option<Duration>,
 }
 
 impl Default for CacheOptions {
-    /// 256 MiB in segments of 256 KiB, 180 s behind, maintained each second.
+    /// 256 MiB in segments of 256 KiB, 180 s behind, chosen and maintained each second.
     fn default() -> Self {
         CacheOptions {
             memory_limit: 256 << 20,
             segment_size: 256 << 10,
             safe_lag: Duration::from_secs(180),
+            chooses: true,
             maintenance: Some(Duration::from_secs(1)),
         }
     }

@@ -60,6 +60,17 @@ impl RangeSource for Shared {
             self.gaps.add(lower, upper);
         }
     }
+
+    fn read_engine(&self, lower: &[u8], upper: Option<&[u8]>, steps: u64, rows: u64) {
+        if !self.chooses || self.is_off() {
+            return;
+        }
+        let wasted = steps.saturating_sub(rows);
+        match self.directory.load().find(lower) {
+            Some(segment) => segment.usage.measured(wasted, rows),
+            None => self.interest.add(lower, upper, wasted, rows),
+        }
+    }
 }
 
 impl Shared {
@@ -77,6 +88,7 @@ impl Shared {
             Err(why) => return (why, None),
         };
         segment.touch();
+        segment.usage.point();
         let found = found(root.get(encoded, at));
         match found {
             Found::Nothing => (Read::HitNothing, Some(found)),
@@ -130,12 +142,17 @@ fn forward(
     {
         let root = segment.root();
         match admitted(root.as_deref(), at) {
+            Ok(_) if segment.usage.is_measured_now() => {
+                let own = segment.upper.as_deref();
+                let end = own.filter(|own| range.upper.is_none_or(|upper| *own < upper));
+                let end = end.map(<[u8]>::to_vec);
+                return (Read::Measured, Part::Engine { end });
+            }
             Ok(root) => {
                 segment.touch();
-                return (
-                    Read::Hit,
-                    rows_forward(segment, root, range, at, limit, rows),
-                );
+                let part = rows_forward(segment, root, range, at, limit, rows);
+                segment.usage.part(rows.len());
+                return (Read::Hit, part);
             }
             Err(reason) => why = reason,
         }
@@ -235,12 +252,15 @@ fn backward(
     if let Some(segment) = candidates.next_if(|segment| reaches(segment)) {
         let root = segment.root();
         match admitted(root.as_deref(), at) {
+            Ok(_) if segment.usage.is_measured_now() => {
+                let end = (*segment.lower > *range.lower).then(|| segment.lower.to_vec());
+                return (Read::Measured, Part::Engine { end });
+            }
             Ok(root) => {
                 segment.touch();
-                return (
-                    Read::Hit,
-                    rows_backward(segment, root, range, at, limit, rows),
-                );
+                let part = rows_backward(segment, root, range, at, limit, rows);
+                segment.usage.part(rows.len());
+                return (Read::Hit, part);
             }
             Err(reason) => why = reason,
         }

@@ -21,6 +21,7 @@ use titan_mvcc::Timestamp;
 use crate::memory::{BLOCK, Budget, Charge};
 use crate::root::{NewValue, Root, Target, Write};
 use crate::stats::Dropped;
+use crate::usage::Usage;
 
 /// See the module.
 pub(crate) struct Segment {
@@ -38,6 +39,7 @@ pub(crate) struct Segment {
     state: Mutex<State>,
     /// Whether it was read since the last look. Readers write it only if it is false.
     touched: AtomicBool,
+    pub(crate) usage: Usage,
 }
 
 enum State {
@@ -144,6 +146,7 @@ impl Segment {
             root: ArcSwapOption::empty(),
             state: Mutex::new(State::Announced),
             touched: AtomicBool::new(true),
+            usage: Usage::default(),
         }
     }
 
@@ -154,8 +157,10 @@ impl Segment {
         generation: u64,
         is_pinned: bool,
         root: Root,
+        usage: Usage,
     ) -> Self {
         Segment {
+            usage,
             root: ArcSwapOption::from_pointee(root),
             state: Mutex::new(State::Active),
             ..Segment::announced(lower, upper, generation, is_pinned)
@@ -250,6 +255,7 @@ impl Segment {
                 Written::Done
             }
             State::Active => {
+                self.usage.written(writes.len());
                 let root = self.root.load();
                 let next = root
                     .as_ref()

@@ -9,6 +9,7 @@ use titan_mvcc::Timestamp;
 
 use crate::directory::{Changing, Directory};
 use crate::gaps::Gaps;
+use crate::interest::Interest;
 use crate::memory::Budget;
 use crate::root::Target;
 use crate::segment::Segment;
@@ -26,6 +27,9 @@ pub(crate) struct Shared {
     pub(crate) target: ArcSwap<Target>,
     pub(crate) counters: Counters,
     pub(crate) gaps: Gaps,
+    pub(crate) interest: Interest,
+    /// Whether the cache decides by itself what is held.
+    pub(crate) chooses: bool,
     /// Bytes of a segment, about.
     pub(crate) segment_size: usize,
     family: AtomicU32,
@@ -36,7 +40,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(limit: usize, segment_size: usize) -> Self {
+    pub(crate) fn new(limit: usize, segment_size: usize, chooses: bool) -> Self {
         let nothing = Served::new(Timestamp::ZERO, []);
         Shared {
             directory: Directory::new(),
@@ -47,6 +51,8 @@ impl Shared {
             }),
             counters: Counters::default(),
             gaps: Gaps::default(),
+            interest: Interest::default(),
+            chooses,
             segment_size,
             family: AtomicU32::new(NO_FAMILY),
             is_off: AtomicBool::new(false),

@@ -20,9 +20,11 @@ pub(crate) enum Read {
     TooOld,
     /// By the engine: the cache is off.
     Off,
+    /// By the engine, though the range is held: to measure what that costs.
+    Measured,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 const SHARDS: usize = 16;
 
 #[derive(Default)]
@@ -57,6 +59,7 @@ impl ReadCounters {
             not_ready: sum(Read::NotReady),
             too_old: sum(Read::TooOld),
             off: sum(Read::Off),
+            measured: sum(Read::Measured),
         }
     }
 }
@@ -77,6 +80,8 @@ pub struct ReadSums {
     pub too_old: u64,
     /// By the engine: the cache is off.
     pub off: u64,
+    /// By the engine, though the range is held: to measure what that costs.
+    pub measured: u64,
 }
 
 /// Why a segment was dropped.
@@ -93,6 +98,10 @@ pub enum Dropped {
     Asked,
     /// The cache was turned off.
     Off,
+    /// Its writes had cost more than its reads saved.
+    NotWorth,
+    /// A range that saves more was to be held in its place.
+    LessWorth,
     /// Others took its place: it was split or joined, or its load has ended. Not counted.
     Replaced,
 }
@@ -105,6 +114,8 @@ impl fmt::Display for Dropped {
             Dropped::LoadEnded => "the load ended",
             Dropped::Asked => "it was asked for",
             Dropped::Off => "the range cache was turned off",
+            Dropped::NotWorth => "its writes had cost more than its reads saved",
+            Dropped::LessWorth => "a range that saves more was to be held",
             Dropped::Replaced => "other segments took its place",
         })
     }
@@ -115,11 +126,15 @@ impl fmt::Display for Dropped {
 pub(crate) struct Counters {
     pub(crate) points: ReadCounters,
     pub(crate) parts: ReadCounters,
-    pub(crate) dropped: [AtomicU64; 5],
+    pub(crate) dropped: [AtomicU64; 7],
     pub(crate) loads: AtomicU64,
     pub(crate) gaps: AtomicU64,
     pub(crate) splits: AtomicU64,
     pub(crate) joins: AtomicU64,
+    pub(crate) chosen: AtomicU64,
+    pub(crate) remembered: AtomicU64,
+    pub(crate) saved: AtomicU64,
+    pub(crate) writes: AtomicU64,
 }
 
 impl Counters {
@@ -164,4 +179,17 @@ pub struct Stats {
     pub dropped_asked: u64,
     /// Segments dropped because the cache was turned off.
     pub dropped_off: u64,
+    /// Segments dropped because their writes had cost more than their reads saved.
+    pub dropped_not_worth: u64,
+    /// Segments dropped for a range that saves more.
+    pub dropped_less_worth: u64,
+    /// Loads that were begun because scans of the engine had wasted many steps.
+    pub chosen: u64,
+    /// Loads that were begun because the range was held when the cache was closed last.
+    pub remembered: u64,
+    /// Steps of the engine's iterator that reads from memory have saved, about: as of the last maintenance, if the
+    /// cache chooses what is held.
+    pub saved_steps: u64,
+    /// Versions that were written to segments that are held, as of the last maintenance, if the cache chooses.
+    pub writes: u64,
 }

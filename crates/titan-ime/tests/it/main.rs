@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `place` | stores on a simulated disk and clock |
 //! | `model` | random histories against a model, with loads, drops and limits of memory |
+//! | `choosing` | what the cache holds by itself |
 //! | `loads` | loads that meet writes, that are abandoned, that do not fit |
 //! | `locks` | transactions in two phases |
 //! | `reads` | what is answered from memory, and what is not |
@@ -20,6 +21,7 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod choosing;
 mod loads;
 mod locks;
 mod model;

@@ -66,6 +66,7 @@ impl World {
             Duration::from_millis(30),
             Duration::from_secs(180),
         ][rng.usize(..3)];
+        place.cache.chooses = rng.bool();
         let cache = place.open();
         World {
             what: String::new(),

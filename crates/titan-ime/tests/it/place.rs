@@ -33,6 +33,7 @@ impl Place {
             },
             cache: CacheOptions {
                 maintenance: None,
+                chooses: false,
                 safe_lag: Duration::ZERO,
                 ..CacheOptions::default()
             },

@@ -7,7 +7,7 @@ use super::Direction;
 /// A shorter run is not worth a word.
 const LONG_RUN: u64 = 32;
 /// What follows an encoded key after all of its versions, and before the next key.
-const AFTER_VERSIONS: [u8; 9] = [0xff; 9];
+pub(super) const AFTER_VERSIONS: [u8; 9] = [0xff; 9];
 
 /// See the module.
 pub(super) struct DeadRows {
@@ -40,6 +40,11 @@ impl DeadRows {
             rows: 0,
             is_at_start: true,
         }
+    }
+
+    /// The range that is scanned.
+    pub(super) fn bounds(&self) -> (&[u8], Option<&[u8]>) {
+        (&self.lower, self.upper.as_deref())
     }
 
     /// A row without a value. Cost: a copy of the first key of a run.

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use titan::{DbIterator, LazyValue, ReadOptions};
 
-use super::dead_rows::DeadRows;
+use super::dead_rows::{AFTER_VERSIONS, DeadRows};
 use super::{ReadStats, Snapshot};
 use crate::error::{Error, Result};
 use crate::format::version::{newest_at, split};
@@ -80,6 +80,8 @@ pub(super) struct EngineScan {
     /// The current key, encoded.
     encoded: Vec<u8>,
     stats: ReadStats,
+    /// Rows that were returned.
+    rows: u64,
     dead_rows: DeadRows,
 }
 
@@ -103,6 +105,7 @@ impl EngineScan {
             place: Place::Start,
             encoded: Vec::new(),
             stats: ReadStats::default(),
+            rows: 0,
             dead_rows: DeadRows::new(lower, upper, direction),
         })
     }
@@ -126,6 +129,7 @@ impl EngineScan {
                     Error::corrupt_entry(VERSIONS, &self.encoded, "its key is damaged")
                 })?;
                 self.end_dead_rows(true);
+                self.rows += 1;
                 return Ok(Some(Row { key, value }));
             }
             self.dead_rows.met(&self.encoded);
@@ -265,5 +269,27 @@ impl EngineScan {
         }
         self.stats.dead_rows_skipped += u64::from(matches!(newest, Some(None)));
         Ok(newest.flatten())
+    }
+}
+
+impl Drop for EngineScan {
+    /// Tells the range source what the part has cost.
+    fn drop(&mut self) {
+        let Some(source) = &self.snapshot.core().range_source else {
+            return;
+        };
+        let steps = self.stats.next + self.stats.prev + self.stats.seek;
+        let (lower, upper) = self.dead_rows.bounds();
+        match (&self.place, self.direction) {
+            (Place::Start, _) => {}
+            (Place::End, _) => source.read_engine(lower, upper, steps, self.rows),
+            (_, Direction::Forward) => {
+                self.encoded.extend_from_slice(&AFTER_VERSIONS);
+                source.read_engine(lower, Some(&self.encoded), steps, self.rows);
+            }
+            (_, Direction::Backward) => {
+                source.read_engine(&self.encoded, upper, steps, self.rows);
+            }
+        }
     }
 }

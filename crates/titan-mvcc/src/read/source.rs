@@ -31,6 +31,10 @@ pub trait RangeSource: Send + Sync {
     /// A scan met many rows in the engine, one after the other, that have no value at its timestamp: from the encoded
     /// key `lower` to before `upper`, or to the end.
     fn met_dead_rows(&self, _lower: &[u8], _upper: Option<&[u8]>, _rows: u64) {}
+
+    /// A scan is done with a part that the engine was asked for: from the encoded key `lower` to before `upper`, or to
+    /// the end. That took so many steps, and gave so many rows.
+    fn read_engine(&self, _lower: &[u8], _upper: Option<&[u8]>, _steps: u64, _rows: u64) {}
 }
 
 impl std::fmt::Debug for dyn RangeSource {

@@ -1,0 +1,242 @@
+//! What is held: decided at each maintenance, by what ranges save and cost.
+//!
+//! Owns the rules, which are few. The unit is a step of the engine's iterator ([`Usage`](crate::usage::Usage)).
+//!
+//! - A range is loaded after scans have wasted many steps in it for two looks ([`Interest`](crate::interest::Interest)).
+//! - A segment is dropped after its writes have cost more than its reads saved for ten looks. What was dropped
+//!   so, or did not fit, is not loaded again for sixty looks. So nothing goes to and fro.
+//! - A load begins while a quarter of the memory is free, and is given up before memory is full. If there is less, the segments of
+//!   least worth go first, if the range wastes twice what they save.
+//! - Loads are gentle: one at a time, some ten thousand entries between two looks. Those of the hot set come first.
+//! - Pinned segments are not dropped.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+
+use crate::hot_set::{Hot, HotSetFile};
+use crate::interest::{Wanted, overlap};
+use crate::keeper::Keeper;
+use crate::load::{EncodedRange, Kind, Load, Progress};
+use crate::segment::Segment;
+use crate::stats::Dropped;
+
+/// Looks in a row with a loss after which a segment is dropped.
+const LOSSES: u32 = 10;
+/// Looks for which a range that was dropped or did not fit is not loaded.
+const BARRED: u64 = 60;
+/// Looks between two writes of the hot set.
+const REMEMBERED: u64 = 60;
+/// Steps of a load between two looks.
+const STEPS: usize = 64;
+
+/// See the module.
+pub(crate) struct Chooser {
+    file: HotSetFile,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    looks: u64,
+    /// What was held when the cache was closed, and is not loaded yet.
+    remembered: VecDeque<Hot>,
+    /// Ranges that are worth holding.
+    wanted: Vec<Wanted>,
+    loading: Option<(Load, EncodedRange)>,
+    /// Ranges that are not loaded, and until which look.
+    barred: Vec<(EncodedRange, u64)>,
+    /// What the file has.
+    written: Vec<Hot>,
+}
+
+fn range(segment: &Segment) -> EncodedRange {
+    let upper = segment.upper.as_deref();
+    (segment.lower.to_vec(), upper.map(<[u8]>::to_vec))
+}
+
+impl Chooser {
+    pub(crate) fn new(file: HotSetFile) -> Self {
+        let written = file.read();
+        let state = State {
+            remembered: written.iter().cloned().collect(),
+            written,
+            ..State::default()
+        };
+        Chooser {
+            file,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Decides, and goes on with loads.
+    pub(crate) fn look(&self, keeper: &Keeper) {
+        let mut state = self.state.lock();
+        state.looks += 1;
+        state.drop_losses(keeper);
+        let wanted = keeper.shared.interest.look();
+        state.wanted.extend(wanted);
+        state.load(keeper);
+        if state.looks.is_multiple_of(REMEMBERED) {
+            self.write(&mut state, keeper);
+        }
+    }
+
+    /// Writes the hot set, if it has changed.
+    pub(crate) fn remember(&self, keeper: &Keeper) {
+        let mut state = self.state.lock();
+        state.loading = None;
+        self.write(&mut state, keeper);
+    }
+
+    fn write(&self, state: &mut State, keeper: &Keeper) {
+        let mut hot: Vec<Hot> = Vec::new();
+        for segment in keeper.shared.directory.load().iter() {
+            if segment.root().is_none() {
+                continue;
+            }
+            let (lower, upper) = range(segment);
+            match hot.last_mut() {
+                Some(((_, end), is_pinned))
+                    if end.as_deref() == Some(&*lower) && *is_pinned == segment.is_pinned =>
+                {
+                    *end = upper;
+                }
+                _ => hot.push(((lower, upper), segment.is_pinned)),
+            }
+        }
+        // What was to be loaded and was not yet is as hot as before.
+        let is_free = |hot: &[Hot], range: &EncodedRange| !hot.iter().any(|h| overlap(&h.0, range));
+        for waiting in &state.remembered {
+            if is_free(&hot, &waiting.0) {
+                hot.push(waiting.clone());
+            }
+        }
+        hot.sort();
+        // A cache that is off holds nothing, and that is not what is to be remembered.
+        if hot != state.written && !keeper.shared.is_off() && self.file.write(&hot).is_ok() {
+            state.written = hot;
+        }
+    }
+}
+
+impl State {
+    fn drop_losses(&mut self, keeper: &Keeper) {
+        let shared = &keeper.shared;
+        let mut gone = Vec::new();
+        for segment in shared.directory.load().iter() {
+            let balance = segment.usage.look();
+            let counters = &shared.counters;
+            counters.saved.fetch_add(balance.saved, Ordering::Relaxed);
+            counters.writes.fetch_add(balance.writes, Ordering::Relaxed);
+            // MUTANT: what costs more than it saves is held on.
+            if balance.losses >= LOSSES
+                && !segment.is_pinned
+                && !mutant!("losses-are-held", "-p titan-ime --test it choosing::")
+            {
+                gone.push(segment.generation);
+                self.bar(range(segment));
+            }
+        }
+        if !gone.is_empty() {
+            let is_gone = |segment: &Segment| gone.contains(&segment.generation);
+            shared.drop_segments(Dropped::NotWorth, is_gone);
+        }
+    }
+
+    fn bar(&mut self, range: EncodedRange) {
+        self.barred.push((range, self.looks + BARRED));
+    }
+
+    /// Goes on with the load that is under way, or begins one.
+    fn load(&mut self, keeper: &Keeper) {
+        let looks = self.looks;
+        self.barred.retain(|(_, until)| *until > looks);
+        let budget = &keeper.shared.budget;
+        for _ in 0..STEPS {
+            let Some((mut load, range)) = self.loading.take().or_else(|| self.begin(keeper)) else {
+                return;
+            };
+            let is_full = budget.used() > budget.limit() / 8 * 7;
+            match load.step() {
+                Ok(Progress::Done) => {}
+                Ok(Progress::Going) if !is_full => self.loading = Some((load, range)),
+                // It does not fit, or cannot be read. Dropping it gives up.
+                Ok(Progress::Going) | Err(_) => self.bar(range),
+            }
+        }
+    }
+
+    fn begin(&mut self, keeper: &Keeper) -> Option<(Load, EncodedRange)> {
+        let counters = &keeper.shared.counters;
+        while let Some((range, is_pinned)) = self.remembered.front().cloned() {
+            if !has_room(keeper) {
+                break;
+            }
+            self.remembered.pop_front();
+            let kind = [Kind::Range, Kind::Pinned][usize::from(is_pinned)];
+            if let Ok(load) = Load::begin(keeper, range.clone(), kind) {
+                counters.remembered.fetch_add(1, Ordering::Relaxed);
+                return Some((load, range));
+            }
+        }
+        // Those that are wanted first are first.
+        let wanted = std::mem::take(&mut self.wanted);
+        let mut wanted = wanted.into_iter();
+        let mut begun = None;
+        for one in wanted.by_ref() {
+            // MUTANT: what was dropped is loaded again at once.
+            let is_barred = self
+                .barred
+                .iter()
+                .any(|(range, _)| overlap(range, &one.range))
+                && !mutant!(
+                    "dropped-is-loaded-at-once",
+                    "-p titan-ime --test it choosing::"
+                );
+            if is_barred || !(has_room(keeper) || make_room(keeper, one.rate)) {
+                continue;
+            }
+            // Where it overlaps what is held, scans of the rest tell of the rest.
+            if let Ok(load) = Load::begin(keeper, one.range.clone(), Kind::Range) {
+                load.expect(one.each);
+                counters.chosen.fetch_add(1, Ordering::Relaxed);
+                begun = Some((load, one.range));
+                break;
+            }
+        }
+        self.wanted = wanted.collect();
+        begun
+    }
+}
+
+fn has_room(keeper: &Keeper) -> bool {
+    let budget = &keeper.shared.budget;
+    budget.used() < budget.limit() / 4 * 3
+}
+
+/// Drops the segments of least worth, an eighth of the memory, if a range that wastes `rate` steps between two looks is
+/// worth twice as much as they are together.
+fn make_room(keeper: &Keeper, rate: u64) -> bool {
+    let shared = &keeper.shared;
+    let mut segments: Vec<_> = shared.directory.load().to_vec();
+    segments.retain(|segment| !segment.is_pinned && segment.root().is_some());
+    segments.sort_by_key(|segment| segment.usage.worth());
+    let (mut bytes, mut worth) = (0, 0);
+    let mut gone = Vec::new();
+    for segment in segments {
+        if bytes >= shared.budget.limit() / 8 {
+            break;
+        }
+        bytes += segment.root().as_ref().map_or(0, |root| root.bytes);
+        worth += segment.usage.worth().max(0);
+        gone.push(segment.generation);
+    }
+    if gone.is_empty() || worth.saturating_mul(2) > i64::try_from(rate).unwrap_or(i64::MAX) {
+        return false;
+    }
+    let is_gone = |segment: &Segment| gone.contains(&segment.generation);
+    shared.drop_segments(Dropped::LessWorth, is_gone);
+    has_room(keeper)
+}

@@ -1,0 +1,153 @@
+//! The hot set: the ranges that are held, remembered over a restart in a small file beside the database.
+//!
+//! Owns the file and its format: text, a line for each range with its encoded bounds in hexadecimal, a first line with
+//! the name of the format, a last one with a checksum of the others. The file is replaced as a whole. It is a hint: a file that
+//! is missing or damaged is an empty hot set, and one that cannot be written is written the next time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use titan::vfs::{Access, Vfs};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::load::EncodedRange;
+
+const FIRST_LINE: &str = "titan-ime hot set 1";
+/// A larger file is none of ours.
+const LARGEST: u64 = 4 << 20;
+
+/// A range, and whether it is pinned.
+pub(crate) type Hot = (EncodedRange, bool);
+
+/// See the module.
+pub(crate) struct HotSetFile {
+    vfs: Arc<dyn Vfs>,
+    path: PathBuf,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+    text.len()
+        .is_multiple_of(2)
+        .then(|| digits.map(byte).collect())?
+}
+
+fn encode(ranges: &[Hot]) -> String {
+    let mut text = format!("{FIRST_LINE}\n");
+    for ((lower, upper), is_pinned) in ranges {
+        let kind = if *is_pinned { "pinned" } else { "held" };
+        let upper = upper.as_deref().map_or("end".to_owned(), hex);
+        text += &format!("{kind} \"{}\" {upper}\n", hex(lower));
+    }
+    let sum = xxh3_64(text.as_bytes());
+    text + &format!("{sum:016x}\n")
+}
+
+/// None if it is damaged.
+fn decode(text: &str) -> Option<Vec<Hot>> {
+    let (content, sum) = text.strip_suffix('\n')?.rsplit_once('\n')?;
+    let content = format!("{content}\n");
+    if sum != format!("{:016x}", xxh3_64(content.as_bytes())) {
+        return None;
+    }
+    let lines: Vec<&str> = content.lines().collect();
+    let (first, lines) = lines.split_first()?;
+    if *first != FIRST_LINE {
+        return None;
+    }
+    let range = |line: &&str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [kind, lower, upper] = *words else {
+            return None;
+        };
+        let is_pinned = match kind {
+            "pinned" => true,
+            "held" => false,
+            _ => return None,
+        };
+        let lower = unhex(lower.strip_prefix('"')?.strip_suffix('"')?)?;
+        let upper = match upper {
+            "end" => None,
+            upper => Some(unhex(upper)?),
+        };
+        Some(((lower, upper), is_pinned))
+    };
+    lines.iter().map(range).collect()
+}
+
+impl HotSetFile {
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: &Path) -> Self {
+        let path = dir.join("IME-HOT-SET");
+        HotSetFile { vfs, path }
+    }
+
+    /// What was remembered.
+    pub(crate) fn read(&self) -> Vec<Hot> {
+        let read = || -> titan::Result<Option<Vec<Hot>>> {
+            let file = self.vfs.open(&self.path, Access::Sequential)?;
+            let size = file.size()?;
+            if size > LARGEST {
+                return Ok(None);
+            }
+            let bytes = file.read_exact_at(0, size as usize)?;
+            Ok(std::str::from_utf8(&bytes).ok().and_then(decode))
+        };
+        read().ok().flatten().unwrap_or_default()
+    }
+
+    /// Remembers these.
+    ///
+    /// # Errors
+    /// Those of the file system. Then the file is as it was.
+    pub(crate) fn write(&self, ranges: &[Hot]) -> titan::Result<()> {
+        let temporary = self.path.with_extension("tmp");
+        let mut file = self.vfs.create(&temporary)?;
+        file.append(encode(ranges).as_bytes())?;
+        // ORDER: the content before the name, so that a crash leaves the old file or the new one.
+        file.sync()?;
+        drop(file);
+        self.vfs.rename(&temporary, &self.path)?;
+        match self.path.parent() {
+            Some(dir) => self.vfs.sync_dir(dir),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use titan_testkit::sim::SimVfs;
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_whatever_is_damaged_is_nothing() {
+        let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new());
+        vfs.create_dir_all(Path::new("/store")).unwrap();
+        let file = HotSetFile::new(Arc::clone(&vfs), Path::new("/store"));
+        assert_eq!(file.read(), []);
+        let ranges = vec![
+            ((Vec::new(), Some(vec![0, 255])), false),
+            ((vec![1, 2], None), true),
+        ];
+        file.write(&ranges).unwrap();
+        assert_eq!(file.read(), ranges);
+        file.write(&ranges[1..]).unwrap();
+        assert_eq!(file.read(), ranges[1..]);
+        let whole = encode(&ranges);
+        for len in 0..whole.len() {
+            assert_eq!(decode(&whole[..len]), None, "{len}");
+        }
+        for n in 0..whole.len() {
+            let mut damaged = whole.clone().into_bytes();
+            damaged[n] ^= 1;
+            let damaged = std::str::from_utf8(&damaged).unwrap();
+            assert_eq!(decode(damaged), None, "{n}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a segment is good for: how often it is read, what its reads would cost in the engine, how often it is written.
+//!
+//! Owns the numbers of one segment, and what they are measured in: *steps* of the engine's iterator. Readers write them at
+//! every sixteenth read of a thread only. What a read would cost in the engine is not guessed: at most once between two
+//! looks, a scan that comes to the segment is sent to the engine, and its steps are noted.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Reads of a thread that are counted at once.
+const READS: u64 = 16;
+/// What a point read from memory saves, and a row of a scan at least.
+const LEAST_SAVED: u64 = 8;
+/// What a write to memory costs.
+const PAID: u64 = 16;
+/// Losses up to this many steps between two looks are none.
+const SMALL: u64 = 1_000;
+
+/// No scan is to go to the engine.
+const NONE: u8 = 0;
+/// The next scan is to go.
+const DUE: u8 = 1;
+/// One has gone.
+const GONE: u8 = 2;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Usage {
+    /// Point reads.
+    points: AtomicU64,
+    /// Rows of scans.
+    rows: AtomicU64,
+    writes: AtomicU64,
+    measuring: AtomicU8,
+    /// Steps that the engine takes for a row of a scan beside one, as it was measured last.
+    wasted: AtomicU64,
+    /// Looks in a row at which it had cost more than it saved.
+    losses: AtomicU32,
+    /// Steps that it has saved between two looks, less those that it cost: an average that forgets.
+    worth: AtomicI64,
+}
+
+/// Whether this read of this thread is one that is counted.
+fn is_counted() -> bool {
+    thread_local! {
+        static READ: Cell<u64> = const { Cell::new(0) };
+    }
+    let read = READ.get() + 1;
+    READ.set(read % READS);
+    read == READS
+}
+
+/// What was between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Balance {
+    /// Steps of the engine that reads have saved.
+    pub(crate) saved: u64,
+    /// Writes.
+    pub(crate) writes: u64,
+    /// Looks in a row at which it had cost more than it saved.
+    pub(crate) losses: u32,
+}
+
+impl Usage {
+    /// That of a segment that takes the place of this one, or of a part of it.
+    pub(crate) fn inherited(&self) -> Self {
+        let usage = Usage::default();
+        usage
+            .wasted
+            .store(self.wasted.load(Ordering::Relaxed), Ordering::Relaxed);
+        usage
+            .losses
+            .store(self.losses.load(Ordering::Relaxed), Ordering::Relaxed);
+        usage.worth.store(self.worth(), Ordering::Relaxed);
+        usage
+    }
+
+    /// A point read was answered.
+    pub(crate) fn point(&self) {
+        if is_counted() {
+            self.points.fetch_add(READS, Ordering::Relaxed);
+        }
+    }
+
+    /// A part of a scan was answered, with so many rows.
+    pub(crate) fn part(&self, rows: usize) {
+        if is_counted() {
+            let rows = READS * rows.max(1) as u64;
+            self.rows.fetch_add(rows, Ordering::Relaxed);
+        }
+    }
+
+    /// So many versions were written. Called with the lock of the segment.
+    pub(crate) fn written(&self, writes: usize) {
+        self.writes.fetch_add(writes as u64, Ordering::Relaxed);
+    }
+
+    /// Whether this scan is to go to the engine, to be measured.
+    pub(crate) fn is_measured_now(&self) -> bool {
+        self.measuring.load(Ordering::Relaxed) == DUE
+            && self
+                .measuring
+                .compare_exchange(DUE, GONE, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// A scan has wasted so many steps in the engine for so many rows.
+    pub(crate) fn measured(&self, wasted: u64, rows: u64) {
+        if self.measuring.load(Ordering::Relaxed) == GONE {
+            self.expect(wasted / rows.max(1));
+            self.measuring.store(NONE, Ordering::Relaxed);
+        }
+    }
+
+    /// So many steps are wasted for a row.
+    pub(crate) fn expect(&self, wasted: u64) {
+        self.wasted.store(wasted, Ordering::Relaxed);
+    }
+
+    /// What was since the last look.
+    pub(crate) fn look(&self) -> Balance {
+        let points = self.points.swap(0, Ordering::Relaxed);
+        let rows = self.rows.swap(0, Ordering::Relaxed);
+        let writes = self.writes.swap(0, Ordering::Relaxed);
+        let row = self.wasted.load(Ordering::Relaxed).max(LEAST_SAVED);
+        let saved = points * LEAST_SAVED + rows * row;
+        let paid = writes * PAID;
+        let losses = match paid > saved + SMALL {
+            true => self.losses.load(Ordering::Relaxed) + 1,
+            false => 0,
+        };
+        self.losses.store(losses, Ordering::Relaxed);
+        self.worth.store(
+            (self.worth() + saved as i64 - paid as i64) / 2,
+            Ordering::Relaxed,
+        );
+        if rows > 0 {
+            self.measuring.store(DUE, Ordering::Relaxed);
+        }
+        Balance {
+            saved,
+            writes,
+            losses,
+        }
+    }
+
+    pub(crate) fn worth(&self) -> i64 {
+        self.worth.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_more_than_it_saves_has_losses_until_it_is_read() {
+        let usage = Usage::default();
+        for n in 1..4 {
+            usage.written(1_000);
+            assert_eq!(usage.look().losses, n);
+        }
+        assert!(usage.worth() < 0);
+        assert_eq!(usage.inherited().worth(), usage.worth());
+        for _ in 0..160 {
+            usage.point();
+        }
+        usage.written(10);
+        let balance = usage.look();
+        assert_eq!((balance.saved, balance.losses), (160 * LEAST_SAVED, 0));
+    }
+
+    #[test]
+    fn one_scan_between_two_looks_is_measured() {
+        let usage = Usage::default();
+        assert!(!usage.is_measured_now());
+        usage.measured(1_000_000, 1);
+        for _ in 0..READS {
+            usage.part(3);
+        }
+        usage.look();
+        assert!(usage.is_measured_now() && !usage.is_measured_now());
+        usage.measured(500, 5);
+        usage.measured(1_000_000, 1);
+        for _ in 0..READS {
+            usage.part(3);
+        }
+        assert_eq!(usage.look().saved, READS * 3 * 100);
+    }
+}

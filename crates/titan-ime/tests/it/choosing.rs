@@ -1,0 +1,198 @@
+//! What the cache holds by itself. A look at what ranges save and cost is a call of `maintain` here.
+
+use titan::vfs::Vfs;
+use titan_ime::RangeCache;
+use titan_mvcc::{Direction, Store};
+
+use super::place::{Place, put, rows};
+
+fn place() -> Place {
+    let mut place = Place::new(1);
+    place.cache.chooses = true;
+    place
+}
+
+fn key(table: u8, n: u32) -> Vec<u8> {
+    [&[b'a' + table][..], &n.to_be_bytes()].concat()
+}
+
+/// Two hundred rows of forty versions each.
+fn fill(store: &Store, table: u8) {
+    for version in 0..40 {
+        let mut transaction = store.begin();
+        for n in 0..200 {
+            transaction.put(&key(table, n), &[version; 20]);
+        }
+        transaction.commit().unwrap();
+    }
+}
+
+/// Scans of a table. Backward, the engine passes the old versions of each row.
+fn scan(store: &Store, table: u8, scans: usize) {
+    let snapshot = store.snapshot();
+    for _ in 0..scans {
+        let (from, to) = (key(table, 0), key(table + 1, 0));
+        assert_eq!(
+            rows(&snapshot, Some(&from), Some(&to), Direction::Backward).len(),
+            200
+        );
+    }
+}
+
+fn is_held(cache: &RangeCache, table: u8) -> bool {
+    let before = cache.stats().points;
+    cache.store().snapshot().get(&key(table, 7)).unwrap();
+    cache.stats().points.hits > before.hits
+}
+
+#[test]
+fn a_range_in_which_scans_pass_many_versions_is_loaded_by_itself() {
+    let cache = place().open();
+    let store = cache.store();
+    fill(store, 0);
+    fill(store, 1);
+    for look in 0..2 {
+        scan(store, 0, 50);
+        scan(store, 1, 1);
+        assert!(!is_held(&cache, 0), "{look}");
+        cache.maintain();
+    }
+    cache.maintain();
+    assert!(is_held(&cache, 0) && !is_held(&cache, 1));
+    let stats = cache.stats();
+    assert_eq!((stats.chosen, stats.loads), (1, 1), "{stats:?}");
+    // What a scan saves is measured: one scan between two looks goes to the engine.
+    for _ in 0..3 {
+        scan(store, 0, 50);
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert!((1..=3).contains(&stats.parts.measured), "{stats:?}");
+    assert!(stats.saved_steps > 10_000, "{stats:?}");
+    cache.audit().unwrap();
+}
+
+#[test]
+fn what_is_written_more_than_it_is_read_is_dropped_and_not_loaded_again_at_once() {
+    let cache = place().open();
+    let store = cache.store();
+    fill(store, 0);
+    cache.load(Some(b"a"), Some(b"b")).unwrap();
+    cache
+        .begin_pinned_load(Some(b"p"), Some(b"q"))
+        .unwrap()
+        .finish()
+        .unwrap();
+    for look in 0..10 {
+        assert_eq!(cache.stats().segments, 2, "{look}");
+        for n in 0..100 {
+            put(store, &key(0, n), b"new");
+            put(store, &[b"p", &*n.to_be_bytes().to_vec()].concat(), b"new");
+        }
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert_eq!(
+        (stats.segments, stats.dropped_not_worth),
+        (1, 1),
+        "{stats:?}"
+    );
+    for _ in 0..50 {
+        scan(store, 0, 8);
+        cache.maintain();
+    }
+    assert_eq!(cache.stats().chosen, 0);
+    for _ in 0..15 {
+        scan(store, 0, 8);
+        cache.maintain();
+    }
+    assert!(is_held(&cache, 0));
+}
+
+#[test]
+fn reads_keep_a_range_that_is_written_too() {
+    let cache = place().open();
+    let store = cache.store();
+    fill(store, 0);
+    cache.load(Some(b"a"), Some(b"b")).unwrap();
+    for _ in 0..30 {
+        for n in 0..100 {
+            put(store, &key(0, n), b"new");
+        }
+        scan(store, 0, 10);
+        cache.maintain();
+    }
+    assert!(is_held(&cache, 0), "{:?}", cache.stats());
+}
+
+#[test]
+fn a_range_that_does_not_fit_is_not_loaded_again_and_again() {
+    let mut place = place();
+    place.cache.memory_limit = 4_000;
+    let cache = place.open();
+    fill(cache.store(), 0);
+    for _ in 0..40 {
+        scan(cache.store(), 0, 8);
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert_eq!((stats.chosen, stats.loads), (1, 0), "{stats:?}");
+    assert_eq!(stats.memory_used, 0, "{stats:?}");
+}
+
+#[test]
+fn a_hot_spot_that_moves_takes_the_place_of_what_is_not_read_any_more() {
+    let mut place = place();
+    // Room for one table.
+    place.cache.memory_limit = 14_000;
+    let cache = place.open();
+    fill(cache.store(), 0);
+    fill(cache.store(), 1);
+    for table in [0, 1, 0] {
+        for _ in 0..12 {
+            scan(cache.store(), table, 10);
+            cache.maintain();
+        }
+        let stats = cache.stats();
+        assert!(is_held(&cache, table), "{table}: {stats:?}");
+        assert!(stats.memory_used <= 14_000, "{stats:?}");
+    }
+    let stats = cache.stats();
+    assert!(
+        stats.dropped_less_worth >= 2 && stats.chosen <= 6,
+        "{stats:?}"
+    );
+}
+
+#[test]
+fn what_is_held_is_remembered_over_a_restart_and_loaded_again() {
+    let place = place();
+    let cache = place.open();
+    fill(cache.store(), 0);
+    fill(cache.store(), 1);
+    cache.load(Some(b"a"), Some(b"b")).unwrap();
+    cache
+        .begin_pinned_load(Some(b"b"), Some(b"c"))
+        .unwrap()
+        .finish()
+        .unwrap();
+    cache.close().unwrap();
+    let cache = place.open();
+    assert!(!is_held(&cache, 0));
+    cache.maintain();
+    assert!(is_held(&cache, 0) && is_held(&cache, 1));
+    assert_eq!(cache.stats().remembered, 2);
+    cache.audit().unwrap();
+    // The pinned one is pinned as before.
+    cache.set_memory_limit(cache.stats().memory_used as usize - 1);
+    assert!(!is_held(&cache, 0) && is_held(&cache, 1));
+    cache.close().unwrap();
+    let vfs: &dyn Vfs = &*place.store.db.vfs;
+    let mut file = vfs.create("/store/IME-HOT-SET".as_ref()).unwrap();
+    file.append(b"something else").unwrap();
+    drop(file);
+    let cache = place.open();
+    cache.maintain();
+    assert_eq!(cache.stats().remembered, 0);
+    cache.close().unwrap();
+}
