@@ -334,6 +334,32 @@ mod tests {
         }
     }
 
+    /// Also when the leaf is made anew, and when a row of one group replaces that of another.
+    #[test]
+    fn the_last_of_two_versions_with_one_timestamp_is_found() {
+        let cache = cache();
+        let shared = cache.shared();
+        let now = cache.store().now();
+        let key = encode_key(b"b1");
+        let write = |value: &'static [u8]| Write {
+            key: &key,
+            commit: now,
+            value: (!value.is_empty()).then_some(NewValue::Inline(value)),
+        };
+        for _ in 0..12 {
+            for (group, expected) in [
+                (vec![write(b"1"), write(b"2")], Some("2")),
+                (vec![write(b"3"), write(b"")], None),
+                (vec![write(b""), write(b"4")], Some("4")),
+                (vec![write(b"5")], Some("5")),
+            ] {
+                shared.write(shared.directory.load(), &group);
+                let expected = expected.map_or(Found::Nothing, |v| Found::Value(v.into()));
+                assert_eq!(shared.get(&key, now), Some(expected));
+            }
+        }
+    }
+
     /// Memory has a version for a moment before the engine has published it. A scan may meet it if its key is locked,
     /// and reads the key by itself then.
     #[test]

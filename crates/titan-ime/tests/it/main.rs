@@ -5,6 +5,7 @@
 //! | `place` | stores on a simulated disk and clock |
 //! | `model` | random histories against a model, with loads, drops and limits of memory |
 //! | `choosing` | what the cache holds by itself |
+//! | `known_bugs` | bugs that such caches had elsewhere |
 //! | `loads` | loads that meet writes, that are abandoned, that do not fit |
 //! | `locks` | transactions in two phases |
 //! | `reads` | what is answered from memory, and what is not |
@@ -22,6 +23,7 @@
 )]
 
 mod choosing;
+mod known_bugs;
 mod loads;
 mod locks;
 mod model;

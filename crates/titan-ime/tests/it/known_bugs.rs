@@ -1,0 +1,298 @@
+//! Bugs that a cache of this kind had elsewhere, each as a test that it is not here. The numbers are those of
+//! TiKV's issues and pull requests on its in-memory engine.
+//!
+//! | number | what broke there | the test here |
+//! |---|---|---|
+//! | 17103 | writes kept for a load that failed came back later | [`writes_during_a_load_that_ended_do_not_come_back`] |
+//! | 17104, 17149 | a write that was under way when its range was dropped left ghosts | [`a_range_that_was_dropped_and_written_has_no_ghosts`] |
+//! | 17106 | the count of memory became negative | [`memory_is_given_back_exactly_once`] |
+//! | 17060, 17083 | what was written twice at one timestamp was lost when the older one was pruned | `row::tests`, `hook::tests` |
+//! | 17114 | two operations of a batch had one number | `hook::tests::the_last_of_two_versions_with_one_timestamp_is_found` |
+//! | 17148, 17182, 17644 | ranges were deleted or taken in past the hook | `hook::tests::what_is_no_version_drops_the_segments_that_it_may_change` |
+//! | 17282, 17288 | readers from before a split were forgotten | [`a_reader_from_before_a_split_finds_what_it_found`] |
+//! | 17487, 17493, 17548, 17550 | a range that was loaded again was taken for its predecessor | [`a_scan_goes_on_when_its_range_is_dropped_and_loaded_again`] |
+//! | 17561 | what was only read was never loaded | [`a_range_that_is_only_read_is_loaded`] |
+//! | 17562 | it took hours until hot ranges were held | [`a_range_that_is_only_read_is_loaded`] |
+//! | 17592 | scans that return nothing did not count | [`scans_that_return_nothing_count_most`] |
+//! | 17645, 17685 | a load missed a batch that was under way | [`a_load_misses_no_commit_that_is_under_way`] |
+//! | 17667, 17788 | after a split, or a round that was left out, nothing was pruned any more | [`what_was_split_is_pruned_on`] |
+//! | 18093, 18130 | ranges were dropped because nothing was seen of their reads any more, and loaded again | `choosing` |
+//! | 18098, 18134 | reads went to the engine while ranges were split and joined | `loads::segments_that_grow_are_split_and_those_that_shrink_are_joined` |
+//! | 17782, 18193 | everything was cold after a restart | `choosing::what_is_held_is_remembered_over_a_restart_and_loaded_again` |
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use titan_ime::{Progress, RangeCache};
+use titan_mvcc::Direction;
+
+use super::place::{Place, delete, put, rows};
+
+fn all(cache: &RangeCache) -> Vec<(Vec<u8>, Vec<u8>)> {
+    rows(&cache.store().snapshot(), None, None, Direction::Forward)
+}
+
+/// What the engine alone has.
+fn in_engine(cache: &RangeCache) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let before = cache.stats();
+    cache.drop_range(None, None);
+    let found = all(cache);
+    assert_eq!(cache.stats().parts.hits, before.parts.hits);
+    found
+}
+
+#[test]
+fn writes_during_a_load_that_ended_do_not_come_back() {
+    let cache = Place::new(1).open();
+    let store = cache.store();
+    put(store, b"a", b"1");
+    for is_dropped in [true, false] {
+        let mut load = cache.begin_load(None, None).unwrap();
+        assert_eq!(load.step().unwrap(), Progress::Going);
+        put(store, b"a", b"kept for the load");
+        put(store, b"b", b"kept for the load");
+        match is_dropped {
+            true => drop(load),
+            false => {
+                assert_eq!(cache.drop_range(None, None), 1);
+                assert!(load.step().is_err());
+            }
+        }
+        put(store, b"a", b"2");
+        delete(store, b"b");
+        cache.load(None, None).unwrap();
+        assert_eq!(all(&cache), [(b"a".to_vec(), b"2".to_vec())]);
+        cache.audit().unwrap();
+        cache.drop_range(None, None);
+    }
+}
+
+#[test]
+fn a_range_that_was_dropped_and_written_has_no_ghosts() {
+    let cache = Place::new(2).open();
+    let store = cache.store();
+    for n in 0..50_u8 {
+        put(store, &[n], b"old");
+        cache.load(Some(&[0]), Some(&[25])).unwrap();
+        put(store, &[n], b"held, or not");
+        cache.drop_range(Some(&[0]), None);
+        match n % 2 {
+            0 => drop(delete(store, &[n])),
+            _ => drop(put(store, &[n], b"not held")),
+        }
+        cache.load(Some(&[0]), Some(&[25])).unwrap();
+        cache.audit().unwrap();
+        cache.drop_range(None, None);
+    }
+    cache.load(None, None).unwrap();
+    assert_eq!(all(&cache), in_engine(&cache));
+}
+
+#[test]
+fn memory_is_given_back_exactly_once() {
+    let mut place = Place::new(3);
+    place.cache.segment_size = 3_000;
+    let cache = place.open();
+    let store = cache.store();
+    for round in 0..10_u32 {
+        drop(cache.begin_load(Some(b"x"), None).unwrap());
+        let mut load = cache.begin_load(Some(b"x"), None).unwrap();
+        load.step().unwrap();
+        put(store, b"x1", &[1; 100]);
+        drop(load);
+        cache.load(None, None).unwrap();
+        for n in 0..200_u32 {
+            put(store, &(n * 7).to_be_bytes(), &[round as u8; 90]);
+            if n % 3 == 0 {
+                delete(store, &(n * 5).to_be_bytes());
+            }
+        }
+        cache.maintain();
+        let used = cache.stats().memory_used;
+        assert!((1..1 << 20).contains(&used), "{used}");
+        cache.drop_range(None, None);
+        assert_eq!(cache.stats().memory_used, 0, "round {round}");
+    }
+}
+
+#[test]
+fn a_reader_from_before_a_split_finds_what_it_found() {
+    let mut place = Place::new(4);
+    place.cache.segment_size = 3_000;
+    let cache = place.open();
+    let store = cache.store();
+    for n in 0..100_u32 {
+        put(store, &n.to_be_bytes(), b"old");
+    }
+    cache.load(None, None).unwrap();
+    let reader = store.snapshot();
+    let before = rows(&reader, None, None, Direction::Forward);
+    let hits = cache.stats().points.hits;
+    for round in 0..5_u32 {
+        for n in 0..200_u32 {
+            put(store, &n.to_be_bytes(), &[round as u8; 60]);
+        }
+        for n in (0..200_u32).step_by(3) {
+            delete(store, &n.to_be_bytes());
+        }
+        cache.maintain();
+        assert_eq!(rows(&reader, None, None, Direction::Forward), before);
+        assert_eq!(reader.get(&7_u32.to_be_bytes()).unwrap().unwrap(), "old");
+    }
+    let stats = cache.stats();
+    assert!(stats.splits > 0, "{stats:?}");
+    // From memory, because maintenance knows of the reader.
+    assert_eq!(stats.points.hits, hits + 5, "{stats:?}");
+}
+
+#[test]
+fn a_scan_goes_on_when_its_range_is_dropped_and_loaded_again() {
+    let cache = Place::new(5).open();
+    let store = cache.store();
+    for n in 0..600_u32 {
+        put(store, &n.to_be_bytes(), b"old");
+    }
+    for direction in [Direction::Forward, Direction::Backward] {
+        cache.load(None, None).unwrap();
+        let reader = store.snapshot();
+        let before = rows(&reader, None, None, direction);
+        let mut scan = reader.scan(None, None, direction).unwrap();
+        let mut found = Vec::new();
+        for row in scan.by_ref().take(100) {
+            let row = row.unwrap();
+            found.push((row.key, row.value.fetch().unwrap().to_vec()));
+        }
+        cache.drop_range(None, None);
+        for n in (0..600_u32).step_by(2) {
+            put(store, &n.to_be_bytes(), b"new");
+        }
+        cache.load(None, None).unwrap();
+        delete(store, &300_u32.to_be_bytes());
+        for row in scan {
+            let row = row.unwrap();
+            found.push((row.key, row.value.fetch().unwrap().to_vec()));
+        }
+        // `rows` has them in ascending order.
+        found.sort();
+        assert!(found == before, "{direction:?}");
+        cache.audit().unwrap();
+        cache.drop_range(None, None);
+    }
+}
+
+#[test]
+fn a_range_that_is_only_read_is_loaded() {
+    let mut place = Place::new(6);
+    place.cache.chooses = true;
+    let cache = place.open();
+    let store = cache.store();
+    for version in 0..30_u8 {
+        let mut transaction = store.begin();
+        for n in 0..100_u32 {
+            transaction.put(&n.to_be_bytes(), &[version]);
+        }
+        transaction.commit().unwrap();
+    }
+    let scan = || rows(&store.snapshot(), None, None, Direction::Backward).len();
+    for _ in 0..2 {
+        (0..30).for_each(|_| assert_eq!(scan(), 100));
+        cache.maintain();
+    }
+    let before = cache.stats();
+    assert_eq!((before.chosen, before.segments), (1, 1), "{before:?}");
+    assert_eq!(scan(), 100);
+    assert_eq!(cache.stats().parts.not_held, before.parts.not_held);
+}
+
+#[test]
+fn scans_that_return_nothing_count_most() {
+    let mut place = Place::new(7);
+    place.cache.chooses = true;
+    let cache = place.open();
+    let store = cache.store();
+    // Twenty rows are no gap, but each of them has many versions.
+    for n in 0..20_u32 {
+        for _ in 0..40 {
+            put(store, &n.to_be_bytes(), b"value");
+        }
+        delete(store, &n.to_be_bytes());
+    }
+    for _ in 0..2 {
+        for _ in 0..200 {
+            assert_eq!(
+                rows(&store.snapshot(), None, None, Direction::Backward).len(),
+                0
+            );
+        }
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert_eq!(
+        (stats.gaps, stats.chosen, stats.segments),
+        (0, 1, 1),
+        "{stats:?}"
+    );
+}
+
+#[test]
+fn a_load_misses_no_commit_that_is_under_way() {
+    let place = Place::new(8);
+    let cache = place.open();
+    let store = cache.store();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let is_over = &is_over;
+        for thread in 0..3_u32 {
+            scope.spawn(move || {
+                let mut n = 0_u32;
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut transaction = store.begin();
+                    let key = [thread.to_be_bytes(), (n % 50).to_be_bytes()].concat();
+                    // In the row and in the index, or in none of them.
+                    transaction.put(&[b"row", &*key].concat(), &n.to_be_bytes());
+                    transaction.put(&[b"index", &*key].concat(), &n.to_be_bytes());
+                    transaction.commit().unwrap();
+                    n += 1;
+                }
+            });
+        }
+        for _ in 0..15 {
+            cache.load(Some(b"index"), Some(b"indey")).unwrap();
+            let snapshot = store.snapshot();
+            let rows = |prefix: &[u8], to: &[u8]| {
+                let rows = rows(&snapshot, Some(prefix), Some(to), Direction::Forward);
+                let keys = rows.into_iter();
+                keys.map(|(key, value)| (key[prefix.len()..].to_vec(), value))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(rows(b"row", b"rox"), rows(b"index", b"indey"));
+            cache.audit().unwrap();
+            cache.drop_range(None, None);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn what_was_split_is_pruned_on() {
+    let mut place = Place::new(9);
+    place.cache.segment_size = 3_000;
+    let cache = place.open();
+    let store = cache.store();
+    cache.load(None, None).unwrap();
+    let mut used = Vec::new();
+    for round in 0..6_u32 {
+        let reader = store.snapshot();
+        for n in 0..200_u32 {
+            put(store, &n.to_be_bytes(), &[round as u8; 60]);
+        }
+        cache.maintain();
+        drop(reader);
+        // The tails are folded once they are idle.
+        cache.maintain();
+        cache.maintain();
+        used.push(cache.stats().memory_used);
+    }
+    assert!(cache.stats().splits > 0);
+    let (first, last) = (used[1], used[5]);
+    assert!(last < first + first / 10, "{used:?}");
+}
