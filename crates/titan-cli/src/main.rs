@@ -25,7 +25,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use titan::KeyOrder;
 
 use commands::{
-    bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, inspect, load, mvcc,
+    bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, ime, inspect, load, mvcc,
     options, put, repair, scan, space, stats,
 };
 
@@ -72,6 +72,7 @@ enum Command {
     Compact(compact::Args),
     Gc(gc::Args),
     Mvcc(mvcc::Args),
+    Ime(ime::Args),
     Bench(Box<bench::Args>),
     Options(options::Args),
 }
@@ -124,6 +125,7 @@ fn main() -> ExitCode {
         Command::Compact(args) => compact::run(args, &global),
         Command::Gc(args) => gc::run(args, &global),
         Command::Mvcc(args) => mvcc::run(args, &global),
+        Command::Ime(args) => ime::run(args, &global),
         Command::Bench(args) => bench::run(args, &global),
         Command::Options(args) => options::run(args, &global),
     };

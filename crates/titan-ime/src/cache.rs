@@ -13,6 +13,7 @@ use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 use crate::audit::AuditReport;
 use crate::chooser::Chooser;
 use crate::error::{Error, Result};
+use crate::held::HeldRange;
 use crate::hot_set::HotSetFile;
 use crate::keeper::Keeper;
 use crate::load::{Kind, Load};
@@ -190,6 +191,12 @@ impl RangeCache {
             saved_steps: counters.saved.load(Ordering::Relaxed),
             writes: counters.writes.load(Ordering::Relaxed),
         }
+    }
+
+    /// The ranges that are held, in the order of their keys.
+    pub fn held(&self) -> Vec<HeldRange> {
+        let held = self.keeper.shared.held();
+        held.iter().map(HeldRange::new).collect()
     }
 
     /// Whether the cache is off, because its hook panicked. The store works without it; the next opening has a cache

@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 use crate::hot_set::{Hot, HotSetFile};
 use crate::interest::{Wanted, overlap};
 use crate::keeper::Keeper;
-use crate::load::{EncodedRange, Kind, Load, Progress};
+use crate::keys::EncodedRange;
+use crate::load::{Kind, Load, Progress};
 use crate::segment::Segment;
 use crate::stats::Dropped;
 
@@ -49,11 +50,6 @@ struct State {
     barred: Vec<(EncodedRange, u64)>,
     /// What the file has.
     written: Vec<Hot>,
-}
-
-fn range(segment: &Segment) -> EncodedRange {
-    let upper = segment.upper.as_deref();
-    (segment.lower.to_vec(), upper.map(<[u8]>::to_vec))
 }
 
 impl Chooser {
@@ -91,25 +87,12 @@ impl Chooser {
     }
 
     fn write(&self, state: &mut State, keeper: &Keeper) {
-        let mut hot: Vec<Hot> = Vec::new();
-        for segment in keeper.shared.directory.load().iter() {
-            if segment.root().is_none() {
-                continue;
-            }
-            let (lower, upper) = range(segment);
-            match hot.last_mut() {
-                Some(((_, end), is_pinned))
-                    if end.as_deref() == Some(&*lower) && *is_pinned == segment.is_pinned =>
-                {
-                    *end = upper;
-                }
-                _ => hot.push(((lower, upper), segment.is_pinned)),
-            }
-        }
+        let mut hot = keeper.shared.held();
         // What was to be loaded and was not yet is as hot as before.
-        let is_free = |hot: &[Hot], range: &EncodedRange| !hot.iter().any(|h| overlap(&h.0, range));
+        let is_free =
+            |hot: &[Hot], range: &EncodedRange| !hot.iter().any(|h| overlap(&h.range, range));
         for waiting in &state.remembered {
-            if is_free(&hot, &waiting.0) {
+            if is_free(&hot, &waiting.range) {
                 hot.push(waiting.clone());
             }
         }
@@ -136,7 +119,7 @@ impl State {
                 && !mutant!("losses-are-held", "-p titan-ime --test it choosing::")
             {
                 gone.push(segment.generation);
-                self.bar(range(segment));
+                self.bar(segment.range());
             }
         }
         if !gone.is_empty() {
@@ -170,7 +153,10 @@ impl State {
 
     fn begin(&mut self, keeper: &Keeper) -> Option<(Load, EncodedRange)> {
         let counters = &keeper.shared.counters;
-        while let Some((range, is_pinned)) = self.remembered.front().cloned() {
+        while let Some(Hot {
+            range, is_pinned, ..
+        }) = self.remembered.front().cloned()
+        {
             if !has_room(keeper) {
                 break;
             }

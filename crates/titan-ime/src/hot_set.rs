@@ -1,6 +1,6 @@
 //! The hot set: the ranges that are held, remembered over a restart in a small file beside the database.
 //!
-//! Owns the file and its format: text, a line for each range with its encoded bounds in hexadecimal, a first line with
+//! Owns the file and its format: text, a line for each range with its encoded bounds in hexadecimal, the bytes that it took and what it was worth, a first line with
 //! the name of the format, a last one with a checksum of the others. The file is replaced as a whole. It is a hint: a file that
 //! is missing or damaged is an empty hot set, and one that cannot be written is written the next time.
 
@@ -10,14 +10,22 @@ use std::sync::Arc;
 use titan::vfs::{Access, Vfs};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::load::EncodedRange;
+use crate::keys::EncodedRange;
 
 const FIRST_LINE: &str = "titan-ime hot set 1";
 /// A larger file is none of ours.
 const LARGEST: u64 = 4 << 20;
 
-/// A range, and whether it is pinned.
-pub(crate) type Hot = (EncodedRange, bool);
+/// A range of the hot set.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Hot {
+    pub(crate) range: EncodedRange,
+    pub(crate) is_pinned: bool,
+    /// What it took when the file was written,
+    pub(crate) bytes: u64,
+    /// and what it was worth.
+    pub(crate) worth: i64,
+}
 
 /// See the module.
 pub(crate) struct HotSetFile {
@@ -39,10 +47,16 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 fn encode(ranges: &[Hot]) -> String {
     let mut text = format!("{FIRST_LINE}\n");
-    for ((lower, upper), is_pinned) in ranges {
-        let kind = if *is_pinned { "pinned" } else { "held" };
+    for hot in ranges {
+        let (lower, upper) = &hot.range;
+        let kind = if hot.is_pinned { "pinned" } else { "held" };
         let upper = upper.as_deref().map_or("end".to_owned(), hex);
-        text += &format!("{kind} \"{}\" {upper}\n", hex(lower));
+        text += &format!(
+            "{kind} \"{}\" {upper} {} {}\n",
+            hex(lower),
+            hot.bytes,
+            hot.worth
+        );
     }
     let sum = xxh3_64(text.as_bytes());
     text + &format!("{sum:016x}\n")
@@ -62,7 +76,7 @@ fn decode(text: &str) -> Option<Vec<Hot>> {
     }
     let range = |line: &&str| {
         let words: Vec<&str> = line.split(' ').collect();
-        let [kind, lower, upper] = *words else {
+        let [kind, lower, upper, bytes, worth] = *words else {
             return None;
         };
         let is_pinned = match kind {
@@ -75,29 +89,38 @@ fn decode(text: &str) -> Option<Vec<Hot>> {
             "end" => None,
             upper => Some(unhex(upper)?),
         };
-        Some(((lower, upper), is_pinned))
+        Some(Hot {
+            range: (lower, upper),
+            is_pinned,
+            bytes: bytes.parse().ok()?,
+            worth: worth.parse().ok()?,
+        })
     };
     lines.iter().map(range).collect()
 }
 
+/// Where the file of a store is.
+pub(crate) fn path(dir: &Path) -> PathBuf {
+    dir.join("IME-HOT-SET")
+}
+
+/// What a file has; none if it is missing or damaged.
+pub(crate) fn read(vfs: &dyn Vfs, path: &Path) -> Option<Vec<Hot>> {
+    let file = vfs.open(path, Access::Sequential).ok()?;
+    let size = file.size().ok().filter(|size| *size <= LARGEST)?;
+    let bytes = file.read_exact_at(0, size as usize).ok()?;
+    decode(std::str::from_utf8(&bytes).ok()?)
+}
+
 impl HotSetFile {
     pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: &Path) -> Self {
-        let path = dir.join("IME-HOT-SET");
+        let path = path(dir);
         HotSetFile { vfs, path }
     }
 
     /// What was remembered.
     pub(crate) fn read(&self) -> Vec<Hot> {
-        let read = || -> titan::Result<Option<Vec<Hot>>> {
-            let file = self.vfs.open(&self.path, Access::Sequential)?;
-            let size = file.size()?;
-            if size > LARGEST {
-                return Ok(None);
-            }
-            let bytes = file.read_exact_at(0, size as usize)?;
-            Ok(std::str::from_utf8(&bytes).ok().and_then(decode))
-        };
-        read().ok().flatten().unwrap_or_default()
+        read(&*self.vfs, &self.path).unwrap_or_default()
     }
 
     /// Remembers these.
@@ -131,9 +154,15 @@ mod tests {
         vfs.create_dir_all(Path::new("/store")).unwrap();
         let file = HotSetFile::new(Arc::clone(&vfs), Path::new("/store"));
         assert_eq!(file.read(), []);
+        let hot = |range, is_pinned, worth| Hot {
+            range,
+            is_pinned,
+            bytes: 12,
+            worth,
+        };
         let ranges = vec![
-            ((Vec::new(), Some(vec![0, 255])), false),
-            ((vec![1, 2], None), true),
+            hot((Vec::new(), Some(vec![0, 255])), false, -7),
+            hot((vec![1, 2], None), true, 7),
         ];
         file.write(&ranges).unwrap();
         assert_eq!(file.read(), ranges);

@@ -9,7 +9,8 @@ use titan_mvcc::{Store, entries};
 
 use crate::chooser::Chooser;
 use crate::error::Result;
-use crate::load::{EncodedRange, Kind, Load, Progress};
+use crate::keys::EncodedRange;
+use crate::load::{Kind, Load, Progress};
 use crate::shared::Shared;
 
 /// A gap is given up if it has more leaves of rows than this.

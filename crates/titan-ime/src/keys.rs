@@ -1,5 +1,8 @@
 //! Keys in order, one after the other in one block, so that a search stays in few cache lines.
 
+/// From an encoded key to before another one, or to the end.
+pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
+
 /// See the module. They never change.
 #[derive(Default)]
 pub(crate) struct Keys {

@@ -40,7 +40,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `memory` | how much memory is taken |
-//! | `keys` | keys that are searched |
+//! | `keys` | ranges of keys; keys that are searched |
 //! | `served` | the timestamps that a copy answers at |
 //! | `row` | the versions of a key, and which of them go |
 //! | `tail` | versions that were written to a leaf since it was made |
@@ -62,6 +62,7 @@
 //! | `keeper` | when maintenance does what; loading gaps |
 //! | `chooser` | what is held |
 //! | `audit` | comparing memory with the engine |
+//! | `held` | what is held, for people |
 //! | `cache` | the cache as programs use it |
 //!
 //! # Not there yet
@@ -95,6 +96,7 @@ mod cut;
 mod directory;
 mod error;
 mod gaps;
+mod held;
 mod hook;
 mod hot_set;
 mod interest;
@@ -119,6 +121,7 @@ mod view;
 pub use audit::AuditReport;
 pub use cache::RangeCache;
 pub use error::{Error, Result};
+pub use held::HeldRange;
 pub use load::{Load, Progress};
 pub use options::CacheOptions;
 pub use stats::{Dropped, ReadSums, Stats};

@@ -20,6 +20,7 @@ use titan_mvcc::entries::{self, Effect};
 use crate::cut::cut;
 use crate::error::{Error, Result};
 use crate::keeper::Keeper;
+use crate::keys::EncodedRange;
 use crate::leaf::{Leaf, Rows};
 use crate::root::{NewValue, Root, Target, Write};
 use crate::row::{self, Version};
@@ -48,9 +49,6 @@ pub struct Load {
     /// The rows after those.
     rows: Rows,
 }
-
-/// From an encoded key to before another one, or to the end.
-pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
 
 /// What is loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,7 @@ const LOOKED_AT: usize = 16;
 
 /// What follows an encoded key after all of its versions. No encoded key begins with another one, so that is
 /// before the next key.
-const AFTER_VERSIONS: [u8; 9] = [0xff; 9];
+pub(crate) const AFTER_VERSIONS: [u8; 9] = [0xff; 9];
 
 impl RangeSource for Shared {
     fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found> {

@@ -18,6 +18,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use titan_mvcc::Timestamp;
 
+use crate::keys::EncodedRange;
 use crate::memory::{BLOCK, Budget, Charge};
 use crate::root::{NewValue, Root, Target, Write};
 use crate::stats::Dropped;
@@ -169,6 +170,12 @@ impl Segment {
 
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
         *self.lower <= *key && self.upper.as_deref().is_none_or(|upper| key < upper)
+    }
+
+    /// Its bounds.
+    pub(crate) fn range(&self) -> EncodedRange {
+        let upper = self.upper.as_deref();
+        (self.lower.to_vec(), upper.map(<[u8]>::to_vec))
     }
 
     /// Whether it has keys from `lower` to before `upper`.

@@ -9,6 +9,7 @@ use titan_mvcc::Timestamp;
 
 use crate::directory::{Changing, Directory};
 use crate::gaps::Gaps;
+use crate::hot_set::Hot;
 use crate::interest::Interest;
 use crate::memory::Budget;
 use crate::root::Target;
@@ -94,6 +95,34 @@ impl Shared {
         changing.list = kept;
         self.end(&changing, &gone, why);
         gone.len()
+    }
+
+    /// The ranges that are held: neighbouring segments are one.
+    pub(crate) fn held(&self) -> Vec<Hot> {
+        let mut held: Vec<Hot> = Vec::new();
+        for segment in self.directory.load().iter() {
+            let Some(bytes) = segment.root().as_ref().map(|root| root.bytes as u64) else {
+                continue;
+            };
+            let worth = segment.usage.worth();
+            match held.last_mut() {
+                Some(last)
+                    if last.range.1.as_deref() == Some(&*segment.lower)
+                        && last.is_pinned == segment.is_pinned =>
+                {
+                    last.range.1 = segment.range().1;
+                    last.bytes += bytes;
+                    last.worth += worth;
+                }
+                _ => held.push(Hot {
+                    range: segment.range(),
+                    is_pinned: segment.is_pinned,
+                    bytes,
+                    worth,
+                }),
+            }
+        }
+        held
     }
 
     pub(crate) fn drop_all(&self, why: Dropped) {

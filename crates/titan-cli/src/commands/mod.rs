@@ -9,6 +9,7 @@ pub(crate) mod downgrade;
 pub(crate) mod dump;
 pub(crate) mod gc;
 pub(crate) mod get;
+pub(crate) mod ime;
 pub(crate) mod inspect;
 pub(crate) mod load;
 pub(crate) mod mvcc;

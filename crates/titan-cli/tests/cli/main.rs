@@ -6,6 +6,7 @@ mod bench;
 mod beside;
 mod copies;
 mod gc;
+mod ime;
 mod kept_options;
 mod keys;
 mod looking;

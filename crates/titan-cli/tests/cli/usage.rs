@@ -117,6 +117,7 @@ fn help_version_and_usage() {
         "compact",
         "gc",
         "mvcc",
+        "ime",
         "bench",
         "options",
     ] {

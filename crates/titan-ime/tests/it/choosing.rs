@@ -1,7 +1,7 @@
 //! What the cache holds by itself. A look at what ranges save and cost is a call of `maintain` here.
 
 use titan::vfs::Vfs;
-use titan_ime::RangeCache;
+use titan_ime::{HeldRange, RangeCache};
 use titan_mvcc::{Direction, Store};
 
 use super::place::{Place, put, rows};
@@ -176,7 +176,16 @@ fn what_is_held_is_remembered_over_a_restart_and_loaded_again() {
         .unwrap()
         .finish()
         .unwrap();
+    let held = cache.held();
+    let bounds: Vec<_> = held
+        .iter()
+        .map(|h| (h.from.as_deref(), h.is_pinned))
+        .collect();
+    assert_eq!(bounds, [(Some(&b"a"[..]), false), (Some(b"b"), true)]);
+    assert!(held.iter().all(|held| held.bytes > 0), "{held:?}");
     cache.close().unwrap();
+    let remembered = HeldRange::remembered(&*place.store.db.vfs, "/store".as_ref());
+    assert_eq!(remembered, Some(held));
     let cache = place.open();
     assert!(!is_held(&cache, 0));
     cache.maintain();
