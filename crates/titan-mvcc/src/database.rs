@@ -19,6 +19,10 @@ use crate::sweep::CollectorFactory;
 
 /// The format of entries that this version reads and writes.
 const CURRENT_FORMAT: u64 = 1;
+/// As many bytes as so many memtables of versions have is what WAL files may have, unless the caller says how much.
+/// Without a limit of its own, the few entries of the other families, which hardly ever fill a memtable, would keep
+/// up to six times as much: the engine's limit is made for families that all are written.
+const LOGS_OF_MEMTABLES: u64 = 2;
 
 /// An open database, and its families.
 pub(crate) struct Database {
@@ -43,6 +47,9 @@ impl Database {
             db: db.clone(),
             ..Options::default()
         };
+        if options.db.max_total_wal_size == 0 {
+            options.db.max_total_wal_size = LOGS_OF_MEMTABLES * versions.write_buffer_size;
+        }
         let names = match Db::list_column_families(dir, &options) {
             Ok(names) => names,
             Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),

@@ -30,7 +30,8 @@ use crate::transaction::{PessimisticTransaction, Transaction};
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Options of the database: file system, clock, caches, threads.
+    /// Options of the database: file system, clock, caches, threads. Without a `max_total_wal_size` it is that of two
+    /// memtables of versions.
     pub db: DbOptions,
     /// Options of the family of versions. Its prefix extractor and its compaction filter are the store's own:
     /// others are refused.
