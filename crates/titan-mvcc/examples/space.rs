@@ -11,6 +11,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     reason = "an example shows the calls, and ends where one fails"
 )]
 
