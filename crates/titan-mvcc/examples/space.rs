@@ -35,7 +35,7 @@ fn main() {
     let number = |at: usize, usual| arguments.get(at).map_or(usual, |n| n.parse().unwrap());
     let (rows, times) = (number(1, 262_144), number(2, 10));
     std::fs::create_dir(dir).unwrap();
-    println!("time s | written | must be kept | on disk | ratio");
+    println!("time s | written | must be kept | on disk | ratio | to drop | garbage | log");
     for hold in [false, true] {
         let name = if hold { "held" } else { "free" };
         let place = dir.join(name);
@@ -144,12 +144,16 @@ impl Run {
             + (self.written - before).min(self.written - self.live.min(self.written));
         let disk = on_disk(dir);
         let ratio = disk as f64 / kept as f64;
+        let report = store.space_report().unwrap();
         println!(
-            "{:6.1} | {:6} MiB | {:6} MiB | {:6} MiB | {ratio:.2} {what}",
+            "{:6.1} | {:6} MiB | {:6} MiB | {:6} MiB | {ratio:.2} | {:6} MiB | {:6} MiB | {:4} MiB {what}",
             self.started.elapsed().as_secs_f64(),
             self.written >> 20,
             kept >> 20,
             disk >> 20,
+            report.versions.droppable_bytes >> 20,
+            report.engine.total.garbage_blob_bytes >> 20,
+            report.engine.disk.wal_bytes >> 20,
         );
         ratio
     }
