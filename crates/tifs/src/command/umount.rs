@@ -57,13 +57,16 @@ fn unmount(args: &Args) -> Result<OsString> {
         .read(true)
         .write(true)
         .open(volumes::lock_file(Path::new(&mount.source)));
-    let synced = sync(&path);
+    let synced = sync(&path).map_err(|e| tifs::error::reason(&e.into()));
     match rustix::mount::unmount(&path, UnmountFlags::empty()) {
         Ok(()) => {}
         Err(Errno::BUSY) => bail!(
             "{} is busy: files are open there, or a process works there (fuser -vm {0} shows which)",
             args.mountpoint.display()
         ),
+        Err(Errno::PERM) => {
+            bail!("only root can unmount a volume (the capability CAP_SYS_ADMIN is needed)")
+        }
         Err(e) => {
             return Err(e).with_context(|| format!("cannot unmount {}", args.mountpoint.display()));
         }

@@ -1,9 +1,9 @@
 //! A volume in use, mount points that cannot be used, what `mount` and `umount` are told.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -80,6 +80,7 @@ fn a_mount_that_fails_leaves_nothing_new() {
         let (place, empty) = (volume.path(), volume.home().join("empty"));
         let new = volume.home().join("new");
         fs::create_dir(&empty).unwrap();
+        fs::set_permissions(&empty, Permissions::from_mode(0o710)).unwrap();
         let entries = |directory: &Path| fs::read_dir(directory).unwrap().count();
         let mount = |dir: &Path, option| {
             let (dir, place) = (dir.to_str().unwrap(), place.to_str().unwrap());
@@ -97,6 +98,8 @@ fn a_mount_that_fails_leaves_nothing_new() {
         ended(without_rights.args([&new, &place])).failed_with(&["only root"]);
         assert!(!new.exists() && !volume.is_mounted());
         assert_eq!(entries(&empty), 0);
+        let mode = fs::metadata(&empty).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o710);
         // What was there stays, and no log is added.
         mount(&volume.store(), "subdir=none").failed_with(&["none"]);
         assert!(!volume.store().join("tifs.log").exists());
