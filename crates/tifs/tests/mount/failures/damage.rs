@@ -102,7 +102,7 @@ fn damaged_attributes_are_found_by_whoever_reads_them() {
         for table in files(&volume.store(), "sst") {
             damage(&table, 40);
         }
-        refused(volume, &["corruption", ".sst at offset"]);
+        refused(volume, &["titan repair", "corruption", ".sst at offset"]);
         let checked = tifs(["fsck", volume.store().to_str().unwrap()]);
         assert_eq!(checked.status, 4, "{checked:?}");
     });

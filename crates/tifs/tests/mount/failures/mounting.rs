@@ -74,6 +74,24 @@ fn a_mount_that_fails_late_leaves_nothing_mounted() {
 }
 
 #[test]
+fn a_volume_can_be_mounted_again_as_soon_as_its_mount_is_gone() {
+    Volume::with(|volume| {
+        let (store, place) = (volume.store(), volume.path());
+        let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
+        for round in 0..10 {
+            fs::write(volume.join("file"), vec![round; 8 << 20]).unwrap();
+            // As umount(8) does it, which does not wait for the process.
+            rustix::mount::unmount(place, UnmountFlags::empty()).unwrap();
+            let mounted = tifs(["mount", store, place]);
+            assert_eq!(mounted.status, 0, "{mounted:?}");
+            assert_eq!(fs::read(volume.join("file")).unwrap()[0], round);
+        }
+        volume.unmount();
+        volume.check();
+    });
+}
+
+#[test]
 fn a_mount_that_fails_leaves_nothing_new() {
     Volume::with(|volume| {
         volume.unmount();
