@@ -263,10 +263,11 @@ fn commands_say_as_json_what_they_did() {
             (&link["kind"], &link["size"]),
             (&"symlink".into(), &7.into())
         );
-        let unmounted = told(&["umount", "--json"], &volume.path());
+        let unmounted = told(&["umount", "--json"], &volume.join("../mount"));
         volume.wait();
-        let store = volume.store();
+        let (store, place) = (volume.store(), volume.path());
         assert_eq!(unmounted["dir"].as_str(), store.to_str());
+        assert_eq!(unmounted["mountpoint"].as_str(), place.to_str());
     });
 }
 
