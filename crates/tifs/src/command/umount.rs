@@ -37,7 +37,9 @@ const EXAMPLES: &str = "Examples:
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mount = unmount(args)?;
     if global.json {
-        let (dir, mountpoint) = (Path::new(&mount.source), &mount.mountpoint);
+        // Also if they are no UTF-8, which JSON cannot have.
+        let dir = mount.source.to_string_lossy();
+        let mountpoint = mount.mountpoint.to_string_lossy();
         output::json(&json!({ "dir": dir, "mountpoint": mountpoint }))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -243,7 +243,15 @@ fn options_of(dir: &Path, access: Access) -> Result<VolumeOptions> {
 }
 
 fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
-    let host = rustix::fs::statvfs(dir)?;
+    let host = rustix::fs::statvfs(dir).map_err(|e| {
+        let reason = tifs::error::reason(&e.into());
+        let what = format!(
+            "cannot find out what room there is for {}: {reason}",
+            dir.display()
+        );
+        // Whatever it is, it is no answer to what a program asked.
+        tifs::Error::new(Errno::IO, what)
+    })?;
     Ok(HostSpace {
         total: host.f_blocks.saturating_mul(host.f_frsize),
         free: host.f_bfree.saturating_mul(host.f_frsize),
