@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod usage;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -169,18 +170,24 @@ fn usage(error: &clap::Error) -> ExitCode {
                 .collect();
             let said = said.join(" ").replace(" tip: ", "; ");
             let said = said.strip_prefix("error: ").unwrap_or(&said);
-            let command = command_of(&text);
+            let command = command_of(std::env::args_os().skip(1));
             eprintln!("titan: usage: {said} (see titan {command}--help)");
             ExitCode::from(2)
         }
     }
 }
 
-/// The command whose usage clap shows, followed by a space; empty if it shows that of `titan`.
-fn command_of(text: &str) -> String {
-    let usage = text.lines().find_map(|line| line.strip_prefix("Usage:"));
-    usage
-        .and_then(|usage| usage.split_whitespace().nth(1))
-        .filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
-        .map_or_else(String::new, |command| format!("{command} "))
+/// The command that the arguments name, with a space after each of its words; empty if they name none.
+fn command_of(arguments: impl Iterator<Item = OsString>) -> String {
+    let mut command = Cli::command();
+    let mut words = String::new();
+    for argument in arguments {
+        let Some(named) = command.find_subcommand(&argument) else {
+            continue;
+        };
+        words.push_str(named.get_name());
+        words.push(' ');
+        command = named.clone();
+    }
+    words
 }

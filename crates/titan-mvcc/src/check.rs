@@ -210,8 +210,13 @@ fn check_locks(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()>
     let mut entries = family.iter(&ReadOptions::default())?;
     // ORDER: after the iterator, so the lease covers all that it finds.
     let leased = leased(meta);
-    // The engine's key of the value of the last lock, and its kind.
-    let mut last: Option<(Vec<u8>, LockKind)> = None;
+    // The engine's key of the value of the last lock, its kind, and whether the value has come.
+    let mut last: Option<(Vec<u8>, LockKind, bool)> = None;
+    let value_missing = |report: &mut CheckReport, last: &Option<(Vec<u8>, LockKind, bool)>| {
+        if let Some((value, LockKind::Put, false)) = last {
+            report.tell(LOCKS, value, "the value of a lock is lost");
+        }
+    };
     entries.seek_to_first()?;
     while entries.valid() {
         let engine_key = entries.key().to_vec();
@@ -220,23 +225,25 @@ fn check_locks(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()>
             Ok(Some(key)) => match Lock::decode(&entries.value()?) {
                 None => report.tell(LOCKS, &engine_key, "its record is damaged"),
                 Some(lock) => {
+                    value_missing(report, &last);
                     report.transaction_locks += 1;
                     if leased.is_some_and(|leased| lock.start >= leased) {
                         let what = "its transaction began after all timestamps";
                         report.tell(LOCKS, &engine_key, what);
                     }
-                    last = Some((value_key(&key), lock.kind));
+                    last = Some((value_key(&key), lock.kind, false));
                 }
             },
             // A value follows the record of its lock.
-            Ok(None) => match last.as_ref().filter(|(value, _)| *value == engine_key) {
-                Some((_, LockKind::Put)) => {}
+            Ok(None) => match last.as_mut().filter(|(value, ..)| *value == engine_key) {
+                Some((_, LockKind::Put, has_come)) => *has_come = true,
                 Some(_) => report.tell(LOCKS, &engine_key, "its lock is not that of a put"),
                 None => report.tell(LOCKS, &engine_key, "it is the value of no lock"),
             },
         }
         entries.next()?;
     }
+    value_missing(report, &last);
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
@@ -123,7 +123,7 @@ pub enum Error {
         /// A timestamp of the present.
         now: Timestamp,
     },
-    /// The directory has a database that was written without versions. It was not changed.
+    /// The directory has a database that was written without versions. Its data was not changed.
     NotVersioned {
         /// The directory.
         dir: PathBuf,
@@ -149,6 +149,14 @@ impl Error {
     pub fn oracle(reason: impl Into<Cow<'static, str>>) -> Self {
         Error::Oracle {
             reason: reason.into(),
+        }
+    }
+
+    /// A database that is no store, because of `found`.
+    pub(crate) fn not_versioned(dir: &Path, found: impl Into<String>) -> Self {
+        Error::NotVersioned {
+            dir: dir.to_owned(),
+            found: found.into(),
         }
     }
 

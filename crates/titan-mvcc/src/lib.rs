@@ -56,6 +56,7 @@
 //! | `sweep` | finding tables with old versions, and having them compacted; the safe point by time |
 //! | `space` | the report on space |
 //! | `check` | checking that every entry is one that the store writes |
+//! | `database` | the engine's database that has a store: families and format |
 //! | `store` | opening, closing, and what a store hands out |
 //! | `read_only` | opening a store to read it alone |
 //!
@@ -80,6 +81,7 @@ extern crate titan_mutants;
 
 mod check;
 mod commit_order;
+mod database;
 pub mod entries;
 mod error;
 mod filter;

@@ -4,18 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use titan::{ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options, Secondary};
-
 use crate::commit_order::CommitOrder;
+use crate::database::{Database, family_options};
 use crate::error::{Error, Result};
 use crate::filter::{FilterFactory, Versions};
-use crate::format::{LOCKS, VERSIONS};
 use crate::latches::Latches;
 use crate::locks::Locks;
 use crate::meta::{LEASE, Meta};
 use crate::oracle::TimestampOracle;
 use crate::safe_point::SafePoint;
-use crate::store::{Core, Store, StoreOptions, check_format, family_options, foreign_family};
+use crate::store::{Core, Store, StoreOptions};
 use crate::timestamp::Timestamp;
 
 /// Where reads of the present are made if no lease says by when all commits were made. It is after all of
@@ -40,7 +38,11 @@ impl Store {
             versions: Arc::default(),
         };
         let family_options = family_options(&options.versions, filter)?;
-        let (db, versions, locks) = open_database(dir, &options.db, family_options)?;
+        let Database {
+            db,
+            versions,
+            locks,
+        } = Database::open_read_only(dir, &options.db, family_options)?;
         let meta = Meta(db.clone());
         let newest = match meta.get(LEASE)? {
             Some(leased) => Timestamp(leased).previous(),
@@ -82,40 +84,5 @@ impl TimestampOracle for Past {
         let before = Timestamp(self.0.fetch_add(1, Ordering::Relaxed));
         let next = before.next();
         next.ok_or_else(|| Error::oracle("the store was opened for reading only"))
-    }
-}
-
-/// Opens the database of a store, and checks that it is one.
-fn open_database(
-    dir: &Path,
-    db: &DbOptions,
-    versions: ColumnFamilyOptions,
-) -> Result<(Db, ColumnFamily, ColumnFamily)> {
-    let mut options = Options {
-        db: db.clone(),
-        ..Options::default()
-    };
-    options.families.insert(VERSIONS.to_owned(), versions);
-    let db = match Db::open_read_only(dir, &options) {
-        Err(e) if e.kind() == ErrorKind::Locked => Secondary::open(dir, &options)?.db(),
-        opened => opened?,
-    };
-    let names = db.column_families().into_iter();
-    let names: Vec<String> = names.map(|family| family.name().to_owned()).collect();
-    let not_versioned = |found: String| Error::NotVersioned {
-        dir: dir.to_owned(),
-        found,
-    };
-    if let Some(found) = foreign_family(&names) {
-        return Err(not_versioned(found));
-    }
-    let family = |name| {
-        let family = db.column_family(name);
-        family.ok_or_else(|| not_versioned(format!("it has no column family {name}")))
-    };
-    let (versions, locks) = (family(VERSIONS)?, family(LOCKS)?);
-    match check_format(&Meta(db.clone()))? {
-        true => Ok((db, versions, locks)),
-        false => Err(not_versioned("no format is recorded".to_owned())),
     }
 }

@@ -21,7 +21,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan::LazyValue;
+use titan::{ErrorKind, LazyValue};
 
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, LockKind};
@@ -32,6 +32,7 @@ use crate::percolator::{
 };
 use crate::store::Core;
 use crate::timestamp::Timestamp;
+use crate::waits::NoWait;
 
 /// How the transaction of a lock stands.
 enum Standing {
@@ -115,7 +116,8 @@ fn settle(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Set
 /// has ended or expired. False if the deadline came first.
 ///
 /// # Errors
-/// `Deadlock` if `waiter`, the start of the caller's transaction, would wait for itself; those of the engine.
+/// `Deadlock` if `waiter`, the start of the caller's transaction, would wait for itself; `Closed`; those of the
+/// engine.
 pub(crate) fn wait(
     core: &Core,
     key: &[u8],
@@ -150,9 +152,15 @@ pub(crate) fn wait(
                     deadline.min(expiry),
                     is_held,
                 );
-                waited.map_err(|circle| Error::Deadlock {
-                    key: Bytes::copy_from_slice(key),
-                    circle,
+                waited.map_err(|why| match why {
+                    NoWait::Deadlock(circle) => Error::Deadlock {
+                        key: Bytes::copy_from_slice(key),
+                        circle,
+                    },
+                    NoWait::Closed => {
+                        let what = "the store was closed during a wait for a lock";
+                        titan::Error::new(ErrorKind::Closed, what).into()
+                    }
                 })?;
             }
         }

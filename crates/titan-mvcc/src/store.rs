@@ -6,35 +6,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use titan::{
-    ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options, SystemClock, WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, SystemClock, WriteOptions,
 };
 
 use crate::check::{self, CheckReport};
 use crate::commit_order::CommitOrder;
-use crate::error::{Error, Result};
+use crate::database::{Database, family_options};
+use crate::error::Result;
 use crate::filter::{FilterFactory, Versions};
-use crate::format::prefix::EncodedKey;
-use crate::format::{LOCKS, VERSIONS};
 use crate::latches::Latches;
 use crate::locks::Locks;
-use crate::meta::{FORMAT, Meta};
+use crate::meta::Meta;
 use crate::oracle::{LocalOracle, TimestampOracle};
 use crate::percolator::Percolator;
 use crate::read::{KeyVersions, RangeSource, ReadStats, ReadTotals, Snapshot};
 use crate::resolver;
 use crate::safe_point::{Hold, HoldInfo, SafePoint};
 use crate::space::{self, StoreSpaceReport};
-use crate::sweep::{CollectorFactory, SweepStats, Sweeper, Sweeps, Swept};
+use crate::sweep::{SweepStats, Sweeper, Sweeps, Swept};
 use crate::timestamp::Timestamp;
 use crate::transaction::{PessimisticTransaction, Transaction};
-
-/// The format of entries that this version reads and writes.
-const CURRENT_FORMAT: u64 = 1;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Options of the database: file system, clock, caches, threads.
+    /// Options of the database: file system, clock, caches, threads. Without a `max_total_wal_size` it is that of two
+    /// memtables of versions.
     pub db: DbOptions,
     /// Options of the family of versions. Its prefix extractor and its compaction filter are the store's own:
     /// others are refused.
@@ -181,7 +178,11 @@ impl Store {
             },
         )?;
         let lock_options = options.versions.clone();
-        let (db, versions, locks) = open_database(dir, &options.db, family_options, lock_options)?;
+        let Database {
+            db,
+            versions,
+            locks,
+        } = Database::open(dir, &options.db, family_options, lock_options)?;
         let meta = Meta(db.clone());
         let clock = &options.db.clock;
         let oracle = match &options.oracle {
@@ -380,13 +381,14 @@ impl Store {
         &self.core.db
     }
 
-    /// Closes the store; later calls fail. Without it, the store closes when the last handle is dropped, which waits
+    /// Closes the store; later calls fail, and so do those that wait for a lock. Without it, the store closes when the last handle is dropped, which waits
     /// for the range that a sweep compacts.
     ///
     /// # Errors
     /// Those of [`Db::close`].
     pub fn close(&self) -> Result<()> {
         self.core.for_filter.clear();
+        self.core.locks.waits.close();
         self.sweeper.end();
         // Ends the compactions of the sweeper, too.
         let closed = self.core.db.close();
@@ -408,102 +410,4 @@ impl std::fmt::Debug for Store {
             .field("safe_point", &self.safe_point())
             .finish_non_exhaustive()
     }
-}
-
-/// The options of the family of versions, with what the store needs in them.
-pub(crate) fn family_options(
-    given: &ColumnFamilyOptions,
-    filter: FilterFactory,
-) -> Result<ColumnFamilyOptions> {
-    if given.prefix_extractor.is_some() || given.compaction_filter.is_some() {
-        let what = "the prefix extractor and the compaction filter of versions are the store's own";
-        return Err(titan::Error::new(ErrorKind::InvalidOption, what).into());
-    }
-    let mut collectors = given.table_properties_collectors.clone();
-    collectors.push(Arc::new(CollectorFactory));
-    Ok(ColumnFamilyOptions {
-        prefix_extractor: Some(Arc::new(EncodedKey)),
-        compaction_filter: Some(Arc::new(filter)),
-        table_properties_collectors: collectors,
-        ..given.clone()
-    })
-}
-
-/// A family that no store has, in words.
-pub(crate) fn foreign_family(names: &[String]) -> Option<String> {
-    let is_own = |name: &&String| ["default", VERSIONS, LOCKS].contains(&name.as_str());
-    let foreign = names.iter().find(|name| !is_own(name));
-    foreign.map(|name| format!("it has a column family {name}"))
-}
-
-/// Whether the database has a format, which is that of stores.
-///
-/// # Errors
-/// `Unsupported` if it has another one.
-pub(crate) fn check_format(meta: &Meta) -> Result<bool> {
-    match meta.get(FORMAT)? {
-        None => Ok(false),
-        Some(CURRENT_FORMAT) => Ok(true),
-        Some(format) => {
-            let what =
-                format!("the store has format {format}, and this version reads {CURRENT_FORMAT}");
-            Err(titan::Error::new(ErrorKind::Unsupported, what).into())
-        }
-    }
-}
-
-/// Opens or makes the database of a store, and checks that it is one.
-fn open_database(
-    dir: &Path,
-    db: &DbOptions,
-    versions: ColumnFamilyOptions,
-    locks: ColumnFamilyOptions,
-) -> Result<(Db, ColumnFamily, ColumnFamily)> {
-    let mut options = Options {
-        db: db.clone(),
-        ..Options::default()
-    };
-    let names = match Db::list_column_families(dir, &options) {
-        Ok(names) => names,
-        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
-        Err(e) => return Err(e.into()),
-    };
-    let not_versioned = |found: String| Error::NotVersioned {
-        dir: dir.to_owned(),
-        found,
-    };
-    if let Some(found) = foreign_family(&names) {
-        return Err(not_versioned(found));
-    }
-    // The family is only made after it is clear that the database is new.
-    options.families = [(VERSIONS, &versions), (LOCKS, &locks)]
-        .into_iter()
-        .filter(|(family, _)| names.iter().any(|name| name == family))
-        .map(|(family, options)| (family.to_owned(), options.clone()))
-        .collect();
-    let db = Db::open(dir, &options)?;
-    let meta = Meta(db.clone());
-    if !check_format(&meta)? {
-        // Nothing is written to a store before its format.
-        for family in &db.column_families() {
-            let mut entries = family.iter(&titan::ReadOptions::default())?;
-            entries.seek_to_first()?;
-            if entries.valid() {
-                let name = family.name();
-                let found = format!("column family {name} has entries and no format is recorded");
-                return Err(not_versioned(found));
-            }
-        }
-    }
-    let family = |name, options| match db.column_family(name) {
-        Some(family) => Ok(family),
-        None => db.create_column_family(name, options),
-    };
-    let versions = family(VERSIONS, versions)?;
-    let locks = family(LOCKS, locks)?;
-    if meta.get(FORMAT)?.is_none() {
-        // ORDER: after the families exist, and before anything is written to it.
-        meta.set(FORMAT, CURRENT_FORMAT)?;
-    }
-    Ok((db, versions, locks))
 }

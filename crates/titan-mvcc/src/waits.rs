@@ -1,7 +1,8 @@
 //! Waiting for locks, and finding deadlocks.
 //!
 //! A transaction waits for one lock at a time, so who waits for whom is a chain from each waiter on. A wait
-//! that would close the chain to a circle is refused: the caller gets the circle, and should roll back.
+//! that would close the chain to a circle is refused: the caller gets the circle, and should roll back. When the
+//! store is closed, all waits end.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,10 +15,26 @@ use crate::timestamp::Timestamp;
 /// The transactions that wait.
 #[derive(Default)]
 pub(crate) struct Waits {
+    state: Mutex<State>,
+    /// Raised when locks are removed, and at the end.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
     /// The start of each waiting transaction, and that of the one for which it waits.
-    waiting: Mutex<HashMap<Timestamp, Timestamp>>,
-    /// Raised when locks are removed.
-    removed: Condvar,
+    waiting: HashMap<Timestamp, Timestamp>,
+    /// The store has been closed.
+    is_closed: bool,
+}
+
+/// Why a wait was refused or broken off.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NoWait {
+    /// It would close this circle.
+    Deadlock(Circle),
+    /// The store has been closed.
+    Closed,
 }
 
 /// The starts of transactions each of which waits for the next, and the last one for the first.
@@ -27,15 +44,21 @@ impl Waits {
     /// Locks were removed.
     pub(crate) fn wake(&self) {
         // ORDER: with the lock, so a waiter that has found the lock held is waiting already.
-        drop(self.waiting.lock());
-        self.removed.notify_all();
+        drop(self.state.lock());
+        self.changed.notify_all();
+    }
+
+    /// The store has been closed: nobody waits any more.
+    pub(crate) fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.changed.notify_all();
     }
 
     /// Waits while `is_held` says so, for the transaction that began at `holder`. False if `deadline`, a
     /// monotonic time, comes first. A `waiter` of no name holds no locks, so it can be in no circle.
     ///
     /// # Errors
-    /// The circle that the wait would close.
+    /// Why it does not wait.
     pub(crate) fn wait(
         &self,
         clock: &dyn SystemClock,
@@ -43,29 +66,32 @@ impl Waits {
         holder: Timestamp,
         deadline: Duration,
         is_held: impl Fn() -> bool,
-    ) -> Result<bool, Circle> {
-        let mut waiting = self.waiting.lock();
+    ) -> Result<bool, NoWait> {
+        let mut state = self.state.lock();
         if let Some(waiter) = waiter {
-            if let Some(circle) = circle(&waiting, waiter, holder) {
-                return Err(circle);
+            if let Some(circle) = circle(&state.waiting, waiter, holder) {
+                return Err(NoWait::Deadlock(circle));
             }
-            waiting.insert(waiter, holder);
+            state.waiting.insert(waiter, holder);
         }
         let released = loop {
+            if state.is_closed {
+                break Err(NoWait::Closed);
+            }
             if !is_held() {
-                break true;
+                break Ok(true);
             }
             let left = deadline.saturating_sub(clock.monotonic());
             if left.is_zero() {
-                break false;
+                break Ok(false);
             }
             let block = clock.begin_wait(left);
-            self.removed.wait_for(&mut waiting, block);
+            self.changed.wait_for(&mut state, block);
         };
         if let Some(waiter) = waiter {
-            waiting.remove(&waiter);
+            state.waiting.remove(&waiter);
         }
-        Ok(released)
+        released
     }
 }
 

@@ -51,20 +51,17 @@ impl Log {
         let usual = dir.join(LOG);
         let log = path.unwrap_or(&usual);
         let mut options = OpenOptions::new();
-        let made = options.append(true).create_new(true).open(log);
-        let opened = match made {
-            Ok(file) => Ok(Log {
-                file,
-                new: Some(log.to_owned()),
-            }),
+        let (opened, new) = match options.append(true).create_new(true).open(log) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                let opened = options.create_new(false).create(true).open(log);
-                opened.map(|file| Log { file, new: None })
+                (options.create_new(false).create(true).open(log), None)
             }
+            made => (made, Some(log.to_owned())),
+        };
+        let opened = match opened {
             Err(e) if path.is_none() && e.kind() == ErrorKind::ReadOnlyFilesystem => {
                 nothing().map(|file| Log { file, new: None })
             }
-            Err(e) => Err(e),
+            opened => opened.map(|file| Log { file, new }),
         };
         opened.with_context(|| format!("cannot write the log {}", log.display()))
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -109,8 +110,13 @@ impl Partial {
         let mut partial = name.to_owned();
         partial.push(format!(".{}.partial", std::process::id()));
         let partial = path.with_file_name(partial);
-        let file = File::create_new(&partial)
-            .with_context(|| format!("cannot create {}", partial.display()))?;
+        // Whatever the umask says: it has what the users of the volume keep from each other.
+        let new = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&partial);
+        let file = new.with_context(|| format!("cannot create {}", partial.display()))?;
         Ok(Partial {
             path: partial,
             file,

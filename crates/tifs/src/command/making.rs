@@ -1,8 +1,9 @@
 //! A volume that is being made: until it is complete, it is named so, and if it fails, nothing is left.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -29,7 +30,9 @@ impl Making {
             made: made.map(Path::to_owned).collect(),
             is_finished: false,
         };
-        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        make_directory(dir)
+            .and_then(|()| making.made.iter().try_for_each(|made| sync_name(made)))
+            .with_context(|| format!("cannot make {}", dir.display()))?;
         // ORDER: the mark is there before anything that looks like a volume.
         File::create_new(dir.join(MARK))
             .and_then(|_| sync(dir))
@@ -66,6 +69,18 @@ impl Drop for Making {
     }
 }
 
+/// Makes the directory of a volume, if it does not exist, and those above it. Its files have what users keep
+/// from each other in the volume, so nobody else may read them.
+fn make_directory(dir: &Path) -> io::Result<()> {
+    if let Some(parent) = dir.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(_) if dir.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
 /// Whether the volume in a directory is not complete.
 pub(super) fn is_unfinished(dir: &Path) -> bool {
     dir.join(MARK).exists()
@@ -90,6 +105,18 @@ fn is_of_database(name: &OsStr) -> bool {
         is_fixed || name.starts_with("OPTIONS-") || name.ends_with(".dbtmp")
     };
     is_data(name) || name.to_str().is_some_and(is_other)
+}
+
+/// Makes the name of a new directory durable, unless the directory that it is in may not be read.
+fn sync_name(dir: &Path) -> io::Result<()> {
+    let parent = match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    match sync(parent) {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Makes the names in a directory durable.

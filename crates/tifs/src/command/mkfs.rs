@@ -30,7 +30,8 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         .close()
         .with_context(|| format!("cannot close the volume in {}", args.dir.display()))?;
     if global.json {
-        output::json(&json!({ "dir": args.dir, "uuid": uuid }))?;
+        // Also if it is no UTF-8, which JSON cannot have.
+        output::json(&json!({ "dir": args.dir.to_string_lossy(), "uuid": uuid }))?;
     } else {
         let dir = args.dir.display();
         output::print(format_args!("{dir} has a new volume, {uuid}\n"))?;

@@ -40,6 +40,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use rustix::io::Errno;
 use tifs::mounts;
 
 /// A POSIX file system in a directory: make it, mount it, unmount it
@@ -99,9 +100,14 @@ pub(crate) fn run() -> ExitCode {
 /// An error with its causes. Some errors name their causes themselves; nothing is said twice.
 fn message(error: &anyhow::Error) -> String {
     let mut said = String::new();
-    let causes = error.chain().map(|cause| match cause.downcast_ref() {
-        Some(io) => tifs::error::reason(io),
-        None => cause.to_string(),
+    let causes = error.chain().map(|cause| {
+        if let Some(io) = cause.downcast_ref::<std::io::Error>() {
+            tifs::error::reason(io)
+        } else if let Some(errno) = cause.downcast_ref::<Errno>() {
+            tifs::error::reason(&(*errno).into())
+        } else {
+            cause.to_string()
+        }
     });
     for cause in causes {
         if said.is_empty() {
@@ -148,8 +154,13 @@ mod tests {
 
     #[test]
     fn numbers_of_errors_are_not_said() {
+        let expected = "cannot open f: No such file or directory";
         let error = std::io::Error::from_raw_os_error(2);
         let error = Err::<(), _>(error).context("cannot open f").unwrap_err();
-        assert_eq!(message(&error), "cannot open f: No such file or directory");
+        assert_eq!(message(&error), expected);
+        let error = Err::<(), _>(Errno::NOENT)
+            .context("cannot open f")
+            .unwrap_err();
+        assert_eq!(message(&error), expected);
     }
 }

@@ -1,5 +1,7 @@
 //! Serving a volume at a mount point until it is unmounted.
 
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,7 +36,7 @@ impl Service {
     /// until it is unmounted and closed. If it cannot be mounted, nothing new is left.
     pub(super) fn run(&self, mounted: impl FnOnce()) -> Result<()> {
         let is_new = self.options.makes_volumes() && !volumes::has_database(&self.dir);
-        let had_directory = self.dir.exists();
+        let before = self.dir.metadata().ok();
         if is_new {
             volumes::make(&self.dir)?
                 .close()
@@ -47,7 +49,7 @@ impl Service {
         });
         if is_new && !was_mounted {
             // What made the mount fail is the error to report.
-            let _ = delete(&self.dir, had_directory);
+            let _ = delete(&self.dir, before.as_ref());
         }
         served
     }
@@ -125,10 +127,13 @@ impl Service {
 }
 
 /// Deletes a new volume that was never mounted, unless another process has opened it since it was made.
-fn delete(dir: &Path, keep_directory: bool) -> Result<()> {
+/// A directory that was there `before` stays.
+fn delete(dir: &Path, before: Option<&Metadata>) -> Result<()> {
     Db::destroy(dir, &titan::Options::default())?;
-    if keep_directory && !dir.exists() {
-        std::fs::create_dir(dir)?;
+    if let Some(before) = before.filter(|_| !dir.exists()) {
+        fs::create_dir(dir)?;
+        chown(dir, Some(before.uid()), Some(before.gid()))?;
+        fs::set_permissions(dir, before.permissions())?;
     }
     Ok(())
 }

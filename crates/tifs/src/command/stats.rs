@@ -41,8 +41,10 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 /// The statistics of the volume in a directory, or of the mounted one that has a path.
 fn read(path: &Path) -> Result<Value> {
-    if !volumes::has_database(path)
-        && let Some(text) = attribute::read(path, STATISTICS)?
+    // Of a mount whose process has ended, there is no path without links.
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if !volumes::has_database(&real)
+        && let Some(text) = attribute::read(&real, STATISTICS)?
     {
         return Ok(serde_json::from_str(&text)?);
     }

@@ -1,6 +1,5 @@
 //! `tifs umount`: unmounts a volume, and waits until it is closed.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -36,16 +35,18 @@ const EXAMPLES: &str = "Examples:
   tifs umount /mnt/files";
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let source = unmount(args)?;
+    let mount = unmount(args)?;
     if global.json {
-        let (dir, mountpoint) = (Path::new(&source), &args.mountpoint);
+        // Also if they are no UTF-8, which JSON cannot have.
+        let dir = mount.source.to_string_lossy();
+        let mountpoint = mount.mountpoint.to_string_lossy();
         output::json(&json!({ "dir": dir, "mountpoint": mountpoint }))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Unmounts, and returns the directory of the volume.
-fn unmount(args: &Args) -> Result<OsString> {
+/// Unmounts, and returns the mount that was there.
+fn unmount(args: &Args) -> Result<Mount> {
     let path = real_path(&args.mountpoint)?;
     let mount = mounts::at(&path).context("cannot read the table of mounts")?;
     let Some(mount) = mount.filter(Mount::is_tifs) else {
@@ -57,24 +58,27 @@ fn unmount(args: &Args) -> Result<OsString> {
         .read(true)
         .write(true)
         .open(volumes::lock_file(Path::new(&mount.source)));
-    let synced = sync(&path);
+    let synced = sync(&path).map_err(|e| tifs::error::reason(&e.into()));
     match rustix::mount::unmount(&path, UnmountFlags::empty()) {
         Ok(()) => {}
         Err(Errno::BUSY) => bail!(
             "{} is busy: files are open there, or a process works there (fuser -vm {0} shows which)",
             args.mountpoint.display()
         ),
+        Err(Errno::PERM) => {
+            bail!("only root can unmount a volume (the capability CAP_SYS_ADMIN is needed)")
+        }
         Err(e) => {
             return Err(e).with_context(|| format!("cannot unmount {}", args.mountpoint.display()));
         }
     }
     if is_mounted_elsewhere(&mount) {
         // Several mounts only read; the volume remains in use, and has nothing to write.
-        return Ok(mount.source);
+        return Ok(mount);
     }
     let lock = match lock {
         // The same: nobody writes there.
-        Err(e) if e.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(mount.source),
+        Err(e) if e.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(mount),
         lock => lock,
     };
     let lock = lock.with_context(|| {
@@ -86,7 +90,7 @@ fn unmount(args: &Args) -> Result<OsString> {
     let elsewhere =
         wait_until_closed(&lock, &mount).context("cannot wait until the volume is closed")?;
     match (elsewhere, synced) {
-        (None, Ok(())) => Ok(mount.source),
+        (None, Ok(())) => Ok(mount),
         // Whether closing the volume did what the sync could not, only its process knows.
         (None, Err(e)) => bail!(
             "unmounted {}, but the last changes may be lost: they could not be made durable before ({e}). \

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::FlockOperation;
@@ -15,6 +16,9 @@ use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
 
 use super::making::{self, Making};
 use super::mounts;
+
+/// How long to wait for a process that is about to end.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a command does with a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,11 +79,7 @@ fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
     }
     let mut options = EngineOptions::default();
     options.db.create_if_missing = false;
-    let opened = |opened: tifs::Result<EngineKv>| match opened {
-        Err(e) if e.errno() == Errno::BUSY => Err(in_use(dir)),
-        opened => opened.with_context(|| format!("cannot open the volume in {}", dir.display())),
-    };
-    let readable = opened(EngineKv::open_read_only(dir, &options))?;
+    let readable = open_when_closed(dir, || EngineKv::open_read_only(dir, &options))?;
     let superblock = readable.get(Space::Meta, &Key::Superblock.encode());
     if read_only {
         // A volume that lost only its superblock is one to check. One that cannot be read says so later.
@@ -91,12 +91,43 @@ fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
     }
     // ORDER: opening a database for writing changes its files. Before that, it is known to be a volume,
     // and one of this version.
-    let cannot = || format!("cannot open the volume in {}", dir.display());
-    let superblock = superblock.with_context(cannot)?;
+    let superblock = superblock.map_err(|e| cannot_open(dir, e))?;
     let superblock = superblock.ok_or_else(|| another_database(dir))?;
-    Superblock::decode(&superblock).with_context(cannot)?;
+    Superblock::decode(&superblock).map_err(|e| cannot_open(dir, e))?;
     drop(readable);
-    opened(EngineKv::open(dir, &options))
+    open_when_closed(dir, || EngineKv::open(dir, &options))
+}
+
+/// Opens a store. If a process has it that has no mount any more, waits a while for its end: umount(8)
+/// returns before the volume is closed.
+fn open_when_closed(dir: &Path, open: impl Fn() -> tifs::Result<EngineKv>) -> Result<EngineKv> {
+    let began = Instant::now();
+    loop {
+        match open() {
+            Err(e) if e.errno() != Errno::BUSY => return Err(cannot_open(dir, e)),
+            Err(_) if began.elapsed() >= PATIENCE || mounted_at(dir).is_some() => {
+                return Err(in_use(dir));
+            }
+            // Nothing tells when a process ends that is not a child.
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            Ok(store) => return Ok(store),
+        }
+    }
+}
+
+fn cannot_open(dir: &Path, error: tifs::Error) -> anyhow::Error {
+    let is_damaged = error
+        .engine_error()
+        .is_some_and(titan::Error::is_corruption);
+    let dir = dir.display();
+    let mut what = format!("cannot open the volume in {dir}");
+    if is_damaged {
+        what += &format!(
+            ", which is damaged (titan check {dir} lists all places, titan repair {dir} makes a volume of what \
+             is whole, in {dir}.repaired)"
+        );
+    }
+    anyhow::Error::new(error).context(what)
 }
 
 fn another_database(dir: &Path) -> anyhow::Error {
@@ -107,8 +138,7 @@ fn another_database(dir: &Path) -> anyhow::Error {
 }
 
 fn open_in(store: Arc<dyn Kv>, dir: &Path, access: Access) -> Result<Volume> {
-    Volume::open(store, options_of(dir, access)?)
-        .with_context(|| format!("cannot open the volume in {}", dir.display()))
+    Volume::open(store, options_of(dir, access)?).map_err(|e| cannot_open(dir, e))
 }
 
 /// What is in a directory, as the names of its files say.
@@ -213,7 +243,15 @@ fn options_of(dir: &Path, access: Access) -> Result<VolumeOptions> {
 }
 
 fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
-    let host = rustix::fs::statvfs(dir)?;
+    let host = rustix::fs::statvfs(dir).map_err(|e| {
+        let reason = tifs::error::reason(&e.into());
+        let what = format!(
+            "cannot find out what room there is for {}: {reason}",
+            dir.display()
+        );
+        // Whatever it is, it is no answer to what a program asked.
+        tifs::Error::new(Errno::IO, what)
+    })?;
     Ok(HostSpace {
         total: host.f_blocks.saturating_mul(host.f_frsize),
         free: host.f_bfree.saturating_mul(host.f_frsize),

@@ -30,6 +30,7 @@ use crate::error::Error;
 use crate::file_system::{
     Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
 };
+use crate::schema::InodeNumber;
 
 /// Bytes of one request to copy a range: the reply has 32 bits for their number.
 const MAX_COPY: u64 = 1 << 30;
@@ -40,6 +41,10 @@ const ROOM_AGAIN: u64 = (8 << 20) / Capacity::BLOCK_SIZE as u64;
 /// Why a file cannot be made durable that lacks data which the kernel had accepted.
 const LACKS_DATA: &str =
     "the file lacks data that was refused before; write it again, or cut it off";
+
+/// Why a write, or a read beyond the end, is refused before the kernel makes it.
+const REFUSED_BEFORE: &str =
+    "the volume is full, or could not store what was written to the file before";
 
 /// A file system as `fuser` calls it.
 pub(super) struct Adapter {
@@ -74,8 +79,8 @@ impl Adapter {
 }
 
 impl Adapter {
-    fn entries_changed(&self, directory: INodeNo) {
-        self.stale_attributes.changed(convert::inode(directory));
+    fn entries_changed(&self, directory: InodeNumber) {
+        self.stale_attributes.changed(directory);
     }
 }
 
@@ -99,7 +104,7 @@ impl Filesystem for Adapter {
                 self.wakeups.answered();
                 reply.entry(&FOR_EVER, &convert::no_attributes(), GENERATION);
             }
-            result => self.reply_entry("lookup", result, reply),
+            result => self.reply_entry("lookup", directory, result, reply),
         }
     }
 
@@ -117,10 +122,11 @@ impl Filesystem for Adapter {
             capacity.is_ok_and(|capacity| capacity.available >= ROOM_AGAIN)
         };
         if let Some(errno) = open.and_then(|_| self.cached_writes.hear(inode, has_room)) {
-            return reply.error(convert::errno(errno));
+            // The write that this refuses is one that the kernel does not make.
+            return reply.error(self.errno("write", inode, &Error::new(errno, REFUSED_BEFORE)));
         }
         let result = self.file_system.attributes(inode);
-        self.reply_attributes("getattr", result, reply);
+        self.reply_attributes("getattr", inode, result, reply);
     }
 
     fn setattr(
@@ -157,13 +163,14 @@ impl Filesystem for Adapter {
         if let (Ok(_), Some(size)) = (&result, size) {
             self.cached_writes.resized(inode, size);
         }
-        self.reply_attributes("setattr", result, reply);
+        self.reply_attributes("setattr", inode, result, reply);
     }
 
     fn readlink(&self, _: &Request, inode: INodeNo, reply: ReplyData) {
-        match self.file_system.read_link(convert::inode(inode)) {
+        let inode = convert::inode(inode);
+        match self.file_system.read_link(inode) {
             Ok(target) => reply.data(&target),
-            Err(error) => reply.error(self.errno("readlink", &error)),
+            Err(error) => reply.error(self.errno("readlink", inode, &error)),
         }
     }
 
@@ -177,16 +184,17 @@ impl Filesystem for Adapter {
         device: u32,
         reply: ReplyEntry,
     ) {
+        let directory = convert::inode(directory);
         let result = self.file_system.make_node(
             &caller(request),
-            convert::inode(directory),
+            directory,
             name.as_bytes(),
             mode,
             umask,
             device,
         );
         let result = result.inspect(|_| self.entries_changed(directory));
-        self.reply_entry("mknod", result, reply);
+        self.reply_entry("mknod", directory, result, reply);
     }
 
     fn mkdir(
@@ -198,15 +206,16 @@ impl Filesystem for Adapter {
         umask: u32,
         reply: ReplyEntry,
     ) {
+        let directory = convert::inode(directory);
         let result = self.file_system.make_directory(
             &caller(request),
-            convert::inode(directory),
+            directory,
             name.as_bytes(),
             mode,
             umask,
         );
         let result = result.inspect(|_| self.entries_changed(directory));
-        self.reply_entry("mkdir", result, reply);
+        self.reply_entry("mkdir", directory, result, reply);
     }
 
     fn symlink(
@@ -217,14 +226,15 @@ impl Filesystem for Adapter {
         target: &Path,
         reply: ReplyEntry,
     ) {
+        let directory = convert::inode(directory);
         let result = self.file_system.make_symlink(
             &caller(request),
-            convert::inode(directory),
+            directory,
             name.as_bytes(),
             target.as_os_str().as_bytes(),
         );
         let result = result.inspect(|_| self.entries_changed(directory));
-        self.reply_entry("symlink", result, reply);
+        self.reply_entry("symlink", directory, result, reply);
     }
 
     fn link(
@@ -235,24 +245,26 @@ impl Filesystem for Adapter {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let (file, to) = (convert::inode(inode), convert::inode(directory));
-        let result = self.file_system.link(file, to, name.as_bytes());
+        let (inode, directory) = (convert::inode(inode), convert::inode(directory));
+        let result = self.file_system.link(inode, directory, name.as_bytes());
         let result = result.inspect(|_| self.entries_changed(directory));
-        self.reply_entry("link", result, reply);
+        self.reply_entry("link", inode, result, reply);
     }
 
     fn unlink(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let from = convert::inode(directory);
-        let result = self.file_system.unlink(from, name.as_bytes());
+        let directory = convert::inode(directory);
+        let result = self.file_system.unlink(directory, name.as_bytes());
         let result = result.inspect(|()| self.entries_changed(directory));
-        self.reply_empty("unlink", result, reply);
+        self.reply_empty("unlink", directory, result, reply);
     }
 
     fn rmdir(&self, _: &Request, directory: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let from = convert::inode(directory);
-        let result = self.file_system.remove_directory(from, name.as_bytes());
+        let directory = convert::inode(directory);
+        let result = self
+            .file_system
+            .remove_directory(directory, name.as_bytes());
         let result = result.inspect(|()| self.entries_changed(directory));
-        self.reply_empty("rmdir", result, reply);
+        self.reply_empty("rmdir", directory, result, reply);
     }
 
     fn rename(
@@ -268,17 +280,18 @@ impl Filesystem for Adapter {
         let Some(how) = convert::rename(flags) else {
             return reply.error(Errno::EINVAL);
         };
+        let (from, to) = (convert::inode(from), convert::inode(to));
         let result = self.file_system.rename(
             &caller(request),
-            (convert::inode(from), from_name.as_bytes()),
-            (convert::inode(to), to_name.as_bytes()),
+            (from, from_name.as_bytes()),
+            (to, to_name.as_bytes()),
             how,
         );
         let result = result.inspect(|()| {
             self.entries_changed(from);
             self.entries_changed(to);
         });
-        self.reply_empty("rename", result, reply);
+        self.reply_empty("rename", from, result, reply);
     }
 
     /// `ENOSYS` tells the kernel to open and close files by itself from now on, and to keep what it
@@ -308,7 +321,7 @@ impl Filesystem for Adapter {
                 self.wakeups.answered();
                 reply.data(&data);
             }
-            Err(error) => reply.error(self.errno_of("read", inode, &error)),
+            Err(error) => reply.error(self.errno("read", inode, &error)),
         }
     }
 
@@ -343,7 +356,7 @@ impl Filesystem for Adapter {
                 if context.from_cache {
                     self.cached_writes.refused(inode, range, error.errno());
                 }
-                reply.error(self.errno_of("write", inode, &error));
+                reply.error(self.errno("write", inode, &error));
             }
         }
     }
@@ -369,21 +382,22 @@ impl Filesystem for Adapter {
         self.wakeups.answered();
         match result {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errno_of("fsync", inode, &error)),
+            Err(error) => reply.error(self.errno("fsync", inode, &error)),
         }
     }
 
     fn opendir(&self, _: &Request, directory: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.file_system.open_directory(convert::inode(directory)) {
+        let directory = convert::inode(directory);
+        match self.file_system.open_directory(directory) {
             Ok(DirectoryHandle(handle)) => reply.opened(FileHandle(handle), FopenFlags::empty()),
-            Err(error) => reply.error(self.errno("opendir", &error)),
+            Err(error) => reply.error(self.errno("opendir", directory, &error)),
         }
     }
 
     fn readdir(
         &self,
         _: &Request,
-        _: INodeNo,
+        directory: INodeNo,
         handle: FileHandle,
         from: u64,
         mut reply: ReplyDirectory,
@@ -398,14 +412,14 @@ impl Filesystem for Adapter {
             });
         match result {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errno("readdir", &error)),
+            Err(error) => reply.error(self.errno("readdir", convert::inode(directory), &error)),
         }
     }
 
     fn readdirplus(
         &self,
         _: &Request,
-        _: INodeNo,
+        directory: INodeNo,
         handle: FileHandle,
         from: u64,
         mut reply: ReplyDirectoryPlus,
@@ -427,7 +441,7 @@ impl Filesystem for Adapter {
         );
         match result {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errno("readdirplus", &error)),
+            Err(error) => reply.error(self.errno("readdirplus", convert::inode(directory), &error)),
         }
     }
 
@@ -445,17 +459,19 @@ impl Filesystem for Adapter {
 
     /// For the root, this is about everything in the mount: see `tifs umount`.
     fn fsyncdir(&self, _: &Request, directory: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let is_root = directory == INodeNo::ROOT;
+        let directory = convert::inode(directory);
         let exists = |inode| {
             let attributes = self.file_system.attributes(inode);
             attributes.is_ok_and(|attributes| attributes.inode.links > 0)
         };
-        let lacks = (directory == INodeNo::ROOT).then(|| self.cached_writes.any_lacks(exists));
+        let lacks = is_root.then(|| self.cached_writes.any_lacks(exists));
         let synced = self.file_system.sync();
         let result = match lacks.flatten() {
             Some(errno) => synced.and(Err(Error::new(errno, LACKS_DATA))),
             None => synced,
         };
-        self.reply_empty("fsyncdir", result, reply);
+        self.reply_empty("fsyncdir", directory, result, reply);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -470,7 +486,7 @@ impl Filesystem for Adapter {
                 NAME_MAX as u32,
                 Capacity::BLOCK_SIZE,
             ),
-            Err(error) => reply.error(self.errno("statfs", &error)),
+            Err(error) => reply.error(self.errno("statfs", None, &error)),
         }
     }
 
@@ -491,28 +507,29 @@ impl Filesystem for Adapter {
         let result = self
             .file_system
             .set_extended_attribute(inode, name, value, existing);
-        self.reply_empty("setxattr", result, reply);
+        self.reply_empty("setxattr", inode, result, reply);
     }
 
     fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
         let (inode, name) = (convert::inode(inode), name.as_bytes());
         let result = self.file_system.extended_attribute(inode, name);
-        self.reply_value("getxattr", result, room, reply);
+        self.reply_value("getxattr", inode, result, room, reply);
     }
 
     fn listxattr(&self, request: &Request, inode: INodeNo, room: u32, reply: ReplyXattr) {
-        let names = self.file_system.extended_attributes(convert::inode(inode));
+        let inode = convert::inode(inode);
+        let names = self.file_system.extended_attributes(inode);
         let seen = names.map(|names| match request.uid() {
             0 => names,
             _ => without_trusted(&names),
         });
-        self.reply_value("listxattr", seen, room, reply);
+        self.reply_value("listxattr", inode, seen, room, reply);
     }
 
     fn removexattr(&self, _: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (inode, name) = (convert::inode(inode), name.as_bytes());
         let result = self.file_system.remove_extended_attribute(inode, name);
-        self.reply_empty("removexattr", result, reply);
+        self.reply_empty("removexattr", inode, result, reply);
     }
 
     fn fallocate(
@@ -530,7 +547,7 @@ impl Filesystem for Adapter {
         };
         let inode = convert::inode(inode);
         let result = self.file_system.allocate(inode, offset, length, what);
-        self.reply_empty("fallocate", result, reply);
+        self.reply_empty("fallocate", inode, result, reply);
     }
 
     fn lseek(
@@ -575,7 +592,7 @@ impl Filesystem for Adapter {
                 self.cached_writes.written(to, range, false);
                 reply.written(copied as u32);
             }
-            Err(error) => reply.error(self.errno_of("copy_file_range", from.0, &error)),
+            Err(error) => reply.error(self.errno("copy_file_range", from.0, &error)),
         }
     }
 }

@@ -37,17 +37,15 @@ struct Said {
 }
 
 impl Failures {
-    /// Logs an error of an operation, if the volume is its cause.
-    pub(super) fn note(&self, operation: &'static str, error: &Error) {
-        self.log(operation, None, error);
-    }
-
-    /// The same for an operation on an inode, which the line names.
-    pub(super) fn note_of(&self, operation: &'static str, inode: InodeNumber, error: &Error) {
-        self.log(operation, Some(inode), error);
-    }
-
-    fn log(&self, operation: &'static str, inode: Option<InodeNumber>, error: &Error) {
+    /// Logs an error of an operation, if the volume is its cause. The line names the inode, or the directory
+    /// that has the name; an operation on the whole volume has none.
+    pub(super) fn note(
+        &self,
+        operation: &'static str,
+        inode: impl Into<Option<InodeNumber>>,
+        error: &Error,
+    ) {
+        let inode = inode.into();
         if !error.is_failure() {
             return;
         }

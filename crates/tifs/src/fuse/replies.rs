@@ -20,20 +20,15 @@ pub(super) const GENERATION: Generation = Generation(0);
 const TRUSTED: &[u8] = b"trusted.";
 
 impl Adapter {
-    /// The errno of an error, which is logged if the volume is its cause.
-    pub(super) fn errno(&self, operation: &'static str, error: &Error) -> Errno {
-        self.failures.note(operation, error);
-        convert::errno(error.errno())
-    }
-
-    /// The same for an operation on an inode, which the log names.
-    pub(super) fn errno_of(
+    /// The errno of an error, which is logged with the inode or directory of the operation if the volume is
+    /// its cause.
+    pub(super) fn errno(
         &self,
         operation: &'static str,
-        inode: InodeNumber,
+        inode: impl Into<Option<InodeNumber>>,
         error: &Error,
     ) -> Errno {
-        self.failures.note_of(operation, inode, error);
+        self.failures.note(operation, inode, error);
         convert::errno(error.errno())
     }
 
@@ -49,6 +44,7 @@ impl Adapter {
     pub(super) fn reply_entry(
         &self,
         operation: &'static str,
+        inode: InodeNumber,
         result: Result<Attributes>,
         reply: ReplyEntry,
     ) {
@@ -59,13 +55,14 @@ impl Adapter {
                 &convert::attributes(&entry),
                 GENERATION,
             ),
-            Err(error) => reply.error(self.errno(operation, &error)),
+            Err(error) => reply.error(self.errno(operation, inode, &error)),
         }
     }
 
     pub(super) fn reply_attributes(
         &self,
         operation: &'static str,
+        inode: InodeNumber,
         result: Result<Attributes>,
         reply: ReplyAttr,
     ) {
@@ -75,20 +72,21 @@ impl Adapter {
                 self.valid_for(attributes.number),
                 &convert::attributes(&attributes),
             ),
-            Err(error) => reply.error(self.errno(operation, &error)),
+            Err(error) => reply.error(self.errno(operation, inode, &error)),
         }
     }
 
     pub(super) fn reply_empty(
         &self,
         operation: &'static str,
+        inode: InodeNumber,
         result: Result<()>,
         reply: ReplyEmpty,
     ) {
         self.wakeups.answered();
         match result {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errno(operation, &error)),
+            Err(error) => reply.error(self.errno(operation, inode, &error)),
         }
     }
 
@@ -96,6 +94,7 @@ impl Adapter {
     pub(super) fn reply_value(
         &self,
         operation: &'static str,
+        inode: InodeNumber,
         result: Result<impl AsRef<[u8]>>,
         room: u32,
         reply: ReplyXattr,
@@ -111,7 +110,7 @@ impl Adapter {
                     reply.error(Errno::ERANGE);
                 }
             }
-            Err(error) => reply.error(self.errno(operation, &error)),
+            Err(error) => reply.error(self.errno(operation, inode, &error)),
         }
     }
 }

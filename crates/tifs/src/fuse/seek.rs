@@ -78,7 +78,7 @@ fn serve(
         match search(offset, what, stored, write_back) {
             Ok(found) => reply.offset(found.cast_signed()),
             Err(error) => {
-                failures.note("lseek", &error);
+                failures.note("lseek", inode, &error);
                 reply.error(convert::errno(error.errno()));
             }
         }

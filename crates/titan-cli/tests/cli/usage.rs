@@ -77,6 +77,9 @@ fn a_file_is_not_taken_for_a_database() {
         &["downgrade", "notes.txt"],
         &["compact", "notes.txt"],
         &["gc", "notes.txt"],
+        &["mvcc", "put", "notes.txt", "k", "v"],
+        &["mvcc", "get", "notes.txt", "k"],
+        &["mvcc", "gc", "notes.txt", "--safe-point", "now"],
         &["bench", "notes.txt", "--verify"],
         &["bench", "notes.txt", "--benchmarks", "fillseq"],
     ] {
@@ -136,4 +139,27 @@ fn help_version_and_usage() {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(place.fails(2, &["get"]).contains("<DB>"));
     assert!(place.fails(2, &["bench", "db"]).contains("--benchmarks"));
+}
+
+#[test]
+fn wrong_usage_points_to_the_help_of_the_command() {
+    let place = Place::new();
+    for (args, said) in [
+        (&["get", "db"][..], "(see titan get --help)"),
+        (&["frobnicate"], "(see titan --help)"),
+        (&["mvcc", "frobnicate"], "(see titan mvcc --help)"),
+        (&["mvcc", "get", "db"], "(see titan mvcc get --help)"),
+        (&["--json", "mvcc", "scan"], "(see titan mvcc scan --help)"),
+        (
+            &["mvcc", "get", "db", "k", "--at", "-5"],
+            "invalid value '-5' for '--at <TS>': expected a timestamp",
+        ),
+        (
+            &["mvcc", "gc", "db", "--safe-point", "-5"],
+            "expected a timestamp, a number as titan mvcc put prints it, or `now` (see titan mvcc gc --help)",
+        ),
+    ] {
+        let line = place.fails(2, args);
+        assert!(line.contains(said), "{args:?}: {line}");
+    }
 }

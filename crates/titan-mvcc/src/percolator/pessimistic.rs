@@ -115,6 +115,20 @@ fn try_lock<'k>(
             }
         }
     }
+    // Before the locks are written: a value that cannot be read leaves none.
+    let value = |key: &&[u8]| -> Result<Option<Bytes>> {
+        if !request.return_values {
+            return Ok(None);
+        }
+        let value = value_at(
+            &core.versions,
+            key,
+            Timestamp::MAX,
+            &mut ReadStats::default(),
+        )?;
+        Ok(value.map(|value| value.fetch()).transpose()?)
+    };
+    let values = keys.iter().map(value).collect::<Result<_>>()?;
     let primary = Bytes::copy_from_slice(request.primary);
     let mut batch = WriteBatch::new();
     let mut locks = Vec::with_capacity(to_lock.len());
@@ -137,20 +151,7 @@ fn try_lock<'k>(
         core.db.write(batch, &core.unsynced)?;
         inserted.keep();
     }
-    let value = |key: &&[u8]| -> Result<Option<Bytes>> {
-        if !request.return_values {
-            return Ok(None);
-        }
-        let value = value_at(
-            &core.versions,
-            key,
-            Timestamp::MAX,
-            &mut ReadStats::default(),
-        )?;
-        Ok(value.map(|value| value.fetch()).transpose()?)
-    };
-    let values: Result<_> = keys.iter().map(value).collect();
-    Ok(Tried::Locked(values?))
+    Ok(Tried::Locked(values))
 }
 
 /// Whether a transaction may lock a key that nobody has locked.

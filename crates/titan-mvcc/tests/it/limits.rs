@@ -60,14 +60,20 @@ fn a_sweeper_whose_interval_is_for_ever_sweeps_when_it_is_woken() {
     let mut place = by_hand(3, Duration::ZERO);
     place.options.sweep_interval = Duration::MAX;
     let store = place.open();
-    while store.sweep_stats().sweeps < 1 {
-        std::thread::yield_now();
-    }
-    put(&store, b"k", b"v");
-    // Moving the safe point by hand wakes it.
+    let swept = |times| {
+        while store.sweep_stats().sweeps < times {
+            std::thread::yield_now();
+        }
+    };
+    swept(1);
+    put(&store, b"k", b"1");
+    let held = store.snapshot();
+    put(&store, b"k", b"2");
+    // Moving the safe point by hand wakes it. The snapshot leaves it something to wait for.
     store.advance_safe_point(store.now()).unwrap();
-    while store.sweep_stats().sweeps < 2 {
-        std::thread::yield_now();
-    }
+    swept(2);
+    drop(held);
+    store.advance_safe_point(store.now()).unwrap();
+    swept(3);
     store.close().unwrap();
 }

@@ -228,6 +228,27 @@ fn a_check_finds_what_the_store_cannot_have_written() {
 }
 
 #[test]
+fn a_check_misses_the_value_of_a_lock() {
+    let bench = Bench::new(8);
+    bench.put(bench.ts(), &[b"a", b"b"]).unwrap();
+    let report = bench.store.check(&mut |_| {}).unwrap();
+    assert_eq!((report.transaction_locks, report.problems), (2, vec![]));
+    let locks = bench.store.db().column_family("locks").unwrap();
+    for (value, key) in [
+        (b"a\0\0\0\0\0\0\0\xf8V", "a"),
+        (b"b\0\0\0\0\0\0\0\xf8V", "b"),
+    ] {
+        let lost = locks.get(value).unwrap().unwrap();
+        locks.delete(value).unwrap();
+        let report = bench.store.check(&mut |_| {}).unwrap();
+        assert_eq!(report.problems_found, 1, "{report:?}");
+        assert_eq!(report.problems[0].key.as_deref(), Some(key));
+        assert!(report.problems[0].what.contains("lost"), "{report:?}");
+        locks.put(value, &lost).unwrap();
+    }
+}
+
+#[test]
 fn a_check_knows_the_records_of_rollbacks() {
     let bench = Bench::new(6);
     let [start, rolled_back] = [bench.ts(), bench.ts()];

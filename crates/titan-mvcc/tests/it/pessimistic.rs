@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::Barrier;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use titan::{ErrorKind, SystemClock};
 use titan_mvcc::{Error, PessimisticLock, PessimisticTransaction, Store, Timestamp, Wait};
+use titan_testkit::sim::{Fault, OpKind};
 
 use super::percolator::{Bench, TTL};
 use super::place::{Place, delete, put};
@@ -369,4 +372,88 @@ fn a_wait_ends_when_the_lock_is_released() {
         waiter.join().unwrap().unwrap();
     });
     assert_eq!(text(store.snapshot().get(b"a").unwrap()), "2");
+}
+
+/// The machine's clock, which tells of every wait for about as long as a lock is waited for.
+#[derive(Debug)]
+struct TellsOfWaits {
+    clock: Arc<dyn SystemClock>,
+    waits: Sender<()>,
+}
+
+impl SystemClock for TellsOfWaits {
+    fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    fn unix_time(&self) -> Duration {
+        self.clock.unix_time()
+    }
+
+    fn begin_wait(&self, timeout: Duration) -> Duration {
+        if timeout > LOCK_WAIT / 2 {
+            // The test may have ended.
+            let _ = self.waits.send(());
+        }
+        self.clock.begin_wait(timeout)
+    }
+
+    fn unique_id(&self) -> u128 {
+        self.clock.unique_id()
+    }
+}
+
+const LOCK_WAIT: Duration = Duration::from_secs(6000);
+
+#[test]
+fn closing_the_store_ends_the_waits_for_locks() {
+    let place = Place::new(12);
+    let (waits, told) = std::sync::mpsc::channel();
+    let mut options = place.options.clone();
+    options.db.clock = Arc::new(TellsOfWaits {
+        clock: titan::DbOptions::default().clock,
+        waits,
+    });
+    options.transactions.lock_wait = LOCK_WAIT;
+    options.transactions.lock_ttl = LOCK_WAIT;
+    let store = Store::open("/store", &options).unwrap();
+    let mut first = store.begin_pessimistic().unwrap();
+    first.lock(b"a").unwrap();
+    std::thread::scope(|scope| {
+        let mut pessimistic = store.begin_pessimistic().unwrap();
+        let mut optimistic = store.begin();
+        optimistic.put(b"a", b"2");
+        let waiters = [
+            scope.spawn(move || pessimistic.lock(b"a").unwrap_err()),
+            scope.spawn(move || optimistic.commit().unwrap_err()),
+        ];
+        told.recv().unwrap();
+        told.recv().unwrap();
+        store.close().unwrap();
+        for waiter in waiters {
+            let ended = waiter.join().unwrap();
+            let is_closed = matches!(&ended, Error::Engine(e) if e.kind() == ErrorKind::Closed);
+            assert!(is_closed, "{ended}");
+        }
+    });
+}
+
+#[test]
+fn a_value_that_cannot_be_read_for_update_leaves_no_lock() {
+    let mut place = Place::new(13);
+    place.options.versions.min_blob_size = 1000;
+    place.options.versions.enable_blob_files = true;
+    let store = open(&mut place, false);
+    put(&store, b"a", &[1; 5000]);
+    store.db().flush_all().unwrap();
+    let mut first = store.begin_pessimistic().unwrap();
+    let fault = place.vfs.inject(Fault::on([OpKind::Read]).path("*.blob"));
+    let failed = first.get_for_update(b"a").unwrap_err();
+    assert!(matches!(failed, Error::Engine(_)), "{failed}");
+    assert!(fault.hits() > 0);
+    place.vfs.clear_faults();
+    assert_eq!(locks(&store), 0);
+    let mut second = store.begin_pessimistic().unwrap();
+    second.put(b"a", b"2").unwrap();
+    second.commit().unwrap();
 }

@@ -183,3 +183,19 @@ fn overwriting_everything_keeps_space_in_proportion_to_what_can_be_read() {
         assert_eq!(now, newest);
     }
 }
+
+#[test]
+fn families_that_are_hardly_written_keep_no_log() {
+    let mut place = Place::new(9);
+    let memtable = 64 << 10;
+    place.options.versions.write_buffer_size = memtable;
+    let store = place.open();
+    for n in 0..200_u32 {
+        put(&store, &n.to_be_bytes(), &[7; 10 << 10]);
+        // Writes to the family `default`, too.
+        store.advance_safe_point(store.now()).unwrap();
+    }
+    store.db().wait_idle().unwrap();
+    let log = store.space_report().unwrap().engine.disk.wal_bytes;
+    assert!(log <= 4 * memtable, "{log} bytes");
+}

@@ -8,7 +8,7 @@ use super::checkpoint::CheckpointSummary;
 use super::column_family::ColumnFamily;
 use super::conditions::Conditions;
 use super::core::Core;
-use super::directory::{has_directory, names_in};
+use super::directory::{has_directory, names_in, require_database};
 use super::metrics::Metrics;
 use super::open;
 use super::pause::GarbageCollectionPause;
@@ -125,9 +125,12 @@ impl Db {
     /// MANIFEST.
     ///
     /// # Errors
-    /// `NotFound` if there is none; `Corruption`, `Unsupported` and `Io` as for [`Db::open`].
+    /// `NotFound` if there is none; `InvalidArgument` if `path` is no directory; `Corruption`, `Unsupported`
+    /// and `Io` as for [`Db::open`].
     pub fn list_column_families(path: impl AsRef<Path>, options: &Options) -> Result<Vec<String>> {
-        let state = RecoveredState::read(&*options.db.vfs, path.as_ref(), options)?;
+        let (vfs, dir) = (&*options.db.vfs, path.as_ref());
+        require_database(vfs, dir)?;
+        let state = RecoveredState::read(vfs, dir, options)?;
         Ok(state.family_names())
     }
 

@@ -3,6 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use super::{Ended, bytes, make, tifs};
@@ -44,6 +45,20 @@ fn a_directory_that_may_not_be_read_is_not_said_to_be_empty() {
         Ended::from(command.output().unwrap()).failed_with(&["volume: Permission denied"]);
     }
     fs::set_permissions(&dir, Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_new_directory_is_for_its_owner_alone_and_another_stays_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let (new, empty) = (home.path().join("above/new"), home.path().join("empty"));
+    fs::create_dir(&empty).unwrap();
+    fs::set_permissions(&empty, Permissions::from_mode(0o750)).unwrap();
+    let made = |dir: &Path| {
+        let made = tifs(["mkfs", dir.to_str().unwrap()]);
+        assert_eq!(made.status, Some(0), "{made:?}");
+        dir.metadata().unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((made(&new), made(&empty)), (0o700, 0o750));
 }
 
 #[test]

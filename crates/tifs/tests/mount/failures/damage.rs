@@ -102,7 +102,7 @@ fn damaged_attributes_are_found_by_whoever_reads_them() {
         for table in files(&volume.store(), "sst") {
             damage(&table, 40);
         }
-        refused(volume, &["corruption", ".sst at offset"]);
+        refused(volume, &["titan repair", "corruption", ".sst at offset"]);
         let checked = tifs(["fsck", volume.store().to_str().unwrap()]);
         assert_eq!(checked.status, 4, "{checked:?}");
     });
@@ -126,6 +126,37 @@ fn damaged_content_is_an_error_and_other_files_remain() {
         assert!(volume.log().contains(&expected), "{}", volume.log());
         assert_eq!(fs::read(volume.join("small")).unwrap(), b"small");
         fs::write(volume.join("new"), "new").unwrap();
+    });
+}
+
+#[test]
+fn failures_about_names_and_attributes_name_an_inode() {
+    Volume::with(|volume| {
+        let names: Vec<_> = (0..3000).map(|i| format!("file-{i}")).collect();
+        for name in &names {
+            fs::write(volume.join(name), name.repeat(20)).unwrap();
+        }
+        filled(volume);
+        let tables = files(&volume.store(), "sst").into_iter();
+        let largest = tables.max_by_key(|table| fs::metadata(table).unwrap().len());
+        let largest = largest.unwrap();
+        let middle = fs::metadata(&largest).unwrap().len() / 2;
+        damage(&largest, middle as usize);
+        volume.mount();
+        let failed = |name: &String| errno(fs::symlink_metadata(volume.join(name)));
+        let errors: Vec<_> = names.iter().filter_map(failed).collect();
+        assert!(!errors.is_empty());
+        assert!(errors.iter().all(|errno| *errno == Errno::IO), "{errors:?}");
+        let log = volume.log();
+        let lines: Vec<_> = log
+            .lines()
+            .filter(|line| line.contains("failed: "))
+            .collect();
+        assert!(!lines.is_empty(), "{log}");
+        assert!(
+            lines.iter().all(|line| line.contains(" of inode ")),
+            "{log}"
+        );
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::{Advice, fadvise};
@@ -124,6 +124,11 @@ fn what_a_write_accepted_on_a_full_volume_is_there() {
         let written: Vec<_> = (0..2)
             .map(|i| write_until_refused(&volume.join(format!("big-{i}")), i))
             .collect();
+        for i in 0..2 {
+            let inode = fs::metadata(volume.join(format!("big-{i}"))).unwrap().ino();
+            let expected = format!("Z write of inode {inode} failed: the volume is full");
+            assert!(volume.log().contains(&expected), "{}", volume.log());
+        }
         // Only the first finds room.
         assert!(written[0].len() > 32 * MIB, "{}", written[0].len());
         let remounted = |volume: &mut Volume| {

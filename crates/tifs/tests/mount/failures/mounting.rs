@@ -1,15 +1,16 @@
 //! A volume in use, mount points that cannot be used, what `mount` and `umount` are told.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use super::{ended, tifs};
+use super::{ended, errno, tifs};
 use crate::places::{TIFS, Volume, run};
 
 #[test]
@@ -74,12 +75,31 @@ fn a_mount_that_fails_late_leaves_nothing_mounted() {
 }
 
 #[test]
+fn a_volume_can_be_mounted_again_as_soon_as_its_mount_is_gone() {
+    Volume::with(|volume| {
+        let (store, place) = (volume.store(), volume.path());
+        let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
+        for round in 0..10 {
+            fs::write(volume.join("file"), vec![round; 8 << 20]).unwrap();
+            // As umount(8) does it, which does not wait for the process.
+            rustix::mount::unmount(place, UnmountFlags::empty()).unwrap();
+            let mounted = tifs(["mount", store, place]);
+            assert_eq!(mounted.status, 0, "{mounted:?}");
+            assert_eq!(fs::read(volume.join("file")).unwrap()[0], round);
+        }
+        volume.unmount();
+        volume.check();
+    });
+}
+
+#[test]
 fn a_mount_that_fails_leaves_nothing_new() {
     Volume::with(|volume| {
         volume.unmount();
         let (place, empty) = (volume.path(), volume.home().join("empty"));
         let new = volume.home().join("new");
         fs::create_dir(&empty).unwrap();
+        fs::set_permissions(&empty, Permissions::from_mode(0o710)).unwrap();
         let entries = |directory: &Path| fs::read_dir(directory).unwrap().count();
         let mount = |dir: &Path, option| {
             let (dir, place) = (dir.to_str().unwrap(), place.to_str().unwrap());
@@ -97,6 +117,8 @@ fn a_mount_that_fails_leaves_nothing_new() {
         ended(without_rights.args([&new, &place])).failed_with(&["only root"]);
         assert!(!new.exists() && !volume.is_mounted());
         assert_eq!(entries(&empty), 0);
+        let mode = fs::metadata(&empty).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o710);
         // What was there stays, and no log is added.
         mount(&volume.store(), "subdir=none").failed_with(&["none"]);
         assert!(!volume.store().join("tifs.log").exists());
@@ -242,10 +264,54 @@ fn commands_say_as_json_what_they_did() {
             (&link["kind"], &link["size"]),
             (&"symlink".into(), &7.into())
         );
-        let unmounted = told(&["umount", "--json"], &volume.path());
+        // And what it leads to.
+        symlink(volume.path(), volume.home().join("to-mount")).unwrap();
+        let stats = told(&["stats", "--json"], &volume.home().join("to-mount"));
+        assert_eq!(stats["inodes"], 2);
+        let unmounted = told(&["umount", "--json"], &volume.join("../mount"));
         volume.wait();
-        let store = volume.store();
+        let (store, place) = (volume.store(), volume.path());
         assert_eq!(unmounted["dir"].as_str(), store.to_str());
+        assert_eq!(unmounted["mountpoint"].as_str(), place.to_str());
+    });
+}
+
+#[test]
+fn paths_of_any_bytes_are_taken_and_shown() {
+    Volume::with(|volume| {
+        volume.unmount();
+        let path = |name: &[u8]| volume.home().join(OsStr::from_bytes(name));
+        let (dir, place) = (path(b"v a,b\\c\nd\xff"), path(b"m x,y\\z\nq\xfe"));
+        fs::create_dir(&place).unwrap();
+        let told = |arguments: &[&OsStr]| {
+            let output = run(Command::new(TIFS).arg("--json").args(arguments));
+            assert!(output.status.success(), "{output:?}");
+            serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+        };
+        let (dir, place) = (dir.as_os_str(), place.as_os_str());
+        let made = told(&["mkfs".as_ref(), dir]);
+        assert_eq!(made["dir"], dir.to_string_lossy().as_ref());
+        told(&["mount".as_ref(), dir, place]);
+        fs::write(Path::new(place).join("file"), "content").unwrap();
+        told(&["stats".as_ref(), place]);
+        let unmounted = told(&["umount".as_ref(), place]);
+        assert_eq!(unmounted["dir"], dir.to_string_lossy().as_ref());
+        assert_eq!(unmounted["mountpoint"], place.to_string_lossy().as_ref());
+        assert_eq!(told(&["fsck".as_ref(), dir])["inodes"], 2);
+    });
+}
+
+#[test]
+fn a_volume_that_was_moved_while_mounted_fails_as_a_device_does() {
+    Volume::with(|volume| {
+        let (store, elsewhere) = (volume.store(), volume.home().join("elsewhere"));
+        fs::rename(&store, &elsewhere).unwrap();
+        assert_eq!(errno(fs::create_dir(volume.join("d"))), Some(Errno::IO));
+        assert!(volume.log().contains("cannot find out what room there is"));
+        fs::rename(&elsewhere, &store).unwrap();
+        fs::create_dir(volume.join("d")).unwrap();
+        volume.unmount();
+        volume.check();
     });
 }
 

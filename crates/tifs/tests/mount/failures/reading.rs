@@ -80,12 +80,20 @@ fn a_volume_on_a_read_only_file_system_can_be_read() {
         let (store, place) = (store.to_str().unwrap(), volume.path());
         let place = place.to_str().unwrap();
         tifs(["mount", store, place]).failed_with(&["Read-only file system"]);
-        // In the background: the log has no place.
-        let mounted = tifs(["mount", store, place, "-o", "ro"]);
-        assert_eq!(mounted.status, 0, "{mounted:?}");
-        assert_eq!(fs::read(volume.join("f")).unwrap(), b"content");
-        let unmounted = tifs(["umount", place]);
-        assert_eq!(unmounted.status, 0, "{unmounted:?}");
+        // In the background: the log cannot be written, whether there is one or not.
+        for with_log in [false, true] {
+            if with_log {
+                let bind = MountFlags::BIND;
+                mount_remount(store, bind, "").unwrap();
+                fs::write(volume.store().join("tifs.log"), "").unwrap();
+                mount_remount(store, bind | MountFlags::RDONLY, "").unwrap();
+            }
+            let mounted = tifs(["mount", store, place, "-o", "ro"]);
+            assert_eq!(mounted.status, 0, "{mounted:?}");
+            assert_eq!(fs::read(volume.join("f")).unwrap(), b"content");
+            let unmounted = tifs(["umount", place]);
+            assert_eq!(unmounted.status, 0, "{unmounted:?}");
+        }
     });
 }
 

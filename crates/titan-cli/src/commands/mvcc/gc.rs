@@ -4,7 +4,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Instant;
 
 use serde_json::json;
@@ -12,7 +11,7 @@ use titan::{CollectGarbageOptions, Error, ErrorKind, Result};
 use titan_mvcc::{Store, Timestamp, VersionSpace};
 
 use super::super::gc::{shown_by, when_interrupted};
-use super::store::{translated, write};
+use super::store::{timestamp, translated, write};
 use crate::output::{self, Out};
 use crate::{Global, progress, usage};
 
@@ -27,7 +26,7 @@ pub(crate) struct Args {
     /// Directory of the store.
     db: PathBuf,
     /// Where the safe point goes: a timestamp, or `now`.
-    #[arg(long, value_name = "TS|now")]
+    #[arg(long, value_name = "TS|now", value_parser = goal, allow_negative_numbers = true)]
     safe_point: Goal,
 }
 
@@ -38,17 +37,12 @@ enum Goal {
     Now,
 }
 
-impl FromStr for Goal {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "now" => Ok(Goal::Now),
-            _ => {
-                let number = text.parse().map_err(|_| "expected a timestamp or `now`")?;
-                Ok(Goal::At(Timestamp(number)))
-            }
-        }
+fn goal(text: &str) -> Result<Goal, String> {
+    match text {
+        "now" => Ok(Goal::Now),
+        _ => timestamp(text)
+            .map(Goal::At)
+            .map_err(|e| format!("{e}, or `now`")),
     }
 }
 

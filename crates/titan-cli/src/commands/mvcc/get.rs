@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use titan::{Error, ErrorKind, Result};
+use titan_mvcc::Timestamp;
 
-use super::store::{read, snapshot, translated};
+use super::store::{read, snapshot, timestamp, translated};
 use crate::entries::print_value;
 use crate::{Global, keys};
 
@@ -22,8 +23,8 @@ pub(crate) struct Args {
     /// The key: text, or hexadecimal after 0x.
     key: OsString,
     /// As of this timestamp; without it, as of now.
-    #[arg(long, value_name = "TS")]
-    at: Option<u64>,
+    #[arg(long, value_name = "TS", value_parser = timestamp, allow_negative_numbers = true)]
+    at: Option<Timestamp>,
 }
 
 const EXAMPLES: &str = "Examples:

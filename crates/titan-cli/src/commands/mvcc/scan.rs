@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use titan::Result;
-use titan_mvcc::{Direction, Scan};
+use titan_mvcc::{Direction, Scan, Timestamp};
 
-use super::store::{read, snapshot, translated};
+use super::store::{read, snapshot, timestamp, translated};
 use crate::entries::Entries;
 use crate::{Global, keys, output};
 
@@ -29,8 +29,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
     /// As of this timestamp; without it, as of now.
-    #[arg(long, value_name = "TS")]
-    at: Option<u64>,
+    #[arg(long, value_name = "TS", value_parser = timestamp, allow_negative_numbers = true)]
+    at: Option<Timestamp>,
     /// Print at most this many rows.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,

@@ -39,10 +39,18 @@ fn options(global: &Global) -> Result<StoreOptions> {
     })
 }
 
+/// A timestamp that the user gives.
+pub(super) fn timestamp(text: &str) -> Result<Timestamp, &'static str> {
+    let number = text.parse();
+    number
+        .map(Timestamp)
+        .map_err(|_| "expected a timestamp, a number as titan mvcc put prints it")
+}
+
 /// The store as of a timestamp, or as of now.
-pub(super) fn snapshot(store: &Store, at: Option<u64>) -> Result<Snapshot> {
+pub(super) fn snapshot(store: &Store, at: Option<Timestamp>) -> Result<Snapshot> {
     match at {
-        Some(at) => store.snapshot_at(Timestamp(at)).map_err(translated),
+        Some(at) => store.snapshot_at(at).map_err(translated),
         None => Ok(store.snapshot()),
     }
 }

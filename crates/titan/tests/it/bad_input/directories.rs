@@ -47,6 +47,8 @@ fn a_file_in_the_place_of_the_directory_is_an_error() {
         let e = Db::open(&file, &options).unwrap_err();
         assert!(e.path().is_some_and(|p| p.starts_with(&file)), "{e}");
     }
+    let e = Db::list_column_families(&file, &must_exist()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
 }
 
