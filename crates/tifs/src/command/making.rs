@@ -80,7 +80,7 @@ impl Drop for Making {
         if self.is_finished {
             return;
         }
-        // What is left says so itself when somebody uses the directory.
+        // The mark is left then, and the next command says what to do.
         if self.owns_files && remove_files(&self.dir).is_err() {
             return;
         }

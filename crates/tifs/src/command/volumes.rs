@@ -222,7 +222,7 @@ fn unfinished(dir: &Path) -> anyhow::Error {
     )
 }
 
-/// The file that whoever has the volume open has locked.
+/// The file that a process locks while it has the volume open.
 pub(super) fn lock_file(dir: &Path) -> PathBuf {
     dir.join("LOCK")
 }
