@@ -52,6 +52,12 @@ impl Wake {
         self.awaits_commit.swap(true, Ordering::AcqRel);
     }
 
+    /// Whether the next commit will raise it.
+    #[cfg(test)]
+    pub(crate) fn awaits_commit(&self) -> bool {
+        self.awaits_commit.load(Ordering::Acquire)
+    }
+
     /// Waits until it is raised, or until `until` of the monotonic time of the clock. False if the sweeper is
     /// to end.
     pub(crate) fn wait(&self, until: Option<(&dyn SystemClock, Duration)>) -> bool {

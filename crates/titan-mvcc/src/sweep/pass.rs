@@ -211,8 +211,17 @@ impl Sweeps {
         if self.retention.is_none() {
             return false;
         }
+        // MUTANT: commits wake the sweeper while it waits for time, so it sweeps all the time.
+        let always = mutant!("every-commit-sweeps", "-p titan-mvcc --lib sweep::");
+        if self.time_brings_something() && !always {
+            return true;
+        }
         // ORDER: before the look at the visible timestamp, so no commit is missed.
         self.wake().await_commit();
+        self.time_brings_something()
+    }
+
+    fn time_brings_something(&self) -> bool {
         let safe_point = self.core.safe_point.get();
         self.core.order.visible() > safe_point || self.overdue(safe_point) < safe_point
     }
@@ -221,4 +230,25 @@ impl Sweeps {
 /// The timestamp of some time before another.
 fn before(time: Duration, by: Duration) -> Timestamp {
     Timestamp::at(time.saturating_sub(by)).unwrap_or(Timestamp::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::{Store, StoreOptions};
+
+    use super::*;
+
+    #[test]
+    fn commits_do_not_wake_a_sweeper_that_waits_for_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
+        let mut transaction = store.begin();
+        transaction.put(b"k", b"v");
+        transaction.commit().unwrap();
+        let core = Arc::clone(&store.percolator().0);
+        let hour = Duration::from_secs(3600);
+        let sweeps = Sweeps::new(core, Some(hour), hour);
+        assert!(sweeps.waits_for_time());
+        assert!(!sweeps.wake().awaits_commit());
+    }
 }
