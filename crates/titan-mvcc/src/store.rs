@@ -10,7 +10,7 @@ use titan::{
 };
 
 use crate::check::{self, CheckReport};
-use crate::commit_order::CommitOrder;
+use crate::commit_order::{CommitOrder, EndsCommits};
 use crate::error::{Error, Result};
 use crate::filter::{FilterFactory, Versions};
 use crate::format::prefix::EncodedKey;
@@ -34,7 +34,8 @@ const CURRENT_FORMAT: u64 = 1;
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Options of the database: file system, clock, caches, threads.
+    /// Options of the database: file system, clock, caches, threads. The store calls the commit hook from one
+    /// of its own.
     pub db: DbOptions,
     /// Options of the family of versions. Its prefix extractor and its compaction filter are the store's own:
     /// others are refused.
@@ -177,7 +178,12 @@ impl Store {
             },
         )?;
         let lock_options = options.versions.clone();
-        let (db, versions, locks) = open_database(dir, &options.db, family_options, lock_options)?;
+        let ends_commits = Arc::new(EndsCommits::new(options.db.commit_hook.clone()));
+        let db_options = DbOptions {
+            commit_hook: Some(Arc::clone(&ends_commits) as _),
+            ..options.db.clone()
+        };
+        let (db, versions, locks) = open_database(dir, &db_options, family_options, lock_options)?;
         let meta = Meta(db.clone());
         let clock = &options.db.clock;
         let oracle = match &options.oracle {
@@ -185,6 +191,7 @@ impl Store {
             None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
         };
         let order = CommitOrder::new(Arc::clone(&oracle))?;
+        ends_commits.serve(&order);
         let latches = Latches::new(order.visible());
         let safe_point = Arc::new(SafePoint::open(meta, Arc::clone(clock), &order, droppable)?);
         let locks = Locks::open(

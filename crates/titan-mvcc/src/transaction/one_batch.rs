@@ -118,6 +118,7 @@ fn batch(core: &Core, writes: &Writes, start: Timestamp, commit: Timestamp) -> R
     let sizes = sizes.map(|(key, write)| 2 * key.len() + write.bytes().len());
     let room = sizes.sum::<usize>() + writes.len() * MOST_BESIDE;
     let mut batch = WriteBatch::with_capacity(room);
+    batch.set_ticket(commit.0);
     let mut engine_key = Vec::new();
     for (key, write) in writes {
         let version = Version {
