@@ -28,6 +28,11 @@ pub trait CommitHook: Send + Sync {
     /// Not called for what an opening replays from the WAL, nor for batches that failed.
     fn before_publish(&self, first: SequenceNumber, operations: &CommittedOps<'_>);
 
+    /// A group is visible, and none of its writers has been told yet: they return after this. `tickets` are
+    /// those that [`WriteBatch::set_ticket`] gave to its batches, in their order. Not called for a group
+    /// without tickets.
+    fn after_publish(&self, _tickets: &mut dyn Iterator<Item = u64>) {}
+
     /// The data of a family changes in a range without passing as operations, and the change
     /// becomes visible when this returns. It has the effect of an operation with this sequence number
     /// after all those that the hook has seen up to it. Today that happens when a family is dropped.
