@@ -12,8 +12,9 @@
 //!
 //! # Why that holds
 //!
-//! A commit takes its timestamp and is entered into the list of commits in flight under one lock, `taking`. The
-//! oracle's timestamps ascend, and that is checked; so commits are entered in the order of their timestamps, and what
+//! A commit takes its timestamp and is entered into the list of commits in flight under one lock, `last_taken`. The
+//! oracle's timestamps ascend, and that is checked for all that were taken here, names included; so commits are
+//! entered in the order of their timestamps, each commits after its transaction began, and what
 //! is entered later has a timestamp after `newest`, the last one that was entered. The visible timestamp is the
 //! one that was entered before the oldest commit in flight, or `newest` if there is none: 1 and 2 follow, whatever
 //! the order in which commits end. It never goes back, because a commit is entered after `newest`, which is not
@@ -30,7 +31,7 @@
 //! know of, ends itself: it leaves the list after its write has returned. If an older commit is still in flight then,
 //! it waits (3). That is rare: its thread was stopped between its timestamp and its place in the engine's queue.
 //!
-//! The leader takes the lock of the list, and never `taking`: under that one, the oracle may write its lease, for
+//! The leader takes the lock of the list, and never `last_taken`: under that one, the oracle may write its lease, for
 //! which it waits for the lead.
 //!
 //! # Commits whose timestamps others took
@@ -54,8 +55,9 @@ use crate::wake::Wake;
 /// See the module.
 pub(crate) struct CommitOrder {
     oracle: Arc<dyn TimestampOracle>,
-    /// Locked while a timestamp is taken and entered.
-    taking: Mutex<()>,
+    /// No later commit has a timestamp up to this one: the last that the oracle gave or that was included. Locked
+    /// while a timestamp is taken and entered.
+    last_taken: Mutex<Timestamp>,
     in_flight: Arc<CommitsInFlight>,
 }
 
@@ -73,7 +75,7 @@ impl CommitOrder {
     pub(crate) fn after(oracle: Arc<dyn TimestampOracle>, newest: Timestamp) -> Self {
         CommitOrder {
             oracle,
-            taking: Mutex::new(()),
+            last_taken: Mutex::new(newest),
             in_flight: Arc::new(CommitsInFlight::after(newest)),
         }
     }
@@ -93,9 +95,9 @@ impl CommitOrder {
     /// # Errors
     /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
     pub(crate) fn begin(&self) -> Result<InFlight<'_>> {
-        let _taking = self.taking.lock();
-        let commit = self.oracle.next()?;
-        self.in_flight.enter(commit)?;
+        let mut last = self.last_taken.lock();
+        let commit = self.take_after(&mut last)?;
+        self.in_flight.enter(commit);
         Ok(InFlight {
             order: self,
             commit,
@@ -125,10 +127,10 @@ impl CommitOrder {
             return Ok(());
         }
         // ORDER: under the lock, so that a commit that has a timestamp up to `at` is in the list.
-        let _taking = self.taking.lock();
-        if at > self.in_flight.newest() {
+        let mut last = self.last_taken.lock();
+        if at > *last {
             // What the oracle hands out from here on is after `now`.
-            let now = self.next()?;
+            let now = self.take_after(&mut last)?;
             if at >= now {
                 return Err(Error::InFuture { asked: at, now });
             }
@@ -141,8 +143,7 @@ impl CommitOrder {
     /// # Errors
     /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
     pub(crate) fn name(&self) -> Result<Timestamp> {
-        let _taking = self.taking.lock();
-        self.next()
+        self.take_after(&mut self.last_taken.lock())
     }
 
     /// Says that a commit has been published whose timestamp the oracle gave to the caller. Returns when reads
@@ -150,7 +151,8 @@ impl CommitOrder {
     pub(crate) fn include(&self, commit: Timestamp) {
         {
             // ORDER: under the lock, so that no commit is entered later with a timestamp up to this one.
-            let _taking = self.taking.lock();
+            let mut last = self.last_taken.lock();
+            *last = commit.max(*last);
             self.in_flight.include(commit);
         }
         self.in_flight.wait(commit);
@@ -161,10 +163,15 @@ impl CommitOrder {
         &self.in_flight
     }
 
-    /// The next timestamp. The caller has the lock `taking`.
-    fn next(&self) -> Result<Timestamp> {
+    /// The next timestamp, which is after `last` and takes its place.
+    fn take_after(&self, last: &mut Timestamp) -> Result<Timestamp> {
         let next = self.oracle.next()?;
-        self.in_flight.check_ascends_to(next)?;
+        if next <= *last {
+            return Err(Error::oracle(format!(
+                "the oracle went back from {last} to {next}"
+            )));
+        }
+        *last = next;
         Ok(next)
     }
 }
@@ -353,6 +360,19 @@ mod tests {
             included.join().unwrap();
         });
         assert_eq!(order.visible(), Timestamp(20));
+    }
+
+    #[test]
+    fn no_commit_is_before_a_name_or_a_timestamp_that_was_found_to_be_handed_out() {
+        let order = order(&[10, 50, 40, 60, 80, 75, 90]);
+        let name = order.name().unwrap();
+        let back = order.begin().err().unwrap();
+        assert!(matches!(back, Error::Oracle { .. }), "{back}");
+        assert!(order.begin().unwrap().published() > name);
+        order.settle(Timestamp(70)).unwrap();
+        let back = order.begin().err().unwrap();
+        assert!(matches!(back, Error::Oracle { .. }), "{back}");
+        assert_eq!(order.begin().unwrap().published(), Timestamp(90));
     }
 
     #[test]
