@@ -26,10 +26,11 @@
 //! # When commits end
 //!
 //! The thread that leads a write group of the engine ends all commits of the group at once, after it has published
-//! them and before their threads are told ([`EndsCommits`]). So a commit usually finds that it is visible when the
-//! engine's write returns, and takes no lock and waits for nobody. What failed, and what that thread does not
-//! know of, ends itself: it leaves the list after its write has returned. If an older commit is still in flight then,
-//! it waits (3). That is rare: its thread was stopped between its timestamp and its place in the engine's queue.
+//! them and before their threads are told ([`EndsCommits`](crate::ends_commits::EndsCommits)). So a commit usually
+//! finds that it is visible when the engine's write returns, and neither takes a lock nor waits. A commit that failed,
+//! or that the leader does not know of, ends itself: it leaves the list after its write has returned. If an older
+//! commit is still in flight then, it waits (3). That is rare: the thread of the older one was stopped after it took
+//! its timestamp and before it was in the engine's queue.
 //!
 //! The leader takes the lock of the list, and never `last_taken`: under that one, the oracle may write its lease, for
 //! which it waits for the lead.
@@ -41,10 +42,9 @@
 //! from before its timestamp was taken until it is published, and a reader that finds a lock settles with it:
 //! see `resolver` and `docs/adr/0046-two-phases-and-snapshots.md`. 3 holds for it ([`CommitOrder::include`]).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use titan::{BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 
 use crate::commits_in_flight::CommitsInFlight;
 use crate::error::{Error, Result};
@@ -206,49 +206,6 @@ impl Drop for InFlight<'_> {
         // What is visible has been ended.
         if self.order.visible() < self.commit {
             self.order.in_flight.end(std::iter::once(self.commit));
-        }
-    }
-}
-
-/// The commit hook of a store. The tickets of its batches are the timestamps of their commits.
-pub(crate) struct EndsCommits {
-    /// That of the program.
-    other: Option<Arc<dyn CommitHook>>,
-    in_flight: OnceLock<Arc<CommitsInFlight>>,
-}
-
-impl EndsCommits {
-    /// Passes all calls to `other` first.
-    pub(crate) fn new(other: Option<Arc<dyn CommitHook>>) -> Self {
-        EndsCommits {
-            other,
-            in_flight: OnceLock::new(),
-        }
-    }
-
-    /// From now on it ends these commits. Nothing was committed before.
-    pub(crate) fn serve(&self, order: &CommitOrder) {
-        // It is called once.
-        let _ = self.in_flight.set(Arc::clone(order.commits_in_flight()));
-    }
-}
-
-impl CommitHook for EndsCommits {
-    fn before_publish(&self, first: SequenceNumber, operations: &CommittedOps<'_>) {
-        if let Some(other) = &self.other {
-            other.before_publish(first, operations);
-        }
-    }
-
-    fn after_publish(&self, tickets: &mut dyn Iterator<Item = u64>) {
-        if let Some(in_flight) = self.in_flight.get() {
-            in_flight.end(tickets.map(Timestamp));
-        }
-    }
-
-    fn on_bypass(&self, range: &BypassedRange<'_>, sequence: SequenceNumber) {
-        if let Some(other) = &self.other {
-            other.on_bypass(range, sequence);
         }
     }
 }

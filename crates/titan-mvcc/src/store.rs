@@ -10,7 +10,8 @@ use titan::{
 };
 
 use crate::check::{self, CheckReport};
-use crate::commit_order::{CommitOrder, EndsCommits};
+use crate::commit_order::CommitOrder;
+use crate::ends_commits::EndsCommits;
 use crate::error::{Error, Result};
 use crate::filter::{FilterFactory, Versions};
 use crate::format::prefix::EncodedKey;
@@ -34,8 +35,8 @@ const CURRENT_FORMAT: u64 = 1;
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Options of the database: file system, clock, caches, threads. The store calls the commit hook from one
-    /// of its own.
+    /// Options of the database: file system, clock, caches, threads. The store has a commit hook of its own, which
+    /// shows yours all changes. Yours is not told tickets, because these are the store's.
     pub db: DbOptions,
     /// Options of the family of versions. Its prefix extractor and its compaction filter are the store's own:
     /// others are refused.

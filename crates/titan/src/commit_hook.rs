@@ -18,7 +18,7 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 ///
 /// If a call panics, the commit goes on as if nothing had happened, the hook is never called again,
 /// [`Db::is_commit_hook_poisoned`](crate::Db::is_commit_hook_poisoned) returns true from before the
-/// group is visible on, and listeners are
+/// group is visible on (before the next group, if `after_publish` panicked), and listeners are
 /// [notified](crate::EventListener::commit_hook_poisoned). What the hook maintains must not be used
 /// any more then; the next opening may have a hook again.
 pub trait CommitHook: Send + Sync {
