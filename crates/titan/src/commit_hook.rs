@@ -12,8 +12,8 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 /// stream of changes.
 ///
 /// All calls come from writing threads, one at a time. They may not block, fail or call the
-/// database, except for gets and iterators, which do not see the group yet: other writers wait for
-/// them. A write, a flush or a [barrier](crate::Db::barrier) from within a call fails with
+/// database, except for gets and iterators, which see the group in `after_publish` only: other writers
+/// wait for them. A write, a flush or a [barrier](crate::Db::barrier) from within a call fails with
 /// `InvalidArgument`.
 ///
 /// If a call panics, the commit goes on as if nothing had happened, the hook is never called again,
