@@ -12,8 +12,9 @@
 //!
 //! # Why that holds
 //!
-//! A commit takes its timestamp and is entered into the list of commits in flight under one lock, `taking`. The
-//! oracle's timestamps ascend, and that is checked; so commits are entered in the order of their timestamps, and what
+//! A commit takes its timestamp and is entered into the list of commits in flight under one lock, `last_taken`. The
+//! oracle's timestamps ascend, and that is checked for all that were taken here, names included; so commits are
+//! entered in the order of their timestamps, each commits after its transaction began, and what
 //! is entered later has a timestamp after `newest`, the last one that was entered. The visible timestamp is the
 //! one that was entered before the oldest commit in flight, or `newest` if there is none: 1 and 2 follow, whatever
 //! the order in which commits end. It never goes back, because a commit is entered after `newest`, which is not
@@ -25,12 +26,13 @@
 //! # When commits end
 //!
 //! The thread that leads a write group of the engine ends all commits of the group at once, after it has published
-//! them and before their threads are told ([`EndsCommits`]). So a commit usually finds that it is visible when the
-//! engine's write returns, and takes no lock and waits for nobody. What failed, and what that thread does not
-//! know of, ends itself: it leaves the list after its write has returned. If an older commit is still in flight then,
-//! it waits (3). That is rare: its thread was stopped between its timestamp and its place in the engine's queue.
+//! them and before their threads are told ([`EndsCommits`](crate::ends_commits::EndsCommits)). So a commit usually
+//! finds that it is visible when the engine's write returns, and neither takes a lock nor waits. A commit that failed,
+//! or that the leader does not know of, ends itself: it leaves the list after its write has returned. If an older
+//! commit is still in flight then, it waits (3). That is rare: the thread of the older one was stopped after it took
+//! its timestamp and before it was in the engine's queue.
 //!
-//! The leader takes the lock of the list, and never `taking`: under that one, the oracle may write its lease, for
+//! The leader takes the lock of the list, and never `last_taken`: under that one, the oracle may write its lease, for
 //! which it waits for the lead.
 //!
 //! # Commits whose timestamps others took
@@ -40,10 +42,9 @@
 //! from before its timestamp was taken until it is published, and a reader that finds a lock settles with it:
 //! see `resolver` and `docs/adr/0046-two-phases-and-snapshots.md`. 3 holds for it ([`CommitOrder::include`]).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use titan::{BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 
 use crate::commits_in_flight::CommitsInFlight;
 use crate::error::{Error, Result};
@@ -54,8 +55,9 @@ use crate::wake::Wake;
 /// See the module.
 pub(crate) struct CommitOrder {
     oracle: Arc<dyn TimestampOracle>,
-    /// Locked while a timestamp is taken and entered.
-    taking: Mutex<()>,
+    /// No later commit has a timestamp up to this one: the last that the oracle gave or that was included. Locked
+    /// while a timestamp is taken and entered.
+    last_taken: Mutex<Timestamp>,
     in_flight: Arc<CommitsInFlight>,
 }
 
@@ -73,7 +75,7 @@ impl CommitOrder {
     pub(crate) fn after(oracle: Arc<dyn TimestampOracle>, newest: Timestamp) -> Self {
         CommitOrder {
             oracle,
-            taking: Mutex::new(()),
+            last_taken: Mutex::new(newest),
             in_flight: Arc::new(CommitsInFlight::after(newest)),
         }
     }
@@ -93,9 +95,9 @@ impl CommitOrder {
     /// # Errors
     /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
     pub(crate) fn begin(&self) -> Result<InFlight<'_>> {
-        let _taking = self.taking.lock();
-        let commit = self.oracle.next()?;
-        self.in_flight.enter(commit)?;
+        let mut last = self.last_taken.lock();
+        let commit = self.take_after(&mut last)?;
+        self.in_flight.enter(commit);
         Ok(InFlight {
             order: self,
             commit,
@@ -125,10 +127,10 @@ impl CommitOrder {
             return Ok(());
         }
         // ORDER: under the lock, so that a commit that has a timestamp up to `at` is in the list.
-        let _taking = self.taking.lock();
-        if at > self.in_flight.newest() {
+        let mut last = self.last_taken.lock();
+        if at > *last {
             // What the oracle hands out from here on is after `now`.
-            let now = self.next()?;
+            let now = self.take_after(&mut last)?;
             if at >= now {
                 return Err(Error::InFuture { asked: at, now });
             }
@@ -141,8 +143,7 @@ impl CommitOrder {
     /// # Errors
     /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
     pub(crate) fn name(&self) -> Result<Timestamp> {
-        let _taking = self.taking.lock();
-        self.next()
+        self.take_after(&mut self.last_taken.lock())
     }
 
     /// Says that a commit has been published whose timestamp the oracle gave to the caller. Returns when reads
@@ -150,7 +151,8 @@ impl CommitOrder {
     pub(crate) fn include(&self, commit: Timestamp) {
         {
             // ORDER: under the lock, so that no commit is entered later with a timestamp up to this one.
-            let _taking = self.taking.lock();
+            let mut last = self.last_taken.lock();
+            *last = commit.max(*last);
             self.in_flight.include(commit);
         }
         self.in_flight.wait(commit);
@@ -161,10 +163,15 @@ impl CommitOrder {
         &self.in_flight
     }
 
-    /// The next timestamp. The caller has the lock `taking`.
-    fn next(&self) -> Result<Timestamp> {
+    /// The next timestamp, which is after `last` and takes its place.
+    fn take_after(&self, last: &mut Timestamp) -> Result<Timestamp> {
         let next = self.oracle.next()?;
-        self.in_flight.check_ascends_to(next)?;
+        if next <= *last {
+            return Err(Error::oracle(format!(
+                "the oracle went back from {last} to {next}"
+            )));
+        }
+        *last = next;
         Ok(next)
     }
 }
@@ -199,49 +206,6 @@ impl Drop for InFlight<'_> {
         // What is visible has been ended.
         if self.order.visible() < self.commit {
             self.order.in_flight.end(std::iter::once(self.commit));
-        }
-    }
-}
-
-/// The commit hook of a store. The tickets of its batches are the timestamps of their commits.
-pub(crate) struct EndsCommits {
-    /// That of the program.
-    other: Option<Arc<dyn CommitHook>>,
-    in_flight: OnceLock<Arc<CommitsInFlight>>,
-}
-
-impl EndsCommits {
-    /// Passes all calls to `other` first.
-    pub(crate) fn new(other: Option<Arc<dyn CommitHook>>) -> Self {
-        EndsCommits {
-            other,
-            in_flight: OnceLock::new(),
-        }
-    }
-
-    /// From now on it ends these commits. Nothing was committed before.
-    pub(crate) fn serve(&self, order: &CommitOrder) {
-        // It is called once.
-        let _ = self.in_flight.set(Arc::clone(order.commits_in_flight()));
-    }
-}
-
-impl CommitHook for EndsCommits {
-    fn before_publish(&self, first: SequenceNumber, operations: &CommittedOps<'_>) {
-        if let Some(other) = &self.other {
-            other.before_publish(first, operations);
-        }
-    }
-
-    fn after_publish(&self, tickets: &mut dyn Iterator<Item = u64>) {
-        if let Some(in_flight) = self.in_flight.get() {
-            in_flight.end(tickets.map(Timestamp));
-        }
-    }
-
-    fn on_bypass(&self, range: &BypassedRange<'_>, sequence: SequenceNumber) {
-        if let Some(other) = &self.other {
-            other.on_bypass(range, sequence);
         }
     }
 }
@@ -353,6 +317,19 @@ mod tests {
             included.join().unwrap();
         });
         assert_eq!(order.visible(), Timestamp(20));
+    }
+
+    #[test]
+    fn no_commit_is_before_a_name_or_a_timestamp_that_was_found_to_be_handed_out() {
+        let order = order(&[10, 50, 40, 60, 80, 75, 90]);
+        let name = order.name().unwrap();
+        let back = order.begin().err().unwrap();
+        assert!(matches!(back, Error::Oracle { .. }), "{back}");
+        assert!(order.begin().unwrap().published() > name);
+        order.settle(Timestamp(70)).unwrap();
+        let back = order.begin().err().unwrap();
+        assert!(matches!(back, Error::Oracle { .. }), "{back}");
+        assert_eq!(order.begin().unwrap().published(), Timestamp(90));
     }
 
     #[test]

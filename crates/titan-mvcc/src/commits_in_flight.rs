@@ -9,7 +9,6 @@ use std::thread::{self, Thread};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 use crate::wake::Wake;
 
@@ -98,33 +97,15 @@ impl CommitsInFlight {
         Timestamp(self.visible.load(Ordering::Acquire))
     }
 
-    /// The last timestamp that was entered.
-    pub(crate) fn newest(&self) -> Timestamp {
-        self.state.lock().newest
-    }
-
-    /// Adds a commit.
-    ///
-    /// # Errors
-    /// `Oracle` if it is not the newest one.
-    pub(crate) fn enter(&self, commit: Timestamp) -> Result<()> {
+    /// Adds a commit, the newest one.
+    pub(crate) fn enter(&self, commit: Timestamp) {
         let mut state = self.state.lock();
-        check_ascends(state.newest, commit)?;
         let before = std::mem::replace(&mut state.newest, commit);
         state.commits.push_back(Commit {
             at: commit,
             before,
             has_ended: false,
         });
-        Ok(())
-    }
-
-    /// Checks that a timestamp of the oracle is after all that were entered.
-    ///
-    /// # Errors
-    /// `Oracle`.
-    pub(crate) fn check_ascends_to(&self, next: Timestamp) -> Result<()> {
-        check_ascends(self.newest(), next)
     }
 
     /// Counts a commit as entered and ended.
@@ -163,7 +144,7 @@ impl CommitsInFlight {
             )
         });
         let visible = oldest.map_or(state.newest, |oldest| oldest.before);
-        // ORDER: releases what the engine published for all commits up to here: whoever ended one of them took
+        // ORDER: releases what the engine published for all commits up to here: each of them was ended under
         // the lock after that.
         self.visible.store(visible.0, Ordering::Release);
         self.wake.committed();
@@ -207,17 +188,6 @@ impl CommitsInFlight {
     }
 }
 
-/// # Errors
-/// `Oracle`.
-fn check_ascends(newest: Timestamp, next: Timestamp) -> Result<()> {
-    match next > newest {
-        true => Ok(()),
-        false => Err(Error::oracle(format!(
-            "the oracle went back from {newest} to {next}"
-        ))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,7 +195,7 @@ mod tests {
     fn entered(commits: &[u64]) -> CommitsInFlight {
         let in_flight = CommitsInFlight::after(Timestamp(1));
         for commit in commits {
-            in_flight.enter(Timestamp(*commit)).unwrap();
+            in_flight.enter(Timestamp(*commit));
         }
         in_flight
     }
@@ -253,7 +223,7 @@ mod tests {
             for _ in 0..100 {
                 match rng.u8(..4) {
                     0 | 1 => {
-                        in_flight.enter(Timestamp(next)).unwrap();
+                        in_flight.enter(Timestamp(next));
                         open.push(next);
                         all.push(next);
                     }

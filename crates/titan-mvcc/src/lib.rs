@@ -44,6 +44,7 @@
 //! | `oracle` | where timestamps come from |
 //! | `wake` | what the thread that sweeps waits for |
 //! | `commits_in_flight`, `commit_order` | the commits that have not ended; the order in which they become visible |
+//! | `ends_commits` | the commit hook of a store, which ends what the engine has published |
 //! | `latches` | what keeps commits of the same key apart, and remembers them |
 //! | `safe_point` | the oldest timestamp that can be read, and holds |
 //! | `waits`, `locks` | waiting for locks and deadlocks; the locks, in memory and on disk |
@@ -82,6 +83,7 @@ mod check;
 mod commit_order;
 mod commits_in_flight;
 mod database;
+mod ends_commits;
 mod error;
 mod filter;
 mod format;

@@ -10,8 +10,9 @@ use titan::{
 };
 
 use crate::check::{self, CheckReport};
-use crate::commit_order::{CommitOrder, EndsCommits};
+use crate::commit_order::CommitOrder;
 use crate::database::{Database, family_options};
+use crate::ends_commits::EndsCommits;
 use crate::error::Result;
 use crate::filter::{FilterFactory, Versions};
 use crate::latches::Latches;
@@ -31,7 +32,8 @@ use crate::transaction::{PessimisticTransaction, Transaction};
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// Options of the database: file system, clock, caches, threads. Without a `max_total_wal_size` it is that of two
-    /// memtables of versions. The store calls the commit hook from one of its own.
+    /// memtables of versions. The store has a commit hook of its own, which shows yours all changes. Yours is not
+    /// told tickets, because these are the store's.
     pub db: DbOptions,
     /// Options of the family of versions. Its prefix extractor and its compaction filter are the store's own:
     /// others are refused.

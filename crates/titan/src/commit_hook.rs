@@ -12,13 +12,13 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 /// stream of changes.
 ///
 /// All calls come from writing threads, one at a time. They may not block, fail or call the
-/// database, except for gets and iterators, which do not see the group yet: other writers wait for
-/// them. A write, a flush or a [barrier](crate::Db::barrier) from within a call fails with
+/// database, except for gets and iterators, which see the group in `after_publish` only: other writers
+/// wait for them. A write, a flush or a [barrier](crate::Db::barrier) from within a call fails with
 /// `InvalidArgument`.
 ///
 /// If a call panics, the commit goes on as if nothing had happened, the hook is never called again,
 /// [`Db::is_commit_hook_poisoned`](crate::Db::is_commit_hook_poisoned) returns true from before the
-/// group is visible on, and listeners are
+/// group is visible on (before the next group, if `after_publish` panicked), and listeners are
 /// [notified](crate::EventListener::commit_hook_poisoned). What the hook maintains must not be used
 /// any more then; the next opening may have a hook again.
 pub trait CommitHook: Send + Sync {

@@ -110,7 +110,7 @@ impl Transaction {
         TransactionScan::new(self, from, to, direction)
     }
 
-    /// Sets `key` to `value`. What was put before takes memory until the transaction ends.
+    /// Sets `key` to `value`.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.writes.put(key, value);
     }

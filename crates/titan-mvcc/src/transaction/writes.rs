@@ -3,6 +3,9 @@
 //! Keys and values are one after the other in one piece of memory, so a small transaction allocates next to
 //! nothing. A few writes are found by the hashes of their keys, which the latches need anyway. The first call
 //! that needs an order, and the first write after those few, make an index by key.
+//!
+//! The bytes of a value that is overwritten stay where they are until they are more than the rest. So the memory is
+//! that of what is left to write, up to a factor, however often a key is written.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map;
@@ -20,12 +23,16 @@ use crate::percolator::Mutation;
 const FEW: usize = 16;
 /// Room for this many bytes comes with the first write: four of 100 bytes.
 const FIRST_ROOM: usize = 512;
+/// So many bytes of overwritten values stay in any case.
+const OVERWRITTEN_STAY: usize = 4096;
 
 /// The writes of a transaction, one a key.
 #[derive(Default)]
 pub(super) struct Writes {
-    /// Keys and values.
+    /// Keys and values, and values that were overwritten.
     bytes: Vec<u8>,
+    /// How many bytes are those of values that were overwritten.
+    overwritten: usize,
     /// In the order in which the keys were first written.
     entries: Vec<Entry>,
     /// Each key with its place in `entries`, once it is needed.
@@ -53,8 +60,7 @@ impl Writes {
 
     /// The bytes of keys and values.
     pub(super) fn size(&self) -> usize {
-        let sizes = self.entries.iter().map(|it| it.key.len() + it.value.len());
-        sizes.sum()
+        self.bytes.len() - self.overwritten
     }
 
     pub(super) fn put(&mut self, key: &[u8], value: &[u8]) {
@@ -114,11 +120,28 @@ impl Writes {
             self.add(hash, key, kind, value);
             return;
         };
-        // The bytes of the value that was there stay until the end.
         let value = self.append(value);
         if let Some(entry) = self.entries.get_mut(at) {
+            self.overwritten += entry.value.len();
             (entry.kind, entry.value) = (kind, value);
         }
+        if self.overwritten > OVERWRITTEN_STAY.max(self.size()) {
+            self.drop_overwritten();
+        }
+    }
+
+    /// Moves keys and values to memory without those that were overwritten. Cost: copies fewer bytes than were
+    /// overwritten since the last time.
+    fn drop_overwritten(&mut self) {
+        let mut left = Vec::with_capacity(self.size());
+        for entry in &mut self.entries {
+            for range in [&mut entry.key, &mut entry.value] {
+                let from = left.len();
+                left.extend_from_slice(self.bytes.get(range.clone()).unwrap_or_default());
+                *range = from..left.len();
+            }
+        }
+        (self.bytes, self.overwritten) = (left, 0);
     }
 
     fn add(&mut self, hash: KeyHash, key: &[u8], kind: Kind, value: &[u8]) {
@@ -276,6 +299,11 @@ mod tests {
                     assert_eq!(found, range, "seed {seed}");
                 }
             }
+            let sizes = writes.iter().map(|it| match it {
+                Mutation::Put { key, value } => key.len() + value.len(),
+                _ => it.key().len(),
+            });
+            assert_eq!(writes.size(), sizes.sum::<usize>(), "seed {seed}");
             let mut all: Vec<_> = writes.iter().map(model).collect();
             all.sort_by(|a, b| a.0.cmp(&b.0));
             assert_eq!(writes.len(), expected.len(), "seed {seed}");
@@ -287,5 +315,24 @@ mod tests {
             assert!(all.into_iter().eq(expected), "seed {seed}");
             assert!(!writes.contains(b"another"));
         }
+    }
+
+    #[test]
+    fn values_that_are_overwritten_take_no_memory_for_long() {
+        let mut writes = Writes::default();
+        writes.put(b"other", &[b'o'; 1000]);
+        for n in 0..10_000_usize {
+            writes.put(b"k", &vec![n as u8; n % 2000]);
+            assert!(writes.bytes.capacity() < 30_000, "{n}");
+        }
+        writes.put(b"k", &vec![b'k'; 1 << 20]);
+        writes.delete(b"k");
+        assert_eq!(writes.size(), 6 + 1000);
+        assert!(writes.bytes.capacity() < 30_000);
+        let other = writes.get(b"other").map(model);
+        assert_eq!(
+            other,
+            Some((b"other".to_vec(), Model::Put(vec![b'o'; 1000])))
+        );
     }
 }

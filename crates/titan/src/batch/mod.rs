@@ -198,8 +198,8 @@ impl WriteBatch {
         self.add(op::LOG_DATA, None, &[data.as_ref()])
     }
 
-    /// Adds the operations of `other` after those of this batch. The save points of `other` are not
-    /// taken over.
+    /// Adds the operations of `other` after those of this batch. The save points and the ticket of `other`
+    /// are not taken over.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -227,7 +227,7 @@ impl WriteBatch {
     }
 
     /// Gives the batch a number that the [commit hook](crate::CommitHook::after_publish) is told when the
-    /// batch is visible. It is not stored. Default: none.
+    /// batch is visible; if the batch is empty, perhaps not. It is not stored. Default: none.
     pub fn set_ticket(&mut self, ticket: u64) {
         self.ticket = Some(ticket);
     }

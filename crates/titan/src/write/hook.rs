@@ -73,7 +73,8 @@ impl Hook {
         if contain(|| call(&*self.hook)).is_ok() {
             return;
         }
-        // ORDER: before the group is visible, so that no reader takes the copy for complete.
+        // ORDER: before the next change is visible that the hook does not see, so that no reader takes the copy
+        // for complete.
         self.poisoned.store(true, Ordering::Release);
         (self.on_poison)();
     }
