@@ -11,14 +11,30 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
+use crate::format::bytes::first_difference;
 use crate::format::internal_key::{InternalKeyComparator, TRAILER_LEN, pack, trailer, user_key};
-use crate::table::block::Block;
+use crate::iterator::prefix_skip::PrefixSkip;
+use crate::table::block::{Block, Entry};
+
+/// No byte shows which of two keys comes first.
+const UNKNOWN: usize = usize::MAX;
 
 /// An entry that a backward walk has decoded already.
 struct Behind {
     at: usize,
     key: Range<usize>,
     value: Range<usize>,
+}
+
+/// Where a skip in a block has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum Skipped {
+    /// At an entry that is not skipped.
+    ToEntry,
+    /// Past the last entry.
+    ToEnd,
+    /// On no entry, within a prefix that has more entries than the limit.
+    Long,
 }
 
 /// A cursor over a block. Like [`InternalIterator`](crate::iterator::InternalIterator), except that
@@ -125,9 +141,15 @@ impl BlockIter {
             return Ok(());
         }
         let entry = self.block.entry(at)?;
+        self.load_entry(at, entry)
+    }
+
+    /// Moves to `entry`, which is at `at`. `key` must begin with the bytes that it shares with the previous key.
+    #[inline(always)]
+    fn load_entry(&mut self, at: usize, entry: Entry) -> Result<()> {
         let fresh = self.block.data().get(entry.key).unwrap_or_default();
         if entry.shared > self.key.len() || entry.shared + fresh.len() < self.min_key {
-            return Err(Error::corruption("block entry with an impossible key"));
+            return Err(impossible_key());
         }
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(fresh);
@@ -255,10 +277,138 @@ impl BlockIter {
             }
         }
         self.load_restart(low)?;
-        while self.valid && order.compare(self.key(), target) == Ordering::Less {
-            self.load(self.value.end)?;
-        }
+        self.walk_to(order, target, usize::MAX)?;
         Ok(())
+    }
+
+    /// Moves to the first entry not before `target`, which is likely to be the first one of all.
+    pub(in crate::table) fn seek_near_start(
+        &mut self,
+        order: &InternalKeyComparator,
+        target: &[u8],
+    ) -> Result<()> {
+        self.valid = false;
+        if self.block.num_restarts() > 0 && !self.restart_before(order, 0, target)? {
+            return self.load_restart(0);
+        }
+        self.seek(order, target)
+    }
+
+    /// Moves forward from the entry under the cursor to the first one not before `target`, over at most
+    /// `limit` entries. Returns whether that is where the cursor is. If not, it is on no entry: the target is
+    /// further ahead, perhaps in another block.
+    ///
+    /// In the order of bytes, most keys are not assembled: where a key differs from the target in a byte, the
+    /// next one has the same byte if it shares it.
+    pub(in crate::table) fn walk_to(
+        &mut self,
+        order: &InternalKeyComparator,
+        target: &[u8],
+        mut limit: usize,
+    ) -> Result<bool> {
+        if !self.valid {
+            return Ok(false);
+        }
+        let Some(mut smaller) = self.byte_before(order, target) else {
+            return Ok(true);
+        };
+        self.valid = false;
+        let (mut at, mut key_len) = (self.value.end, self.key.len());
+        while at < self.block.entries_end() && limit > 0 {
+            limit -= 1;
+            let entry = self.block.entry(at)?;
+            let next = entry.value.end;
+            // MUTANT: a walk through a block takes a key that shares all that is equal for one that is before.
+            let shares_it = entry.shared > smaller
+                || entry.shared == smaller
+                    && mutant!("walk-passes-the-target", "-p titan --lib table::block");
+            if shares_it {
+                let shared = entry.shared;
+                let before = std::mem::replace(&mut key_len, shared + entry.key.len());
+                if shared > before || key_len < self.min_key {
+                    return Err(impossible_key());
+                }
+                at = next;
+                continue;
+            }
+            let known = match smaller {
+                UNKNOWN => None,
+                _ => self.fresh_byte_before(&entry, target),
+            };
+            self.load_entry(at, entry)?;
+            match known.unwrap_or_else(|| self.byte_before(order, target)) {
+                None => return Ok(true),
+                Some(found) => smaller = found,
+            }
+            self.valid = false;
+            (at, key_len) = (next, self.key.len());
+        }
+        Ok(false)
+    }
+
+    /// Skips the entries of the prefix that `skip` is at, which the key begins with, and all after them that it
+    /// skips. Their keys are assembled only where `skip` is asked about them.
+    pub(in crate::table) fn skip_prefixes(
+        &mut self,
+        skip: &mut PrefixSkip<'_>,
+        order: &InternalKeyComparator,
+        limit: usize,
+    ) -> Result<Skipped> {
+        let (mut at, mut key_len, mut steps) = (self.value.end, self.key.len(), 0);
+        self.valid = false;
+        while at < self.block.entries_end() {
+            if steps == limit {
+                return Ok(Skipped::Long);
+            }
+            steps += 1;
+            let entry = self.block.entry(at)?;
+            let next = entry.value.end;
+            // The bytes of the prefix are the first ones of the key, whatever was skipped.
+            let has_prefix = match skip.prefix().get(entry.shared..) {
+                None => true,
+                Some(rest) => {
+                    let fresh = self.block.data().get(entry.key.clone());
+                    fresh.is_some_and(|fresh| fresh.starts_with(rest))
+                }
+            };
+            if has_prefix {
+                let before = std::mem::replace(&mut key_len, entry.shared + entry.key.len());
+                if entry.shared > before || key_len < self.min_key {
+                    return Err(impossible_key());
+                }
+                at = next;
+                continue;
+            }
+            self.load_entry(at, entry)?;
+            if !skip.skips(self.key(), order) {
+                return Ok(Skipped::ToEntry);
+            }
+            self.valid = false;
+            (at, key_len, steps) = (next, self.key.len(), 0);
+        }
+        Ok(Skipped::ToEnd)
+    }
+
+    /// Whether the key is before `target`, and if so, at which byte it is smaller, or [`UNKNOWN`].
+    #[inline]
+    fn byte_before(&self, order: &InternalKeyComparator, target: &[u8]) -> Option<usize> {
+        let key = self.key();
+        if order.is_bytewise()
+            && let Some((at, key, target)) = first_difference(user_key(key), user_key(target))
+        {
+            return (key < target).then_some(at);
+        }
+        order.compare(key, target).is_lt().then_some(UNKNOWN)
+    }
+
+    /// The same for an entry that has all its shared bytes in common with `target`; `None` if its other bytes
+    /// do not show it. Looks at the block only, since the assembled key was just written.
+    #[inline]
+    fn fresh_byte_before(&self, entry: &Entry, target: &[u8]) -> Option<Option<usize>> {
+        let fresh = user_key(self.block.data().get(entry.key.clone())?);
+        let rest = user_key(target).get(entry.shared..)?;
+        let (at, fresh, target) = first_difference(fresh, rest)?;
+        Some((fresh < target).then_some(entry.shared + at))
     }
 
     /// Moves to the last entry not after `target`.
@@ -298,6 +448,11 @@ impl BlockIter {
         };
         Ok(ordering == Ordering::Less)
     }
+}
+
+#[cold]
+fn impossible_key() -> Error {
+    Error::corruption("block entry with an impossible key")
 }
 
 #[cfg(test)]
@@ -357,7 +512,10 @@ mod tests {
             let mut position: Option<usize> = None;
             for step in 0..2000 {
                 let at = |p: Option<usize>| p.and_then(|p| entries.get(p));
-                match rng.u8(..8) {
+                let first_at = |target: &[u8]| {
+                    entries.partition_point(|e| order().compare(&e.0, target).is_lt())
+                };
+                match rng.u8(..11) {
                     0 => {
                         iter.seek_to_first().unwrap();
                         position = Some(0);
@@ -369,9 +527,7 @@ mod tests {
                     2 => {
                         let target = random_key(&mut rng);
                         iter.seek(&order(), &target).unwrap();
-                        position = Some(
-                            entries.partition_point(|e| order().compare(&e.0, &target).is_lt()),
-                        );
+                        position = Some(first_at(&target));
                     }
                     3 => {
                         let target = random_key(&mut rng);
@@ -379,6 +535,48 @@ mod tests {
                         position = entries
                             .partition_point(|e| order().compare(&e.0, &target).is_le())
                             .checked_sub(1);
+                    }
+                    8 => {
+                        let target = random_key(&mut rng);
+                        iter.seek_near_start(&order(), &target).unwrap();
+                        position = Some(first_at(&target));
+                    }
+                    9 if at(position).is_some() => {
+                        let (from, limit) = (position.unwrap(), rng.usize(..20));
+                        let target = random_key(&mut rng);
+                        let to = first_at(&target).max(from);
+                        let arrives = to < entries.len() && to - from <= limit;
+                        let arrived = iter.walk_to(&order(), &target, limit).unwrap();
+                        assert_eq!(arrived, arrives, "seed {seed} step {step}");
+                        position = arrives.then_some(to);
+                    }
+                    10 if at(position).is_some() => {
+                        let prefix = user_key(iter.key()).to_vec();
+                        let prefix = &prefix[..rng.usize(..=prefix.len())];
+                        // The last byte says whether an entry is skipped, and how much with it.
+                        let mut rule = |key: &[u8]| match user_key(key).split_last() {
+                            Some((b'a' | b'b', rest)) => Some(rest.len()),
+                            _ => None,
+                        };
+                        let mut to = position.unwrap();
+                        let mut skipped = prefix;
+                        while let Some((key, _)) = entries.get(to) {
+                            if !user_key(key).starts_with(skipped) {
+                                match rule(key) {
+                                    Some(len) => skipped = &key[..len],
+                                    None => break,
+                                }
+                            }
+                            to += 1;
+                        }
+                        let mut skip = PrefixSkip::new(prefix, &mut rule, Default::default());
+                        let ended = iter.skip_prefixes(&mut skip, &order(), usize::MAX);
+                        let expected = match to < entries.len() {
+                            true => Skipped::ToEntry,
+                            false => Skipped::ToEnd,
+                        };
+                        assert_eq!(ended.unwrap(), expected, "seed {seed} step {step}");
+                        position = Some(to);
                     }
                     4 | 5 if at(position).is_some() => {
                         iter.next().unwrap();
@@ -442,6 +640,13 @@ mod tests {
             let mut iter = BlockIter::over_data(block, None);
             for _ in 0..20 {
                 let _ = iter.seek(&order(), &random_key(&mut rng));
+                let _ = iter.walk_to(&order(), &random_key(&mut rng), 100);
+                let _ = iter.seek_for_prev(&order(), &random_key(&mut rng));
+                if iter.valid() {
+                    let mut rule = |key: &[u8]| key.len().checked_sub(9);
+                    let mut skip = PrefixSkip::new(b"a", &mut rule, Default::default());
+                    let _ = iter.skip_prefixes(&mut skip, &order(), 100);
+                }
                 let _ = iter.seek_for_prev(&order(), &random_key(&mut rng));
                 for _ in 0..500 {
                     if !iter.valid() || iter.prev().is_err() {
