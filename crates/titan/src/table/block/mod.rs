@@ -16,6 +16,8 @@
 pub(in crate::table) mod builder;
 pub(in crate::table) mod io;
 pub(in crate::table) mod iter;
+#[cfg(test)]
+mod iter_tests;
 pub(in crate::table) mod separated;
 
 use std::ops::Range;
