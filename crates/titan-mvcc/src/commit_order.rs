@@ -1,6 +1,7 @@
 //! The order in which commits become visible.
 //!
-//! Owns the *visible timestamp*, at which reads of the present are made. It promises:
+//! Hands out the timestamps of commits, and says when a commit is acknowledged and when a read may begin. The
+//! *visible timestamp*, at which reads of the present are made, is kept in [`CommitsInFlight`]. They promise:
 //!
 //! 1. Every commit up to the visible timestamp has been published by the engine, or has failed.
 //! 2. No later commit takes a timestamp up to it.
@@ -11,15 +12,28 @@
 //!
 //! # Why that holds
 //!
-//! A commit takes its timestamp and is entered into the list of commits in flight under one lock. So while
-//! the lock is free, the list has all commits with a timestamp that are neither published nor failed. The
-//! oracle's timestamps ascend, and that is checked here; so every later commit has a timestamp after
-//! `newest`, the last one that was taken. The visible timestamp is the one that was taken before the oldest
-//! commit in flight, or `newest` if there is none: 1 and 2 follow, whatever the order in which commits end. It
-//! never goes back, because a commit is entered after `newest`, which is not before the visible timestamp.
+//! A commit takes its timestamp and is entered into the list of commits in flight under one lock, `last_taken`. The
+//! oracle's timestamps ascend, and that is checked for all that were taken here, names included; so commits are
+//! entered in the order of their timestamps, each commits after its transaction began, and what
+//! is entered later has a timestamp after `newest`, the last one that was entered. The visible timestamp is the
+//! one that was entered before the oldest commit in flight, or `newest` if there is none: 1 and 2 follow, whatever
+//! the order in which commits end. It never goes back, because a commit is entered after `newest`, which is not
+//! before the visible timestamp.
 //!
 //! So it is always the timestamp of a commit, or of the opening. Transactions in two phases have names, which
 //! are other timestamps of the same oracle. The start of a transaction in one batch is no name.
+//!
+//! # When commits end
+//!
+//! The thread that leads a write group of the engine ends all commits of the group at once, after it has published
+//! them and before their threads are told ([`EndsCommits`](crate::ends_commits::EndsCommits)). So a commit usually
+//! finds that it is visible when the engine's write returns, and neither takes a lock nor waits. A commit that failed,
+//! or that the leader does not know of, ends itself: it leaves the list after its write has returned. If an older
+//! commit is still in flight then, it waits (3). That is rare: the thread of the older one was stopped after it took
+//! its timestamp and before it was in the engine's queue.
+//!
+//! The leader takes the lock of the list, and never `last_taken`: under that one, the oracle may write its lease, for
+//! which it waits for the lead.
 //!
 //! # Commits whose timestamps others took
 //!
@@ -27,20 +41,12 @@
 //! Such a commit is not in flight here, and 1 and 2 do not hold for it. Instead it has a lock on each of its keys
 //! from before its timestamp was taken until it is published, and a reader that finds a lock settles with it:
 //! see `resolver` and `docs/adr/0046-two-phases-and-snapshots.md`. 3 holds for it ([`CommitOrder::include`]).
-//!
-//! A commit leaves the list after the engine's write has returned, that is, after its entries are published.
-//! Then it waits until the list has no older one (3). So commits wait for older commits, and reads for
-//! nothing. The wait is short: an older commit is in the same write group of the engine or in the one
-//! before, unless its thread was stopped between its timestamp and its write.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, Thread};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
+use crate::commits_in_flight::CommitsInFlight;
 use crate::error::{Error, Result};
 use crate::oracle::TimestampOracle;
 use crate::timestamp::Timestamp;
@@ -49,29 +55,10 @@ use crate::wake::Wake;
 /// See the module.
 pub(crate) struct CommitOrder {
     oracle: Arc<dyn TimestampOracle>,
-    state: Mutex<State>,
-    /// The visible timestamp. Changed only under the lock.
-    visible: AtomicU64,
-    /// Told of each commit.
-    wake: Arc<Wake>,
-}
-
-struct State {
-    /// The last timestamp that was taken for a commit.
-    newest: Timestamp,
-    /// The commits in flight, each with the last timestamp that was taken before.
-    in_flight: BTreeMap<Timestamp, Timestamp>,
-    /// Threads that wait until no commit up to a timestamp is in flight.
-    waiting: Vec<(Timestamp, Thread)>,
-}
-
-impl State {
-    /// Whether no commit up to `at` is in flight.
-    fn is_settled(&self, at: Timestamp) -> bool {
-        self.in_flight
-            .first_key_value()
-            .is_none_or(|(oldest, _)| *oldest > at)
-    }
+    /// No later commit has a timestamp up to this one: the last that the oracle gave or that was included. Locked
+    /// while a timestamp is taken and entered.
+    last_taken: Mutex<Timestamp>,
+    in_flight: Arc<CommitsInFlight>,
 }
 
 impl CommitOrder {
@@ -88,25 +75,19 @@ impl CommitOrder {
     pub(crate) fn after(oracle: Arc<dyn TimestampOracle>, newest: Timestamp) -> Self {
         CommitOrder {
             oracle,
-            state: Mutex::new(State {
-                newest,
-                in_flight: BTreeMap::new(),
-                waiting: Vec::new(),
-            }),
-            visible: AtomicU64::new(newest.0),
-            wake: Arc::default(),
+            last_taken: Mutex::new(newest),
+            in_flight: Arc::new(CommitsInFlight::after(newest)),
         }
     }
 
     /// What wakes the sweeper.
     pub(crate) fn wake(&self) -> &Arc<Wake> {
-        &self.wake
+        self.in_flight.wake()
     }
 
     /// The visible timestamp. Never waits.
     pub(crate) fn visible(&self) -> Timestamp {
-        // ORDER: acquires what was published before the timestamp was stored.
-        Timestamp(self.visible.load(Ordering::Acquire))
+        self.in_flight.visible()
     }
 
     /// Takes a timestamp for a commit. Waits for nothing but the oracle.
@@ -114,10 +95,9 @@ impl CommitOrder {
     /// # Errors
     /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
     pub(crate) fn begin(&self) -> Result<InFlight<'_>> {
-        let mut state = self.state.lock();
-        let commit = self.next_after(state.newest)?;
-        let before = std::mem::replace(&mut state.newest, commit);
-        state.in_flight.insert(commit, before);
+        let mut last = self.last_taken.lock();
+        let commit = self.take_after(&mut last)?;
+        self.in_flight.enter(commit);
         Ok(InFlight {
             order: self,
             commit,
@@ -130,30 +110,27 @@ impl CommitOrder {
     /// # Errors
     /// `InFuture` if the oracle has not handed out `at` yet; those of the oracle.
     pub(crate) fn settle(&self, at: Timestamp) -> Result<()> {
-        if at <= self.visible() {
-            return Ok(());
+        self.check_handed_out(at)?;
+        if at > self.visible() {
+            self.in_flight.wait(at);
         }
-        let state = self.state.lock();
-        self.check_past(&state, at)?;
-        self.wait(state, at);
         Ok(())
     }
 
-    /// Checks that a timestamp that a caller gives was handed out. Waits for nothing but the oracle.
+    /// Checks that a timestamp that a caller gives was handed out. What commits later has a later one. Waits for
+    /// nothing but the oracle.
     ///
     /// # Errors
     /// `InFuture`; those of the oracle.
     pub(crate) fn check_handed_out(&self, at: Timestamp) -> Result<()> {
-        match at <= self.visible() {
-            true => Ok(()),
-            false => self.check_past(&self.state.lock(), at),
+        if at <= self.visible() {
+            return Ok(());
         }
-    }
-
-    fn check_past(&self, state: &State, at: Timestamp) -> Result<()> {
-        if at > state.newest {
+        // ORDER: under the lock, so that a commit that has a timestamp up to `at` is in the list.
+        let mut last = self.last_taken.lock();
+        if at > *last {
             // What the oracle hands out from here on is after `now`.
-            let now = self.next_after(state.newest)?;
+            let now = self.take_after(&mut last)?;
             if at >= now {
                 return Err(Error::InFuture { asked: at, now });
             }
@@ -166,79 +143,36 @@ impl CommitOrder {
     /// # Errors
     /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
     pub(crate) fn name(&self) -> Result<Timestamp> {
-        let state = self.state.lock();
-        self.next_after(state.newest)
+        self.take_after(&mut self.last_taken.lock())
     }
 
     /// Says that a commit has been published whose timestamp the oracle gave to the caller. Returns when reads
     /// of the present find it. It was not in flight: until it was published, readers found its locks.
     pub(crate) fn include(&self, commit: Timestamp) {
-        let mut state = self.state.lock();
-        state.newest = state.newest.max(commit);
-        let later = (Bound::Excluded(commit), Bound::Unbounded);
-        if let Some((_, before)) = state.in_flight.range_mut(later).next() {
-            *before = (*before).max(commit);
+        {
+            // ORDER: under the lock, so that no commit is entered later with a timestamp up to this one.
+            let mut last = self.last_taken.lock();
+            *last = commit.max(*last);
+            self.in_flight.include(commit);
         }
-        self.show(&state);
-        self.wait(state, commit);
+        self.in_flight.wait(commit);
     }
 
-    /// Moves the visible timestamp to where it may be.
-    fn show(&self, state: &State) {
-        let oldest = state.in_flight.first_key_value();
-        // MUTANT: a commit becomes visible before older ones that are still being written.
-        let oldest = oldest.filter(|_| {
-            !mutant!(
-                "visible-before-older-commits",
-                "-p titan-mvcc --lib commit_order::"
-            )
-        });
-        let visible = oldest.map_or(state.newest, |(_, before)| *before);
-        // ORDER: releases what the engine published for all commits up to here: each of them took the lock
-        // after its write had returned.
-        self.visible.store(visible.0, Ordering::Release);
-        self.wake.committed();
+    /// What ends commits when the engine has published them.
+    pub(crate) fn commits_in_flight(&self) -> &Arc<CommitsInFlight> {
+        &self.in_flight
     }
 
-    /// Returns when no commit up to `at` is in flight. A thread is woken once, by the commit that was the last
-    /// one it waited for.
-    fn wait<'o>(&'o self, mut state: MutexGuard<'o, State>, at: Timestamp) {
-        while !state.is_settled(at) {
-            state.waiting.push((at, thread::current()));
-            drop(state);
-            thread::park();
-            state = self.state.lock();
-            // After a wakeup by something else, it is still there.
-            let own = thread::current().id();
-            state.waiting.retain(|(_, thread)| thread.id() != own);
-        }
-    }
-
-    fn next_after(&self, newest: Timestamp) -> Result<Timestamp> {
+    /// The next timestamp, which is after `last` and takes its place.
+    fn take_after(&self, last: &mut Timestamp) -> Result<Timestamp> {
         let next = self.oracle.next()?;
-        if next <= newest {
+        if next <= *last {
             return Err(Error::oracle(format!(
-                "the oracle went back from {newest} to {next}"
+                "the oracle went back from {last} to {next}"
             )));
         }
+        *last = next;
         Ok(next)
-    }
-
-    /// Takes a commit from the list.
-    fn end(&self, commit: Timestamp) {
-        let mut state = self.state.lock();
-        state.in_flight.remove(&commit);
-        self.show(&state);
-        if state.waiting.is_empty() {
-            return;
-        }
-        let waiting = std::mem::take(&mut state.waiting);
-        let (ready, left) = waiting
-            .into_iter()
-            .partition::<Vec<_>, _>(|(at, _)| state.is_settled(*at));
-        state.waiting = left;
-        drop(state);
-        ready.iter().for_each(|(_, thread)| thread.unpark());
     }
 }
 
@@ -261,7 +195,7 @@ impl InFlight<'_> {
         // MUTANT: a commit is acknowledged while an older one hides it from reads.
         let early = mutant!("acknowledged-early", "-p titan-mvcc --lib commit_order::");
         if order.visible() < commit && !early {
-            order.wait(order.state.lock(), commit);
+            order.in_flight.wait(commit);
         }
         commit
     }
@@ -269,7 +203,10 @@ impl InFlight<'_> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.order.end(self.commit);
+        // What is visible has been ended.
+        if self.order.visible() < self.commit {
+            self.order.in_flight.end(std::iter::once(self.commit));
+        }
     }
 }
 
@@ -318,7 +255,7 @@ mod tests {
         let (done, returned) = mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| done.send(b.published()).unwrap());
-            while order.state.lock().in_flight.len() == 2 {
+            while order.in_flight.len() == 2 {
                 std::thread::yield_now();
             }
             // Its thread has ended `b`, and would soon return if it did not wait.
@@ -372,7 +309,7 @@ mod tests {
         let in_flight = order.begin().unwrap();
         std::thread::scope(|scope| {
             let included = scope.spawn(|| order.include(Timestamp(20)));
-            while order.state.lock().waiting.is_empty() {
+            while !order.in_flight.has_waiting() {
                 std::thread::yield_now();
             }
             assert_eq!(order.visible(), Timestamp(10));
@@ -380,6 +317,19 @@ mod tests {
             included.join().unwrap();
         });
         assert_eq!(order.visible(), Timestamp(20));
+    }
+
+    #[test]
+    fn no_commit_is_before_a_name_or_a_timestamp_that_was_found_to_be_handed_out() {
+        let order = order(&[10, 50, 40, 60, 80, 75, 90]);
+        let name = order.name().unwrap();
+        let back = order.begin().err().unwrap();
+        assert!(matches!(back, Error::Oracle { .. }), "{back}");
+        assert!(order.begin().unwrap().published() > name);
+        order.settle(Timestamp(70)).unwrap();
+        let back = order.begin().err().unwrap();
+        assert!(matches!(back, Error::Oracle { .. }), "{back}");
+        assert_eq!(order.begin().unwrap().published(), Timestamp(90));
     }
 
     #[test]

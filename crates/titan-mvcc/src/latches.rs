@@ -34,7 +34,12 @@ impl Latches {
 
     /// Takes the latches of the keys. Cost: O(n log n).
     pub(crate) fn take<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Taken<'_> {
-        let mut latches: Vec<usize> = keys.map(latch_of).collect();
+        self.take_hashed(keys.map(KeyHash::of))
+    }
+
+    /// Takes the latches of keys with these hashes. Cost: O(n log n).
+    pub(crate) fn take_hashed(&self, hashes: impl Iterator<Item = KeyHash>) -> Taken<'_> {
+        let mut latches: Vec<usize> = hashes.map(KeyHash::latch).collect();
         latches.sort_unstable();
         latches.dedup();
         let latches = latches.into_iter();
@@ -44,9 +49,15 @@ impl Latches {
 }
 
 impl Taken<'_> {
+    /// No version of any of the keys was written after this. Cost: no key is hashed.
+    pub(crate) fn newest_of_all(&self) -> Timestamp {
+        let newest = self.0.iter().map(|(_, newest)| **newest);
+        newest.max().unwrap_or(Timestamp::ZERO)
+    }
+
     /// No version of `key` was written after this. The latch of the key must be among those that are held.
     pub(crate) fn newest(&self, key: &[u8]) -> Timestamp {
-        let latch = latch_of(key);
+        let latch = KeyHash::of(key).latch();
         let at = self.0.binary_search_by_key(&latch, |(n, _)| *n);
         let taken = at.ok().and_then(|at| self.0.get(at));
         // For a latch that is not held nothing is known.
@@ -69,8 +80,18 @@ impl Taken<'_> {
     }
 }
 
-fn latch_of(key: &[u8]) -> usize {
-    xxh3_64(key) as usize % LATCHES
+/// The hash of a key, which says which latch it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyHash(u64);
+
+impl KeyHash {
+    pub(crate) fn of(key: &[u8]) -> Self {
+        KeyHash(xxh3_64(key))
+    }
+
+    fn latch(self) -> usize {
+        self.0 as usize % LATCHES
+    }
 }
 
 #[cfg(test)]
@@ -89,5 +110,6 @@ mod tests {
         assert_eq!(taken.newest(b"a"), Timestamp(30));
         assert_eq!(taken.newest(b"c"), Timestamp(10));
         assert_eq!(taken.newest(b"b"), Timestamp::MAX);
+        assert_eq!(taken.newest_of_all(), Timestamp(30));
     }
 }

@@ -20,7 +20,7 @@
 //!
 //! - A read at a timestamp finds the same whenever it is made, and waits for nothing. It sees every commit up
 //!   to the timestamp, and a read of the present every commit that was acknowledged before it began
-//!   (`commit_order`, `docs/adr/0044-commits-wait-reads-do-not.md`).
+//!   (`commit_order`, `docs/adr/0052-write-groups-end-commits.md`).
 //! - Of two transactions that overlap and write or [lock](Transaction::lock) the same key, one commits
 //!   (`transaction`). Write skew is possible, as in all snapshot isolation, where keys are read and not locked.
 //! - After a crash a commit is there as a whole or not at all, and it survives what [`StoreOptions::write`] lets a
@@ -44,7 +44,8 @@
 //! | `meta` | the numbers that the store keeps about itself |
 //! | `oracle` | where timestamps come from |
 //! | `wake` | what the thread that sweeps waits for |
-//! | `commit_order` | the order in which commits become visible |
+//! | `commits_in_flight`, `commit_order` | the commits that have not ended; the order in which they become visible |
+//! | `ends_commits` | the commit hook of a store, which ends what the engine has published |
 //! | `latches` | what keeps commits of the same key apart, and remembers them |
 //! | `safe_point` | the oldest timestamp that can be read, and holds |
 //! | `waits`, `locks` | waiting for locks and deadlocks; the locks, in memory and on disk |
@@ -81,7 +82,9 @@ extern crate titan_mutants;
 
 mod check;
 mod commit_order;
+mod commits_in_flight;
 mod database;
+mod ends_commits;
 pub mod entries;
 mod error;
 mod filter;

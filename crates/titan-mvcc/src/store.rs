@@ -12,6 +12,7 @@ use titan::{
 use crate::check::{self, CheckReport};
 use crate::commit_order::CommitOrder;
 use crate::database::{Database, family_options};
+use crate::ends_commits::EndsCommits;
 use crate::error::Result;
 use crate::filter::{FilterFactory, Versions};
 use crate::latches::Latches;
@@ -31,7 +32,8 @@ use crate::transaction::{PessimisticTransaction, Transaction};
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// Options of the database: file system, clock, caches, threads. Without a `max_total_wal_size` it is that of two
-    /// memtables of versions.
+    /// memtables of versions. The store has a commit hook of its own, which shows yours all changes. Yours is not
+    /// told tickets, because these are the store's.
     pub db: DbOptions,
     /// Options of the family of versions. Its prefix extractor and its compaction filter are the store's own:
     /// others are refused.
@@ -178,11 +180,16 @@ impl Store {
             },
         )?;
         let lock_options = options.versions.clone();
+        let ends_commits = Arc::new(EndsCommits::new(options.db.commit_hook.clone()));
+        let db_options = DbOptions {
+            commit_hook: Some(Arc::clone(&ends_commits) as _),
+            ..options.db.clone()
+        };
         let Database {
             db,
             versions,
             locks,
-        } = Database::open(dir, &options.db, family_options, lock_options)?;
+        } = Database::open(dir, &db_options, family_options, lock_options)?;
         let meta = Meta(db.clone());
         let clock = &options.db.clock;
         let oracle = match &options.oracle {
@@ -190,6 +197,7 @@ impl Store {
             None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
         };
         let order = CommitOrder::new(Arc::clone(&oracle))?;
+        ends_commits.serve(&order);
         let latches = Latches::new(order.visible());
         let safe_point = Arc::new(SafePoint::open(meta, Arc::clone(clock), &order, droppable)?);
         let locks = Locks::open(

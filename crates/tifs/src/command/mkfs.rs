@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         .close()
         .with_context(|| format!("cannot close the volume in {}", args.dir.display()))?;
     if global.json {
-        // Also if it is no UTF-8, which JSON cannot have.
+        // JSON has only UTF-8. Other bytes of the path are replaced.
         output::json(&json!({ "dir": args.dir.to_string_lossy(), "uuid": uuid }))?;
     } else {
         let dir = args.dir.display();

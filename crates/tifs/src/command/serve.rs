@@ -42,11 +42,14 @@ impl Service {
                 .close()
                 .with_context(|| format!("cannot close the volume in {}", self.dir.display()))?;
         }
+        // If this fails, another process has opened the volume since it was made: it is not to be deleted.
+        let volume = Arc::new(self.open()?);
         let mut was_mounted = false;
-        let served = self.serve(|| {
+        let served = self.serve(&volume, || {
             was_mounted = true;
             mounted();
         });
+        drop(volume);
         if is_new && !was_mounted {
             // What made the mount fail is the error to report.
             let _ = delete(&self.dir, before.as_ref());
@@ -54,9 +57,8 @@ impl Service {
         served
     }
 
-    fn serve(&self, mounted: impl FnOnce()) -> Result<()> {
-        let volume = Arc::new(self.open()?);
-        let served = self.serve_volume(&volume, mounted);
+    fn serve(&self, volume: &Arc<Volume>, mounted: impl FnOnce()) -> Result<()> {
+        let served = self.serve_volume(volume, mounted);
         let closed = volume
             .close()
             .with_context(|| format!("cannot close the volume in {}", self.dir.display()));

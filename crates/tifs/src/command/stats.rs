@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 /// The statistics of the volume in a directory, or of the mounted one that has a path.
 fn read(path: &Path) -> Result<Value> {
-    // Of a mount whose process has ended, there is no path without links.
+    // A mount whose process has ended has no real path. Reading its attribute says what to do.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if !volumes::has_database(&real)
         && let Some(text) = attribute::read(&real, STATISTICS)?

@@ -37,7 +37,7 @@ const EXAMPLES: &str = "Examples:
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mount = unmount(args)?;
     if global.json {
-        // Also if they are no UTF-8, which JSON cannot have.
+        // JSON has only UTF-8. Other bytes of the paths are replaced.
         let dir = mount.source.to_string_lossy();
         let mountpoint = mount.mountpoint.to_string_lossy();
         output::json(&json!({ "dir": dir, "mountpoint": mountpoint }))?;

@@ -98,8 +98,8 @@ fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
     open_when_closed(dir, || EngineKv::open(dir, &options))
 }
 
-/// Opens a store. If a process has it that has no mount any more, waits a while for its end: umount(8)
-/// returns before the volume is closed.
+/// Opens a store. If a process without a mount has it open, waits for up to [`PATIENCE`] until that closes
+/// it: umount(8) returns before the volume is closed.
 fn open_when_closed(dir: &Path, open: impl Fn() -> tifs::Result<EngineKv>) -> Result<EngineKv> {
     let began = Instant::now();
     loop {
@@ -108,7 +108,7 @@ fn open_when_closed(dir: &Path, open: impl Fn() -> tifs::Result<EngineKv>) -> Re
             Err(_) if began.elapsed() >= PATIENCE || mounted_at(dir).is_some() => {
                 return Err(in_use(dir));
             }
-            // Nothing tells when a process ends that is not a child.
+            // A lock cannot be awaited with a limit of time.
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
             Ok(store) => return Ok(store),
         }
@@ -222,7 +222,7 @@ fn unfinished(dir: &Path) -> anyhow::Error {
     )
 }
 
-/// The file that whoever has the volume open has locked.
+/// The file that a process locks while it has the volume open.
 pub(super) fn lock_file(dir: &Path) -> PathBuf {
     dir.join("LOCK")
 }
@@ -249,7 +249,7 @@ fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
             "cannot find out what room there is for {}: {reason}",
             dir.display()
         );
-        // Whatever it is, it is no answer to what a program asked.
+        // EIO, because the errno is about the directory of the volume, which no program asked for.
         tifs::Error::new(Errno::IO, what)
     })?;
     Ok(HostSpace {

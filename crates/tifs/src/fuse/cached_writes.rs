@@ -68,8 +68,8 @@ impl CachedWrites {
         self.kernel_cache.forget_attributes(inode);
     }
 
-    /// What whoever is about to write to a file must hear. Then he has. A volume that was full may have room
-    /// again.
+    /// What the next writer of a file must hear. After that it is forgotten. A volume that was full may have
+    /// room again.
     pub(super) fn hear(
         &self,
         inode: InodeNumber,
@@ -85,7 +85,7 @@ impl CachedWrites {
         self.change(|files| files.unheard.remove(&inode))
     }
 
-    /// Whether somebody who is about to write to a file must hear something.
+    /// Whether the next writer of a file must hear something.
     pub(super) fn is_unheard(&self, inode: InodeNumber) -> bool {
         !self.is_empty() && self.files.lock().unheard.contains_key(&inode)
     }

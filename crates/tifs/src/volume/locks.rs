@@ -1,8 +1,8 @@
 //! Locks on inodes, in memory.
 //!
-//! Each inode has a lock of its own. An operation on one inode may take many seconds, such as a truncation that
-//! cuts off millions of blocks, and users of others must not wait for it. A lock exists while somebody has it or
-//! waits for it.
+//! Each inode has a lock of its own. An operation on one inode may take many seconds, such as a truncation
+//! that cuts off millions of blocks, and users of others must not wait for it. A lock exists while a thread
+//! has it or waits for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,11 +27,15 @@ impl InodeLocks {
         InodeLocks((0..PARTS).map(|_| Part::default()).collect())
     }
 
-    /// Excludes changes of an inode.
+    /// Excludes changes of an inode. A thread that has any lock must not call this, see
+    /// [`exclusive`](Self::exclusive).
     pub(super) fn shared(&self, inode: InodeNumber) -> Shared<'_> {
-        let entry = self.entry(inode);
-        let guard = entry.lock().read_arc();
-        Guard::new(guard, entry)
+        let slot = self.slot(inode);
+        let lock = slot.lock().read_arc();
+        Guard {
+            _lock: lock,
+            _slot: slot,
+        }
     }
 
     /// Excludes all other users of these inodes. A thread that has any lock must not call this: locks
@@ -41,15 +45,18 @@ impl InodeLocks {
         inodes.sort_unstable();
         inodes.dedup();
         let lock = |inode: &InodeNumber| {
-            let entry = self.entry(*inode);
-            let guard = entry.lock().write_arc();
-            Guard::new(guard, entry)
+            let slot = self.slot(*inode);
+            let lock = slot.lock().write_arc();
+            Guard {
+                _lock: lock,
+                _slot: slot,
+            }
         };
         inodes.iter().map(lock).collect()
     }
 
-    fn entry(&self, inode: InodeNumber) -> Entry<'_> {
-        Entry {
+    fn slot(&self, inode: InodeNumber) -> Slot<'_> {
+        Slot {
             part: &self.0[inode.0 as usize % PARTS],
             inode,
         }
@@ -62,45 +69,33 @@ pub(super) type Shared<'a> = Guard<'a, ArcRwLockReadGuard<RawRwLock, ()>>;
 pub(super) type Exclusive<'a> = Guard<'a, ArcRwLockWriteGuard<RawRwLock, ()>>;
 
 /// A lock that was taken. It ends when this is dropped.
-pub(super) struct Guard<'a, G> {
-    /// `None` only while this is dropped.
-    guard: Option<G>,
-    entry: Entry<'a>,
+pub(super) struct Guard<'a, L> {
+    // ORDER: fields are dropped in this order. The lock is released first, so that the slot sees whether it
+    // was the last.
+    _lock: L,
+    _slot: Slot<'a>,
 }
 
-impl<'a, G> Guard<'a, G> {
-    fn new(guard: G, entry: Entry<'a>) -> Self {
-        let guard = Some(guard);
-        Guard { guard, entry }
-    }
-}
-
-impl<G> Drop for Guard<'_, G> {
-    fn drop(&mut self) {
-        // ORDER: released first, or the table could not see that nobody has it any more.
-        self.guard = None;
-        self.entry.remove_unused();
-    }
-}
-
-/// Where the lock of an inode is in the table.
-struct Entry<'a> {
+/// Where the lock of an inode is in the table. Dropping this removes the lock, unless a thread has it or
+/// waits for it.
+struct Slot<'a> {
     part: &'a Part,
     inode: InodeNumber,
 }
 
-impl Entry<'_> {
+impl Slot<'_> {
     fn lock(&self) -> Lock {
         Arc::clone(self.part.lock().entry(self.inode).or_default())
     }
+}
 
-    /// Removes the lock if nobody has it or waits for it.
-    fn remove_unused(&self) {
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
         let mut part = self.part.lock();
-        if part
-            .get(&self.inode)
-            .is_some_and(|lock| Arc::strong_count(lock) == 1)
-        {
+        // Only the table has it: a thread that has or awaits a lock has a reference of its own, which it
+        // gets while it has the part.
+        let is_unused = |lock: &Lock| Arc::strong_count(lock) == 1;
+        if part.get(&self.inode).is_some_and(is_unused) {
             part.remove(&self.inode);
         }
     }

@@ -257,7 +257,7 @@ impl Volume {
     /// Stores the counters and closes the store. Everything is durable afterwards. Nobody may use the
     /// volume meanwhile, or the counters would lack what he does.
     ///
-    /// Files without names that somebody still has open are deleted by the next opening.
+    /// Files without names that programs still have open are deleted by the next opening.
     ///
     /// # Errors
     /// Those of closing the store. Then what was done since the last sync may not be durable.

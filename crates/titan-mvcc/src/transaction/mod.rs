@@ -10,6 +10,7 @@
 //! | `two_phase` | the commit in two phases, for what is too large for one batch |
 //! | `pessimistic` | transactions that lock keys before they write them |
 //! | `scan` | scans with own writes |
+//! | `writes` | what a transaction writes, until it commits |
 //!
 //! # Why conflicts are found exactly
 //!
@@ -26,76 +27,21 @@ mod one_batch;
 mod pessimistic;
 mod scan;
 mod two_phase;
+mod writes;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use titan::LazyValue;
 
 use crate::error::Result;
-use crate::format::Kind;
-use crate::percolator::Mutation;
 use crate::read::{Direction, Snapshot};
 use crate::timestamp::Timestamp;
+use writes::{Writes, value_of};
 
 pub use pessimistic::PessimisticTransaction;
 pub use scan::TransactionScan;
 pub use two_phase::{CommittedTransaction, PrewrittenTransaction};
-
-/// What a transaction does to a key.
-#[derive(Clone, Debug)]
-enum Write {
-    Put(Bytes),
-    Delete,
-    Lock,
-}
-
-impl Write {
-    /// What a read of the key finds; none if that is what the snapshot has.
-    fn value(&self) -> Option<Option<LazyValue>> {
-        match self {
-            Write::Put(value) => Some(Some(value.clone().into())),
-            Write::Delete => Some(None),
-            Write::Lock => None,
-        }
-    }
-
-    /// The value of its version.
-    fn kind(&self) -> Kind {
-        match self {
-            Write::Put(_) => Kind::Put,
-            Write::Delete => Kind::Delete,
-            Write::Lock => Kind::Lock,
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Write::Put(value) => value,
-            Write::Delete | Write::Lock => b"",
-        }
-    }
-
-    fn mutation<'a>(&'a self, key: &'a [u8]) -> Mutation<'a> {
-        match self {
-            Write::Put(value) => Mutation::Put { key, value },
-            Write::Delete => Mutation::Delete { key },
-            Write::Lock => Mutation::Lock { key },
-        }
-    }
-}
-
-/// What a transaction does, in the order of the keys.
-type Writes = BTreeMap<Vec<u8>, Write>;
-
-/// The bytes of keys and values.
-fn size(writes: &Writes) -> usize {
-    let sizes = writes
-        .iter()
-        .map(|(key, write)| key.len() + write.bytes().len());
-    sizes.sum()
-}
 
 /// A transaction. Dropping it rolls it back. Its writes take memory until it ends, and are written as one
 /// batch of the engine.
@@ -109,7 +55,7 @@ impl Transaction {
     pub(crate) fn new(snapshot: Snapshot) -> Self {
         Transaction {
             snapshot,
-            writes: BTreeMap::new(),
+            writes: Writes::default(),
         }
     }
 
@@ -119,7 +65,7 @@ impl Transaction {
         self.snapshot.timestamp()
     }
 
-    /// The value of `key`: the transaction's own, or that of its snapshot. Cost: as [`Snapshot::get`].
+    /// The value of `key`: the transaction's own, which is copied, or that of its snapshot. Cost: as [`Snapshot::get`].
     ///
     /// # Errors
     /// Those of [`Snapshot::get`].
@@ -133,7 +79,7 @@ impl Transaction {
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        match self.writes.get(key).and_then(Write::value) {
+        match self.writes.get(key).as_ref().and_then(value_of) {
             // MUTANT: a transaction does not see that it deleted a key.
             Some(None) if mutant!("own-deletion-unseen", "-p titan-campaigns --test it mvcc::") => {
                 self.snapshot.get_lazy(key)
@@ -166,20 +112,19 @@ impl Transaction {
 
     /// Sets `key` to `value`.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        let value = Bytes::copy_from_slice(value);
-        self.writes.insert(key.to_vec(), Write::Put(value));
+        self.writes.put(key, value);
     }
 
     /// Removes the value of `key`. This is a write, also if the key has none.
     pub fn delete(&mut self, key: &[u8]) {
-        self.writes.insert(key.to_vec(), Write::Delete);
+        self.writes.delete(key);
     }
 
     /// Makes the commit conflict with every other one that writes or locks `key`, as if the transaction wrote
     /// it, but leaves its value. A key that the transaction only read and that must not change is to be locked;
     /// this prevents write skew.
     pub fn lock(&mut self, key: &[u8]) {
-        self.writes.entry(key.to_vec()).or_insert(Write::Lock);
+        self.writes.lock(key);
     }
 
     /// Commits. Returns the timestamp at which the writes are seen; for a transaction that wrote and locked
@@ -203,7 +148,7 @@ impl Transaction {
             return Ok(self.start());
         }
         let one_batch = self.snapshot.core().transactions.one_batch_bytes;
-        match one_batch == 0 || size(&self.writes) > one_batch {
+        match one_batch == 0 || self.writes.size() > one_batch {
             true => self.prewrite()?.commit(),
             false => one_batch::commit(&self),
         }

@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use titan::WriteBatch;
 
+use super::Transaction;
 use super::pessimistic::lost;
-use super::{Transaction, Writes};
+use super::writes::Writes;
 use crate::error::{Error, Result};
-use crate::format::{Version, encode_key_to};
+use crate::format::{Kind, Version, encode_key_to};
 use crate::latches::Taken;
 use crate::locks::Held;
-use crate::percolator::{LockInfo, newest_write};
+use crate::percolator::{LockInfo, Mutation, newest_write};
 use crate::resolver;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -26,7 +27,7 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
     let (writes, start) = (&transaction.writes, transaction.start());
     let mut deadline = None;
     loop {
-        let mut latches = core.latches.take(writes.keys().map(Vec::as_slice));
+        let mut latches = core.latches.take_hashed(writes.hashes());
         if let Some((key, held)) = locked(core, writes) {
             drop(latches);
             let deadline = *deadline.get_or_insert_with(|| {
@@ -56,10 +57,9 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
 /// # Errors
 /// See [`PessimisticTransaction::commit`](super::PessimisticTransaction::commit).
 pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> Result<Timestamp> {
-    let keys = || writes.keys().map(Vec::as_slice);
-    let mut latches = core.latches.take(keys());
+    let mut latches = core.latches.take_hashed(writes.hashes());
     let mut held = Vec::with_capacity(writes.len());
-    for key in keys() {
+    for key in writes.keys() {
         let lock = core.locks.of(key, start).ok_or_else(|| lost(key, start))?;
         held.push((key, lock.lock));
     }
@@ -70,7 +70,7 @@ pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> R
     }
     latches.note(in_flight.timestamp());
     core.db.write(batch, &core.write)?;
-    core.locks.remove(keys());
+    core.locks.remove(writes.keys());
     drop(latches);
     Ok(in_flight.published())
 }
@@ -86,7 +86,7 @@ fn locked<'w>(core: &Core, writes: &'w Writes) -> Option<(&'w [u8], Held)> {
     {
         return None;
     }
-    let held = |key: &'w Vec<u8>| Some((key.as_slice(), core.locks.get(key)?));
+    let held = |key: &'w [u8]| Some((key, core.locks.get(key)?));
     writes.keys().find_map(held)
 }
 
@@ -96,6 +96,9 @@ fn check_conflicts(
     writes: &Writes,
     start: Timestamp,
 ) -> Result<()> {
+    if latches.newest_of_all() <= start {
+        return Ok(());
+    }
     for key in writes.keys() {
         if latches.newest(key) <= start {
             continue;
@@ -114,21 +117,26 @@ fn check_conflicts(
 }
 
 fn batch(core: &Core, writes: &Writes, start: Timestamp, commit: Timestamp) -> Result<WriteBatch> {
-    let sizes = writes.iter();
-    let sizes = sizes.map(|(key, write)| 2 * key.len() + write.bytes().len());
-    let room = sizes.sum::<usize>() + writes.len() * MOST_BESIDE;
+    let keys: usize = writes.keys().map(<[u8]>::len).sum();
+    let room = keys + writes.size() + writes.len() * MOST_BESIDE;
     let mut batch = WriteBatch::with_capacity(room);
+    batch.set_ticket(commit.0);
     let mut engine_key = Vec::new();
-    for (key, write) in writes {
+    for write in writes.iter() {
+        let (kind, value) = match write {
+            Mutation::Put { value, .. } => (Kind::Put, value),
+            Mutation::Delete { .. } => (Kind::Delete, &b""[..]),
+            Mutation::Lock { .. } => (Kind::Lock, &b""[..]),
+        };
         let version = Version {
             commit,
             start,
-            kind: write.kind(),
+            kind,
         };
         engine_key.clear();
-        encode_key_to(&mut engine_key, key);
+        encode_key_to(&mut engine_key, write.key());
         version.put_after(&mut engine_key);
-        batch.put(&core.versions, &engine_key, write.bytes())?;
+        batch.put(&core.versions, &engine_key, value)?;
     }
     Ok(batch)
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Transaction, TransactionScan, Write, one_batch, size, two_phase};
+use super::{Transaction, TransactionScan, one_batch, two_phase};
 use crate::error::{Error, Result};
-use crate::percolator::{PessimisticLock, Wait, forget, heartbeat, pessimistic_lock};
+use crate::percolator::{Mutation, PessimisticLock, Wait, forget, heartbeat, pessimistic_lock};
 use crate::read::Direction;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -77,7 +77,7 @@ impl PessimisticTransaction {
     /// Those of [`Snapshot::get`](crate::Snapshot::get).
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         match (self.inner.writes.get(key), self.current.get(key)) {
-            (Some(Write::Lock), Some(current)) => Ok(current.clone()),
+            (Some(Mutation::Lock { .. }), Some(current)) => Ok(current.clone()),
             _ => self.inner.get(key),
         }
     }
@@ -110,7 +110,7 @@ impl PessimisticTransaction {
     /// # Errors
     /// Those of [`PessimisticTransaction::lock`], but for `Conflict`.
     pub fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
-        if let Some(Write::Put(_) | Write::Delete) = self.inner.writes.get(key) {
+        if let Some(Mutation::Put { .. } | Mutation::Delete { .. }) = self.inner.writes.get(key) {
             return self.inner.get(key);
         }
         if let Some(current) = self.current.get(key) {
@@ -158,7 +158,7 @@ impl PessimisticTransaction {
     /// `Conflict` if it was committed since the snapshot; `KeyIsLocked` if the wait was too long; `Deadlock`: roll
     /// back; `RolledBack`: the locks had expired.
     pub fn lock(&mut self, key: &[u8]) -> Result<()> {
-        if self.inner.writes.contains_key(key) {
+        if self.inner.writes.contains(key) {
             return self.sign();
         }
         self.take(key, self.start.max(self.for_update), self.inner.start())?;
@@ -197,7 +197,7 @@ impl PessimisticTransaction {
         };
         let core = Arc::clone(self.inner.snapshot.core());
         let one_batch = core.transactions.one_batch_bytes;
-        if one_batch == 0 || size(&writes) > one_batch {
+        if one_batch == 0 || writes.size() > one_batch {
             let names = two_phase::Names {
                 start: self.start,
                 read_at: self.inner.start(),
@@ -270,7 +270,7 @@ pub(super) fn lost(key: &[u8], start: Timestamp) -> Error {
 impl Drop for PessimisticTransaction {
     fn drop(&mut self) {
         if self.primary.is_some() {
-            let keys: Vec<&[u8]> = self.inner.writes.keys().map(Vec::as_slice).collect();
+            let keys: Vec<&[u8]> = self.inner.writes.keys().collect();
             // What cannot be removed expires.
             let _ = forget(self.core(), &keys, self.start);
         }

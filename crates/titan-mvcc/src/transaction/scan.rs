@@ -1,12 +1,13 @@
 //! Scans of a transaction: the rows of its snapshot, with its own writes above them.
 
 use std::cmp::Ordering;
-use std::collections::btree_map;
 use std::iter::Peekable;
 use std::ops::Bound;
 
-use super::{Transaction, Write};
+use super::Transaction;
+use super::writes::{WritesInRange, value_of};
 use crate::error::Result;
+use crate::percolator::Mutation;
 use crate::read::{Direction, ReadStats, Row, Scan};
 
 /// The rows of a range, from [`Transaction::scan`]. Ends after the first error.
@@ -33,7 +34,7 @@ impl<'t> TransactionScan<'t> {
         };
         let from_bound = from.map_or(Bound::Unbounded, Bound::Included);
         let to_bound = to.map_or(Bound::Unbounded, Bound::Excluded);
-        let range = transaction.writes.range::<[u8], _>((from_bound, to_bound));
+        let range = transaction.writes.range(from_bound, to_bound);
         Ok(TransactionScan {
             own: OwnWrites { range, direction }.peekable(),
             stored: transaction.snapshot.scan(from, to, direction)?,
@@ -53,7 +54,7 @@ impl<'t> TransactionScan<'t> {
             if self.next_stored.is_none() {
                 self.next_stored = self.stored.next().transpose()?;
             }
-            let Some((key, _)) = self.own.peek() else {
+            let Some(key) = self.own.peek().map(Mutation::key) else {
                 return Ok(self.next_stored.take());
             };
             let order = match &self.next_stored {
@@ -66,11 +67,11 @@ impl<'t> TransactionScan<'t> {
             if order == Ordering::Equal {
                 self.next_stored = None;
             }
-            let Some((key, write)) = self.own.next() else {
+            let Some(write) = self.own.next() else {
                 continue;
             };
-            if let Some(Some(value)) = write.value() {
-                let key = key.clone();
+            if let Some(Some(value)) = value_of(&write) {
+                let key = write.key().to_vec();
                 return Ok(Some(Row { key, value }));
             }
         }
@@ -100,22 +101,22 @@ impl std::fmt::Debug for TransactionScan<'_> {
 
 /// The puts and deletions of a transaction in a range.
 struct OwnWrites<'t> {
-    range: btree_map::Range<'t, Vec<u8>, Write>,
+    range: WritesInRange<'t>,
     direction: Direction,
 }
 
 impl<'t> Iterator for OwnWrites<'t> {
-    type Item = (&'t Vec<u8>, &'t Write);
+    type Item = Mutation<'t>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let (key, write) = match self.direction {
+            let write = match self.direction {
                 Direction::Forward => self.range.next()?,
                 Direction::Backward => self.range.next_back()?,
             };
             // A lock leaves what the snapshot has.
-            if !matches!(write, Write::Lock) {
-                return Some((key, write));
+            if !matches!(write, Mutation::Lock { .. }) {
+                return Some(write);
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Write, Writes};
+use super::writes::Writes;
 use crate::error::{Error, Result};
 use crate::percolator::{self, Mutation, Prewrite, commit_at, forget, heartbeat, resolve};
 use crate::resolver;
@@ -63,16 +63,14 @@ pub(super) fn prewrite(
     names: Names,
     primary: Option<&[u8]>,
 ) -> Result<PrewrittenTransaction> {
-    let is_write = |(key, write): (&Vec<u8>, &Write)| -> Option<Vec<u8>> {
-        (!matches!(write, Write::Lock)).then(|| key.clone())
-    };
-    let first = || writes.keys().next().cloned();
+    let mut mutations: Vec<Mutation<'_>> = writes.iter().collect();
+    mutations.sort_unstable_by_key(Mutation::key);
+    let is_write = |write: &&Mutation<'_>| !matches!(write, Mutation::Lock { .. });
     let primary = primary.map(<[u8]>::to_vec);
-    let primary = primary
-        .or_else(|| writes.iter().find_map(is_write))
-        .or_else(first);
-    let mut mutations: Vec<Mutation<'_>> = Vec::with_capacity(writes.len());
-    mutations.extend(writes.iter().map(|(key, write)| write.mutation(key)));
+    let primary = primary.or_else(|| {
+        let first = mutations.iter().find(is_write).or(mutations.first())?;
+        Some(first.key().to_vec())
+    });
     mutations.sort_by_key(|mutation| primary.as_deref() != Some(mutation.key()));
     let mut prewritten = PrewrittenTransaction {
         core,

@@ -1,4 +1,4 @@
-//! The disk fails while a transaction is committed in two phases.
+//! The disk fails while transactions are committed.
 
 use std::time::Duration;
 
@@ -59,4 +59,50 @@ fn a_write_that_fails_in_either_phase_leaves_all_of_a_transaction_or_nothing() {
         }
     }
     assert!(outcomes.iter().all(|n| *n > 20), "{outcomes:?}");
+}
+
+#[test]
+fn after_commits_of_several_threads_have_failed_together_no_later_one_waits_for_them() {
+    const THREADS: u8 = 4;
+    for kind in [OpKind::Append, OpKind::Sync] {
+        for skip in [3, 17, 40] {
+            let mut place = Place::new(skip);
+            place.options.write.sync = true;
+            let store = place.open();
+            let fault = Fault::on([kind]).path("*.log").skip(skip);
+            let what = format!("{fault}");
+            let fault = place.vfs.inject(fault);
+            let acknowledged: Vec<Option<u8>> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..THREADS)
+                    .map(|thread| {
+                        let store = &store;
+                        scope.spawn(move || {
+                            let mut last = None;
+                            for n in 0..100 {
+                                let mut transaction = store.begin();
+                                transaction.put(&[thread], &[n]);
+                                match transaction.commit() {
+                                    Ok(_) => last = Some(n),
+                                    Err(Error::Engine(_)) => {}
+                                    Err(e) => panic!("{e}"),
+                                }
+                            }
+                            last
+                        })
+                    })
+                    .collect();
+                threads.into_iter().map(|it| it.join().unwrap()).collect()
+            });
+            assert_eq!(fault.hits(), 1, "{what}");
+            assert!(acknowledged.iter().any(|last| *last != Some(99)), "{what}");
+            place.vfs.clear_faults();
+            store.db().resume().unwrap();
+            for (thread, last) in (0..).zip(acknowledged) {
+                let found = store.snapshot().get(&[thread]).unwrap();
+                assert_eq!(found.map(|value| value[0]), last, "{what}");
+                let commit = put(&store, &[thread], b"!");
+                assert_eq!(store.now(), commit, "{what}");
+            }
+        }
+    }
 }

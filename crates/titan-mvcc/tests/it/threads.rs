@@ -1,8 +1,10 @@
 //! Several threads on one store.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use titan::{BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 use titan_mvcc::{Direction, Error, Snapshot, Store, StoreOptions, Timestamp};
 
 use super::accounts::{EACH, movement, number, open_accounts, sum};
@@ -162,4 +164,43 @@ fn sums_hold(place: &Place, drop_old: impl Fn(&Store) + Sync) {
         dropper.join().unwrap();
     });
     assert_eq!(sum(&store.snapshot(), Direction::Forward), total);
+}
+
+/// Counts groups, and panics at the one whose number it is told.
+struct Counting(AtomicU64, u64);
+
+impl CommitHook for Counting {
+    fn before_publish(&self, _: SequenceNumber, _: &CommittedOps<'_>) {
+        assert_ne!(self.0.fetch_add(1, Ordering::SeqCst) + 1, self.1);
+    }
+
+    fn on_bypass(&self, _: &BypassedRange<'_>, _: SequenceNumber) {}
+}
+
+#[test]
+fn the_commit_hook_of_the_program_is_called_and_if_it_panics_no_commit_waits_for_ever() {
+    for panics_at in [u64::MAX, 20] {
+        let dir = tempfile::tempdir().unwrap();
+        let hook = Arc::new(Counting(AtomicU64::new(0), panics_at));
+        let mut options = StoreOptions::default();
+        options.db.commit_hook = Some(Arc::clone(&hook) as _);
+        let store = Store::open(dir.path(), &options).unwrap();
+        std::thread::scope(|scope| {
+            for n in 0..3 {
+                let store = &store;
+                scope.spawn(move || {
+                    for count in 0..50_u64 {
+                        let commit = put(store, &[n], &count.to_be_bytes());
+                        assert!(store.now() >= commit);
+                        let found = store.snapshot().get(&[n]).unwrap();
+                        assert_eq!(number(found), count);
+                    }
+                });
+            }
+        });
+        let is_poisoned = store.db().is_commit_hook_poisoned();
+        assert_eq!(is_poisoned, panics_at == 20);
+        assert!(hook.0.load(Ordering::SeqCst) >= 20);
+        store.close().unwrap();
+    }
 }

@@ -153,3 +153,33 @@ fn an_oracle_that_is_unreachable_or_goes_back_fails_what_needs_it() {
         "{refused}"
     );
 }
+
+#[test]
+fn an_oracle_that_goes_back_after_a_transaction_took_its_name_fails_the_commit() {
+    for (one_batch_bytes, async_commit) in [(1 << 20, false), (0, false), (0, true)] {
+        let mut place = Place::new(6);
+        place.options.transactions.one_batch_bytes = one_batch_bytes;
+        place.options.transactions.async_commit = async_commit;
+        let remote = Arc::new(Remote(AtomicU64::new(100)));
+        let options = StoreOptions {
+            oracle: Some(Arc::clone(&remote) as Arc<dyn TimestampOracle>),
+            ..place.options.clone()
+        };
+        let store = Store::open(DIR, &options).unwrap();
+        put(&store, b"a", b"1");
+        remote.0.store(1000, Ordering::SeqCst);
+        let mut transaction = store.begin_pessimistic().unwrap();
+        assert_eq!(transaction.start(), Timestamp(1000));
+        transaction.put(b"a", b"2").unwrap();
+        // After everything that was committed, and before the name.
+        remote.0.store(500, Ordering::SeqCst);
+        let refused = transaction.commit().unwrap_err();
+        assert!(matches!(refused, Error::Oracle { .. }), "{refused}");
+        let locks = store.percolator().scan_locks(Timestamp::MAX, b"", 1);
+        assert!(locks.is_empty(), "{locks:?}");
+        remote.0.store(2000, Ordering::SeqCst);
+        let found = store.snapshot().get(b"a").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"1"[..]));
+        put(&store, b"a", b"3");
+    }
+}

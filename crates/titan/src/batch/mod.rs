@@ -58,6 +58,7 @@ pub struct WriteBatch {
     /// The opening of the handles that named families.
     opening: Option<OpeningId>,
     save_points: Vec<SavePoint>,
+    ticket: Option<u64>,
 }
 
 /// A state to go back to.
@@ -88,6 +89,7 @@ impl WriteBatch {
             data,
             opening: None,
             save_points: Vec::new(),
+            ticket: None,
         }
     }
 
@@ -105,6 +107,7 @@ impl WriteBatch {
             data,
             opening: None,
             save_points: Vec::new(),
+            ticket: None,
         })
     }
 
@@ -195,8 +198,8 @@ impl WriteBatch {
         self.add(op::LOG_DATA, None, &[data.as_ref()])
     }
 
-    /// Adds the operations of `other` after those of this batch. The save points of `other` are not
-    /// taken over.
+    /// Adds the operations of `other` after those of this batch. The save points and the ticket of `other`
+    /// are not taken over.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -214,12 +217,24 @@ impl WriteBatch {
         Ok(())
     }
 
-    /// Removes all operations and save points. Keeps the memory.
+    /// Removes all operations and save points, and the ticket. Keeps the memory.
     pub fn clear(&mut self) {
         self.data.truncate(HEADER_SIZE);
         self.data.fill(0);
         self.opening = None;
         self.save_points.clear();
+        self.ticket = None;
+    }
+
+    /// Gives the batch a number that the [commit hook](crate::CommitHook::after_publish) is told when the
+    /// batch is visible; if the batch is empty, perhaps not. It is not stored. Default: none.
+    pub fn set_ticket(&mut self, ticket: u64) {
+        self.ticket = Some(ticket);
+    }
+
+    /// The number that [`WriteBatch::set_ticket`] gave it.
+    pub(crate) fn ticket(&self) -> Option<u64> {
+        self.ticket
     }
 
     /// How many operations there are, [log data](WriteBatch::put_log_data) not counted.

@@ -171,6 +171,7 @@ fn iteration_ends_at_the_first_error() {
         data: [&[0; 12][..], b"\x0d\x14\x0d"].concat(),
         opening: None,
         save_points: vec![],
+        ticket: None,
     };
     let read: Vec<_> = batch.iter().collect();
     assert_eq!(read.len(), 2);

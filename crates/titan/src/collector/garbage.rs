@@ -1,7 +1,5 @@
 //! How much of a table is garbage, by the moment from which on it is.
 
-use std::collections::BTreeMap;
-
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::total;
@@ -24,35 +22,39 @@ pub struct GarbageFrom {
 /// count as garbage too late rather than too early.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GarbageByMoment {
-    bytes: BTreeMap<u64, u64>,
+    /// By ascending moment, each moment once. So few that a search in one piece of memory is faster than a tree.
+    sums: Vec<GarbageFrom>,
 }
 
 impl GarbageByMoment {
     /// Adds bytes that are garbage from `moment` on; from 0 on, they are garbage already. Cost:
-    /// O(log moments), now and then O(moments).
+    /// a search in at most 128 moments, and a move of some of them.
     pub fn add(&mut self, moment: u64, bytes: u64) {
         if bytes == 0 {
             return;
         }
-        let sum = self.bytes.entry(moment).or_default();
-        *sum = sum.saturating_add(bytes);
+        match self.sums.binary_search_by_key(&moment, |sum| sum.moment) {
+            Ok(at) => {
+                if let Some(sum) = self.sums.get_mut(at) {
+                    sum.bytes = sum.bytes.saturating_add(bytes);
+                }
+            }
+            Err(at) => self.sums.insert(at, GarbageFrom { moment, bytes }),
+        }
         // Twice as many are let in before they are joined, so that joining is rare.
-        if self.bytes.len() > 2 * MAX_MOMENTS {
+        if self.sums.len() > 2 * MAX_MOMENTS {
             self.join();
         }
     }
 
     /// Everything, by ascending moment.
     pub fn iter(&self) -> impl Iterator<Item = GarbageFrom> + '_ {
-        self.bytes.iter().map(|(moment, bytes)| GarbageFrom {
-            moment: *moment,
-            bytes: *bytes,
-        })
+        self.sums.iter().copied()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.sums.is_empty()
     }
 
     /// The bytes that become garbage after `seen` and not after `moment`.
@@ -70,38 +72,37 @@ impl GarbageByMoment {
             true => u64::MAX,
             false => moment,
         };
-        let until = self.bytes.range(..=moment);
-        let unseen = until.filter(|(from, _)| again || seen.is_none_or(|seen| **from > seen));
-        total(unseen.map(|(_, bytes)| *bytes))
+        let until = self.sums.iter().take_while(|sum| sum.moment <= moment);
+        let unseen = until.filter(|sum| again || seen.is_none_or(|seen| sum.moment > seen));
+        total(unseen.map(|sum| sum.bytes))
     }
 
     pub(crate) fn absorb(&mut self, other: &Self) {
-        for (moment, bytes) in &other.bytes {
-            self.add(*moment, *bytes);
+        for sum in &other.sums {
+            self.add(sum.moment, sum.bytes);
         }
     }
 
     /// Joins neighbours until there are at most [`MAX_MOMENTS`].
     fn join(&mut self) {
-        while self.bytes.len() > MAX_MOMENTS {
-            let mut joined = BTreeMap::new();
-            let mut pairs = std::mem::take(&mut self.bytes).into_iter();
-            while let Some((first, bytes)) = pairs.next() {
-                let (moment, bytes) = match pairs.next() {
-                    Some((second, more)) => (second, bytes.saturating_add(more)),
-                    None => (first, bytes),
-                };
-                joined.insert(moment, bytes);
-            }
-            self.bytes = joined;
+        while self.sums.len() > MAX_MOMENTS {
+            let pairs = self.sums.chunks(2).filter_map(|pair| {
+                let bytes = pair.iter().map(|sum| sum.bytes);
+                let last = pair.last()?;
+                Some(GarbageFrom {
+                    moment: last.moment,
+                    bytes: bytes.fold(0, u64::saturating_add),
+                })
+            });
+            self.sums = pairs.collect();
         }
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, self.bytes.len() as u64);
-        for (moment, bytes) in &self.bytes {
-            put_varint(out, *moment);
-            put_varint(out, *bytes);
+        put_varint(out, self.sums.len() as u64);
+        for sum in &self.sums {
+            put_varint(out, sum.moment);
+            put_varint(out, sum.bytes);
         }
     }
 
@@ -113,7 +114,7 @@ impl GarbageByMoment {
         }
         for _ in 0..n {
             let (moment, bytes) = (d.varint()?, d.varint()?);
-            found.bytes.insert(moment, bytes);
+            found.add(moment, bytes);
         }
         Ok(found)
     }

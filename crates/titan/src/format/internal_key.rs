@@ -156,6 +156,12 @@ impl InternalKeyComparator {
         &self.user
     }
 
+    /// Whether user keys are in the order of their bytes.
+    #[inline]
+    pub(crate) fn is_bytewise(&self) -> bool {
+        self.bytewise
+    }
+
     /// Compares user keys; the default order without a virtual call.
     #[inline]
     pub(crate) fn compare_user(&self, a: &[u8], b: &[u8]) -> Ordering {

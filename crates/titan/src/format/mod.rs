@@ -4,6 +4,7 @@
 //! The layouts are RocksDB's; `docs/formats.md` draws them.
 
 pub(crate) mod blob_index;
+pub(crate) mod bytes;
 pub(crate) mod checksum;
 pub(crate) mod coding;
 pub(crate) mod comparator;

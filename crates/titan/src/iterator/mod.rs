@@ -1,9 +1,12 @@
 //! The cursor interface of memtables, blocks, tables, levels and merges of them.
 
 pub(crate) mod merging;
+pub(crate) mod prefix_skip;
 
 use crate::error::Result;
 use crate::format::SequenceNumber;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::iterator::prefix_skip::PrefixSkip;
 
 /// A cursor over entries sorted by internal key.
 ///
@@ -43,6 +46,19 @@ pub(crate) trait InternalIterator: Send {
 
     /// The value at the cursor; empty if not valid.
     fn value(&self) -> &[u8];
+
+    /// Skips the entries of the prefix that `skip` is at, and all after them that it skips. May be called only
+    /// while on an entry with that prefix. Ends past the last entry, or at one that `skip` does not skip.
+    fn skip_prefixes(
+        &mut self,
+        skip: &mut PrefixSkip<'_>,
+        order: &InternalKeyComparator,
+    ) -> Result<()> {
+        while self.valid() && skip.passes(self.key(), order) {
+            self.next()?;
+        }
+        Ok(())
+    }
 
     /// Skips entries older than `sequence`, going forward, up to the first that is not before
     /// `target`. Stops at the first that may be newer, or where it would have to read to know.
@@ -90,6 +106,13 @@ impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
     }
     fn value(&self) -> &[u8] {
         (**self).value()
+    }
+    fn skip_prefixes(
+        &mut self,
+        skip: &mut PrefixSkip<'_>,
+        order: &InternalKeyComparator,
+    ) -> Result<()> {
+        (**self).skip_prefixes(skip, order)
     }
     fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         (**self).skip_older(target, sequence)

@@ -3,23 +3,28 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::format::internal_key::{InternalKeyComparator, user_key};
 use crate::iterator::InternalIterator;
+use crate::iterator::prefix_skip::PrefixSkip;
 use crate::memtable::Memtable;
 use crate::memtable::skiplist::{NodeRef, SkipList, SkipListCursor, Target};
+
+/// Entries that are stepped over before a search is tried instead.
+const NEAR: usize = 8;
 
 /// A cursor over the point entries of a memtable, which it keeps alive. Movements never fail and
 /// allocate nothing; `prev` costs a search.
 pub(crate) struct MemtableIterator {
     cursor: SkipListCursor,
-    /// The cursor needs only the list; the rest of the memtable must outlive readers, too.
-    _memtable: Arc<Memtable>,
+    /// Must outlive readers as a whole.
+    memtable: Arc<Memtable>,
 }
 
 impl MemtableIterator {
     pub(super) fn new(list: Arc<SkipList>, memtable: Arc<Memtable>) -> Self {
         MemtableIterator {
             cursor: SkipListCursor::new(list),
-            _memtable: memtable,
+            memtable,
         }
     }
 }
@@ -43,6 +48,49 @@ impl InternalIterator for MemtableIterator {
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.cursor
             .move_to(|list| list.first_at_or_after(Target::of(target)));
+        Ok(())
+    }
+
+    /// Steps over a few entries before it searches.
+    fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
+        for _ in 0..NEAR {
+            self.cursor.next();
+            match self.cursor.entry() {
+                Some(entry)
+                    if self
+                        .memtable
+                        .comparator()
+                        .compare(entry.key(), target)
+                        .is_lt() => {}
+                _ => return Ok(()),
+            }
+        }
+        self.seek(target)
+    }
+
+    fn skip_prefixes(
+        &mut self,
+        skip: &mut PrefixSkip<'_>,
+        order: &InternalKeyComparator,
+    ) -> Result<()> {
+        let mut steps = 0;
+        while let Some(entry) = self.cursor.entry() {
+            let key = entry.key();
+            if !user_key(key).starts_with(skip.prefix()) {
+                if !skip.skips(key, order) {
+                    return Ok(());
+                }
+                steps = 0;
+            } else if steps == NEAR {
+                match skip.target() {
+                    Some(target) => self.seek(target)?,
+                    None => self.cursor.move_to(|_| None),
+                }
+                continue;
+            }
+            steps += 1;
+            self.cursor.next();
+        }
         Ok(())
     }
 

@@ -419,35 +419,85 @@ impl DbIterator {
     }
 
     /// Moves forward to the first key that does not begin with `prefix`. Does nothing if the iterator is not
-    /// valid, or its key does not begin with `prefix`. Cost: the rest of the prefix is stepped over, up to
-    /// eight entries, which is cheaper than [`next`](Self::next) for each; then the iterator seeks.
+    /// valid, or its key does not begin with `prefix`. Cost: that of [`skip_prefixes`](Self::skip_prefixes).
     ///
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
     pub fn skip_prefix(&mut self, prefix: &[u8]) -> Result<()> {
+        self.skip_prefixes(|key| key.starts_with(prefix).then_some(prefix.len()))
+    }
+
+    /// Moves forward to the first key of which `rule` says `None`, beginning with the current one. Of any other
+    /// key it returns a length: so many bytes of the key, at most all, are a prefix, and all keys that begin with
+    /// it are skipped. The rule is asked once about each key that is not skipped in this way. Does nothing if the
+    /// iterator is not valid.
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// for key in ["apple 1", "apple 2", "banana 1", "cherry 1"] {
+    ///     db.put(key, "value")?;
+    /// }
+    /// let mut iter = db.iter(&titan::ReadOptions::default())?;
+    /// iter.seek_to_first()?;
+    /// // Neither apples nor bananas.
+    /// iter.skip_prefixes(|key| match key.first() {
+    ///     Some(b'a' | b'b') => Some(1),
+    ///     _ => None,
+    /// })?;
+    /// assert_eq!(iter.key(), b"cherry 1");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Cost: where many keys have a prefix, the sources seek. What they step over is cheaper than
+    /// [`next`](Self::next): its keys are not assembled, and each source goes on by itself to where another one
+    /// has an entry.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the family's order of keys is not bytewise.
+    pub fn skip_prefixes(&mut self, mut rule: impl FnMut(&[u8]) -> Option<usize>) -> Result<()> {
         if !self.ranged.is_bytewise {
             let why = "skipping a prefix needs a family in bytewise order";
             return Err(Error::invalid_argument(why));
         }
-        if !self.valid() || !self.key().starts_with(prefix) {
-            return Ok(());
-        }
-        // What was read ahead may end in the middle of the prefix.
-        while self.in_window {
-            self.step()?;
-            if !self.is_on_entry() || !self.key().starts_with(prefix) {
-                return self.compare_prefix();
+        while self.valid() {
+            let Some(len) = rule(self.key()) else {
+                return Ok(());
+            };
+            if self.in_window {
+                self.skip_in_window(len)?;
+                continue;
+            }
+            let took = std::mem::take(&mut self.value_taken);
+            if took {
+                self.window.count_used();
+            }
+            let was_asked = self.visible.skip_prefixes(len, &mut rule)?;
+            if took && self.window.is_enabled() {
+                self.fill_window()?;
+            }
+            self.compare_prefix()?;
+            if was_asked {
+                return Ok(());
             }
         }
-        let took = std::mem::take(&mut self.value_taken);
-        if took {
-            self.window.count_used();
+        Ok(())
+    }
+
+    /// Steps over keys that begin with the first `len` bytes of the current one, while they were read ahead.
+    fn skip_in_window(&mut self, len: usize) -> Result<()> {
+        let key = self.key();
+        let prefix = key.get(..len).unwrap_or(key).to_vec();
+        while self.in_window && self.key().starts_with(&prefix) {
+            self.step()?;
         }
-        self.visible.skip_prefix(prefix)?;
-        if took && self.window.is_enabled() {
-            self.fill_window()?;
+        // What was read ahead may end in the middle of the prefix.
+        match self.visible.valid() && !self.in_window && self.key().starts_with(&prefix) {
+            true => self.skip_prefix(&prefix),
+            false => self.compare_prefix(),
         }
-        self.compare_prefix()
     }
 
     fn leave_window(&mut self) {

@@ -11,9 +11,9 @@ use crate::format::internal_key::{
 };
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
+use crate::iterator::prefix_skip::{PrefixSkip, SkipBuffers};
 use crate::merge::Operands;
 use crate::range_del::TombstoneCursor;
-use crate::read::options::prefix_end;
 use crate::read::resolve::{Outcome, Resolver, Step, Stored};
 
 /// Versions of one key stepped over before a seek is tried instead.
@@ -105,8 +105,8 @@ pub(crate) struct VisibleIterator {
     stored: Option<Stored>,
     /// The operands of the key shown, oldest first.
     operands: Operands,
-    /// Whether the last prefix that was skipped had so many entries that the sources had to seek.
-    prefix_was_long: bool,
+    /// Memory of skips, reused.
+    skip_buffers: SkipBuffers,
 }
 
 impl VisibleIterator {
@@ -131,7 +131,7 @@ impl VisibleIterator {
             value: Vec::new(),
             stored: None,
             operands: Operands::default(),
-            prefix_was_long: false,
+            skip_buffers: SkipBuffers::default(),
         }
     }
 
@@ -235,39 +235,65 @@ impl VisibleIterator {
         self.find_next(true)
     }
 
-    /// Moves forward to the first key that does not begin with `prefix`, which the key shown begins with. The
-    /// order of keys must be bytewise. Cost: entries are stepped over, up to eight; then the sources seek.
-    pub(crate) fn skip_prefix(&mut self, prefix: &[u8]) -> Result<()> {
+    /// Skips all keys that begin with the first `len` bytes of the key shown. `rule` says of the next key
+    /// whether it is skipped in the same way, and so on. Returns whether the rule was asked about the key that
+    /// is shown then; if not, it is to be asked. The order of keys must be bytewise.
+    pub(crate) fn skip_prefixes(
+        &mut self,
+        len: usize,
+        rule: &mut dyn FnMut(&[u8]) -> Option<usize>,
+    ) -> Result<bool> {
         if !self.valid {
-            return Ok(());
+            return Ok(false);
         }
+        let (resolver, upper) = (Resolver::new(self.snapshot), self.upper.as_deref());
+        let (comparator, tombstones) = (&self.comparator, &mut self.tombstones);
+        let mut kept = None;
+        // Whatever is not simply a value that the snapshot sees is left to `find_next`.
+        let mut seen_rule = |key: &[u8]| {
+            let entry = ParsedInternalKey::parse(key).ok()?;
+            if upper.is_some_and(|upper| comparator.compare_user(entry.user_key, upper).is_ge()) {
+                return None;
+            }
+            let covered = || tombstones.covers(entry.user_key, entry.sequence);
+            let stored = match resolver.see(entry.sequence, entry.value_type, covered) {
+                Step::Done(Outcome::Value(stored)) => stored,
+                // MUTANT: a skip takes what is deleted for a value.
+                Step::Done(_)
+                    if mutant!("skip-asks-about-deleted", "-p titan --test it prefixes::") =>
+                {
+                    Stored::Inline
+                }
+                _ => return None,
+            };
+            let skipped = rule(entry.user_key);
+            kept = skipped.is_none().then_some(stored);
+            skipped
+        };
+        let buffers = std::mem::take(&mut self.skip_buffers);
+        let (shown, is_behind) = match self.direction {
+            Direction::Forward => (user_key(self.merged.key()), false),
+            Direction::ForwardPast => (&*self.key, false),
+            Direction::Backward => (&*self.key, true),
+        };
+        let prefix = shown.get(..len).unwrap_or(shown);
+        let mut skip = PrefixSkip::new(prefix, &mut seen_rule, buffers);
         self.valid = false;
-        if self.direction == Direction::Backward {
+        self.direction = Direction::Forward;
+        if is_behind {
             self.merged.seek(&seek_key(&self.key, self.snapshot))?;
         }
-        self.direction = Direction::Forward;
-        // Where one prefix had many entries, the next one is likely to have.
-        let patience = if self.prefix_was_long { 1 } else { MAX_SKIPS };
-        let mut steps = 0;
-        while self.merged.valid() && user_key(self.merged.key()).starts_with(prefix) {
-            if steps == patience {
-                return self.seek_past(prefix);
-            }
-            steps += 1;
-            self.merged.next()?;
+        if self.merged.valid() && skip.passes(self.merged.key(), comparator) {
+            self.merged.skip_prefixes(&mut skip, comparator)?;
         }
-        self.prefix_was_long = false;
-        self.find_next(false)
-    }
-
-    /// Seeks to the first key after those that begin with `prefix`, which the current one does.
-    fn seek_past(&mut self, prefix: &[u8]) -> Result<()> {
-        let Some(end) = prefix_end(prefix) else {
-            return Ok(());
-        };
-        self.prefix_was_long = true;
-        self.merged.seek_ahead(&before_all(&end))?;
-        self.find_next(false)
+        self.skip_buffers = skip.into_buffers();
+        if kept.is_some() {
+            self.operands.clear();
+            (self.stored, self.valid) = (kept, true);
+            return Ok(true);
+        }
+        self.find_next(false)?;
+        Ok(false)
     }
 
     pub(crate) fn prev(&mut self) -> Result<()> {

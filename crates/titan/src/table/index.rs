@@ -120,14 +120,20 @@ impl Index {
         self.find_between(order, target, 0, self.entries.len())
     }
 
-    /// The same, if it is known that no block before `from` is the one. Cost: a logarithm of the distance.
-    pub(super) fn find_from(
+    /// The same, if it is known that no block before `from` is the one, and `guess` is likely to be. Cost: a
+    /// logarithm of the distance between the guess and the block.
+    pub(super) fn find_near(
         &self,
         order: &InternalKeyComparator,
         target: &[u8],
         from: usize,
+        guess: usize,
     ) -> usize {
-        let (mut low, mut step) = (from, 1);
+        let guess = guess.min(self.entries.len());
+        if guess > from && !self.is_before(order, guess - 1, target) {
+            return self.find_between(order, target, from, guess - 1);
+        }
+        let (mut low, mut step) = (guess.max(from), 1);
         while low < self.entries.len() && self.is_before(order, low, target) {
             let next = low.saturating_add(step);
             if next >= self.entries.len() || !self.is_before(order, next, target) {

@@ -36,7 +36,7 @@
 //! | `block` | blocks: building, reading from a file, cursors, the layout with separated values |
 //! | `filter` | RocksDB's Bloom filter and the hashes of its versions |
 //! | `footer`, `index`, `properties`, `liveness` | the other parts of a file |
-//! | `writer`, `output` | writing a table; the file it is written to |
+//! | `writer`, `output`, `prefix_run` | writing a table; the file it is written to; where runs of a prefix end |
 //! | `read` | reading a table: opening, lookups, cursors, readahead, verifying all of it |
 //! | `forensics` | for `tools` only: showing the parts of a table, and saving what is left of a damaged one |
 //!
@@ -53,6 +53,7 @@ pub(crate) mod fuzzing;
 mod index;
 pub(crate) mod liveness;
 mod output;
+mod prefix_run;
 mod properties;
 pub(crate) mod read;
 pub(crate) mod writer;

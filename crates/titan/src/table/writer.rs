@@ -26,6 +26,7 @@ use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer};
 use crate::table::index::IndexBuilder;
 use crate::table::liveness::LivenessBlock;
 use crate::table::output::{CHECKSUM, Output};
+use crate::table::prefix_run::PrefixRun;
 use crate::table::properties::{PropertiesBuilder, name};
 use crate::vfs::WritableFile;
 
@@ -108,9 +109,7 @@ pub(crate) struct TableWriter {
     first_key: Vec<u8>,
     /// The internal key added last; empty before the first.
     last_key: Vec<u8>,
-    /// The prefix that the filter has last, if it has one.
-    last_prefix: Vec<u8>,
-    has_prefix: bool,
+    run: PrefixRun,
     smallest_seq: SequenceNumber,
     largest_seq: SequenceNumber,
     num_entries: u64,
@@ -145,8 +144,7 @@ impl TableWriter {
             referenced_blob_bytes: 0,
             first_key: Vec::new(),
             last_key: Vec::new(),
-            last_prefix: Vec::new(),
-            has_prefix: false,
+            run: PrefixRun::default(),
             smallest_seq: SequenceNumber::MAX,
             largest_seq: SequenceNumber::ZERO,
             num_entries: 0,
@@ -211,18 +209,30 @@ impl TableWriter {
             }
             ValueType::Value | ValueType::WideColumnEntity => {}
         }
-        if self.block_is_full_for(ikey, value) {
+        let is_new_key = first || user_key(&self.last_key) != parsed.user_key;
+        let begins = is_new_key && self.options.prefix_extractor.is_some();
+        let prefix = if begins {
+            self.new_prefix(parsed.user_key)
+        } else {
+            None
+        };
+        let (size, full) = (self.data.size(), self.options.block_size);
+        let ends_block = prefix.is_some() && self.run.ends_block(size, full);
+        if ends_block || self.block_is_full_for(ikey, value) {
             self.finish_block(Some(ikey))?;
         }
         if first {
             self.first_key.extend_from_slice(ikey);
         }
+        if let Some(prefix) = prefix {
+            self.run.begin(prefix);
+        }
         if let Some(filter) = &mut self.filter
-            && (first || user_key(&self.last_key) != parsed.user_key)
+            && is_new_key
         {
             filter.add(parsed.user_key);
-            if self.options.prefix_extractor.is_some() {
-                self.add_prefix(parsed.user_key);
+            if prefix.is_some() {
+                filter.add_prefix(self.run.prefix());
             }
         }
         if let Some(collectors) = &mut self.collectors {
@@ -236,11 +246,11 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Adds the prefix of a key that was just added to the filter, unless the key before it had the same.
+    /// The prefix of a key, if it is another than that of the key before it.
     #[inline(never)]
-    fn add_prefix(&mut self, user_key: &[u8]) {
-        let extractor = self.options.prefix_extractor.as_ref();
-        let extracted = extractor.map_or(Ok(None), |extractor| extractor.prefix(user_key));
+    fn new_prefix<'k>(&mut self, user_key: &'k [u8]) -> Option<&'k [u8]> {
+        let extractor = self.options.prefix_extractor.as_ref()?;
+        let extracted = extractor.prefix(user_key);
         // MUTANT: an extractor that panics takes prefixes out of a filter that is asked about them.
         let ignored = mutant!(
             "panicking-extractor-ignored",
@@ -249,16 +259,9 @@ impl TableWriter {
         let Ok(prefix) = extracted.or_else(|e| if ignored { Ok(None) } else { Err(e) }) else {
             // A filter without this prefix must not be asked about it: the table names no extractor.
             self.options.prefix_extractor = None;
-            return;
+            return None;
         };
-        if let (Some(filter), Some(prefix)) = (&mut self.filter, prefix)
-            && (!self.has_prefix || self.last_prefix != prefix)
-        {
-            filter.add_prefix(prefix);
-            self.has_prefix = true;
-            self.last_prefix.clear();
-            self.last_prefix.extend_from_slice(prefix);
-        }
+        prefix.filter(|prefix| self.run.ends_before(prefix))
     }
 
     /// Adds a range tombstone; any time, in any order.
@@ -464,6 +467,7 @@ impl TableWriter {
         }
         self.index.add(&separator, handle);
         self.data.reset();
+        self.run.end_block();
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::iterator::InternalIterator;
+use crate::iterator::prefix_skip::PrefixSkip;
 use crate::open_files::OpenFiles;
 use crate::table::{TableIterOptions, TableIterator};
 
@@ -136,16 +137,11 @@ impl InternalIterator for LevelIterator {
         self.skip_forward()
     }
 
+    /// First looks in the current file.
     fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
-        let is_here = self
-            .files
-            .get(self.position)
-            .is_some_and(|file| self.comparator.compare(&file.meta.largest, target).is_ge());
-        match is_here {
-            true => {
-                self.with_current(|c| c.seek_ahead(target))?;
-                self.skip_forward()
-            }
+        self.with_current(|c| c.seek_ahead(target))?;
+        match self.valid() {
+            true => Ok(()),
             false => self.seek(target),
         }
     }
@@ -171,6 +167,23 @@ impl InternalIterator for LevelIterator {
     fn prev(&mut self) -> Result<()> {
         self.with_current(|c| c.prev())?;
         self.skip_backward()
+    }
+
+    fn skip_prefixes(
+        &mut self,
+        skip: &mut PrefixSkip<'_>,
+        order: &InternalKeyComparator,
+    ) -> Result<()> {
+        loop {
+            self.with_current(|c| c.skip_prefixes(skip, order))?;
+            if self.valid() {
+                return Ok(());
+            }
+            self.skip_forward()?;
+            if !self.valid() || !skip.passes(self.key(), order) {
+                return Ok(());
+            }
+        }
     }
 
     /// Skips files by their bounds: does not open a file from which nothing is to be read.

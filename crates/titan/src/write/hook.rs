@@ -2,7 +2,8 @@
 //!
 //! Owns the hook and whether it can still be called. Promises: a hook sees each published operation
 //! exactly once, in the order of sequence numbers, after the operation is in the memtable and before
-//! any reader can see it; and nothing that is not published afterwards. A hook that panics harms no
+//! any reader can see it; and nothing that is not published afterwards. It is told the tickets of batches
+//! after they are visible, and before their writers return. A hook that panics harms no
 //! commit; it is never called again.
 
 use std::sync::Arc;
@@ -46,6 +47,14 @@ impl Hook {
         self.call(lead, |hook| hook.before_publish(first, &operations));
     }
 
+    /// Tells the hook the tickets of a group that is visible now.
+    pub(crate) fn after_publish(&self, lead: &Lead<'_>, batches: &[WriteBatch]) {
+        let mut tickets = batches.iter().filter_map(WriteBatch::ticket).peekable();
+        if tickets.peek().is_some() {
+            self.call(lead, |hook| hook.after_publish(&mut tickets));
+        }
+    }
+
     /// Shows the hook a change that is no operation.
     pub(crate) fn on_bypass(
         &self,
@@ -64,7 +73,8 @@ impl Hook {
         if contain(|| call(&*self.hook)).is_ok() {
             return;
         }
-        // ORDER: before the group is visible, so that no reader takes the copy for complete.
+        // ORDER: before the next change is visible that the hook does not see, so that no reader takes the copy
+        // for complete.
         self.poisoned.store(true, Ordering::Release);
         (self.on_poison)();
     }

@@ -12,7 +12,7 @@
 //! | log | append the group to the WAL as one record; sync it if a writer asks for that |
 //! | insert | add the operations to the memtables |
 //! | hook | show them to the [commit hook](super::hook), if there is one |
-//! | publish | show them to readers |
+//! | publish | show them to readers, and tell the hook |
 //!
 //! Promises: a batch is visible to readers whole or not at all, and in the order of the WAL. After a
 //! failure from the log stage on, writes have stopped, and nothing of the group is ever visible.
@@ -211,9 +211,17 @@ impl CommitPipeline {
             // ORDER: before the group is visible, so that what the hook maintains is never older than
             // what a reader sees.
             hook.before_publish(lead, first, &group.batches);
+            // MUTANT: the hook is told that batches are visible before they are.
+            if mutant!("tickets-before-publish", "-p titan --test it hooks::") {
+                hook.after_publish(lead, &group.batches);
+            }
         }
         let targets = unpublished.publish(&self.counters, last);
         gate!("commit: published");
+        if let Some(hook) = &self.hook {
+            // ORDER: after the group is visible, and before any of its writers returns.
+            hook.after_publish(lead, &group.batches);
+        }
         env.published(&targets);
         stats::add(&self.statistics.write_groups, 1);
         stats::add(&self.statistics.keys_written, last.0 + 1 - first.0);

@@ -377,3 +377,61 @@ fn the_hook_does_not_see_what_is_never_visible() {
     assert_eq!(*copy.contents.lock(), contents_of(&db));
     assert_eq!(copy.violations.load(Ordering::SeqCst), 0);
 }
+
+/// Collects tickets, and looks whether their batches can be read.
+#[derive(Default)]
+struct Tickets {
+    told: Mutex<Vec<u64>>,
+    db: OnceLock<Db>,
+    unseen: AtomicU64,
+}
+
+impl CommitHook for Tickets {
+    fn before_publish(&self, _: SequenceNumber, _: &CommittedOps<'_>) {}
+
+    fn after_publish(&self, tickets: &mut dyn Iterator<Item = u64>) {
+        for ticket in tickets {
+            let found = self.db.get().unwrap().get(&key(ticket as usize));
+            if found.unwrap().is_none() {
+                self.unseen.fetch_add(1, Ordering::SeqCst);
+            }
+            self.told.lock().push(ticket);
+        }
+    }
+
+    fn on_bypass(&self, _: &BypassedRange<'_>, _: SequenceNumber) {}
+}
+
+#[test]
+fn the_hook_is_told_each_ticket_once_when_its_batch_is_visible_and_before_its_writer_returns() {
+    const WRITES: usize = 300;
+    let vfs = SimVfs::new();
+    let hook = Arc::new(Tickets::default());
+    let db = open_with(&vfs, &hook);
+    hook.db.set(db.clone()).ok().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (db, hook) = (&db, &hook);
+            scope.spawn(move || {
+                for n in (0..WRITES).map(|n| n * 4 + thread) {
+                    let mut batch = WriteBatch::new();
+                    batch.set_ticket(n as u64);
+                    batch.put(&**db, key(n), b"v").unwrap();
+                    if n % 7 == 0 {
+                        batch.delete_range(&**db, b"b", b"a").unwrap();
+                    }
+                    let refused = db.write(batch, &WriteOptions::default()).is_err();
+                    assert_eq!(refused, n % 7 == 0);
+                    assert_ne!(refused, hook.told.lock().contains(&(n as u64)), "{n}");
+                    // Writes without a ticket are in groups with others.
+                    db.put(b"other", b"").unwrap();
+                }
+            });
+        }
+    });
+    let mut told = hook.told.lock().clone();
+    told.sort_unstable();
+    let expected: Vec<u64> = (0..4 * WRITES as u64).filter(|n| n % 7 != 0).collect();
+    assert_eq!(told, expected);
+    assert_eq!(hook.unseen.load(Ordering::SeqCst), 0);
+}

@@ -1,6 +1,7 @@
 //! Builds a block: prefix-compressed entries, restart points, count. See [`crate::table::block`] for the
 //! layout.
 
+use crate::format::bytes::common_prefix;
 use crate::format::coding::{MAX_VARINT64_LEN, put_varint};
 
 /// Builds one block after another, reusing its buffers.
@@ -77,18 +78,4 @@ impl BlockBuilder {
         self.since_restart = 0;
         self.last_key.clear();
     }
-}
-
-#[inline]
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    // Eight bytes at a time: keys often share long prefixes.
-    let mut shared = 0;
-    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        if x != y {
-            break;
-        }
-        shared += 8;
-    }
-    let rest = a.iter().skip(shared).zip(b.iter().skip(shared));
-    shared + rest.take_while(|(x, y)| x == y).count()
 }

@@ -11,14 +11,30 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
+use crate::format::bytes::first_difference;
 use crate::format::internal_key::{InternalKeyComparator, TRAILER_LEN, pack, trailer, user_key};
-use crate::table::block::Block;
+use crate::iterator::prefix_skip::PrefixSkip;
+use crate::table::block::{Block, Entry};
+
+/// No byte shows which of two keys comes first.
+const UNKNOWN: usize = usize::MAX;
 
 /// An entry that a backward walk has decoded already.
 struct Behind {
     at: usize,
     key: Range<usize>,
     value: Range<usize>,
+}
+
+/// Where a skip in a block has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum Skipped {
+    /// At an entry that is not skipped.
+    ToEntry,
+    /// Past the last entry.
+    ToEnd,
+    /// On no entry, within a prefix that has more entries than the limit.
+    Long,
 }
 
 /// A cursor over a block. Like [`InternalIterator`](crate::iterator::InternalIterator), except that
@@ -125,9 +141,15 @@ impl BlockIter {
             return Ok(());
         }
         let entry = self.block.entry(at)?;
+        self.load_entry(at, entry)
+    }
+
+    /// Moves to `entry`, which is at `at`. `key` must begin with the bytes that it shares with the previous key.
+    #[inline(always)]
+    fn load_entry(&mut self, at: usize, entry: Entry) -> Result<()> {
         let fresh = self.block.data().get(entry.key).unwrap_or_default();
         if entry.shared > self.key.len() || entry.shared + fresh.len() < self.min_key {
-            return Err(Error::corruption("block entry with an impossible key"));
+            return Err(impossible_key());
         }
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(fresh);
@@ -255,10 +277,138 @@ impl BlockIter {
             }
         }
         self.load_restart(low)?;
-        while self.valid && order.compare(self.key(), target) == Ordering::Less {
-            self.load(self.value.end)?;
-        }
+        self.walk_to(order, target, usize::MAX)?;
         Ok(())
+    }
+
+    /// Moves to the first entry not before `target`, which is likely to be the first one of all.
+    pub(in crate::table) fn seek_near_start(
+        &mut self,
+        order: &InternalKeyComparator,
+        target: &[u8],
+    ) -> Result<()> {
+        self.valid = false;
+        if self.block.num_restarts() > 0 && !self.restart_before(order, 0, target)? {
+            return self.load_restart(0);
+        }
+        self.seek(order, target)
+    }
+
+    /// Moves forward from the entry under the cursor to the first one not before `target`, over at most
+    /// `limit` entries. Returns whether that is where the cursor is. If not, it is on no entry: the target is
+    /// further ahead, perhaps in another block.
+    ///
+    /// In the order of bytes, most keys are not assembled: where a key differs from the target in a byte, the
+    /// next one has the same byte if it shares it.
+    pub(in crate::table) fn walk_to(
+        &mut self,
+        order: &InternalKeyComparator,
+        target: &[u8],
+        mut limit: usize,
+    ) -> Result<bool> {
+        if !self.valid {
+            return Ok(false);
+        }
+        let Some(mut smaller) = self.byte_before(order, target) else {
+            return Ok(true);
+        };
+        self.valid = false;
+        let (mut at, mut key_len) = (self.value.end, self.key.len());
+        while at < self.block.entries_end() && limit > 0 {
+            limit -= 1;
+            let entry = self.block.entry(at)?;
+            let next = entry.value.end;
+            // MUTANT: a walk through a block takes a key that shares all that is equal for one that is before.
+            let shares_it = entry.shared > smaller
+                || entry.shared == smaller
+                    && mutant!("walk-passes-the-target", "-p titan --lib table::block");
+            if shares_it {
+                let shared = entry.shared;
+                let before = std::mem::replace(&mut key_len, shared + entry.key.len());
+                if shared > before || key_len < self.min_key {
+                    return Err(impossible_key());
+                }
+                at = next;
+                continue;
+            }
+            let known = match smaller {
+                UNKNOWN => None,
+                _ => self.fresh_byte_before(&entry, target),
+            };
+            self.load_entry(at, entry)?;
+            match known.unwrap_or_else(|| self.byte_before(order, target)) {
+                None => return Ok(true),
+                Some(found) => smaller = found,
+            }
+            self.valid = false;
+            (at, key_len) = (next, self.key.len());
+        }
+        Ok(false)
+    }
+
+    /// Skips the entries of the prefix that `skip` is at, which the key begins with, and all after them that it
+    /// skips. Their keys are assembled only where `skip` is asked about them.
+    pub(in crate::table) fn skip_prefixes(
+        &mut self,
+        skip: &mut PrefixSkip<'_>,
+        order: &InternalKeyComparator,
+        limit: usize,
+    ) -> Result<Skipped> {
+        let (mut at, mut key_len, mut steps) = (self.value.end, self.key.len(), 0);
+        self.valid = false;
+        while at < self.block.entries_end() {
+            if steps == limit {
+                return Ok(Skipped::Long);
+            }
+            steps += 1;
+            let entry = self.block.entry(at)?;
+            let next = entry.value.end;
+            // The bytes of the prefix are the first ones of the key, whatever was skipped.
+            let has_prefix = match skip.prefix().get(entry.shared..) {
+                None => true,
+                Some(rest) => {
+                    let fresh = self.block.data().get(entry.key.clone());
+                    fresh.is_some_and(|fresh| fresh.starts_with(rest))
+                }
+            };
+            if has_prefix {
+                let before = std::mem::replace(&mut key_len, entry.shared + entry.key.len());
+                if entry.shared > before || key_len < self.min_key {
+                    return Err(impossible_key());
+                }
+                at = next;
+                continue;
+            }
+            self.load_entry(at, entry)?;
+            if !skip.skips(self.key(), order) {
+                return Ok(Skipped::ToEntry);
+            }
+            self.valid = false;
+            (at, key_len, steps) = (next, self.key.len(), 0);
+        }
+        Ok(Skipped::ToEnd)
+    }
+
+    /// Whether the key is before `target`, and if so, at which byte it is smaller, or [`UNKNOWN`].
+    #[inline]
+    fn byte_before(&self, order: &InternalKeyComparator, target: &[u8]) -> Option<usize> {
+        let key = self.key();
+        if order.is_bytewise()
+            && let Some((at, key, target)) = first_difference(user_key(key), user_key(target))
+        {
+            return (key < target).then_some(at);
+        }
+        order.compare(key, target).is_lt().then_some(UNKNOWN)
+    }
+
+    /// The same for an entry that has all its shared bytes in common with `target`; `None` if its other bytes
+    /// do not show it. Looks at the block only, since the assembled key was just written.
+    #[inline]
+    fn fresh_byte_before(&self, entry: &Entry, target: &[u8]) -> Option<Option<usize>> {
+        let fresh = user_key(self.block.data().get(entry.key.clone())?);
+        let rest = user_key(target).get(entry.shared..)?;
+        let (at, fresh, target) = first_difference(fresh, rest)?;
+        Some((fresh < target).then_some(entry.shared + at))
     }
 
     /// Moves to the last entry not after `target`.
@@ -300,200 +450,7 @@ impl BlockIter {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::format::BytewiseComparator;
-    use crate::format::internal_key::{ValueType, internal_key};
-    use crate::table::block::builder::BlockBuilder;
-
-    fn order() -> InternalKeyComparator {
-        InternalKeyComparator::new(Arc::new(BytewiseComparator))
-    }
-
-    fn random_key(rng: &mut fastrand::Rng) -> Vec<u8> {
-        let word: Vec<u8> = (0..rng.usize(..12)).map(|_| rng.u8(b'a'..=b'c')).collect();
-        internal_key(
-            &word,
-            SequenceNumber(rng.u64(..100)),
-            ValueType::Value as u8,
-        )
-    }
-
-    fn model(rng: &mut fastrand::Rng) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut entries: Vec<_> = (0..rng.usize(..200))
-            .map(|_| (random_key(rng), vec![rng.u8(..); rng.usize(..300)]))
-            .collect();
-        entries.sort_by(|a, b| order().compare(&a.0, &b.0));
-        entries.dedup_by(|a, b| a.0 == b.0);
-        entries
-    }
-
-    fn build(entries: &[(Vec<u8>, Vec<u8>)], interval: usize) -> Bytes {
-        let mut builder = BlockBuilder::new(interval);
-        builder.add(b"left over from", b"the block before");
-        builder.reset();
-        for (key, value) in entries {
-            let bound = builder.size() + BlockBuilder::cost_of(key, value) + 4;
-            builder.add(key, value);
-            assert!(builder.size() <= bound);
-        }
-        let size = builder.size();
-        let block = Bytes::copy_from_slice(builder.finish());
-        assert_eq!(block.len(), size);
-        block
-    }
-
-    #[test]
-    fn every_walk_agrees_with_a_sorted_vector() {
-        for seed in 0..60u64 {
-            let mut rng = fastrand::Rng::with_seed(seed);
-            let entries = model(&mut rng);
-            let interval = 1 + (seed as usize % 17);
-            let block = Block::new(build(&entries, interval)).unwrap();
-            let mut iter = BlockIter::over_data(block, None);
-            let mut position: Option<usize> = None;
-            for step in 0..2000 {
-                let at = |p: Option<usize>| p.and_then(|p| entries.get(p));
-                match rng.u8(..8) {
-                    0 => {
-                        iter.seek_to_first().unwrap();
-                        position = Some(0);
-                    }
-                    1 => {
-                        iter.seek_to_last().unwrap();
-                        position = entries.len().checked_sub(1);
-                    }
-                    2 => {
-                        let target = random_key(&mut rng);
-                        iter.seek(&order(), &target).unwrap();
-                        position = Some(
-                            entries.partition_point(|e| order().compare(&e.0, &target).is_lt()),
-                        );
-                    }
-                    3 => {
-                        let target = random_key(&mut rng);
-                        iter.seek_for_prev(&order(), &target).unwrap();
-                        position = entries
-                            .partition_point(|e| order().compare(&e.0, &target).is_le())
-                            .checked_sub(1);
-                    }
-                    4 | 5 if at(position).is_some() => {
-                        iter.next().unwrap();
-                        position = position.map(|p| p + 1);
-                    }
-                    6 | 7 if at(position).is_some() => {
-                        iter.prev().unwrap();
-                        position = position.and_then(|p| p.checked_sub(1));
-                    }
-                    _ => {}
-                }
-                let expected = position.and_then(|p| entries.get(p));
-                assert_eq!(iter.valid(), expected.is_some(), "seed {seed} step {step}");
-                if let Some((key, value)) = expected {
-                    assert_eq!(iter.key(), key, "seed {seed} step {step}");
-                    assert_eq!(iter.value(), value, "seed {seed} step {step}");
-                    assert_eq!(iter.value_bytes(), value);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_global_sequence_number_replaces_the_stored_ones() {
-        let entries: Vec<_> = [&b"a"[..], b"a\x01\x01\0\0\0\0", b"b"]
-            .iter()
-            .map(|k| (internal_key(k, SequenceNumber::ZERO, 1), k.to_vec()))
-            .collect();
-        let block = Block::new(build(&entries, 16)).unwrap();
-        let mut iter = BlockIter::over_data(block, Some(SequenceNumber(300)));
-        iter.seek_to_first().unwrap();
-        for (key, value) in &entries {
-            assert_eq!(
-                iter.key(),
-                internal_key(user_key(key), SequenceNumber(300), 1)
-            );
-            assert_eq!(iter.value(), value);
-            iter.next().unwrap();
-        }
-        iter.seek(&order(), &internal_key(b"b", SequenceNumber(299), 1))
-            .unwrap();
-        assert!(!iter.valid(), "an older snapshot does not see it");
-        iter.seek(&order(), &internal_key(b"b", SequenceNumber(301), 1))
-            .unwrap();
-        assert_eq!(iter.value(), b"b");
-    }
-
-    #[test]
-    fn damage_never_panics() {
-        for seed in 0..200u64 {
-            let mut rng = fastrand::Rng::with_seed(seed);
-            let mut bytes = build(&model(&mut rng), 1 + rng.usize(..5)).to_vec();
-            for _ in 0..1 + rng.usize(..4) {
-                let at = rng.usize(..bytes.len());
-                bytes[at] = rng.u8(..);
-            }
-            bytes.truncate(bytes.len() - rng.usize(..2));
-            let Ok(block) = Block::new(Bytes::from(bytes)) else {
-                continue;
-            };
-            let mut iter = BlockIter::over_data(block, None);
-            for _ in 0..20 {
-                let _ = iter.seek(&order(), &random_key(&mut rng));
-                let _ = iter.seek_for_prev(&order(), &random_key(&mut rng));
-                for _ in 0..500 {
-                    if !iter.valid() || iter.prev().is_err() {
-                        break;
-                    }
-                }
-                let mut walk = iter.seek_to_first();
-                while walk.is_ok() && iter.valid() {
-                    walk = iter.next();
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn restart_points_that_are_no_entries_are_noticed() {
-        for seed in 0..50 {
-            let mut rng = fastrand::Rng::with_seed(seed);
-            let entries = model(&mut rng);
-            let whole = build(&entries, 1 + rng.usize(..5));
-            let block = Block::new(whole.clone()).unwrap();
-            block.verify_restarts().unwrap();
-            let (i, start) = (rng.usize(..block.num_restarts()), block.entries_end());
-            let mut damaged = whole.to_vec();
-            damaged[start + 4 * i] ^= 1;
-            let block = Block::new(Bytes::from(damaged)).unwrap();
-            assert!(block.verify_restarts().is_err(), "seed {seed}");
-        }
-    }
-
-    #[test]
-    fn feature_bits_are_told_apart() {
-        let with_bit = |bit: u32| {
-            let mut block = build(&[(vec![1; 9], vec![])], 16).to_vec();
-            if bit == 31 {
-                let tail = block.split_off(block.len() - 4);
-                block.extend_from_slice(&[255, 255, 255, 3, 0]);
-                block.extend_from_slice(&tail);
-            }
-            let packed = block.len() - 1;
-            block[packed] |= 1 << (bit - 24);
-            Block::new(Bytes::from(block))
-        };
-        // The bit is wrong: the block's values are not separated from its keys.
-        assert!(with_bit(28).unwrap_err().is_corruption());
-        assert!(with_bit(30).unwrap_err().is_corruption());
-        for readable in [29, 31] {
-            let mut iter = BlockIter::over_data(with_bit(readable).unwrap(), None);
-            iter.seek_to_first().unwrap();
-            assert_eq!(iter.key(), [1; 9]);
-            iter.next().unwrap();
-            assert!(!iter.valid());
-        }
-    }
+#[cold]
+fn impossible_key() -> Error {
+    Error::corruption("block entry with an impossible key")
 }

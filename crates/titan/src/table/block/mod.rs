@@ -16,6 +16,8 @@
 pub(in crate::table) mod builder;
 pub(in crate::table) mod io;
 pub(in crate::table) mod iter;
+#[cfg(test)]
+mod iter_tests;
 pub(in crate::table) mod separated;
 
 use std::ops::Range;
@@ -143,26 +145,35 @@ impl Block {
     /// Decodes the entry at `at`.
     #[inline]
     pub(in crate::table) fn entry(&self, at: usize) -> Result<Entry> {
-        let entries = self.entries();
-        let header = entries.get(at..).and_then(|rest| rest.first_chunk::<3>());
-        let (shared, fresh, value_len, key_at) = match header {
-            Some(&[a, b, c]) if (a | b | c) < 0x80 => (a.into(), b.into(), c.into(), at + 3),
-            _ => {
-                let mut d = Decoder::new(entries.get(at..).unwrap_or_default());
-                let shared = d.varint32()? as usize;
-                let fresh = d.varint32()? as usize;
-                let value_len = d.varint32()? as usize;
-                (shared, fresh, value_len, at + d.position())
+        let header = self.entries().get(at..).and_then(|e| e.first_chunk::<3>());
+        match header {
+            Some(&[a, b, c]) if (a | b | c) < 0x80 => {
+                self.entry_of(a.into(), b.into(), c.into(), at + 3)
             }
-        };
-        let value_at: usize = key_at + fresh;
+            _ => self.long_entry(at),
+        }
+    }
+
+    /// An entry with a length of more than one byte.
+    #[cold]
+    fn long_entry(&self, at: usize) -> Result<Entry> {
+        let mut d = Decoder::new(self.entries().get(at..).unwrap_or_default());
+        let shared = d.varint32()? as usize;
+        let fresh = d.varint32()? as usize;
+        let value_len = d.varint32()? as usize;
+        self.entry_of(shared, fresh, value_len, at + d.position())
+    }
+
+    #[inline]
+    fn entry_of(&self, shared: usize, fresh: usize, value_len: usize, at: usize) -> Result<Entry> {
+        let value_at: usize = at + fresh;
         let end = value_at + value_len;
         if end > self.entries_end {
             return Err(Error::corruption("block entry reaches beyond the entries"));
         }
         Ok(Entry {
             shared,
-            key: key_at..value_at,
+            key: at..value_at,
             value: value_at..end,
         })
     }

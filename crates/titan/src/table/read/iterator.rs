@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::format::internal_key::InternalKeyComparator;
 use crate::iterator::InternalIterator;
+use crate::iterator::prefix_skip::PrefixSkip;
 use crate::table::block::io::Window;
-use crate::table::block::iter::BlockIter;
+use crate::table::block::iter::{BlockIter, Skipped};
 use crate::table::read::read_ahead::ReadAhead;
 use crate::table::read::reader::TableReader;
 
@@ -29,6 +31,9 @@ impl Default for TableIterOptions {
     }
 }
 
+/// Entries that a seek ahead looks at before it asks the index.
+const NEAR: usize = 8;
+
 /// How blocks that are not in the cache are read.
 enum Reading {
     /// Many at once.
@@ -45,6 +50,8 @@ pub(crate) struct TableIterator {
     /// The index entry of the block that `block` reads; `None` before the first and after an error.
     loaded: Option<usize>,
     block: BlockIter,
+    /// How many blocks the last seek ahead moved by.
+    blocks_ahead: usize,
 }
 
 impl TableIterator {
@@ -60,6 +67,7 @@ impl TableIterator {
             reading,
             loaded: None,
             block,
+            blocks_ahead: 0,
         }
     }
 
@@ -127,6 +135,30 @@ impl TableIterator {
         self.skip_forward()
     }
 
+    /// Seeks a target that is after the entry, or was. First looks as many blocks ahead as it jumped the last
+    /// time.
+    fn jump_ahead(&mut self, target: &[u8]) -> Result<()> {
+        let Some(loaded) = self.loaded else {
+            return self.seek(target);
+        };
+        let (order, guess) = (&self.table.options.comparator, loaded + self.blocks_ahead);
+        let at = self.table.index.find_near(order, target, loaded, guess);
+        self.blocks_ahead = at - loaded;
+        if at == loaded || at >= self.table.index.len() {
+            return self.seek_from(at, target);
+        }
+        self.enter(at, false, |block, table| {
+            block.seek_near_start(&table.options.comparator, target)
+        })?;
+        self.skip_forward()
+    }
+
+    /// Goes past the last entry.
+    fn seek_past_end(&mut self) {
+        self.block.invalidate();
+        self.loaded = None;
+    }
+
     /// Goes from after the end of a block to the next entry.
     fn skip_forward(&mut self) -> Result<()> {
         while !self.block.valid()
@@ -175,12 +207,44 @@ impl InternalIterator for TableIterator {
     }
 
     fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
-        let order = &self.table.options.comparator;
-        let Some(loaded) = self.loaded.filter(|_| self.block.valid()) else {
-            return self.seek(target);
-        };
-        let at = self.table.index.find_from(order, target, loaded);
-        self.seek_from(at, target)
+        if self.blocks_ahead == 0 && self.block.valid() {
+            let mut arrived = false;
+            self.place(|block, table| {
+                arrived = block.walk_to(&table.options.comparator, target, NEAR)?;
+                Ok(())
+            })?;
+            if arrived {
+                return Ok(());
+            }
+        }
+        self.jump_ahead(target)
+    }
+
+    fn skip_prefixes(
+        &mut self,
+        skip: &mut PrefixSkip<'_>,
+        order: &InternalKeyComparator,
+    ) -> Result<()> {
+        loop {
+            let mut skipped = Skipped::Long;
+            if self.blocks_ahead == 0 {
+                self.place(|block, _| {
+                    skipped = block.skip_prefixes(skip, order, NEAR)?;
+                    Ok(())
+                })?;
+            }
+            match skipped {
+                Skipped::ToEntry => return Ok(()),
+                Skipped::ToEnd => self.skip_forward()?,
+                Skipped::Long => match skip.target() {
+                    Some(target) => self.jump_ahead(target)?,
+                    None => self.seek_past_end(),
+                },
+            }
+            if !self.valid() || !skip.passes(self.key(), order) {
+                return Ok(());
+            }
+        }
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {

@@ -296,3 +296,46 @@ fn other_orders_of_keys() {
         assert_eq!(found.value[..], i.to_le_bytes());
     }
 }
+
+#[test]
+fn a_prefix_with_many_entries_begins_a_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("000007.sst");
+    let mut writer = writer(
+        &path,
+        TableWriterOptions {
+            prefix_extractor: Some(crate::format::prefix::fixed(2)),
+            compression: CompressionType::None,
+            ..writer_options()
+        },
+    );
+    let key = |row: u16, version: u16| {
+        let key = [row.to_be_bytes(), version.to_be_bytes()].concat();
+        internal_key(&key, SequenceNumber(1), ValueType::Value as u8)
+    };
+    // 4 blocks, and then one entry.
+    let versions = |row: u16| if row < 10 { 140 } else { 1 };
+    for row in 0..60 {
+        for version in 0..versions(row) {
+            writer.add(&key(row, version), &[0; 100]).unwrap();
+        }
+    }
+    let size = writer.finish().unwrap().file_size;
+    let table = open(&path).unwrap();
+    let mut iter = table.iter(TableIterOptions::default());
+    let mut begins_block = |row: u16| {
+        iter.seek(&key(row, 0)).unwrap();
+        let (at, key) = (iter.block_offset(), iter.key().to_vec());
+        iter.prev().unwrap();
+        let before = iter.block_offset();
+        iter.seek(&key).unwrap();
+        before != at
+    };
+    for row in 1..=10 {
+        assert!(begins_block(row), "row {row}");
+    }
+    // Short ones share blocks.
+    let begun = (11..60).filter(|row| begins_block(*row)).count();
+    assert!(begun <= 2, "{begun} of 49");
+    assert!(size < 1500 * 130, "{size}");
+}

@@ -3,10 +3,16 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use titan::{CompactRangeOptions, ErrorKind, ReadOptions, ReverseBytewiseComparator};
+use titan::merge::builtin;
+use titan::prefix::{capped, fixed};
+use titan::{
+    ColumnFamilyOptions, CompactRangeOptions, Db, DbIterator, ErrorKind, Options, ReadOptions,
+    ReverseBytewiseComparator,
+};
 use titan_testkit::sim::SimVfs;
 
-use crate::support::{manual, open, options};
+use crate::rocksdb_tools::{ldb_scan, run};
+use crate::support::{manual, open, options, scaled};
 
 /// Random keys of few different bytes, spread over memtables, level 0 and deeper levels.
 #[test]
@@ -82,6 +88,165 @@ fn skipping_a_prefix_ends_at_the_first_key_without_it() {
                 }
             }
         }
+    }
+}
+
+/// Short keys of few different bytes, so that prefixes begin one another, and rows of many keys.
+fn some_key(rng: &mut fastrand::Rng) -> Vec<u8> {
+    let bytes = [0, b'a', 0xff];
+    let is_row = rng.u8(..4) > 0;
+    let len = if is_row { 2 } else { rng.usize(..9) };
+    let mut key: Vec<u8> = (0..len).map(|_| bytes[rng.usize(..3)]).collect();
+    if is_row {
+        key.extend_from_slice(b"row");
+        key.extend_from_slice(&rng.u16(..2000).to_be_bytes());
+    }
+    key
+}
+
+/// What a rule says of a key: one key in so many ends the skip.
+fn some_rule(key: &[u8], salt: u64, one_in: u64) -> Option<usize> {
+    let random = key.iter().fold(salt, |hash, byte| {
+        let hash = (hash ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash.rotate_left(23)
+    });
+    let lengths = [2, 5, key.len(), key.len() + 1, key.len().saturating_sub(1)];
+    (!(random >> 16).is_multiple_of(one_in)).then_some(lengths[random as usize % 5])
+}
+
+/// Skips by steps. Returns the keys about which the rule was asked.
+fn plain_skip(iter: &mut DbIterator, rule: impl Fn(&[u8]) -> Option<usize>) -> Vec<Vec<u8>> {
+    let mut asked = Vec::new();
+    while iter.valid() {
+        let key = iter.key().to_vec();
+        let skipped = rule(&key);
+        asked.push(key.clone());
+        let Some(len) = skipped else {
+            break;
+        };
+        while iter.valid() && iter.key().starts_with(&key[..len.min(key.len())]) {
+            iter.next().unwrap();
+        }
+    }
+    asked
+}
+
+/// Deletions, range deletions, operands, values in blob files, snapshots and bounds, in all levels.
+#[test]
+fn skips_by_a_rule_ask_about_the_keys_that_steps_show_and_end_where_they_end() {
+    for seed in 0..scaled(40) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let vfs = SimVfs::new();
+        let extractors = [None, Some(fixed(2)), Some(capped(4)), Some(fixed(5))];
+        let family = ColumnFamilyOptions {
+            block_size: [256, 1024][rng.usize(..2)],
+            target_file_size_base: 4 << 10,
+            min_blob_size: [20, 4096][rng.usize(..2)],
+            prefix_extractor: extractors[rng.usize(..4)].clone(),
+            merge_operator: Some(builtin::by_name("stringappend").unwrap()),
+            ..manual()
+        };
+        let db = open(&options(&vfs, family));
+        let mut snapshots = vec![None];
+        let rare = rng.u32(2..10);
+        for _ in 0..rng.usize(10..1500) {
+            let key = some_key(&mut rng);
+            match rng.u32(..300) {
+                0..2 => db.flush().unwrap(),
+                2 => {
+                    let all = CompactRangeOptions::default();
+                    db.compact_range(None, None, &all).unwrap();
+                }
+                3..5 => snapshots.push(Some(db.snapshot())),
+                5..7 => {
+                    let end = some_key(&mut rng);
+                    if key < end {
+                        db.delete_range(&key, &end).unwrap();
+                    }
+                }
+                n if n < 10 * rare => db.delete(&key).unwrap(),
+                n if n < 12 * rare => db.merge(&key, b"more").unwrap(),
+                _ => db.put(&key, &vec![b'v'; rng.usize(..40)]).unwrap(),
+            }
+        }
+        for _ in 0..20 {
+            let mut bound = || rng.bool().then(|| some_key(&mut rng));
+            let (lower_bound, upper_bound) = (bound(), bound());
+            let read = ReadOptions {
+                lower_bound,
+                upper_bound,
+                snapshot: rng.choice(&snapshots).cloned().flatten(),
+                ..ReadOptions::default()
+            };
+            let (mut iter, mut plain) = (db.iter(&read).unwrap(), db.iter(&read).unwrap());
+            for _ in 0..10 {
+                let target = some_key(&mut rng);
+                iter.seek(&target).unwrap();
+                plain.seek(&target).unwrap();
+                // Several skips, each from any state of the iterator.
+                for _ in 0..4 {
+                    for _ in 0..rng.usize(..4) {
+                        if iter.valid() && rng.bool() {
+                            assert_eq!(iter.value().unwrap(), plain.value().unwrap());
+                        }
+                        let forward = rng.bool();
+                        for iter in [&mut iter, &mut plain] {
+                            match forward {
+                                true => iter.next().unwrap(),
+                                false => iter.prev().unwrap(),
+                            }
+                        }
+                    }
+                    let (salt, one_in) = (rng.u64(..), rng.u64(1..100));
+                    let mut asked = Vec::new();
+                    iter.skip_prefixes(|key| {
+                        asked.push(key.to_vec());
+                        some_rule(key, salt, one_in)
+                    })
+                    .unwrap();
+                    let expected = plain_skip(&mut plain, |key| some_rule(key, salt, one_in));
+                    assert_eq!(asked, expected, "seed {seed}");
+                    assert_eq!(iter.key(), plain.key(), "seed {seed}");
+                    if plain.valid() {
+                        assert_eq!(iter.value().unwrap(), plain.value().unwrap(), "seed {seed}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Prefixes with so many keys that each fills blocks, and RocksDB reads the tables.
+#[test]
+fn rocksdb_reads_tables_whose_blocks_end_with_prefixes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let mut options = Options::default();
+    options.default.prefix_extractor = Some(fixed(8));
+    let db = Db::open(&path, &options).unwrap();
+    let mut expected = Vec::new();
+    let mut rng = fastrand::Rng::with_seed(1);
+    for row in 0..40_u64 {
+        for version in 0..rng.u16(1..400) {
+            let key = [&row.to_be_bytes()[..], &version.to_be_bytes()].concat();
+            let value = vec![b'v'; 100];
+            db.put(&key, &value).unwrap();
+            expected.push((key, value));
+        }
+    }
+    db.compact_range(None, None, &CompactRangeOptions::default())
+        .unwrap();
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    iter.seek_to_first().unwrap();
+    for row in 0..40_u64 {
+        assert_eq!(iter.key()[..8], row.to_be_bytes());
+        iter.next_prefix().unwrap();
+    }
+    assert!(!iter.valid());
+    drop(iter);
+    db.close().unwrap();
+    if run("ldb", &["--version"]).is_some() {
+        assert!(ldb_scan(&path, "default") == expected);
     }
 }
 

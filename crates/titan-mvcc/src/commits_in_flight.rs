@@ -1,0 +1,248 @@
+//! The commits that have a timestamp and have not ended, and the visible timestamp that follows from them.
+//!
+//! `commit_order` says why that is right. Assumes that commits are entered in the order of their timestamps.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, Thread};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::timestamp::Timestamp;
+use crate::wake::Wake;
+
+/// How often a thread that waits lets others run before it sleeps. What it waits for is a write of the engine,
+/// which takes less time than waking a thread up.
+const YIELDS: u32 = 100;
+
+/// See the module.
+pub(crate) struct CommitsInFlight {
+    state: Mutex<State>,
+    /// The visible timestamp. Changed only under the lock.
+    visible: AtomicU64,
+    /// Told of each commit.
+    wake: Arc<Wake>,
+}
+
+struct State {
+    /// The last timestamp that was entered.
+    newest: Timestamp,
+    /// By timestamp. The first one has not ended.
+    commits: VecDeque<Commit>,
+    /// Threads that wait until no commit up to a timestamp is in flight.
+    waiting: Vec<(Timestamp, Thread)>,
+}
+
+struct Commit {
+    at: Timestamp,
+    /// The last timestamp that was entered before.
+    before: Timestamp,
+    has_ended: bool,
+}
+
+impl State {
+    /// Whether no commit up to `at` is in flight.
+    fn is_settled(&self, at: Timestamp) -> bool {
+        self.commits.front().is_none_or(|oldest| oldest.at > at)
+    }
+
+    fn end(&mut self, commit: Timestamp) {
+        if let Ok(place) = self.commits.binary_search_by_key(&commit, |other| other.at)
+            && let Some(commit) = self.commits.get_mut(place)
+        {
+            commit.has_ended = true;
+        }
+        while self.commits.front().is_some_and(|oldest| oldest.has_ended) {
+            self.commits.pop_front();
+        }
+    }
+
+    /// Takes out the threads that need not wait any more.
+    fn take_ready(&mut self) -> Vec<(Timestamp, Thread)> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let (ready, left) = waiting
+            .into_iter()
+            .partition(|(at, _)| self.is_settled(*at));
+        self.waiting = left;
+        ready
+    }
+}
+
+impl CommitsInFlight {
+    /// None, after all commits up to `newest`.
+    pub(crate) fn after(newest: Timestamp) -> Self {
+        CommitsInFlight {
+            state: Mutex::new(State {
+                newest,
+                commits: VecDeque::new(),
+                waiting: Vec::new(),
+            }),
+            visible: AtomicU64::new(newest.0),
+            wake: Arc::default(),
+        }
+    }
+
+    /// What wakes the sweeper.
+    pub(crate) fn wake(&self) -> &Arc<Wake> {
+        &self.wake
+    }
+
+    /// The visible timestamp. Never waits.
+    pub(crate) fn visible(&self) -> Timestamp {
+        // ORDER: acquires what was published before the timestamp was stored.
+        Timestamp(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Adds a commit, the newest one.
+    pub(crate) fn enter(&self, commit: Timestamp) {
+        let mut state = self.state.lock();
+        let before = std::mem::replace(&mut state.newest, commit);
+        state.commits.push_back(Commit {
+            at: commit,
+            before,
+            has_ended: false,
+        });
+    }
+
+    /// Counts a commit as entered and ended.
+    pub(crate) fn include(&self, commit: Timestamp) {
+        let mut state = self.state.lock();
+        state.newest = state.newest.max(commit);
+        let later = state.commits.partition_point(|other| other.at <= commit);
+        if let Some(next) = state.commits.get_mut(later) {
+            next.before = next.before.max(commit);
+        }
+        self.show(&state);
+    }
+
+    /// Takes commits from the list that have been published or have failed.
+    pub(crate) fn end(&self, commits: impl Iterator<Item = Timestamp>) {
+        let mut state = self.state.lock();
+        // MUTANT: the leader of a write group ends the commits that are not in it, too.
+        if mutant!("groups-end-all", "-p titan-mvcc --lib commits_in_flight::") {
+            state.commits.clear();
+        }
+        commits.for_each(|commit| state.end(commit));
+        self.show(&state);
+        let ready = state.take_ready();
+        drop(state);
+        ready.iter().for_each(|(_, thread)| thread.unpark());
+    }
+
+    /// Moves the visible timestamp to where it may be.
+    fn show(&self, state: &State) {
+        let oldest = state.commits.front();
+        // MUTANT: a commit becomes visible before older ones that are still being written.
+        let oldest = oldest.filter(|_| {
+            !mutant!(
+                "visible-before-older-commits",
+                "-p titan-mvcc --lib commit_order::"
+            )
+        });
+        let visible = oldest.map_or(state.newest, |oldest| oldest.before);
+        // ORDER: releases what the engine published for all commits up to here: each of them was ended under
+        // the lock after that.
+        self.visible.store(visible.0, Ordering::Release);
+        self.wake.committed();
+    }
+
+    /// Returns when no commit up to `at` is in flight. A thread that sleeps is woken once, by the end of the last
+    /// commit that it waited for.
+    pub(crate) fn wait(&self, at: Timestamp) {
+        for _ in 0..YIELDS {
+            if self.state.lock().is_settled(at) {
+                return;
+            }
+            thread::yield_now();
+        }
+        self.sleep(self.state.lock(), at);
+    }
+
+    fn sleep<'s>(&'s self, mut state: MutexGuard<'s, State>, at: Timestamp) {
+        while !state.is_settled(at) {
+            state.waiting.push((at, thread::current()));
+            drop(state);
+            thread::park();
+            state = self.state.lock();
+            // After a wakeup by something else, it is still there.
+            let own = thread::current().id();
+            state.waiting.retain(|(_, thread)| thread.id() != own);
+        }
+    }
+
+    /// Whether a thread sleeps until commits have ended.
+    #[cfg(test)]
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.state.lock().waiting.is_empty()
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        let state = self.state.lock();
+        state.commits.iter().filter(|it| !it.has_ended).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entered(commits: &[u64]) -> CommitsInFlight {
+        let in_flight = CommitsInFlight::after(Timestamp(1));
+        for commit in commits {
+            in_flight.enter(Timestamp(*commit));
+        }
+        in_flight
+    }
+
+    #[test]
+    fn a_group_ends_its_own_commits_in_any_order() {
+        let in_flight = entered(&[10, 20, 30, 40, 50]);
+        in_flight.end([40, 10].map(Timestamp).into_iter());
+        assert_eq!((in_flight.visible(), in_flight.len()), (Timestamp(10), 3));
+        in_flight.end([30, 20].map(Timestamp).into_iter());
+        assert_eq!((in_flight.visible(), in_flight.len()), (Timestamp(40), 1));
+        // What has ended may end once more.
+        in_flight.end([10, 40].map(Timestamp).into_iter());
+        assert_eq!((in_flight.visible(), in_flight.len()), (Timestamp(40), 1));
+        in_flight.end([Timestamp(50)].into_iter());
+        assert_eq!((in_flight.visible(), in_flight.len()), (Timestamp(50), 0));
+    }
+
+    #[test]
+    fn the_visible_timestamp_is_right_whatever_ends_when() {
+        for seed in 0..500 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let in_flight = entered(&[]);
+            let (mut all, mut open, mut next) = (vec![1], Vec::new(), 2);
+            for _ in 0..100 {
+                match rng.u8(..4) {
+                    0 | 1 => {
+                        in_flight.enter(Timestamp(next));
+                        open.push(next);
+                        all.push(next);
+                    }
+                    2 => {
+                        in_flight.include(Timestamp(next));
+                        all.push(next);
+                    }
+                    _ => {
+                        let ended: Vec<u64> = open.iter().copied().filter(|_| rng.bool()).collect();
+                        open.retain(|commit| !ended.contains(commit));
+                        in_flight.end(ended.into_iter().map(Timestamp));
+                        let oldest = open.first().copied().unwrap_or(u64::MAX);
+                        let visible = all.iter().copied().filter(|commit| *commit < oldest);
+                        let visible = visible.max().map(Timestamp);
+                        assert_eq!(Some(in_flight.visible()), visible, "seed {seed}");
+                    }
+                }
+                next += rng.u64(1..5);
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Skipping keys by their prefixes, in the sources themselves.
+//!
+//! A reader that wants few of many keys would pay for each step through all layers. Instead it hands a rule down to
+//! the sources. They go over the entries of a prefix without assembling their keys, and ask the rule about the
+//! first entry after them.
+
+use crate::format::SequenceNumber;
+use crate::format::internal_key::{
+    InternalKeyComparator, ValueType, append_internal_key, user_key,
+};
+
+/// Says of an entry, by its internal key, how many bytes of its user key are a prefix with which all entries
+/// are skipped. `None` ends the skipping at the entry.
+pub(crate) type SkipRule<'r> = &'r mut dyn FnMut(&[u8]) -> Option<usize>;
+
+/// A skip on its way through sources. The order of keys must be bytewise.
+pub(crate) struct PrefixSkip<'r> {
+    rule: SkipRule<'r>,
+    /// What is skipped now.
+    prefix: Vec<u8>,
+    /// The entry, an internal key, that another source has: the rule is not asked about entries from there on.
+    bound: Option<Vec<u8>>,
+    has_ended: bool,
+    /// Where the prefix ends: see [`PrefixSkip::target`].
+    target: Vec<u8>,
+}
+
+impl<'r> PrefixSkip<'r> {
+    /// Skips `prefix`, and what `rule` says of the entries after it. `buffers` are used again.
+    pub(crate) fn new(prefix: &[u8], rule: SkipRule<'r>, buffers: SkipBuffers) -> Self {
+        let SkipBuffers {
+            prefix: mut own,
+            target,
+        } = buffers;
+        own.clear();
+        own.extend_from_slice(prefix);
+        PrefixSkip {
+            rule,
+            prefix: own,
+            bound: None,
+            has_ended: false,
+            target,
+        }
+    }
+
+    /// What is skipped now.
+    #[inline]
+    pub(crate) fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// Whether the rule has ended the skipping.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Sets the first entry of the other sources, if there are any.
+    pub(crate) fn set_bound(&mut self, bound: Option<&[u8]>) {
+        let mut buffer = self.bound.take().unwrap_or_default();
+        self.bound = bound.map(|bound| {
+            buffer.clear();
+            buffer.extend_from_slice(bound);
+            buffer
+        });
+    }
+
+    /// Whether the entry `key`, which does not begin with the prefix, is skipped. If so, the prefix is one of
+    /// that entry from then on.
+    #[inline]
+    pub(crate) fn skips(&mut self, key: &[u8], order: &InternalKeyComparator) -> bool {
+        if let Some(bound) = &self.bound
+            && order.compare(key, bound).is_ge()
+        {
+            return false;
+        }
+        let Some(len) = (self.rule)(key) else {
+            self.has_ended = true;
+            return false;
+        };
+        let whole = user_key(key);
+        self.prefix.clear();
+        self.prefix
+            .extend_from_slice(whole.get(..len).unwrap_or(whole));
+        true
+    }
+
+    /// Whether the entry `key` is skipped, of the prefix or not.
+    pub(crate) fn passes(&mut self, key: &[u8], order: &InternalKeyComparator) -> bool {
+        user_key(key).starts_with(&self.prefix) || self.skips(key, order)
+    }
+
+    /// The internal key before all user keys that are after the prefix; none if there is no such key.
+    pub(crate) fn target(&mut self) -> Option<&[u8]> {
+        let last = self.prefix.iter().rposition(|&byte| byte != 0xff)?;
+        self.target.clear();
+        self.target.extend_from_slice(self.prefix.get(..=last)?);
+        *self.target.last_mut()? += 1;
+        append_internal_key(
+            &mut self.target,
+            &[],
+            SequenceNumber::MAX,
+            ValueType::FOR_SEEK,
+        );
+        Some(&self.target)
+    }
+
+    /// The buffers, for the next skip.
+    pub(crate) fn into_buffers(self) -> SkipBuffers {
+        SkipBuffers {
+            prefix: self.prefix,
+            target: self.target,
+        }
+    }
+}
+
+/// Memory of skips.
+#[derive(Default)]
+pub(crate) struct SkipBuffers {
+    prefix: Vec<u8>,
+    target: Vec<u8>,
+}
