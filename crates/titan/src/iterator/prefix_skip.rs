@@ -19,7 +19,8 @@ pub(crate) struct PrefixSkip<'r> {
     /// What is skipped now.
     prefix: Vec<u8>,
     /// The entry, an internal key, that another source has: the rule is not asked about entries from there on.
-    bound: Option<Vec<u8>>,
+    bound: Vec<u8>,
+    has_bound: bool,
     has_ended: bool,
     /// Where the prefix ends: see [`PrefixSkip::target`].
     target: Vec<u8>,
@@ -30,6 +31,7 @@ impl<'r> PrefixSkip<'r> {
     pub(crate) fn new(prefix: &[u8], rule: SkipRule<'r>, buffers: SkipBuffers) -> Self {
         let SkipBuffers {
             prefix: mut own,
+            bound,
             target,
         } = buffers;
         own.clear();
@@ -37,7 +39,8 @@ impl<'r> PrefixSkip<'r> {
         PrefixSkip {
             rule,
             prefix: own,
-            bound: None,
+            bound,
+            has_bound: false,
             has_ended: false,
             target,
         }
@@ -56,21 +59,16 @@ impl<'r> PrefixSkip<'r> {
 
     /// Sets the first entry of the other sources, if there are any.
     pub(crate) fn set_bound(&mut self, bound: Option<&[u8]>) {
-        let mut buffer = self.bound.take().unwrap_or_default();
-        self.bound = bound.map(|bound| {
-            buffer.clear();
-            buffer.extend_from_slice(bound);
-            buffer
-        });
+        self.has_bound = bound.is_some();
+        self.bound.clear();
+        self.bound.extend_from_slice(bound.unwrap_or_default());
     }
 
     /// Whether the entry `key`, which does not begin with the prefix, is skipped. If so, the prefix is one of
     /// that entry from then on.
     #[inline]
     pub(crate) fn skips(&mut self, key: &[u8], order: &InternalKeyComparator) -> bool {
-        if let Some(bound) = &self.bound
-            && order.compare(key, bound).is_ge()
-        {
+        if self.has_bound && order.compare(key, &self.bound).is_ge() {
             return false;
         }
         let Some(len) = (self.rule)(key) else {
@@ -108,6 +106,7 @@ impl<'r> PrefixSkip<'r> {
     pub(crate) fn into_buffers(self) -> SkipBuffers {
         SkipBuffers {
             prefix: self.prefix,
+            bound: self.bound,
             target: self.target,
         }
     }
@@ -117,5 +116,6 @@ impl<'r> PrefixSkip<'r> {
 #[derive(Default)]
 pub(crate) struct SkipBuffers {
     prefix: Vec<u8>,
+    bound: Vec<u8>,
     target: Vec<u8>,
 }

@@ -427,10 +427,10 @@ impl DbIterator {
         self.skip_prefixes(|key| key.starts_with(prefix).then_some(prefix.len()))
     }
 
-    /// Moves forward to the first key of which `rule` says `None`, beginning with the current one. Of any other
-    /// key it returns a length: so many bytes of the key, at most all, are a prefix, and all keys that begin with
-    /// it are skipped. The rule is asked once about each key that is not skipped in this way. Does nothing if the
-    /// iterator is not valid.
+    /// Asks `rule` about the current key. It returns the length of a prefix, at most the whole key: then all keys
+    /// that begin with the prefix are skipped, and the rule is asked about the next one. Ends at the first key for
+    /// which it returns `None`. The rule may also be asked about keys that the iterator would not show: those
+    /// past its bound or its prefix. Does nothing if the iterator is not valid.
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {

@@ -97,6 +97,22 @@ impl LevelIterator {
         Ok(())
     }
 
+    /// From the end of the current file goes to the first entry after the prefix. Opens no file that has only the prefix.
+    fn skip_files(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
+        let Some(target) = skip.target() else {
+            self.outside = true;
+            return Ok(());
+        };
+        let next = self.position + 1;
+        let rest = self.files.get(next..).unwrap_or_default();
+        let passed = rest.partition_point(|f| {
+            self.comparator.compare(&f.meta.largest, target) == Ordering::Less
+        });
+        self.enter(next + passed)?;
+        self.with_current(|c| c.seek(target))?;
+        self.skip_forward()
+    }
+
     /// While the current file is exhausted, continues at the last entry of the previous.
     fn skip_backward(&mut self) -> Result<()> {
         while self.cursor().is_some_and(|c| !c.valid()) {
@@ -179,7 +195,7 @@ impl InternalIterator for LevelIterator {
             if self.valid() {
                 return Ok(());
             }
-            self.skip_forward()?;
+            self.skip_files(skip)?;
             if !self.valid() || !skip.passes(self.key(), order) {
                 return Ok(());
             }

@@ -128,6 +128,11 @@ impl BlockIter {
         }
     }
 
+    /// Where the last entry that the cursor was at begins in the block.
+    pub(in crate::table) fn offset(&self) -> usize {
+        self.at
+    }
+
     /// Where the value is in the block.
     pub(in crate::table) fn value_range(&self) -> Range<usize> {
         self.value.clone()
@@ -288,7 +293,8 @@ impl BlockIter {
         target: &[u8],
     ) -> Result<()> {
         self.valid = false;
-        if self.block.num_restarts() > 0 && !self.restart_before(order, 0, target)? {
+        // A block without entries may have a restart point.
+        if self.block.entries_end() > 0 && !self.restart_before(order, 0, target)? {
             return self.load_restart(0);
         }
         self.seek(order, target)

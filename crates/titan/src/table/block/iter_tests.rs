@@ -171,6 +171,19 @@ fn a_global_sequence_number_replaces_the_stored_ones() {
 }
 
 #[test]
+fn a_seek_near_the_start_of_a_block_without_entries_finds_nothing() {
+    // One restart point, as RocksDB's empty blocks have.
+    let empty = Block::new(Bytes::from_static(&[0, 0, 0, 0, 1, 0, 0, 0])).unwrap();
+    empty.verify_restarts().unwrap();
+    let mut iter = BlockIter::over_data(empty, None);
+    iter.seek_to_first().unwrap();
+    let target = internal_key(b"a", SequenceNumber(1), ValueType::Value as u8);
+    iter.seek(&order(), &target).unwrap();
+    iter.seek_near_start(&order(), &target).unwrap();
+    assert!(!iter.valid());
+}
+
+#[test]
 fn damage_never_panics() {
     for seed in 0..200u64 {
         let mut rng = fastrand::Rng::with_seed(seed);

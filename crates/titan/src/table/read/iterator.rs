@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::iterator::InternalIterator;
 use crate::iterator::prefix_skip::PrefixSkip;
@@ -226,6 +226,7 @@ impl InternalIterator for TableIterator {
         order: &InternalKeyComparator,
     ) -> Result<()> {
         loop {
+            let before = (self.loaded, self.block.offset());
             let mut skipped = Skipped::Long;
             if self.blocks_ahead == 0 {
                 self.place(|block, _| {
@@ -241,7 +242,14 @@ impl InternalIterator for TableIterator {
                     None => self.seek_past_end(),
                 },
             }
-            if !self.valid() || !skip.passes(self.key(), order) {
+            if !self.valid() {
+                return Ok(());
+            }
+            // In a table whose keys are out of order, a jump may go back, again and again.
+            if (self.loaded, self.block.offset()) <= before {
+                return self.place(|_, _| Err(Error::corruption("keys are out of order")));
+            }
+            if !skip.passes(self.key(), order) {
                 return Ok(());
             }
         }

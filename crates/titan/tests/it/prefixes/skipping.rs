@@ -251,6 +251,42 @@ fn rocksdb_reads_tables_whose_blocks_end_with_prefixes() {
 }
 
 #[test]
+fn a_skip_opens_no_table_that_has_only_the_prefix() {
+    let vfs = SimVfs::new();
+    let family = ColumnFamilyOptions {
+        target_file_size_base: 4 << 10,
+        ..manual()
+    };
+    let options = options(&vfs, family);
+    let db = open(&options);
+    // Two tables that overlap, so that a compaction divides them anew.
+    for parity in 0..2 {
+        for n in 0..2000_u32 {
+            let key = [&b"a"[..], &(2 * n + parity).to_be_bytes()].concat();
+            db.put(&key, &[b'v'; 90]).unwrap();
+        }
+        db.put(b"b", b"").unwrap();
+        db.flush().unwrap();
+    }
+    db.compact_range(None, None, &CompactRangeOptions::default())
+        .unwrap();
+    db.close().unwrap();
+    let db = open(&options);
+    let before = db.metrics();
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    iter.seek_to_first().unwrap();
+    iter.skip_prefix(b"a").unwrap();
+    assert_eq!(iter.key(), b"b");
+    let after = db.metrics();
+    let opened = after.open_files - before.open_files;
+    let read = after.block_cache_misses - before.block_cache_misses;
+    assert!(
+        opened <= 4 && read <= 4,
+        "{opened} tables opened, {read} blocks read"
+    );
+}
+
+#[test]
 fn skipping_needs_an_order_in_which_prefixes_are_together() {
     let vfs = SimVfs::new();
     let family = titan::ColumnFamilyOptions {
