@@ -81,8 +81,12 @@ fn a_volume_can_be_mounted_again_as_soon_as_its_mount_is_gone() {
         let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
         for round in 0..10 {
             fs::write(volume.join("file"), vec![round; 8 << 20]).unwrap();
-            // As umount(8) does it, which does not wait for the process.
-            rustix::mount::unmount(place, UnmountFlags::empty()).unwrap();
+            // As umount(8) does it, which does not wait for the process. A process that another test is about to
+            // start has the open files of this one for a moment.
+            while let Err(error) = rustix::mount::unmount(place, UnmountFlags::empty()) {
+                assert_eq!(error, rustix::io::Errno::BUSY);
+                std::thread::yield_now();
+            }
             let mounted = tifs(["mount", store, place]);
             assert_eq!(mounted.status, 0, "{mounted:?}");
             assert_eq!(fs::read(volume.join("file")).unwrap()[0], round);
