@@ -437,7 +437,7 @@ impl DbIterator {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
     /// for key in ["apple 1", "apple 2", "banana 1", "cherry 1"] {
-    ///     db.put(key, "value")?;
+    ///     db.put(key.as_bytes(), b"value")?;
     /// }
     /// let mut iter = db.iter(&titan::ReadOptions::default())?;
     /// iter.seek_to_first()?;
