@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use titan::vfs::Vfs;
-use titan_mvcc::entries;
+use titan_mvcc::entries::{self, AFTER_VERSIONS};
 
 use crate::hot_set::{self, Hot};
-use crate::read::AFTER_VERSIONS;
 
 /// A range that is held, or was when the cache wrote its hot set.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //! themselves. What comes later changes other roots.
 
 use bytes::Bytes;
+use titan_mvcc::entries::AFTER_VERSIONS;
 use titan_mvcc::{Direction, Found, Part, RangeSource, SourceRow, Timestamp};
 
 use crate::directory::List;
@@ -15,15 +16,11 @@ use crate::row::Seen;
 use crate::segment::Segment;
 use crate::shared::Shared;
 use crate::stats::Read;
-use crate::view::View;
+use crate::view::{MergedRow, View};
 
 /// Rows of a part that are looked at for each row that may be returned, at least. So a part ends also where rows
 /// are dead, and the next one sees what has changed since.
 const LOOKED_AT: usize = 16;
-
-/// What follows an encoded key after all of its versions. No encoded key begins with another one, so that is
-/// before the next key.
-pub(crate) const AFTER_VERSIONS: [u8; 9] = [0xff; 9];
 
 impl RangeSource for Shared {
     fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found> {
@@ -47,9 +44,10 @@ impl RangeSource for Shared {
         }
         let list = self.directory.load();
         let range = Range { lower, upper };
+        let taken = Taken::new(rows, at, limit);
         let (read, part) = match direction {
-            Direction::Forward => forward(&list, range, at, limit, rows),
-            Direction::Backward => backward(&list, range, at, limit, rows),
+            Direction::Forward => forward(&list, range, taken),
+            Direction::Backward => backward(&list, range, taken),
         };
         self.counters.parts.count(read);
         part
@@ -128,82 +126,108 @@ struct Range<'a> {
     upper: Option<&'a [u8]>,
 }
 
-fn forward(
-    list: &List,
-    range: Range<'_>,
+/// The rows of a part, until there are enough.
+struct Taken<'r> {
+    rows: &'r mut Vec<SourceRow>,
     at: Timestamp,
     limit: usize,
-    rows: &mut Vec<SourceRow>,
-) -> (Read, Part) {
+    steps: u64,
+    dead: u64,
+}
+
+impl<'r> Taken<'r> {
+    fn new(rows: &'r mut Vec<SourceRow>, at: Timestamp, limit: usize) -> Self {
+        Taken {
+            rows,
+            at,
+            limit,
+            steps: 0,
+            dead: 0,
+        }
+    }
+
+    /// Adds what the read finds of a row. Returns whether the part goes on after it.
+    fn add(&mut self, row: &MergedRow<'_>) -> bool {
+        self.steps += 1;
+        match found(row.at(self.at)) {
+            Found::Nothing => self.dead += 1,
+            found => self.rows.push(SourceRow {
+                encoded: row.key.to_vec(),
+                found,
+            }),
+        }
+        self.rows.len() < self.limit && (self.steps as usize) < self.limit * LOOKED_AT
+    }
+}
+
+/// A part from a segment, if that answers: what `take` finds in its root, which returns where the part ends. `beyond` is
+/// where the scan goes on after the segment, if it does.
+fn from_segment(
+    segment: &Segment,
+    beyond: Option<&[u8]>,
+    taken: &mut Taken<'_>,
+    take: impl FnOnce(&Root, &mut Taken<'_>) -> Option<Vec<u8>>,
+) -> Result<(Read, Part), Read> {
+    let root = segment.root();
+    let root = admitted(root.as_deref(), taken.at)?;
+    if segment.usage.is_measured_now() {
+        let end = beyond.map(<[u8]>::to_vec);
+        return Ok((Read::Measured, Part::Engine { end }));
+    }
+    segment.touch();
+    let end = take(root, taken);
+    segment.usage.part(taken.rows.len());
+    let (steps, dead) = (taken.steps, taken.dead);
+    Ok((Read::Hit, Part::Memory { end, steps, dead }))
+}
+
+fn forward(list: &List, range: Range<'_>, mut taken: Taken<'_>) -> (Read, Part) {
     let here = list.first_with(range.lower);
+    let is_before_end = |key: &[u8]| range.upper.is_none_or(|upper| key < upper);
     let mut why = Read::NotHeld;
     if let Some(segment) = list.get(here)
         && segment.contains(range.lower)
     {
-        let root = segment.root();
-        match admitted(root.as_deref(), at) {
-            Ok(_) if segment.usage.is_measured_now() => {
-                let own = segment.upper.as_deref();
-                let end = own.filter(|own| range.upper.is_none_or(|upper| *own < upper));
-                let end = end.map(<[u8]>::to_vec);
-                return (Read::Measured, Part::Engine { end });
-            }
-            Ok(root) => {
-                segment.touch();
-                let part = rows_forward(segment, root, range, at, limit, rows);
-                segment.usage.part(rows.len());
-                return (Read::Hit, part);
-            }
+        let beyond = segment.upper.as_deref().filter(|own| is_before_end(own));
+        let take = |root: &Root, taken: &mut Taken<'_>| rows_forward(root, range, beyond, taken);
+        match from_segment(segment, beyond, &mut taken, take) {
+            Ok(part) => return part,
             Err(reason) => why = reason,
         }
     }
-    let is_in_range = |segment: &Segment| range.upper.is_none_or(|upper| *segment.lower < *upper);
     let next = list
         .iter()
         .skip(here)
         .filter(|segment| *segment.lower > *range.lower);
-    let mut next = next.take_while(|segment| is_in_range(segment));
-    let end = next.find(|segment| answers(segment, at));
+    let mut next = next.take_while(|segment| is_before_end(&segment.lower));
+    let end = next.find(|segment| answers(segment, taken.at));
     let end = end.map(|segment| segment.lower.to_vec());
     (why, Part::Engine { end })
 }
 
+/// Takes rows from the beginning of the range on, up to `beyond` or the end of the range. Returns where that ended, if
+/// the scan goes on there.
 fn rows_forward(
-    segment: &Segment,
     root: &Root,
     range: Range<'_>,
-    at: Timestamp,
-    limit: usize,
-    rows: &mut Vec<SourceRow>,
-) -> Part {
-    // Where the part ends if there are not too many rows, and whether the scan goes on there.
-    let (upper, goes_on) = match (segment.upper.as_deref(), range.upper) {
-        (Some(own), Some(upper)) => (Some(own.min(upper)), own < upper),
-        (own, upper) => (own.or(upper), own.is_some()),
-    };
+    beyond: Option<&[u8]>,
+    taken: &mut Taken<'_>,
+) -> Option<Vec<u8>> {
     // MUTANT: a scan ends where its segment ends.
-    let goes_on = goes_on
-        && !mutant!(
+    let beyond = beyond.filter(|_| {
+        !mutant!(
             "scan-ends-with-its-segment",
             "-p titan-ime --test it reads::"
-        );
-    let (mut steps, mut dead) = (0, 0);
-    let mut n = root.leaf_of(range.lower);
-    while let Some(leaf) = root.leaves.get(n) {
+        )
+    });
+    let upper = beyond.or(range.upper);
+    let first = root.leaf_of(range.lower);
+    for leaf in root.leaves.get(first..).unwrap_or_default() {
         for row in View::new(leaf).forward(range.lower) {
             if upper.is_some_and(|upper| row.key >= upper) {
-                let end = goes_on.then(|| upper.map(<[u8]>::to_vec)).flatten();
-                return Part::Memory { end, steps, dead };
+                return beyond.map(<[u8]>::to_vec);
             }
-            steps += 1;
-            match found(row.at(at)) {
-                Found::Nothing => dead += 1,
-                found => rows.push(SourceRow {
-                    encoded: row.key.to_vec(),
-                    found,
-                }),
-            }
-            if rows.len() >= limit || steps as usize >= limit * LOOKED_AT {
+            if !taken.add(&row) {
                 let mut end = row.key.to_vec();
                 // MUTANT: the next part begins with the last row of this one.
                 if !mutant!(
@@ -212,26 +236,14 @@ fn rows_forward(
                 ) {
                     end.extend_from_slice(&AFTER_VERSIONS);
                 }
-                return Part::Memory {
-                    end: Some(end),
-                    steps,
-                    dead,
-                };
+                return Some(end);
             }
         }
-        n += 1;
     }
-    let end = goes_on.then(|| upper.map(<[u8]>::to_vec)).flatten();
-    Part::Memory { end, steps, dead }
+    beyond.map(<[u8]>::to_vec)
 }
 
-fn backward(
-    list: &List,
-    range: Range<'_>,
-    at: Timestamp,
-    limit: usize,
-    rows: &mut Vec<SourceRow>,
-) -> (Read, Part) {
+fn backward(list: &List, range: Range<'_>, mut taken: Taken<'_>) -> (Read, Part) {
     // The last segment that begins before the end of the range.
     let before = match range.upper {
         Some(upper) => list.partition_point(|segment| *segment.lower < *upper),
@@ -250,68 +262,42 @@ fn backward(
         .rev()
         .peekable();
     if let Some(segment) = candidates.next_if(|segment| reaches(segment)) {
-        let root = segment.root();
-        match admitted(root.as_deref(), at) {
-            Ok(_) if segment.usage.is_measured_now() => {
-                let end = (*segment.lower > *range.lower).then(|| segment.lower.to_vec());
-                return (Read::Measured, Part::Engine { end });
-            }
-            Ok(root) => {
-                segment.touch();
-                let part = rows_backward(segment, root, range, at, limit, rows);
-                segment.usage.part(rows.len());
-                return (Read::Hit, part);
-            }
+        let beyond = (*segment.lower > *range.lower).then_some(&*segment.lower);
+        let take = |root: &Root, taken: &mut Taken<'_>| rows_backward(root, range, beyond, taken);
+        match from_segment(segment, beyond, &mut taken, take) {
+            Ok(part) => return part,
             Err(reason) => why = reason,
         }
     }
-    let upper_of = |segment: &Segment| segment.upper.as_deref().unwrap_or_default().to_vec();
     let mut candidates =
         candidates.take_while(|segment| segment.overlaps(range.lower, range.upper));
-    let end = candidates.find(|segment| answers(segment, at));
-    let end = end.map(|segment| upper_of(segment));
+    let end = candidates.find(|segment| answers(segment, taken.at));
+    let end = end.map(|segment| segment.upper.as_deref().unwrap_or_default().to_vec());
     (why, Part::Engine { end })
 }
 
+/// Takes rows from the end of the range on, down to `beyond` or the beginning of the range. Returns where that ended, if
+/// the scan goes on there.
 fn rows_backward(
-    segment: &Segment,
     root: &Root,
     range: Range<'_>,
-    at: Timestamp,
-    limit: usize,
-    rows: &mut Vec<SourceRow>,
-) -> Part {
-    let goes_on = *segment.lower > *range.lower;
-    let lower = range.lower.max(&segment.lower);
-    let (mut steps, mut dead) = (0, 0);
-    let mut n = match range.upper {
+    beyond: Option<&[u8]>,
+    taken: &mut Taken<'_>,
+) -> Option<Vec<u8>> {
+    let lower = beyond.unwrap_or(range.lower);
+    let last = match range.upper {
         Some(upper) => root.leaf_of(upper),
         None => root.leaves.len().saturating_sub(1),
     };
-    while let Some(leaf) = root.leaves.get(n) {
+    for leaf in root.leaves.get(..=last).unwrap_or_default().iter().rev() {
         for row in View::new(leaf).backward(range.upper) {
             if row.key < lower {
-                let end = goes_on.then(|| lower.to_vec());
-                return Part::Memory { end, steps, dead };
+                return beyond.map(<[u8]>::to_vec);
             }
-            steps += 1;
-            match found(row.at(at)) {
-                Found::Nothing => dead += 1,
-                found => rows.push(SourceRow {
-                    encoded: row.key.to_vec(),
-                    found,
-                }),
-            }
-            if rows.len() >= limit || steps as usize >= limit * LOOKED_AT {
-                let end = Some(row.key.to_vec());
-                return Part::Memory { end, steps, dead };
+            if !taken.add(&row) {
+                return Some(row.key.to_vec());
             }
         }
-        if n == 0 {
-            break;
-        }
-        n -= 1;
     }
-    let end = goes_on.then(|| lower.to_vec());
-    Part::Memory { end, steps, dead }
+    beyond.map(<[u8]>::to_vec)
 }

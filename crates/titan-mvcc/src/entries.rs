@@ -13,6 +13,9 @@ use crate::timestamp::Timestamp;
 /// The family that has the versions.
 pub const FAMILY: &str = VERSIONS;
 
+/// Appended to an encoded key, this is after all of its entries and before those of the next key.
+pub const AFTER_VERSIONS: [u8; 9] = format::AFTER_VERSIONS;
+
 /// What an entry does to what reads find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {

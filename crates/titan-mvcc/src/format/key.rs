@@ -12,6 +12,10 @@ const GROUP: usize = 8;
 /// The marker of a group that is not the last one.
 const FULL: u8 = 0xff;
 
+/// What follows an encoded key after all of its versions: more than any version has there. No encoded key begins
+/// with another one, so that is before the next key.
+pub(crate) const AFTER_VERSIONS: [u8; 9] = [0xff; 9];
+
 /// Bytes of an entry's key after the encoded key, at most.
 const SUFFIX: usize = 19;
 

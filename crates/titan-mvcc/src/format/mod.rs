@@ -8,7 +8,7 @@ pub(crate) mod lock;
 pub(crate) mod prefix;
 pub(crate) mod version;
 
-pub(crate) use key::{decode_key, encode_key, encode_key_to};
+pub(crate) use key::{AFTER_VERSIONS, decode_key, encode_key, encode_key_to};
 pub use version::Kind;
 pub(crate) use version::Version;
 

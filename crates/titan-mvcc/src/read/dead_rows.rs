@@ -3,11 +3,10 @@
 //! Owns what a scan remembers of the run that it is in. That is one key, and a number for each row.
 
 use super::Direction;
+use crate::format::AFTER_VERSIONS;
 
 /// A shorter run is not worth a word.
 const LONG_RUN: u64 = 32;
-/// What follows an encoded key after all of its versions, and before the next key.
-pub(super) const AFTER_VERSIONS: [u8; 9] = [0xff; 9];
 
 /// See the module.
 pub(super) struct DeadRows {

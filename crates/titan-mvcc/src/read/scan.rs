@@ -9,11 +9,11 @@ use std::cmp::Ordering;
 
 use titan::{DbIterator, LazyValue, ReadOptions};
 
-use super::dead_rows::{AFTER_VERSIONS, DeadRows};
+use super::dead_rows::DeadRows;
 use super::{ReadStats, Snapshot};
 use crate::error::{Error, Result};
 use crate::format::version::{Version, newest_at, split};
-use crate::format::{Kind, VERSIONS, decode_key};
+use crate::format::{AFTER_VERSIONS, Kind, VERSIONS, decode_key};
 use crate::timestamp::Timestamp;
 
 /// Versions of a key that are stepped over before the iterator seeks. TiKV has the same bound.

@@ -16,11 +16,9 @@ use titan::{ColumnFamily, GarbageByMoment};
 
 use super::properties::{TableVersions, sum_until};
 use crate::error::Result;
+use crate::format::AFTER_VERSIONS;
 use crate::format::key::encoded_len;
 use crate::timestamp::Timestamp;
-
-/// More than any engine's key of an encoded key has after it: the timestamp, and a kind.
-const AFTER_KEY: [u8; 9] = [0xff; 9];
 
 /// A range is worth a compaction at once if a third of its versions can be dropped: then at most two are written
 /// for each that is dropped. Where half of the rows are dead, their deletions alone are that many.
@@ -148,7 +146,7 @@ impl Tables {
     fn ranges(&self, wanted: impl Fn(&Table) -> bool) -> Vec<KeyRange> {
         let mut ranges: Vec<KeyRange> = Vec::new();
         for table in self.0.iter().filter(|table| wanted(table)) {
-            let end = [&table.last[..], &AFTER_KEY].concat();
+            let end = [&table.last[..], &AFTER_VERSIONS].concat();
             match ranges.last_mut() {
                 Some(range) if range.end >= table.first => {
                     let longer = std::mem::take(&mut range.end).max(end);
