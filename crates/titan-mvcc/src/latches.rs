@@ -55,9 +55,9 @@ impl Taken<'_> {
         newest.max().unwrap_or(Timestamp::ZERO)
     }
 
-    /// No version of `key` was written after this. The latch of the key must be among those that are held.
-    pub(crate) fn newest(&self, key: &[u8]) -> Timestamp {
-        let latch = KeyHash::of(key).latch();
+    /// No version of the key with this hash was written after this. Its latch must be among those that are held.
+    pub(crate) fn newest(&self, hash: KeyHash) -> Timestamp {
+        let latch = hash.latch();
         let at = self.0.binary_search_by_key(&latch, |(n, _)| *n);
         let taken = at.ok().and_then(|at| self.0.get(at));
         // For a latch that is not held nothing is known.
@@ -102,14 +102,14 @@ mod tests {
     fn a_latch_remembers_the_newest_write_of_its_keys() {
         let latches = Latches::new(Timestamp(10));
         let mut taken = latches.take([&b"a"[..], b"b"].into_iter());
-        assert_eq!(taken.newest(b"a"), Timestamp(10));
+        assert_eq!(taken.newest(KeyHash::of(b"a")), Timestamp(10));
         taken.note(Timestamp(30));
         taken.note(Timestamp(20));
         drop(taken);
         let taken = latches.take([&b"a"[..], b"c"].into_iter());
-        assert_eq!(taken.newest(b"a"), Timestamp(30));
-        assert_eq!(taken.newest(b"c"), Timestamp(10));
-        assert_eq!(taken.newest(b"b"), Timestamp::MAX);
+        assert_eq!(taken.newest(KeyHash::of(b"a")), Timestamp(30));
+        assert_eq!(taken.newest(KeyHash::of(b"c")), Timestamp(10));
+        assert_eq!(taken.newest(KeyHash::of(b"b")), Timestamp::MAX);
         assert_eq!(taken.newest_of_all(), Timestamp(30));
     }
 }

@@ -99,8 +99,8 @@ fn check_conflicts(
     if latches.newest_of_all() <= start {
         return Ok(());
     }
-    for key in writes.keys() {
-        if latches.newest(key) <= start {
+    for (key, hash) in writes.keys().zip(writes.hashes()) {
+        if latches.newest(hash) <= start {
             continue;
         }
         if let Some(newest) = newest_write(&core.versions, key)?

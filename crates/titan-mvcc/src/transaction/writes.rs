@@ -107,7 +107,13 @@ impl Writes {
 
     /// Those of a range, in the order of the keys. Cost: the first call makes the index.
     pub(super) fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> WritesInRange<'_> {
-        let places = self.index().range::<[u8], _>((from, to));
+        // An index of nothing would cost every later write.
+        static NOTHING: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        let index = match self.is_empty() {
+            true => &NOTHING,
+            false => self.index(),
+        };
+        let places = index.range::<[u8], _>((from, to));
         WritesInRange {
             writes: self,
             places,

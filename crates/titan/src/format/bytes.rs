@@ -1,4 +1,4 @@
-//! Where two byte strings begin to differ.
+//! Where two byte strings begin to differ, and where those with one prefix end.
 
 const WORD: usize = 8;
 
@@ -28,9 +28,33 @@ pub(crate) fn first_difference(a: &[u8], b: &[u8]) -> Option<(usize, u8, u8)> {
     Some((at, *a.get(at)?, *b.get(at)?))
 }
 
+/// Appends the smallest string after all that begin with `prefix`. Returns whether there is one.
+pub(crate) fn append_prefix_end(out: &mut Vec<u8>, prefix: &[u8]) -> bool {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff);
+    let end = last.and_then(|last| prefix.get(..=last)?.split_last());
+    if let Some((last, before)) = end {
+        out.extend_from_slice(before);
+        out.push(last + 1);
+    }
+    end.is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_is_after_all_that_begin_with_it() {
+        let end = |prefix: &[u8]| {
+            let mut end = b"before ".to_vec();
+            let is_some = append_prefix_end(&mut end, prefix);
+            is_some.then(|| end.split_off(7))
+        };
+        assert_eq!(end(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(end(&[1, 0xff, 0xff]), Some(vec![2]));
+        assert_eq!(end(&[0xff]), None);
+        assert_eq!(end(b""), None);
+    }
 
     #[test]
     fn strings_differ_where_they_differ_byte_by_byte() {

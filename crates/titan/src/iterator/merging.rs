@@ -262,11 +262,7 @@ impl InternalIterator for MergingIterator {
     }
 
     /// Lets each child skip up to the first entry of the others.
-    fn skip_prefixes(
-        &mut self,
-        skip: &mut PrefixSkip<'_>,
-        order: &InternalKeyComparator,
-    ) -> Result<()> {
+    fn skip_prefixes(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
         debug_assert!(self.direction == Direction::Forward, "turned before");
         loop {
             let second = match (self.slot(1), self.slot(2)) {
@@ -277,9 +273,9 @@ impl InternalIterator for MergingIterator {
             let unbounded = mutant!("skip-passes-other-sources", "-p titan --test it prefixes::");
             let second = second.filter(|_| !unbounded);
             skip.set_bound(second.map(|child| self.key_of(child)));
-            self.step(|c| c.skip_prefixes(skip, order))?;
+            self.step(|c| c.skip_prefixes(skip))?;
             skip.set_bound(None);
-            if skip.has_ended() || !self.valid() || !skip.passes(self.key(), order) {
+            if skip.has_ended() || !self.valid() || !skip.passes(self.key()) {
                 return Ok(());
             }
         }

@@ -5,8 +5,10 @@ pub(crate) mod prefix_skip;
 
 use crate::error::Result;
 use crate::format::SequenceNumber;
-use crate::format::internal_key::InternalKeyComparator;
 use crate::iterator::prefix_skip::PrefixSkip;
+
+/// Entries that a memtable or a table steps over before it searches instead.
+pub(crate) const NEAR: usize = 8;
 
 /// A cursor over entries sorted by internal key.
 ///
@@ -49,12 +51,8 @@ pub(crate) trait InternalIterator: Send {
 
     /// Skips the entries of the prefix that `skip` is at, and all after them that it skips. May be called only
     /// while on an entry with that prefix. Ends past the last entry, or at one that `skip` does not skip.
-    fn skip_prefixes(
-        &mut self,
-        skip: &mut PrefixSkip<'_>,
-        order: &InternalKeyComparator,
-    ) -> Result<()> {
-        while self.valid() && skip.passes(self.key(), order) {
+    fn skip_prefixes(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
+        while self.valid() && skip.passes(self.key()) {
             self.next()?;
         }
         Ok(())
@@ -107,12 +105,8 @@ impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
     fn value(&self) -> &[u8] {
         (**self).value()
     }
-    fn skip_prefixes(
-        &mut self,
-        skip: &mut PrefixSkip<'_>,
-        order: &InternalKeyComparator,
-    ) -> Result<()> {
-        (**self).skip_prefixes(skip, order)
+    fn skip_prefixes(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
+        (**self).skip_prefixes(skip)
     }
     fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         (**self).skip_older(target, sequence)

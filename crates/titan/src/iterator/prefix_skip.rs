@@ -1,10 +1,11 @@
 //! Skipping keys by their prefixes, in the sources themselves.
 //!
-//! A reader that wants few of many keys would pay for each step through all layers. Instead it hands a rule down to
-//! the sources. They go over the entries of a prefix without assembling their keys, and ask the rule about the
-//! first entry after them.
+//! A reader that wants few of many keys would pay for each step through all layers. Instead it hands a skip rule down to
+//! the sources. They go over the entries of a prefix without assembling their keys, and ask the skip rule about
+//! the first entry after them.
 
 use crate::format::SequenceNumber;
+use crate::format::bytes::append_prefix_end;
 use crate::format::internal_key::{
     InternalKeyComparator, ValueType, append_internal_key, user_key,
 };
@@ -16,6 +17,7 @@ pub(crate) type SkipRule<'r> = &'r mut dyn FnMut(&[u8]) -> Option<usize>;
 /// A skip on its way through sources. The order of keys must be bytewise.
 pub(crate) struct PrefixSkip<'r> {
     rule: SkipRule<'r>,
+    order: &'r InternalKeyComparator,
     /// What is skipped now.
     prefix: Vec<u8>,
     /// The entry, an internal key, that another source has: the rule is not asked about entries from there on.
@@ -28,7 +30,12 @@ pub(crate) struct PrefixSkip<'r> {
 
 impl<'r> PrefixSkip<'r> {
     /// Skips `prefix`, and what `rule` says of the entries after it. `buffers` are used again.
-    pub(crate) fn new(prefix: &[u8], rule: SkipRule<'r>, buffers: SkipBuffers) -> Self {
+    pub(crate) fn new(
+        prefix: &[u8],
+        rule: SkipRule<'r>,
+        order: &'r InternalKeyComparator,
+        buffers: SkipBuffers,
+    ) -> Self {
         let SkipBuffers {
             prefix: mut own,
             bound,
@@ -38,6 +45,7 @@ impl<'r> PrefixSkip<'r> {
         own.extend_from_slice(prefix);
         PrefixSkip {
             rule,
+            order,
             prefix: own,
             bound,
             has_bound: false,
@@ -67,8 +75,8 @@ impl<'r> PrefixSkip<'r> {
     /// Whether the entry `key`, which does not begin with the prefix, is skipped. If so, the prefix is one of
     /// that entry from then on.
     #[inline]
-    pub(crate) fn skips(&mut self, key: &[u8], order: &InternalKeyComparator) -> bool {
-        if self.has_bound && order.compare(key, &self.bound).is_ge() {
+    pub(crate) fn skips(&mut self, key: &[u8]) -> bool {
+        if self.has_bound && self.order.compare(key, &self.bound).is_ge() {
             return false;
         }
         let Some(len) = (self.rule)(key) else {
@@ -83,16 +91,16 @@ impl<'r> PrefixSkip<'r> {
     }
 
     /// Whether the entry `key` is skipped, of the prefix or not.
-    pub(crate) fn passes(&mut self, key: &[u8], order: &InternalKeyComparator) -> bool {
-        user_key(key).starts_with(&self.prefix) || self.skips(key, order)
+    pub(crate) fn passes(&mut self, key: &[u8]) -> bool {
+        user_key(key).starts_with(&self.prefix) || self.skips(key)
     }
 
     /// The internal key before all user keys that are after the prefix; none if there is no such key.
     pub(crate) fn target(&mut self) -> Option<&[u8]> {
-        let last = self.prefix.iter().rposition(|&byte| byte != 0xff)?;
         self.target.clear();
-        self.target.extend_from_slice(self.prefix.get(..=last)?);
-        *self.target.last_mut()? += 1;
+        if !append_prefix_end(&mut self.target, &self.prefix) {
+            return None;
+        }
         append_internal_key(
             &mut self.target,
             &[],

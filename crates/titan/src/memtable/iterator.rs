@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::format::internal_key::{InternalKeyComparator, user_key};
-use crate::iterator::InternalIterator;
+use crate::format::internal_key::user_key;
 use crate::iterator::prefix_skip::PrefixSkip;
+use crate::iterator::{InternalIterator, NEAR};
 use crate::memtable::Memtable;
 use crate::memtable::skiplist::{NodeRef, SkipList, SkipListCursor, Target};
-
-/// Entries that are stepped over before a search is tried instead.
-const NEAR: usize = 8;
 
 /// A cursor over the point entries of a memtable, which it keeps alive. Movements never fail and
 /// allocate nothing; `prev` costs a search.
@@ -68,16 +65,12 @@ impl InternalIterator for MemtableIterator {
         self.seek(target)
     }
 
-    fn skip_prefixes(
-        &mut self,
-        skip: &mut PrefixSkip<'_>,
-        order: &InternalKeyComparator,
-    ) -> Result<()> {
+    fn skip_prefixes(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
         let mut steps = 0;
         while let Some(entry) = self.cursor.entry() {
             let key = entry.key();
             if !user_key(key).starts_with(skip.prefix()) {
-                if !skip.skips(key, order) {
+                if !skip.skips(key) {
                     return Ok(());
                 }
                 steps = 0;

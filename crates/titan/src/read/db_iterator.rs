@@ -11,9 +11,9 @@ use super::visible::VisibleIterator;
 use super::{ListedIterator, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::error::{Error, Result};
+use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::prefix::PrefixExtractor;
-use crate::format::{BytewiseComparator, Comparator, SequenceNumber};
 use crate::iterator::merging::MergingIterator;
 use crate::lazy_value::LazyValue;
 use crate::merge::{MergeOperator, Operands};
@@ -90,7 +90,6 @@ impl DbIterator {
         let tombstones = all_tombstones(&super_version, &open_files)?;
         let ranged = RangedSource {
             cursor: TombstoneCursor::new(tombstones, comparator.clone(), sequence),
-            is_bytewise: comparator.user().name() == BytewiseComparator.name(),
             super_version: Arc::clone(&super_version),
             open_files,
             sequence,
@@ -404,7 +403,7 @@ impl DbIterator {
             return self.next();
         };
         // The end of a prefix that begins others is not known.
-        if self.ranged.is_bytewise && extractor.is_surely_whole(&prefix) {
+        if self.ranged.is_bytewise() && extractor.is_surely_whole(&prefix) {
             return self.skip_prefix(&prefix);
         }
         while self.valid() {
@@ -458,7 +457,7 @@ impl DbIterator {
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
     pub fn skip_prefixes(&mut self, mut rule: impl FnMut(&[u8]) -> Option<usize>) -> Result<()> {
-        if !self.ranged.is_bytewise {
+        if !self.ranged.is_bytewise() {
             let why = "skipping a prefix needs a family in bytewise order";
             return Err(Error::invalid_argument(why));
         }
@@ -514,12 +513,15 @@ struct RangedSource {
     sequence: SequenceNumber,
     cursor: TombstoneCursor,
     prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
-    /// Whether the order of keys is bytewise.
-    is_bytewise: bool,
     options: ReadOptions,
 }
 
 impl RangedSource {
+    /// Whether the order of keys is bytewise.
+    fn is_bytewise(&self) -> bool {
+        self.super_version.version.comparator.is_bytewise()
+    }
+
     /// The entries within the bounds of the options and a prefix.
     fn visible(&self, prefix: Option<&[u8]>) -> Result<VisibleIterator> {
         let comparator = self.super_version.version.comparator.clone();

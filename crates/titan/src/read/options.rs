@@ -2,6 +2,7 @@
 
 use super::Snapshot;
 use crate::error::{Error, Result};
+use crate::format::bytes::append_prefix_end;
 use crate::format::{BytewiseComparator, Comparator};
 
 /// What a read sees and where an iterator ends.
@@ -82,30 +83,12 @@ impl ReadOptions {
 /// `InvalidArgument` if the order is not bytewise.
 pub(super) fn end_of_prefix(comparator: &dyn Comparator, prefix: &[u8]) -> Result<Option<Vec<u8>>> {
     match comparator.name() == BytewiseComparator.name() {
-        true => Ok(prefix_end(prefix)),
+        true => {
+            let mut end = Vec::with_capacity(prefix.len());
+            Ok(append_prefix_end(&mut end, prefix).then_some(end))
+        }
         false => Err(Error::invalid_argument(
             "a prefix needs the bytewise order of keys",
         )),
-    }
-}
-
-/// The smallest key after all that start with `prefix`, if there is one.
-pub(super) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&b| b != 0xff)?;
-    let mut end = prefix.get(..=last)?.to_vec();
-    *end.last_mut()? += 1;
-    Some(end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_prefix() {
-        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(prefix_end(&[1, 0xff, 0xff]), Some(vec![2]));
-        assert_eq!(prefix_end(&[0xff]), None);
-        assert_eq!(prefix_end(b""), None);
     }
 }

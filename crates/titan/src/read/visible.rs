@@ -277,14 +277,14 @@ impl VisibleIterator {
             Direction::Backward => (&*self.key, true),
         };
         let prefix = shown.get(..len).unwrap_or(shown);
-        let mut skip = PrefixSkip::new(prefix, &mut seen_rule, buffers);
+        let mut skip = PrefixSkip::new(prefix, &mut seen_rule, comparator, buffers);
         self.valid = false;
         self.direction = Direction::Forward;
         if is_behind {
             self.merged.seek(&seek_key(&self.key, self.snapshot))?;
         }
-        if self.merged.valid() && skip.passes(self.merged.key(), comparator) {
-            self.merged.skip_prefixes(&mut skip, comparator)?;
+        if self.merged.valid() && skip.passes(self.merged.key()) {
+            self.merged.skip_prefixes(&mut skip)?;
         }
         self.skip_buffers = skip.into_buffers();
         if kept.is_some() {

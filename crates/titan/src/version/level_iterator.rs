@@ -70,6 +70,20 @@ impl LevelIterator {
         Ok(())
     }
 
+    /// Whether all entries of a file are before `target`.
+    fn ends_before(&self, file: &TableFile, target: &[u8]) -> bool {
+        self.comparator.compare(&file.meta.largest, target).is_lt()
+    }
+
+    /// Goes to the first entry not before `target` in the file at `first` and those after it.
+    fn seek_from(&mut self, first: usize, target: &[u8]) -> Result<()> {
+        let files = self.files.get(first..).unwrap_or_default();
+        let passed = files.partition_point(|file| self.ends_before(file, target));
+        self.enter(first + passed)?;
+        self.with_current(|c| c.seek(target))?;
+        self.skip_forward()
+    }
+
     fn cursor(&self) -> Option<&TableIterator> {
         self.current.as_ref().filter(|_| !self.outside)
     }
@@ -103,14 +117,7 @@ impl LevelIterator {
             self.outside = true;
             return Ok(());
         };
-        let next = self.position + 1;
-        let rest = self.files.get(next..).unwrap_or_default();
-        let passed = rest.partition_point(|f| {
-            self.comparator.compare(&f.meta.largest, target) == Ordering::Less
-        });
-        self.enter(next + passed)?;
-        self.with_current(|c| c.seek(target))?;
-        self.skip_forward()
+        self.seek_from(self.position + 1, target)
     }
 
     /// While the current file is exhausted, continues at the last entry of the previous.
@@ -145,21 +152,17 @@ impl InternalIterator for LevelIterator {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        let position = self.files.partition_point(|f| {
-            self.comparator.compare(&f.meta.largest, target) == Ordering::Less
-        });
-        self.enter(position)?;
-        self.with_current(|c| c.seek(target))?;
-        self.skip_forward()
+        self.seek_from(0, target)
     }
 
-    /// First looks in the current file.
+    /// First looks in the current file, if the target can be there.
     fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
-        self.with_current(|c| c.seek_ahead(target))?;
-        match self.valid() {
-            true => Ok(()),
-            false => self.seek(target),
+        let current = self.files.get(self.position).filter(|_| self.valid());
+        if current.is_some_and(|file| !self.ends_before(file, target)) {
+            self.with_current(|c| c.seek_ahead(target))?;
+            return self.skip_forward();
         }
+        self.seek(target)
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
@@ -185,18 +188,14 @@ impl InternalIterator for LevelIterator {
         self.skip_backward()
     }
 
-    fn skip_prefixes(
-        &mut self,
-        skip: &mut PrefixSkip<'_>,
-        order: &InternalKeyComparator,
-    ) -> Result<()> {
+    fn skip_prefixes(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
         loop {
-            self.with_current(|c| c.skip_prefixes(skip, order))?;
+            self.with_current(|c| c.skip_prefixes(skip))?;
             if self.valid() {
                 return Ok(());
             }
             self.skip_files(skip)?;
-            if !self.valid() || !skip.passes(self.key(), order) {
+            if !self.valid() || !skip.passes(self.key()) {
                 return Ok(());
             }
         }

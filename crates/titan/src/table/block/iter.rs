@@ -357,7 +357,6 @@ impl BlockIter {
     pub(in crate::table) fn skip_prefixes(
         &mut self,
         skip: &mut PrefixSkip<'_>,
-        order: &InternalKeyComparator,
         limit: usize,
     ) -> Result<Skipped> {
         let (mut at, mut key_len, mut steps) = (self.value.end, self.key.len(), 0);
@@ -386,7 +385,7 @@ impl BlockIter {
                 continue;
             }
             self.load_entry(at, entry)?;
-            if !skip.skips(self.key(), order) {
+            if !skip.skips(self.key()) {
                 return Ok(Skipped::ToEntry);
             }
             self.valid = false;

@@ -115,8 +115,9 @@ fn every_walk_agrees_with_a_sorted_vector() {
                         }
                         to += 1;
                     }
-                    let mut skip = PrefixSkip::new(prefix, &mut rule, Default::default());
-                    let ended = iter.skip_prefixes(&mut skip, &order(), usize::MAX);
+                    let order = order();
+                    let mut skip = PrefixSkip::new(prefix, &mut rule, &order, Default::default());
+                    let ended = iter.skip_prefixes(&mut skip, usize::MAX);
                     let expected = match to < entries.len() {
                         true => Skipped::ToEntry,
                         false => Skipped::ToEnd,
@@ -203,8 +204,9 @@ fn damage_never_panics() {
             let _ = iter.seek_for_prev(&order(), &random_key(&mut rng));
             if iter.valid() {
                 let mut rule = |key: &[u8]| key.len().checked_sub(9);
-                let mut skip = PrefixSkip::new(b"a", &mut rule, Default::default());
-                let _ = iter.skip_prefixes(&mut skip, &order(), 100);
+                let order = order();
+                let mut skip = PrefixSkip::new(b"a", &mut rule, &order, Default::default());
+                let _ = iter.skip_prefixes(&mut skip, 100);
             }
             let _ = iter.seek_for_prev(&order(), &random_key(&mut rng));
             for _ in 0..500 {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::format::internal_key::InternalKeyComparator;
-use crate::iterator::InternalIterator;
 use crate::iterator::prefix_skip::PrefixSkip;
+use crate::iterator::{InternalIterator, NEAR};
 use crate::table::block::io::Window;
 use crate::table::block::iter::{BlockIter, Skipped};
 use crate::table::read::read_ahead::ReadAhead;
@@ -30,9 +29,6 @@ impl Default for TableIterOptions {
         }
     }
 }
-
-/// Entries that a seek ahead looks at before it asks the index.
-const NEAR: usize = 8;
 
 /// How blocks that are not in the cache are read.
 enum Reading {
@@ -220,17 +216,13 @@ impl InternalIterator for TableIterator {
         self.jump_ahead(target)
     }
 
-    fn skip_prefixes(
-        &mut self,
-        skip: &mut PrefixSkip<'_>,
-        order: &InternalKeyComparator,
-    ) -> Result<()> {
+    fn skip_prefixes(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
         loop {
             let before = (self.loaded, self.block.offset());
             let mut skipped = Skipped::Long;
             if self.blocks_ahead == 0 {
                 self.place(|block, _| {
-                    skipped = block.skip_prefixes(skip, order, NEAR)?;
+                    skipped = block.skip_prefixes(skip, NEAR)?;
                     Ok(())
                 })?;
             }
@@ -249,7 +241,7 @@ impl InternalIterator for TableIterator {
             if (self.loaded, self.block.offset()) <= before {
                 return self.place(|_, _| Err(Error::corruption("keys are out of order")));
             }
-            if !skip.passes(self.key(), order) {
+            if !skip.passes(self.key()) {
                 return Ok(());
             }
         }
