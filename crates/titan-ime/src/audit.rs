@@ -36,7 +36,7 @@ impl Shared {
         for segment in segments {
             let db = store.db();
             let moment = db.barrier(|_| {
-                let root = arc_swap::Guard::into_inner(segment.root());
+                let root = segment.root();
                 let leaves = root.as_ref().map_or(&[][..], |root| &root.leaves);
                 let orders: Vec<_> = leaves.iter().map(|leaf| View::new(leaf).order()).collect();
                 (root.map(|root| (root, orders)), db.snapshot())

@@ -1,14 +1,14 @@
 //! The directory: all segments in the order of their keys. They do not overlap.
 //!
-//! Readers and writes take the list as it is with one load and no lock. Changes make a new list, one at a time.
+//! Readers and writes take the list as it is, and never wait for who changes it. Changes make a new list, one at a time.
 //! Segments end only while the lock is held: see [`Changing`].
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::cell::Cell;
 use crate::keys::Keys;
 use crate::segment::Segment;
 
@@ -48,7 +48,7 @@ impl Deref for List {
 
 /// See the module.
 pub(crate) struct Directory {
-    list: ArcSwap<List>,
+    list: Cell<Arc<List>>,
     /// The generation of the next segment. Locked before any segment.
     changing: Mutex<u64>,
 }
@@ -56,13 +56,13 @@ pub(crate) struct Directory {
 impl Directory {
     pub(crate) fn new() -> Self {
         Directory {
-            list: ArcSwap::from_pointee(List::default()),
+            list: Cell::new(Arc::new(List::default())),
             changing: Mutex::new(1),
         }
     }
 
-    /// The list as it is. Takes no reference count.
-    pub(crate) fn load(&self) -> Guard<Arc<List>> {
+    /// The list as it is.
+    pub(crate) fn load(&self) -> Arc<List> {
         self.list.load()
     }
 

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::Guard;
 use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 use titan_mvcc::entries::{self, Effect};
 
@@ -118,7 +117,7 @@ impl Shared {
 
     /// Adds versions, which are in the order of their keys, to the segments that have the keys. The list may be
     /// older than the directory.
-    fn write(&self, mut list: Guard<Arc<List>>, writes: &[Write<'_>]) {
+    fn write(&self, mut list: Arc<List>, writes: &[Write<'_>]) {
         let target = self.target.load();
         let mut rest = writes;
         // The segment that was found gone last.

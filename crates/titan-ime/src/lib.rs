@@ -39,6 +39,7 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | `cell` | a value that is replaced as a whole |
 //! | `memory` | how much memory is taken |
 //! | `keys` | ranges of keys; keys that are searched |
 //! | `served` | the timestamps that a copy answers at |
@@ -91,6 +92,7 @@ extern crate titan_mutants;
 
 mod audit;
 mod cache;
+mod cell;
 mod chooser;
 mod cut;
 mod directory;

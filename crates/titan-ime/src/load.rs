@@ -104,7 +104,7 @@ impl Load {
             return Err(Error::Overlaps);
         }
         changing.publish();
-        let mut target = (**shared.target.load()).clone();
+        let mut target = Target::clone(&shared.target.load());
         if kind == Kind::Gap {
             // What is dead now is to be gone. Older readers read the engine, as before.
             target.kept = Served::new(target.needed.from(), []);

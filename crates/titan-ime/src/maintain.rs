@@ -53,7 +53,7 @@ impl Shared {
             return;
         }
         self.make_room();
-        let target = self.target.load_full();
+        let target = self.target.load();
         for segment in self.directory.load().iter() {
             self.sweep(segment, &target.kept);
         }

@@ -14,10 +14,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use titan_mvcc::Timestamp;
 
+use crate::cell::Cell;
 use crate::keys::EncodedRange;
 use crate::memory::{BLOCK, Budget, Charge};
 use crate::root::{NewValue, Root, Target, Write};
@@ -35,7 +35,7 @@ pub(crate) struct Segment {
     /// Dropped last when memory is short.
     pub(crate) is_pinned: bool,
     /// What readers read.
-    root: ArcSwapOption<Root>,
+    root: Cell<Option<Arc<Root>>>,
     /// Held for moves of the state and for writes, never for reads or I/O.
     state: Mutex<State>,
     /// Whether it was read since the last look. Readers write it only if it is false.
@@ -144,7 +144,7 @@ impl Segment {
             upper,
             generation,
             is_pinned,
-            root: ArcSwapOption::empty(),
+            root: Cell::default(),
             state: Mutex::new(State::Announced),
             touched: AtomicBool::new(true),
             usage: Usage::default(),
@@ -162,7 +162,7 @@ impl Segment {
     ) -> Self {
         Segment {
             usage,
-            root: ArcSwapOption::from_pointee(root),
+            root: Cell::new(Some(Arc::new(root))),
             state: Mutex::new(State::Active),
             ..Segment::announced(lower, upper, generation, is_pinned)
         }
@@ -184,8 +184,8 @@ impl Segment {
             && upper.is_none_or(|upper| *self.lower < *upper)
     }
 
-    /// What readers read, if it is active. Takes no reference count.
-    pub(crate) fn root(&self) -> arc_swap::Guard<Option<Arc<Root>>> {
+    /// What readers read, if it is active.
+    pub(crate) fn root(&self) -> Option<Arc<Root>> {
         self.root.load()
     }
 
@@ -303,7 +303,7 @@ impl Segment {
     pub(crate) fn end<T>(&self, why: Dropped, replace: impl FnOnce(Last<'_>) -> T) -> Option<T> {
         let mut state = self.state.lock();
         let root = self.root.load();
-        let last = match (&*state, &*root) {
+        let last = match (&*state, &root) {
             (State::Gone(_), _) => return None,
             (State::Loading { delta }, _) => Last::Loading(delta),
             (State::Active, Some(root)) => Last::Active(root),

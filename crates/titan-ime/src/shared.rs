@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use arc_swap::ArcSwap;
 use titan::ColumnFamilyId;
 use titan_mvcc::Timestamp;
 
+use crate::cell::Cell;
 use crate::directory::{Changing, Directory};
 use crate::gaps::Gaps;
 use crate::hot_set::Hot;
@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     pub(crate) directory: Directory,
     pub(crate) budget: Arc<Budget>,
     /// What may be pruned.
-    pub(crate) target: ArcSwap<Target>,
+    pub(crate) target: Cell<Arc<Target>>,
     pub(crate) counters: Counters,
     pub(crate) gaps: Gaps,
     pub(crate) interest: Interest,
@@ -46,10 +46,10 @@ impl Shared {
         Shared {
             directory: Directory::new(),
             budget: Arc::new(Budget::new(limit)),
-            target: ArcSwap::from_pointee(Target {
+            target: Cell::new(Arc::new(Target {
                 kept: nothing.clone(),
                 needed: nothing,
-            }),
+            })),
             counters: Counters::default(),
             gaps: Gaps::default(),
             interest: Interest::default(),

@@ -20,7 +20,7 @@ impl ColumnFamily {
     /// Those of reads.
     pub fn approximate_size(&self, begin: &[u8], end: &[u8]) -> Result<u64> {
         self.check_usable()?;
-        let version = &self.family.super_version.load_full().version;
+        let version = &self.family.super_version.load().version;
         let comparator = &version.comparator;
         if comparator.compare_user(begin, end).is_ge() {
             return Ok(0);
@@ -74,7 +74,7 @@ impl ColumnFamily {
     /// Those of reads.
     pub fn key_may_exist(&self, key: &[u8]) -> Result<bool> {
         self.check_usable()?;
-        let super_version = self.family.super_version.load_full();
+        let super_version = self.family.super_version.load();
         let last = self.core.shared.counters.last_sequence();
         for memtable in super_version.memtables() {
             if let Some(entry) = memtable.get(key, last) {

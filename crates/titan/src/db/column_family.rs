@@ -350,7 +350,7 @@ impl ColumnFamily {
         )
         .then(|| self.family.is_dropped());
         gate!("read: super version to be loaded");
-        let super_version = self.family.super_version.load_full();
+        let super_version = self.family.super_version.load();
         // ORDER: after the load. A drop marks the family before it replaces the super version by an
         // empty one, so what was loaded unmarked has the family's entries.
         match too_early.unwrap_or_else(|| self.family.is_dropped()) {

@@ -190,7 +190,7 @@ impl Shared {
         family: &Family,
         published: SequenceNumber,
     ) -> Result<SequenceNumber> {
-        let super_version = family.super_version.load_full();
+        let super_version = family.super_version.load();
         // ORDER: after the load, as in reads.
         family.check_exists()?;
         let up_to = super_version.readable_to(published);

@@ -14,7 +14,7 @@ impl ColumnFamily {
     pub fn last_unreadable_key(&self, error: &Error) -> Option<Vec<u8>> {
         let path = error.path().filter(|_| error.is_corruption())?;
         let files = &self.core.shared.files;
-        let version = &self.family.super_version.load_full().version;
+        let version = &self.family.super_version.load().version;
         let comparator = &version.comparator;
         let mut tables = version.tables().map(|(_, table)| table);
         let table =

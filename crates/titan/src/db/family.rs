@@ -39,7 +39,7 @@ pub(crate) struct Family {
 impl Family {
     /// The options in force now.
     pub(crate) fn options(&self) -> Arc<ColumnFamilyOptions> {
-        self.options.load_full()
+        self.options.load()
     }
 
     pub(crate) fn output(&self) -> OutputFamily {

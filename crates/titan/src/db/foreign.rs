@@ -46,7 +46,7 @@ impl Shared {
     /// opening.
     pub(super) fn count_claimed(&self, first: ColumnFamilyId) {
         let running = Running::counted(self, first, RunningJob::Collection);
-        for family in self.families.load_full().values() {
+        for family in self.families.load().values() {
             // As for other jobs, a comparator may panic.
             let _ = catch_unwind(AssertUnwindSafe(|| match self.count_references(family) {
                 Err(e) if e.is_unreadable() => {

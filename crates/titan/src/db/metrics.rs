@@ -134,7 +134,7 @@ impl Shared {
     }
 
     pub(super) fn family_metrics(&self, family: &Family) -> FamilyMetrics {
-        let super_version = family.super_version.load_full();
+        let super_version = family.super_version.load();
         let version = &super_version.version;
         let targets = LevelTargets::of(version, &family.options());
         let circumstances = Circumstances {

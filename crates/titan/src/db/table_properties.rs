@@ -46,7 +46,7 @@ impl ColumnFamily {
         end: Option<&[u8]>,
     ) -> Result<Vec<TableMetadata>> {
         self.check_usable()?;
-        let super_version = self.family.super_version.load_full();
+        let super_version = self.family.super_version.load();
         let version = &super_version.version;
         let comparator = &version.comparator;
         let overlaps = |table: &TableFile| {
@@ -109,7 +109,7 @@ impl ColumnFamily {
     /// Bytes of its tables that collectors reported as garbage, at the moment that was
     /// [set](Self::advance_garbage_moment), and that no compaction could drop yet. Cost: O(tables).
     pub fn reported_garbage(&self) -> u64 {
-        let version = &self.family.super_version.load_full().version;
+        let version = &self.family.super_version.load().version;
         let moment = self.family.garbage_moment();
         let levels = (0..version.num_levels()).map(|n| version.reported_garbage(n, moment));
         crate::format::total(levels)

@@ -1,6 +1,6 @@
 //! The types by which threads interact: locks, condition variables, atomics, swapped cells, threads.
 //!
-//! Owns nothing: in every ordinary build these are the types of `parking_lot`, `arc_swap` and the
+//! Owns the [`cell`]s alone: in every ordinary build the others are the types of `parking_lot` and the
 //! standard library themselves. Built with `--cfg loom` or `--cfg shuttle` they are those of a
 //! model checker, with the same interface, so that the engine itself runs under a scheduler that
 //! chooses the thread that runs next after each step: every schedule of a small model, or random
@@ -15,17 +15,19 @@
 //! which would only add steps; the file system of the operating system, which no model uses; and
 //! [`Arc`](std::sync::Arc), which a model checker's own cannot replace where it has a trait object.
 
+mod cell;
 #[cfg(any(loom, shuttle))]
 mod modelled;
 
+pub(crate) use cell::{ArcSwap, ArcSwapOption};
+
 #[cfg(any(loom, shuttle))]
-pub(crate) use modelled::{ArcSwap, ArcSwapOption, Condvar, Mutex, MutexGuard, atomic, thread};
+pub(crate) use modelled::{Condvar, Mutex, MutexGuard, atomic, thread};
 #[cfg(all(test, loom))]
 pub(crate) use modelled::{model, spawn};
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use {
-    arc_swap::{ArcSwap, ArcSwapOption},
     parking_lot::{Condvar, Mutex, MutexGuard},
     std::sync::atomic,
     std::thread,

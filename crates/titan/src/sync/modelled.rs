@@ -1,7 +1,7 @@
 //! The types of a model checker, with the interface of the types that they replace.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 #[cfg(loom)]
@@ -57,8 +57,8 @@ pub(crate) fn spawn<T: Send + 'static>(
 #[cfg(all(test, loom))]
 #[track_caller]
 pub(crate) fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
-    let executions = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let counted = Arc::clone(&executions);
+    let executions = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = std::sync::Arc::clone(&executions);
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(move || {
@@ -153,62 +153,5 @@ impl Condvar {
 
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
-    }
-}
-
-/// As `arc_swap::ArcSwap`.
-pub(crate) type ArcSwap<T> = Cell<Arc<T>>;
-
-/// As `arc_swap::ArcSwapOption`.
-pub(crate) type ArcSwapOption<T> = Cell<Option<Arc<T>>>;
-
-/// A value that is replaced as a whole. A lock, held briefly, orders operations as the atomic
-/// swap does.
-pub(crate) struct Cell<T>(Mutex<T>);
-
-impl<T: Clone> Cell<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Cell(Mutex::new(value))
-    }
-
-    /// Returns a guard of the value. That of `arc_swap` may avoid a copy; this one always has one.
-    pub(crate) fn load(&self) -> Loaded<T> {
-        Loaded(self.0.lock().clone())
-    }
-
-    pub(crate) fn store(&self, value: T) {
-        // Not under the lock: dropping the last reference to a version runs code of its own.
-        drop(self.swap(value));
-    }
-
-    pub(crate) fn swap(&self, value: T) -> T {
-        std::mem::replace(&mut *self.0.lock(), value)
-    }
-}
-
-impl<T> ArcSwap<T> {
-    pub(crate) fn from_pointee(value: T) -> Self {
-        Cell(Mutex::new(Arc::new(value)))
-    }
-
-    pub(crate) fn load_full(&self) -> Arc<T> {
-        Arc::clone(&*self.0.lock())
-    }
-}
-
-impl<T> ArcSwapOption<T> {
-    pub(crate) fn empty() -> Self {
-        Cell(Mutex::new(None))
-    }
-}
-
-/// A value of a [`Cell`].
-pub(crate) struct Loaded<T>(T);
-
-impl<T> Deref for Loaded<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
     }
 }

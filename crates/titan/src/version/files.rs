@@ -386,7 +386,7 @@ impl SharedBlobFile {
 
     /// The file that its records are in.
     pub(crate) fn physical(&self) -> Arc<PhysicalBlobFile> {
-        self.physical.load_full()
+        self.physical.load()
     }
 
     /// Must be called only after the edit that relocates the records is durable.

@@ -290,7 +290,7 @@ fn blob_file(meta: &BlobFileMeta) -> RecordedBlobFile {
         // Measured at each opening.
         hole_bytes: _,
         holes: _,
-    } = &**physical.load();
+    } = &*physical.load();
     RecordedBlobFile {
         number: *number,
         total_count: *total_count,
