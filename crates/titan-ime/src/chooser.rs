@@ -162,7 +162,7 @@ impl State {
             }
             self.remembered.pop_front();
             let kind = [Kind::Range, Kind::Pinned][usize::from(is_pinned)];
-            if let Ok(load) = Load::begin(keeper, range.clone(), kind) {
+            if let Ok(load) = keeper.begin_load_of(range.clone(), kind) {
                 counters.remembered.fetch_add(1, Ordering::Relaxed);
                 return Some((load, range));
             }
@@ -185,7 +185,7 @@ impl State {
                 continue;
             }
             // Where it overlaps what is held, scans of the rest tell of the rest.
-            if let Ok(load) = Load::begin(keeper, one.range.clone(), Kind::Range) {
+            if let Ok(load) = keeper.begin_load_of(one.range.clone(), Kind::Range) {
                 load.expect(one.each);
                 counters.chosen.fetch_add(1, Ordering::Relaxed);
                 begun = Some((load, one.range));

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::Guard;
 use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 use titan_mvcc::entries::{self, Effect};
 
@@ -15,6 +14,7 @@ use crate::root::{NewValue, Write};
 use crate::segment::Written;
 use crate::shared::Shared;
 use crate::stats::Dropped;
+use crate::sync::Guard;
 
 /// What an operation changes.
 enum Change<'a> {
@@ -60,7 +60,7 @@ impl CommitHook for Shared {
         self.write(self.directory.load(), &writes);
         #[cfg(test)]
         assert!(
-            !self.panics.load(std::sync::atomic::Ordering::Relaxed),
+            !self.panics.load(crate::sync::atomic::Ordering::Relaxed),
             "as a test asked"
         );
         self.make_room();
@@ -118,7 +118,7 @@ impl Shared {
 
     /// Adds versions, which are in the order of their keys, to the segments that have the keys. The list may be
     /// older than the directory.
-    fn write(&self, mut list: Guard<Arc<List>>, writes: &[Write<'_>]) {
+    pub(crate) fn write(&self, mut list: Guard<Arc<List>>, writes: &[Write<'_>]) {
         let target = self.target.load();
         let mut rest = writes;
         // The segment that was found gone last.

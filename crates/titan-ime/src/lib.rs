@@ -106,14 +106,19 @@ mod leaf;
 mod load;
 mod maintain;
 mod memory;
+#[cfg(all(test, loom))]
+mod models;
 mod options;
 mod read;
+#[cfg(test)]
+mod refusals;
 mod root;
 mod row;
 mod segment;
 mod served;
 mod shared;
 mod stats;
+mod sync;
 mod tail;
 mod usage;
 mod view;

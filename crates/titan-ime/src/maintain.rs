@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    fn sweep(&self, segment: &Segment, kept: &Served) {
+    pub(crate) fn sweep(&self, segment: &Segment, kept: &Served) {
         let mut first = 0;
         let mut is_done = false;
         while !is_done {
@@ -115,7 +115,7 @@ impl Shared {
         }
     }
 
-    fn join_small(&self) {
+    pub(crate) fn join_small(&self) {
         let bytes = |segment: &Segment| segment.root().as_ref().map(|root| root.bytes);
         let are_small = |a: &Segment, b: &Segment| {
             let adjacent = a.upper.as_deref() == Some(&*b.lower) && a.is_pinned == b.is_pinned;
@@ -153,9 +153,16 @@ impl Shared {
                     let root = Root::new(served, leaves, &self.budget);
                     let generation = changing.generation();
                     let (lower, upper) = (a.lower.clone(), b.upper.clone());
-                    let usage = a.usage.inherited();
-                    let joined =
-                        Segment::active(lower, upper, generation, a.is_pinned, root, usage);
+                    let usage = a.usage.joined(&b.usage);
+                    let joined = Segment::active(
+                        lower,
+                        upper,
+                        generation,
+                        a.is_pinned,
+                        root,
+                        usage,
+                        &self.budget,
+                    );
                     changing.list.splice(at..at + 2, [Arc::new(joined)]);
                     changing.publish();
                 });

@@ -12,16 +12,15 @@
 //! generation. Readers look at `root` alone: there is one while the segment is active.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
 use titan_mvcc::Timestamp;
 
 use crate::keys::EncodedRange;
 use crate::memory::{BLOCK, Budget, Charge};
 use crate::root::{NewValue, Root, Target, Write};
 use crate::stats::Dropped;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{ArcSwapOption, Guard, Mutex};
 use crate::usage::Usage;
 
 /// See the module.
@@ -41,6 +40,8 @@ pub(crate) struct Segment {
     /// Whether it was read since the last look. Readers write it only if it is false.
     touched: AtomicBool,
     pub(crate) usage: Usage,
+    /// For itself and its place in the directory. The content has charges of its own.
+    charge: Charge,
 }
 
 enum State {
@@ -94,9 +95,11 @@ impl Delta {
             .and_then(Option::as_ref)
             .map_or(0, |v| v.len());
         let blocks = 2 * BLOCK + write.key.len() + value_len;
-        // The vector may have twice the room that it needs.
-        self.charge.add(blocks + 2 * size_of::<OwnedWrite>());
+        let room = self.writes.capacity();
         self.writes.push(write);
+        let more_room = self.writes.capacity() - room;
+        self.charge
+            .add(blocks + more_room * size_of::<OwnedWrite>());
     }
 
     /// The writes in the order of their keys, those of a key in the order in which they came.
@@ -138,8 +141,13 @@ impl Segment {
         upper: Option<Box<[u8]>>,
         generation: u64,
         is_pinned: bool,
+        budget: &Arc<Budget>,
     ) -> Self {
+        let upper_len = upper.as_ref().map_or(0, |upper| upper.len());
+        let own = size_of::<Segment>() + 16 + 3 * BLOCK + lower.len() + upper_len;
+        let place = size_of::<Arc<Segment>>() + size_of::<u32>() + upper_len;
         Segment {
+            charge: Charge::new(budget, own + place),
             lower,
             upper,
             generation,
@@ -159,12 +167,13 @@ impl Segment {
         is_pinned: bool,
         root: Root,
         usage: Usage,
+        budget: &Arc<Budget>,
     ) -> Self {
         Segment {
             usage,
             root: ArcSwapOption::from_pointee(root),
             state: Mutex::new(State::Active),
-            ..Segment::announced(lower, upper, generation, is_pinned)
+            ..Segment::announced(lower, upper, generation, is_pinned, budget)
         }
     }
 
@@ -184,8 +193,13 @@ impl Segment {
             && upper.is_none_or(|upper| *self.lower < *upper)
     }
 
+    /// Bytes that it takes without its content.
+    pub(crate) fn own_bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+
     /// What readers read, if it is active. Takes no reference count.
-    pub(crate) fn root(&self) -> arc_swap::Guard<Option<Arc<Root>>> {
+    pub(crate) fn root(&self) -> Guard<Option<Arc<Root>>> {
         self.root.load()
     }
 
@@ -254,6 +268,12 @@ impl Segment {
         target: &Target,
         budget: &Arc<Budget>,
     ) -> Written {
+        // MUTANT: a write takes the root without the lock, and is lost if another root takes its place meanwhile.
+        let unlocked = mutant!(
+            "write-to-a-replaced-root",
+            "loom -p titan-ime --lib models::"
+        );
+        let early = unlocked.then(|| self.root.load());
         let mut state = self.state.lock();
         match &mut *state {
             State::Announced => Written::Done,
@@ -263,7 +283,7 @@ impl Segment {
             }
             State::Active => {
                 self.usage.written(writes.len());
-                let root = self.root.load();
+                let root = early.unwrap_or_else(|| self.root.load());
                 let next = root
                     .as_ref()
                     .and_then(|root| root.add(writes, target, budget));
@@ -312,7 +332,7 @@ impl Segment {
         // ORDER: before the directory is published, because from then on writes go past this segment: as long as
         // there is a root, it has all that is published.
         // MUTANT: a segment that has ended is read on.
-        if !mutant!("ended-segment-is-read", "-p titan-ime --test it threads::") {
+        if !mutant!("ended-segment-is-read", "loom -p titan-ime --lib models::") {
             self.root.store(None);
         }
         let replaced = replace(last);
