@@ -40,8 +40,13 @@ impl Shared {
             true => now,
             false => lagging.unwrap_or(Timestamp::ZERO),
         };
-        let kept = Served::new(lagging.max(store.safe_point()), readers.iter().copied());
-        let needed = Served::new(now, readers);
+        self.aim(now, lagging.max(store.safe_point()), &readers);
+    }
+
+    /// Everything from `from` on is kept, and what these readers find, who read before `now`.
+    pub(crate) fn aim(&self, now: Timestamp, from: Timestamp, readers: &[Timestamp]) {
+        let kept = Served::new(from, readers.iter().copied());
+        let needed = Served::new(now, readers.iter().copied());
         self.target.store(Arc::new(Target { kept, needed }));
     }
 

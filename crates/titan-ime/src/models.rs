@@ -41,6 +41,8 @@ const VALUES: [[u8; 1]; 16] = [
     [14],
     [15],
 ];
+/// A version with this timestamp is a deletion.
+const DELETION: u64 = 4;
 /// What is written while a model runs.
 const LATE: u64 = 10;
 
@@ -87,7 +89,7 @@ fn put(key: &[u8], commit: u64) -> Write<'_> {
     Write {
         key,
         commit: Timestamp(commit),
-        value: Some(NewValue::Inline(&VALUES[commit as usize])),
+        value: (commit != DELETION).then_some(NewValue::Inline(&VALUES[commit as usize])),
     }
 }
 
@@ -173,6 +175,7 @@ impl World {
             // It reads the engine.
             None => {}
             Some(Found::Value(value)) => assert_eq!(u64::from(value[0]), expected, "at {at}"),
+            Some(Found::Nothing) => assert_eq!(expected, DELETION, "at {at}"),
             Some(other) => panic!("{other:?} at {at}"),
         }
     }
@@ -220,21 +223,16 @@ fn large() -> World {
 
 /// Two segments that are to be joined.
 fn split() -> World {
-    let world = World::new(&[1], &[], 1);
+    let mut world = World::new(&[1], &[], 1);
     world.split();
-    World {
-        shared: Shared {
-            segment_size: 1 << 20,
-            ..world.shared
-        },
-        ..world
-    }
+    world.shared.segment_size = 1 << 20;
+    world
 }
 
 #[test]
 fn a_reader_finds_what_it_needs_or_reads_the_engine_while_idle_rows_are_pruned() {
     model(
-        3,
+        4,
         prunable,
         &[World::prune, World::read_the_past, World::read],
     );
@@ -248,7 +246,7 @@ fn a_reader_finds_what_it_needs_or_reads_the_engine_while_a_write_prunes() {
         world.write();
     }
     model(
-        3,
+        4,
         prunable_with_a_full_tail,
         &[write, World::read_the_past, World::read],
     );
@@ -256,32 +254,51 @@ fn a_reader_finds_what_it_needs_or_reads_the_engine_while_a_write_prunes() {
 
 #[test]
 fn what_is_written_while_rows_are_pruned_is_found() {
-    model(3, prunable, &[World::prune, World::write, World::read]);
+    model(4, prunable, &[World::prune, World::write, World::read]);
+}
+
+/// Pruning removes a row with its deletion, and no reader finds what was deleted.
+#[test]
+fn what_was_deleted_does_not_come_back_while_it_goes() {
+    fn deleted() -> World {
+        World::new(&[1, 2, DELETION], &[], 1 << 20)
+    }
+    fn prune(world: &World) {
+        let kept = served(DELETION, &[]);
+        world.shared.target.store(Arc::new(target(kept.clone())));
+        world.shared.sweep(&world.segment, &kept);
+    }
+    fn read(world: &World) {
+        world.read();
+        world.read_at(0, 2);
+        world.read_at(0, DELETION + 1);
+    }
+    model(4, deleted, &[prune, World::write, read]);
 }
 
 #[test]
 fn two_that_prune_lose_nothing() {
-    model(2, prunable, &[World::prune, World::prune, World::write]);
+    model(3, prunable, &[World::prune, World::prune, World::write]);
 }
 
 #[test]
 fn what_is_written_while_a_segment_is_split_is_found() {
-    model(3, large, &[World::split, World::write, World::read]);
+    model(4, large, &[World::split, World::write, World::read]);
 }
 
 #[test]
 fn what_is_written_while_segments_are_joined_is_found() {
-    model(3, split, &[World::join, World::write, World::read]);
+    model(4, split, &[World::join, World::write, World::read]);
 }
 
 #[test]
 fn what_is_written_while_a_segment_is_dropped_is_found() {
-    model(3, large, &[World::drop_all, World::write, World::read]);
+    model(4, large, &[World::drop_all, World::write, World::read]);
 }
 
 #[test]
 fn a_segment_that_is_split_and_dropped_is_not_read_any_more() {
-    model(2, large, &[World::split, World::drop_all, World::write]);
+    model(3, large, &[World::split, World::drop_all, World::write]);
 }
 
 /// A load that has read its snapshot is merged with what is written meanwhile.
@@ -312,5 +329,5 @@ fn what_is_written_while_a_load_ends_is_found() {
         }
         world
     }
-    model(3, loading, &[end_load, World::write, World::read]);
+    model(4, loading, &[end_load, World::write, World::read]);
 }

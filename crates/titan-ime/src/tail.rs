@@ -7,6 +7,7 @@
 //!
 //! Writers come one at a time: the caller holds the lock of the segment.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use titan_mvcc::Timestamp;
@@ -14,7 +15,6 @@ use titan_mvcc::Timestamp;
 use crate::memory::{BLOCK, Budget, Charge};
 use crate::root::{NewValue, Write};
 use crate::row::{Seen, Tag};
-use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Slots of a tail: as many as one number can order.
 pub(crate) const SLOTS: usize = 15;

@@ -67,7 +67,7 @@ impl World {
         match self.loads[n].step() {
             Ok(Progress::Going) => {}
             Ok(Progress::Done) | Err(Error::MemoryLimit { .. } | Error::Abandoned { .. }) => {
-                self.loads.swap_remove(n);
+                drop(self.loads.swap_remove(n));
             }
             Err(e) => return Err(CheckFailure::wrong(e)),
         }
@@ -77,7 +77,7 @@ impl World {
     fn abandon_load(&mut self) {
         if !self.loads.is_empty() {
             let n = self.rng.usize(..self.loads.len());
-            self.loads.swap_remove(n);
+            drop(self.loads.swap_remove(n));
         }
     }
 

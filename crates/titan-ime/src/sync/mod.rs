@@ -5,7 +5,8 @@
 //! engine (`titan/src/sync`).
 //!
 //! Not here: counters and lists that decide nothing about what a read finds (`stats`, `usage`, `memory`, `interest`,
-//! `gaps`), and the thread of the maintenance.
+//! `gaps`), and the thread of the maintenance. Nor `tail`: its slots are cells of the standard library, which no model
+//! checker sees.
 
 #[cfg(any(loom, shuttle))]
 mod modelled;
