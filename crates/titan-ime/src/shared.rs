@@ -206,7 +206,13 @@ mod tests {
         let budget = Arc::new(Budget::new(0));
         let segment = |n: u64| {
             let lower = n.to_be_bytes().to_vec().into_boxed_slice();
-            Arc::new(Segment::announced(lower, None, n, n % 7 == 0, &budget))
+            Arc::new(Segment::announced(
+                lower,
+                None,
+                n,
+                n.is_multiple_of(7),
+                &budget,
+            ))
         };
         let mut list: Vec<_> = (0..2_000).map(segment).collect();
         fastrand::Rng::with_seed(2).shuffle(&mut list);

@@ -122,6 +122,7 @@ impl World {
         if let Some(cache) = self.cache.take() {
             cache.drop_range(None, None);
             let stats = cache.stats();
+            self.hits += stats.points.hits + stats.points.hits_nothing + stats.parts.hits;
             ensure!(
                 stats.memory_used == 0,
                 "{} bytes are still charged",

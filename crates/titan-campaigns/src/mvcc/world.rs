@@ -39,6 +39,8 @@ pub(super) struct World {
     /// Loads of the range cache that are under way.
     pub(super) loads: Vec<Load>,
     pub(super) cache: Option<RangeCache>,
+    /// Reads that caches which have ended had answered.
+    pub(super) hits: u64,
     pub(super) store: Store,
     pub(super) model: Versions<Timestamp>,
     pub(super) open: Vec<Open>,
@@ -64,6 +66,7 @@ impl World {
         Ok(World {
             store,
             cache,
+            hits: 0,
             loads: Vec::new(),
             configuration,
             rng: fastrand::Rng::with_seed(seed ^ u64::from(configuration.keys)),
@@ -125,6 +128,12 @@ impl World {
         );
         self.check_everything()?;
         self.end_cache()?;
+        // What a crash ends is not counted.
+        let is_counted = self.configuration.cache.is_some() && !self.configuration.crashes;
+        ensure!(
+            !is_counted || self.hits > 0 || self.count < 1_000,
+            "no read was answered from memory"
+        );
         self.store.close().doing("closing")
     }
 
