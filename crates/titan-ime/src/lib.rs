@@ -85,7 +85,7 @@
 //! - Values above 256 bytes are looked up in the tables of the engine when a row is returned, also if the value
 //!   is not fetched then.
 //! - The models of `cargo xtask loom` see the swaps and the locks. The tail of a leaf is tried by threads only.
-//! - A load that holds memory when its segment is dropped gives it back at its next step.
+//! - A load that is being merged when its segment is dropped gives its memory back at its next step.
 //! - A failed allocation aborts the process, as it does everywhere in Rust; what is tried are refusals by the limit.
 
 #[macro_use]

@@ -20,7 +20,7 @@ use titan_mvcc::entries::{self, Effect};
 use crate::cut::cut;
 use crate::error::{Error, Result};
 use crate::keys::EncodedRange;
-use crate::leaf::{Leaf, Rows};
+use crate::leaf::Rows;
 use crate::root::{NewValue, Root, Target, Write};
 use crate::row::{self, Version};
 use crate::segment::{Last, Segment};
@@ -43,8 +43,8 @@ pub struct Load {
     /// What is pruned while loading, as of the beginning.
     target: Target,
     stage: Stage,
-    /// The leaves that are complete.
-    leaves: Vec<Arc<Leaf>>,
+    /// How many leaves are complete. The segment has them.
+    leaves: usize,
     /// The rows after those.
     rows: Rows,
 }
@@ -121,7 +121,7 @@ impl Load {
             segment,
             target,
             stage: Stage::Announced,
-            leaves: Vec::new(),
+            leaves: 0,
             rows: Rows::default(),
         })
     }
@@ -133,7 +133,7 @@ impl Load {
 
     /// How many leaves it has.
     pub(crate) fn leaves(&self) -> usize {
-        self.leaves.len()
+        self.leaves
     }
 
     /// Makes a step: the barrier first, then some hundred entries a step, then merging. To be called until it
@@ -222,17 +222,17 @@ impl Load {
     ) -> Result<Stage> {
         for _ in 0..STEP {
             if !cursor.valid() {
-                self.end_row(&encoded, &mut versions);
-                let rows = std::mem::take(&mut self.rows);
-                rows.into_leaves(&self.shared.budget, &mut self.leaves);
-                let leaves = std::mem::take(&mut self.leaves);
+                self.end_row(&encoded, &mut versions)?;
+                self.end_leaf()?;
+                let leaves = self.segment.take_leaves();
+                let leaves = leaves.map_err(|why| Error::Abandoned { why })?;
                 let served = self.target.kept.clone();
                 let root = Root::new(served, leaves, &self.shared.budget);
                 return Ok(Stage::Merging(root));
             }
             let entry = entries::decode(cursor.key())?;
             if *entry.encoded != *encoded {
-                self.end_row(&encoded, &mut versions);
+                self.end_row(&encoded, &mut versions)?;
                 encoded.clear();
                 encoded.extend_from_slice(entry.encoded);
             }
@@ -269,14 +269,24 @@ impl Load {
     }
 
     /// Adds the versions of a key to the rows.
-    fn end_row(&mut self, encoded: &[u8], versions: &mut Vec<Version>) {
+    fn end_row(&mut self, encoded: &[u8], versions: &mut Vec<Version>) -> Result<()> {
         row::prune(versions, &self.target.kept);
         let budget = &self.shared.budget;
         self.rows.push(encoded, versions, budget);
         versions.clear();
-        if self.rows.is_enough() {
-            std::mem::take(&mut self.rows).into_leaves(budget, &mut self.leaves);
+        match self.rows.is_enough() {
+            true => self.end_leaf(),
+            false => Ok(()),
         }
+    }
+
+    /// Makes a leaf of the rows.
+    fn end_leaf(&mut self) -> Result<()> {
+        let mut leaves = Vec::new();
+        std::mem::take(&mut self.rows).into_leaves(&self.shared.budget, &mut leaves);
+        self.leaves += leaves.len();
+        let kept = self.segment.add_leaves(leaves);
+        kept.map_err(|why| Error::Abandoned { why })
     }
 
     /// Gives up what is not held yet.
@@ -285,7 +295,6 @@ impl Load {
         let is_this = |segment: &Segment| segment.generation == generation;
         self.shared.drop_segments(Dropped::LoadEnded, is_this);
         self.stage = Stage::Done;
-        self.leaves = Vec::new();
         self.rows = Rows::default();
     }
 }
@@ -352,7 +361,7 @@ impl std::fmt::Debug for Load {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Load")
             .field("generation", &self.segment.generation)
-            .field("leaves", &self.leaves.len())
+            .field("leaves", &self.leaves)
             .finish_non_exhaustive()
     }
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use titan_mvcc::Timestamp;
 
 use crate::keys::EncodedRange;
+use crate::leaf::Leaf;
 use crate::memory::{BLOCK, Budget, Charge};
 use crate::root::{NewValue, Root, Target, Write};
 use crate::stats::Dropped;
@@ -47,8 +48,9 @@ pub(crate) struct Segment {
 enum State {
     /// The snapshot of the load has not been taken: it will have all writes.
     Announced,
-    /// The snapshot has been taken; later writes are here.
+    /// The snapshot has been taken. What was read of it is here, and later writes are.
     Loading {
+        leaves: Vec<Arc<Leaf>>,
         delta: Delta,
     },
     Active,
@@ -193,11 +195,6 @@ impl Segment {
             && upper.is_none_or(|upper| *self.lower < *upper)
     }
 
-    /// Bytes that it takes without its content.
-    pub(crate) fn own_bytes(&self) -> usize {
-        self.charge.bytes()
-    }
-
     /// What readers read, if it is active. Takes no reference count.
     pub(crate) fn root(&self) -> Guard<Option<Arc<Root>>> {
         self.root.load()
@@ -235,9 +232,48 @@ impl Segment {
         ) {
             return Ok(());
         }
-        let delta = Delta::new(budget);
-        *state = State::Loading { delta };
+        *state = State::Loading {
+            leaves: Vec::new(),
+            delta: Delta::new(budget),
+        };
         Ok(())
+    }
+
+    /// Keeps what was read of the snapshot, so that it goes with the segment.
+    ///
+    /// # Errors
+    /// Why it was dropped.
+    pub(crate) fn add_leaves(&self, more: Vec<Arc<Leaf>>) -> Result<(), Dropped> {
+        match &mut *self.state.lock() {
+            State::Loading { leaves, .. } => leaves.extend(more),
+            State::Gone(why) => return Err(*why),
+            State::Announced | State::Active => {}
+        }
+        Ok(())
+    }
+
+    /// Takes all of that.
+    ///
+    /// # Errors
+    /// Why it was dropped.
+    pub(crate) fn take_leaves(&self) -> Result<Vec<Arc<Leaf>>, Dropped> {
+        match &mut *self.state.lock() {
+            State::Loading { leaves, .. } => Ok(std::mem::take(leaves)),
+            State::Gone(why) => Err(*why),
+            State::Announced | State::Active => Ok(Vec::new()),
+        }
+    }
+
+    /// Bytes that are freed when it is dropped, at least.
+    pub(crate) fn bytes(&self) -> usize {
+        let content = match &*self.state.lock() {
+            State::Loading { leaves, delta } => {
+                let leaves: usize = leaves.iter().map(|leaf| leaf.bytes()).sum();
+                leaves + delta.charge.bytes()
+            }
+            _ => self.root.load().as_ref().map_or(0, |root| root.bytes),
+        };
+        self.charge.bytes() + content
     }
 
     /// Takes the writes that came since the last call.
@@ -246,7 +282,7 @@ impl Segment {
     /// Why it was dropped.
     pub(crate) fn take_delta(&self, budget: &Arc<Budget>) -> Result<Delta, Dropped> {
         match &mut *self.state.lock() {
-            State::Loading { delta } => Ok(std::mem::replace(delta, Delta::new(budget))),
+            State::Loading { delta, .. } => Ok(std::mem::replace(delta, Delta::new(budget))),
             State::Gone(why) => Err(*why),
             State::Announced | State::Active => Ok(Delta::new(budget)),
         }
@@ -277,7 +313,7 @@ impl Segment {
         let mut state = self.state.lock();
         match &mut *state {
             State::Announced => Written::Done,
-            State::Loading { delta } => {
+            State::Loading { delta, .. } => {
                 writes.iter().for_each(|write| delta.push(write));
                 Written::Done
             }
@@ -325,7 +361,7 @@ impl Segment {
         let root = self.root.load();
         let last = match (&*state, &*root) {
             (State::Gone(_), _) => return None,
-            (State::Loading { delta }, _) => Last::Loading(delta),
+            (State::Loading { delta, .. }, _) => Last::Loading(delta),
             (State::Active, Some(root)) => Last::Active(root),
             (State::Active | State::Announced, _) => Last::Nothing,
         };

@@ -132,8 +132,8 @@ impl Shared {
         self.drop_segments(why, |_| true);
     }
 
-    /// Drops segments until memory is within its limit, as far as it is known: those first that were not read
-    /// since the last look, then the oldest; pinned ones last.
+    /// Drops segments until memory is within its limit, as far as it is known: those first that are being loaded,
+    /// which have saved nothing yet, then those that were not read since the last look, then the oldest; pinned ones last.
     pub(crate) fn make_room(&self) {
         let mut excess = self.budget.excess();
         // MUTANT: memory that is over its limit stays so.
@@ -151,11 +151,7 @@ impl Shared {
             if excess == 0 {
                 break;
             }
-            excess = match &*segment.root() {
-                Some(root) => excess.saturating_sub(root.bytes + segment.own_bytes()),
-                // It is being loaded, and may have taken all of it.
-                None => 0,
-            };
+            excess = excess.saturating_sub(segment.bytes());
             gone.push(segment);
         }
         let is_gone = |one: &Arc<Segment>| gone.iter().any(|other| Arc::ptr_eq(one, other));
@@ -180,8 +176,8 @@ fn victims(list: &[Arc<Segment>]) -> Vec<Arc<Segment>> {
     let mut victims = list.to_vec();
     // The keys are taken once: reads change them meanwhile, and a sort that finds no order panics.
     victims.sort_by_cached_key(|segment| {
-        let is_touched = segment.is_touched();
-        (segment.is_pinned, is_touched, segment.generation)
+        let (is_active, is_touched) = (segment.root().is_some(), segment.is_touched());
+        (segment.is_pinned, is_active, is_touched, segment.generation)
     });
     victims
 }

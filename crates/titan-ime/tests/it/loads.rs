@@ -331,3 +331,44 @@ fn segments_may_be_as_large_or_as_small_as_there_are_numbers() {
         cache.audit().unwrap();
     }
 }
+
+/// Also if the load is not stepped any more. What others hold stays.
+#[test]
+fn a_load_goes_first_if_memory_is_short_and_its_memory_goes_with_it() {
+    let place = Place::new(12);
+    let cache = fill(&place);
+    cache.load(None, Some(&1_000_u32.to_be_bytes())).unwrap();
+    let held = cache.stats().memory_used;
+    let mut load = cache
+        .begin_load(Some(&1_000_u32.to_be_bytes()), None)
+        .unwrap();
+    for _ in 0..4 {
+        assert_eq!(load.step().unwrap(), Progress::Going);
+    }
+    for n in 2_000..2_050_u32 {
+        put(cache.store(), &n.to_be_bytes(), &[1; 100]);
+    }
+    assert!(cache.stats().memory_used > held + 50_000);
+    cache.set_memory_limit(held as usize + 1_000);
+    let stats = cache.stats();
+    assert_eq!(
+        (stats.loading, stats.dropped_memory_limit),
+        (0, 1),
+        "{stats:?}"
+    );
+    // The load has its segment still, without content.
+    assert!(
+        stats.segments > 0 && stats.memory_used < held + 400,
+        "{stats:?}"
+    );
+    let gone = load.step().unwrap_err();
+    assert!(
+        matches!(
+            gone,
+            Error::Abandoned {
+                why: Dropped::MemoryLimit
+            }
+        ),
+        "{gone}"
+    );
+}
