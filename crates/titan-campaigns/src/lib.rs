@@ -16,6 +16,7 @@
 //! | `answers` | the outcomes of the operations of a list, expected and found |
 //! | [`metamorphic`] | many configurations, equal outcomes |
 //! | [`mvcc`] | random histories of a store of versions, and their model |
+//! | [`ime`] | the same with a range cache |
 //! | [`beside`] | campaign: each view of a database under full load is one moment of its history |
 //! | [`fuzz`] | bytes as operations on a database, and as damage to its directory |
 //! | [`differential`] | RocksDB itself: equal outcomes, and directories handed back and forth |
@@ -26,8 +27,8 @@
 //! [`Ledger`](titan_testkit::ledger) of what may be found later and the errors of checks are those of
 //! `titan_testkit`. Three campaigns have no lists of operations: `beside`, in whose history every moment
 //! can be checked without a record of it, because the program that reads is another process;
-//! `matrix`, whose operations are scripts for another engine; and `mvcc`, whose operations are those of
-//! transactions.
+//! `matrix`, whose operations are scripts for another engine; and `mvcc` and `ime`, whose operations are
+//! those of transactions.
 //!
 //! A campaign is a function that takes a [`Run`], asks it for the seed and whether to continue, and
 //! reports everything that passed or failed to it.
@@ -40,6 +41,7 @@ pub mod crash;
 pub mod differential;
 pub mod faults;
 pub mod fuzz;
+pub mod ime;
 pub mod lists;
 pub mod matrix;
 pub mod metamorphic;

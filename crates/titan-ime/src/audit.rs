@@ -2,17 +2,54 @@
 //!
 //! In a barrier, memory and engine are of one moment. So the auditor takes the root of a segment and a snapshot of
 //! the engine there, notes how far the tails of the leaves are, and compares afterwards without holding anything up.
+//!
+//! Each maintenance audits a share of the segments, in turn. If one differs, the cache is turned off: a wrong answer
+//! is worse than a slow one.
 
-use titan::{ColumnFamily, LazyValue, ReadOptions};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use titan::{ColumnFamily, Db, LazyValue, ReadOptions};
+use titan_mvcc::Timestamp;
 use titan_mvcc::entries::{self, Effect};
-use titan_mvcc::{Store, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::root::Root;
 use crate::row::Seen;
 use crate::segment::Segment;
 use crate::shared::Shared;
-use crate::view::View;
+use crate::stats::Dropped;
+
+use crate::view::{MergedRow, View};
+
+/// Which segments maintenance audits, and what it has found.
+#[derive(Default)]
+pub(crate) struct Auditor {
+    turn: Mutex<Turn>,
+    audited: AtomicU64,
+    difference: OnceLock<String>,
+}
+
+#[derive(Default)]
+struct Turn {
+    /// Thousandths of segments that are due.
+    due: u64,
+    /// The first encoded key of the segment that was audited last.
+    last: Option<Box<[u8]>>,
+}
+
+impl Auditor {
+    /// How many segments were audited.
+    pub(crate) fn audited(&self) -> u64 {
+        self.audited.load(Ordering::Relaxed)
+    }
+
+    /// What differed.
+    pub(crate) fn difference(&self) -> Option<&str> {
+        self.difference.get().map(String::as_str)
+    }
+}
 
 /// What an audit looked at, from [`RangeCache::audit`](crate::RangeCache::audit).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,133 +57,322 @@ use crate::view::View;
 pub struct AuditReport {
     /// Segments that were compared.
     pub segments: u64,
-    /// Keys in the engine or in memory.
+    /// Keys in the engine.
     pub keys: u64,
     /// Answers that were compared: of a key at a timestamp.
     pub answers: u64,
 }
 
-/// A key of the engine, with its puts and deletions, the newest first.
-type EngineRow = (Vec<u8>, Vec<(Timestamp, Option<LazyValue>)>);
+/// The engine, as an audit needs it.
+pub(crate) struct Engine<'a> {
+    pub(crate) db: &'a Db,
+    pub(crate) family: &'a ColumnFamily,
+    /// What is before it by now may have been dropped.
+    pub(crate) safe_point: &'a dyn Fn() -> Timestamp,
+}
 
 impl Shared {
-    pub(crate) fn audit(&self, store: &Store, family: &ColumnFamily) -> Result<AuditReport> {
+    /// Compares all segments.
+    pub(crate) fn audit(&self, engine: &Engine<'_>) -> Result<AuditReport> {
         let mut report = AuditReport::default();
-        let segments = self.directory.load().iter().cloned().collect::<Vec<_>>();
-        for segment in segments {
-            let db = store.db();
-            let moment = db.barrier(|_| {
-                let root = segment.root();
-                let leaves = root.as_ref().map_or(&[][..], |root| &root.leaves);
-                let orders: Vec<_> = leaves.iter().map(|leaf| View::new(leaf).order()).collect();
-                (root.map(|root| (root, orders)), db.snapshot())
-            })?;
-            // A segment that is off or gone answers nothing.
-            let (Some((root, orders)), snapshot) = moment else {
-                continue;
-            };
-            if self.is_off() {
-                return Err(Error::Off);
+        for segment in self.directory.load().to_vec() {
+            self.audit_segment(&segment, engine, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    /// Compares so many thousandths of the segments, those next in turn. Turns the cache off if one differs. An
+    /// error of the store is one that reads have too.
+    pub(crate) fn audit_some(&self, per_mille: u32, engine: &Engine<'_>) {
+        let list = self.directory.load().to_vec();
+        let mut turn = self.auditor.turn.lock();
+        turn.due += list.len() as u64 * u64::from(per_mille);
+        let first = match &turn.last {
+            Some(last) => list.partition_point(|segment| segment.lower <= *last),
+            None => 0,
+        };
+        for segment in list.iter().cycle().skip(first).take(list.len()) {
+            if turn.due < 1_000 {
+                return;
             }
-            let options = ReadOptions {
+            turn.due -= 1_000;
+            turn.last = Some(segment.lower.clone());
+            let mut report = AuditReport::default();
+            let audited = self.audit_segment(segment, engine, &mut report);
+            let audits = &self.auditor.audited;
+            audits.fetch_add(report.segments, Ordering::Relaxed);
+            // MUTANT: nothing comes of a difference that maintenance finds.
+            if let Err(Error::Differs { what }) = audited
+                && !mutant!("difference-is-ignored", "-p titan-ime --lib audit::")
+            {
+                // The first one is kept.
+                let _ = self.auditor.difference.set(what);
+                self.turn_off();
+                self.drop_all(Dropped::Off);
+                return;
+            }
+        }
+        // What is not there cannot be due.
+        turn.due = 0;
+    }
+
+    fn audit_segment(
+        &self,
+        segment: &Segment,
+        engine: &Engine<'_>,
+        report: &mut AuditReport,
+    ) -> Result<()> {
+        let moment = engine.db.barrier(|_| {
+            let root = segment.root()?;
+            let orders = root.leaves.iter().map(|leaf| View::new(leaf).order());
+            let orders: Vec<_> = orders.collect();
+            Some((root, orders, engine.db.snapshot()))
+        })?;
+        // A segment that is gone answers nothing.
+        let Some((root, orders, snapshot)) = moment else {
+            return Ok(());
+        };
+        if self.is_off() {
+            return Err(Error::Off);
+        }
+        let mut rows = EngineRows::new(
+            engine.family,
+            &ReadOptions {
                 snapshot: Some(snapshot),
                 lower_bound: (!segment.lower.is_empty()).then(|| segment.lower.to_vec()),
                 upper_bound: segment.upper.as_deref().map(<[u8]>::to_vec),
                 ..ReadOptions::default()
-            };
-            let rows = engine_rows(family, &options)?;
-            // What is before the safe point by now may have been dropped from the engine.
-            let from = store.safe_point();
-            let views = root.leaves.iter().zip(orders);
-            let views: Vec<_> = views
-                .map(|(leaf, order)| View::as_of(leaf, order))
-                .collect();
-            compare(&segment, &root, &views, &rows, from, &mut report)?;
-            report.segments += 1;
-        }
-        Ok(report)
-    }
-}
-
-fn engine_rows(family: &ColumnFamily, options: &ReadOptions) -> Result<Vec<EngineRow>> {
-    let mut cursor = family.iter(options)?;
-    let mut rows: Vec<EngineRow> = Vec::new();
-    cursor.seek_to_first()?;
-    while cursor.valid() {
-        let entry = entries::decode(cursor.key())?;
-        let value = match entry.effect {
-            Effect::Put => Some(Some(cursor.lazy_value()?)),
-            Effect::Delete => Some(None),
-            Effect::None => None,
-        };
-        if let Some(value) = value {
-            match rows.last_mut() {
-                Some((key, versions)) if **key == *entry.encoded => {
-                    versions.push((entry.commit, value));
-                }
-                _ => rows.push((entry.encoded.to_vec(), vec![(entry.commit, value)])),
+            },
+        )?;
+        let views = root.leaves.iter().zip(orders);
+        let views = views.map(|(leaf, order)| View::as_of(leaf, order));
+        let views: Vec<View<'_>> = views.collect();
+        let mut held = views.iter().flat_map(|view| view.forward(&[])).peekable();
+        loop {
+            let row = rows.next()?;
+            // ORDER: after the row was read, so nothing of it was dropped by a later safe point.
+            let from = (engine.safe_point)();
+            let is_before =
+                |held: &MergedRow<'_>| row.as_ref().is_none_or(|row| held.key < &*row.key);
+            while let Some(held) = held.next_if(|held| is_before(held)) {
+                not_in_engine(segment, &root, &held, from)?;
             }
+            let Some(row) = row else {
+                break;
+            };
+            let of_row = held.next_if(|held| *held.key == *row.key);
+            report.keys += 1;
+            report.answers += same_answers(&root, of_row.as_ref(), &row, from)?;
         }
-        cursor.next()?;
+        report.segments += 1;
+        Ok(())
     }
-    Ok(rows)
 }
 
-/// Compares all answers of a root, whose leaves were as `views` has them, from the timestamp `from` on that the root serves.
-fn compare(
+/// A key of the engine, with its puts and deletions, the newest first.
+struct EngineRow {
+    key: Vec<u8>,
+    versions: Vec<(Timestamp, Option<LazyValue>)>,
+}
+
+/// The keys of a range of the engine that have some.
+struct EngineRows(titan::DbIterator);
+
+impl EngineRows {
+    fn new(family: &ColumnFamily, options: &ReadOptions) -> Result<Self> {
+        let mut cursor = family.iter(options)?;
+        cursor.seek_to_first()?;
+        Ok(EngineRows(cursor))
+    }
+
+    fn next(&mut self) -> Result<Option<EngineRow>> {
+        let cursor = &mut self.0;
+        let mut row: Option<EngineRow> = None;
+        while cursor.valid() {
+            let entry = entries::decode(cursor.key())?;
+            if row.as_ref().is_some_and(|row| *row.key != *entry.encoded) {
+                break;
+            }
+            let value = match entry.effect {
+                Effect::Put => Some(Some(cursor.lazy_value()?)),
+                Effect::Delete => Some(None),
+                Effect::None => None,
+            };
+            if let Some(value) = value {
+                let row = row.get_or_insert_with(|| EngineRow {
+                    key: entry.encoded.to_vec(),
+                    versions: Vec::new(),
+                });
+                row.versions.push((entry.commit, value));
+            }
+            cursor.next()?;
+        }
+        Ok(row)
+    }
+}
+
+/// Checks a row that only memory has: it may be one that no timestamp from `from` on finds.
+fn not_in_engine(
     segment: &Segment,
     root: &Root,
-    views: &[View<'_>],
-    rows: &[EngineRow],
+    row: &MergedRow<'_>,
     from: Timestamp,
-    report: &mut AuditReport,
 ) -> Result<()> {
-    for view in views {
-        for row in view.forward(&[]) {
-            let in_engine = rows
-                .binary_search_by(|(key, _)| (**key).cmp(row.key))
-                .is_ok();
-            let finds = row
-                .versions()
-                .iter()
-                .any(|v| root.served.has(v.commit) && v.commit >= from);
-            let is_inside = segment.contains(row.key);
-            if !is_inside || (!in_engine && finds && row.at(Timestamp::MAX) != Seen::Nothing) {
-                let key = row.key.escape_ascii();
-                let what = format!("\"{key}\" is in memory and not in the engine");
-                return Err(Error::Differs { what });
-            }
+    let is_found = |v: &crate::row::Version| root.served.has(v.commit) && v.commit >= from;
+    let finds = row.versions().iter().any(is_found) && row.at(Timestamp::MAX) != Seen::Nothing;
+    match finds || !segment.contains(row.key) {
+        true => {
+            let key = row.key.escape_ascii();
+            let what = format!("\"{key}\" is in memory and not in the engine");
+            Err(Error::Differs { what })
+        }
+        false => Ok(()),
+    }
+}
+
+/// Compares all answers for a key from the timestamp `from` on that the root serves. Returns how many there are.
+fn same_answers(
+    root: &Root,
+    held: Option<&MergedRow<'_>>,
+    row: &EngineRow,
+    from: Timestamp,
+) -> Result<u64> {
+    let starts = row.versions.iter().map(|(commit, _)| *commit);
+    let moments = [root.served.from(), from, Timestamp::MAX];
+    let readers = root.served.readers().iter().copied();
+    let mut answers = 0;
+    for at in starts.chain(moments).chain(readers) {
+        if at < from || !root.served.has(at) {
+            continue;
+        }
+        answers += 1;
+        let expected = row.versions.iter().find(|(commit, _)| *commit <= at);
+        let expected = expected.and_then(|(commit, value)| Some((*commit, value.as_ref()?)));
+        let seen = held.map_or(Seen::Nothing, |held| held.at(at));
+        let is_same = match (expected, seen) {
+            (None, Seen::Nothing) => true,
+            (Some((commit, _)), Seen::Stored(stored)) => commit == stored,
+            (Some((_, value)), Seen::Value(seen)) => value.fetch()? == seen,
+            _ => false,
+        };
+        if !is_same {
+            let key = row.key.escape_ascii();
+            let expected = expected.map(|(commit, _)| commit);
+            let what = format!(
+                "\"{key}\" at {at}: the engine has the version of {expected:?}, memory has {seen:?}"
+            );
+            return Err(Error::Differs { what });
         }
     }
-    for (key, versions) in rows {
-        report.keys += 1;
-        let starts = versions.iter().map(|(commit, _)| *commit);
-        let moments = [root.served.from(), from, Timestamp::MAX];
-        let readers = root.served.readers().iter().copied();
-        for at in starts.chain(moments).chain(readers) {
-            if at < from || !root.served.has(at) {
-                continue;
-            }
-            report.answers += 1;
-            let expected = versions.iter().find(|(commit, _)| *commit <= at);
-            let expected = expected.and_then(|(commit, value)| Some((*commit, value.as_ref()?)));
-            let view = views.get(root.leaf_of(key));
-            let seen = view.map_or(Seen::Nothing, |view| view.get(key, at));
-            let is_same = match (expected, seen) {
-                (None, Seen::Nothing) => true,
-                (Some((commit, _)), Seen::Stored(stored)) => commit == stored,
-                (Some((_, value)), Seen::Value(seen)) => value.fetch()? == seen,
-                _ => false,
-            };
-            if !is_same {
-                let key = key.escape_ascii();
-                let expected = expected.map(|(commit, _)| commit);
-                let what = format!(
-                    "\"{key}\" at {at}: the engine has the version of {expected:?}, memory has {seen:?}"
-                );
-                return Err(Error::Differs { what });
-            }
+    Ok(answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use titan::DbOptions;
+    use titan_mvcc::StoreOptions;
+    use titan_mvcc::entries::encode_key;
+    use titan_testkit::sim::SimVfs;
+
+    use crate::root::{NewValue, Write};
+    use crate::{CacheOptions, RangeCache};
+
+    /// Ten segments that have ten keys each, and a cache that audits so many of a thousand.
+    fn cache(audited_per_mille: u32) -> RangeCache {
+        let options = StoreOptions {
+            db: DbOptions {
+                vfs: Arc::new(SimVfs::new()),
+                ..DbOptions::default()
+            },
+            ..StoreOptions::default()
+        };
+        let cache_options = CacheOptions {
+            maintenance: None,
+            chooses: false,
+            audited_per_mille,
+            // Neighbours are not joined.
+            segment_size: 1,
+            ..CacheOptions::default()
+        };
+        let cache = RangeCache::open("/store", &options, &cache_options).unwrap();
+        for key in 0..100_u8 {
+            let mut transaction = cache.store().begin();
+            transaction.put(&[key], b"value");
+            transaction.commit().unwrap();
+        }
+        for from in (0..100_u8).step_by(10) {
+            cache.load(Some(&[from]), Some(&[from + 10])).unwrap();
+        }
+        cache
+    }
+
+    /// Changes memory and not the engine.
+    fn spoil(cache: &RangeCache, key: u8) {
+        let key = encode_key(&[key]);
+        let write = Write {
+            key: &key,
+            commit: cache.store().now(),
+            value: Some(NewValue::Inline(b"wrong")),
+        };
+        let shared = cache.shared();
+        shared.write(shared.directory.load(), &[write]);
+    }
+
+    #[test]
+    fn a_difference_turns_the_cache_off_and_reads_go_on_in_the_engine() {
+        // One that the engine has, and one that it has not.
+        for key in [55, 100 - 1] {
+            let cache = cache(1_000);
+            cache.maintain();
+            assert_eq!((cache.stats().audited, cache.difference()), (10, None));
+            spoil(&cache, key);
+            let get = || cache.store().snapshot().get(&[key]).unwrap().unwrap();
+            assert_eq!(get(), "wrong");
+            cache.maintain();
+            assert!(cache.is_off());
+            let difference = cache.difference().unwrap();
+            assert!(difference.contains("memory has"), "{difference}");
+            assert_eq!(get(), "value");
+            assert_eq!(cache.stats().segments, 0);
         }
     }
-    Ok(())
+
+    #[test]
+    fn a_row_that_only_memory_has_is_a_difference() {
+        let cache = cache(1_000);
+        let key = [encode_key(&[42]), b"x".to_vec()].concat();
+        let write = Write {
+            key: &key,
+            commit: cache.store().now(),
+            value: Some(NewValue::Inline(b"wrong")),
+        };
+        let shared = cache.shared();
+        shared.write(shared.directory.load(), &[write]);
+        cache.maintain();
+        let difference = cache.difference().unwrap();
+        assert!(difference.contains("not in the engine"), "{difference}");
+    }
+
+    /// A share of the segments at each look, and all of them in turn.
+    #[test]
+    fn each_segment_is_audited_in_its_turn() {
+        let cache = cache(150);
+        for look in 1..=20 {
+            cache.maintain();
+            assert_eq!(cache.stats().audited, look * 3 / 2, "{look}");
+        }
+        spoil(&cache, 99);
+        // The other nine at most come before.
+        let looks = (0..20).take_while(|_| {
+            cache.maintain();
+            !cache.is_off()
+        });
+        assert!(looks.count() <= 7);
+        let never = self::cache(0);
+        spoil(&never, 1);
+        never.maintain();
+        assert_eq!((never.stats().audited, never.is_off()), (0, false));
+    }
 }

@@ -82,6 +82,7 @@ impl RangeCache {
             store,
             family,
             safe_lag: cache.safe_lag,
+            audited_per_mille: cache.audited_per_mille,
             chooser: cache.chooses.then(|| Arc::new(Chooser::new(file))),
         };
         keeper.look();
@@ -146,14 +147,12 @@ impl RangeCache {
     }
 
     /// Compares memory with the engine. May run at any time; a barrier for each segment. Cost: reads everything that
-    /// is held from the engine, a segment at a time in memory.
+    /// is held from the engine.
     ///
     /// # Errors
     /// `Differs`; `Off`; `Store`.
     pub fn audit(&self) -> Result<AuditReport> {
-        self.keeper
-            .shared
-            .audit(&self.keeper.store, &self.keeper.family)
+        self.keeper.audit()
     }
 
     /// What is held, and what was done.
@@ -190,6 +189,7 @@ impl RangeCache {
             remembered: counters.remembered.load(Ordering::Relaxed),
             saved_steps: counters.saved.load(Ordering::Relaxed),
             writes: counters.writes.load(Ordering::Relaxed),
+            audited: self.keeper.shared.auditor.audited(),
         }
     }
 
@@ -199,8 +199,14 @@ impl RangeCache {
         held.iter().map(HeldRange::new).collect()
     }
 
-    /// Whether the cache is off, because its hook panicked. The store works without it; the next opening has a cache
-    /// again.
+    /// What memory and engine differed in, if maintenance has found that they do: a bug of this crate, or changes of the
+    /// database past its hook. The cache is off then.
+    pub fn difference(&self) -> Option<&str> {
+        self.keeper.shared.auditor.difference()
+    }
+
+    /// Whether the cache is off, because its hook panicked or because memory and engine differed. The store works without
+    /// it; the next opening has a cache again.
     pub fn is_off(&self) -> bool {
         self.keeper.shared.is_off()
     }
@@ -254,7 +260,9 @@ impl Maintenance {
             let mut is_over = is_over.lock();
             while !*is_over {
                 wakes.wait_for(&mut is_over, every);
-                parking_lot::MutexGuard::unlocked(&mut is_over, || keeper.maintain());
+                if !*is_over {
+                    parking_lot::MutexGuard::unlocked(&mut is_over, || keeper.maintain());
+                }
             }
         };
         let named = std::thread::Builder::new().name("titan-ime".to_owned());

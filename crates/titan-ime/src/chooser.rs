@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
+use crate::error::Error;
 use crate::hot_set::{Hot, HotSetFile};
 use crate::interest::{Wanted, overlap};
 use crate::keeper::Keeper;
@@ -153,18 +154,26 @@ impl State {
 
     fn begin(&mut self, keeper: &Keeper) -> Option<(Load, EncodedRange)> {
         let counters = &keeper.shared.counters;
-        while let Some(Hot {
-            range, is_pinned, ..
-        }) = self.remembered.front().cloned()
+        while has_room(keeper)
+            && let Some(hot) = self.remembered.pop_front()
         {
-            if !has_room(keeper) {
-                break;
-            }
-            self.remembered.pop_front();
-            let kind = [Kind::Range, Kind::Pinned][usize::from(is_pinned)];
-            if let Ok(load) = Load::begin(keeper, range.clone(), kind) {
-                counters.remembered.fetch_add(1, Ordering::Relaxed);
-                return Some((load, range));
+            let kind = [Kind::Range, Kind::Pinned][usize::from(hot.is_pinned)];
+            match keeper.begin_load_of(hot.range.clone(), kind) {
+                Ok(load) => {
+                    counters.remembered.fetch_add(1, Ordering::Relaxed);
+                    return Some((load, hot.range));
+                }
+                // The rest of it is as hot as before.
+                Err(Error::Overlaps) => {
+                    for range in not_held(keeper, &hot.range).into_iter().rev() {
+                        let hot = Hot {
+                            range,
+                            ..hot.clone()
+                        };
+                        self.remembered.push_front(hot);
+                    }
+                }
+                Err(_) => {}
             }
         }
         // Those that are wanted first are first.
@@ -185,7 +194,7 @@ impl State {
                 continue;
             }
             // Where it overlaps what is held, scans of the rest tell of the rest.
-            if let Ok(load) = Load::begin(keeper, one.range.clone(), Kind::Range) {
+            if let Ok(load) = keeper.begin_load_of(one.range.clone(), Kind::Range) {
                 load.expect(one.each);
                 counters.chosen.fetch_add(1, Ordering::Relaxed);
                 begun = Some((load, one.range));
@@ -195,6 +204,28 @@ impl State {
         self.wanted = wanted.collect();
         begun
     }
+}
+
+/// The parts of a range of which nothing is held or being loaded.
+fn not_held(keeper: &Keeper, (lower, upper): &EncodedRange) -> Vec<EncodedRange> {
+    let mut parts = Vec::new();
+    let mut from = lower.clone();
+    for segment in keeper.shared.directory.load().iter() {
+        if !segment.overlaps(&from, upper.as_deref()) {
+            continue;
+        }
+        if *from < *segment.lower {
+            parts.push((from, Some(segment.lower.to_vec())));
+        }
+        match segment.range().1 {
+            Some(end) => from = end,
+            None => return parts,
+        }
+    }
+    if upper.as_ref().is_none_or(|upper| from < *upper) {
+        parts.push((from, upper.clone()));
+    }
+    parts
 }
 
 fn has_room(keeper: &Keeper) -> bool {

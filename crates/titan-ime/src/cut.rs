@@ -9,7 +9,7 @@ use crate::shared::Shared;
 
 /// Whether content is to be cut.
 pub(crate) fn is_large(root: &Root, shared: &Shared) -> bool {
-    root.bytes > 2 * shared.segment_size && root.leaves.len() > 1
+    root.bytes > shared.segment_size.saturating_mul(2) && root.leaves.len() > 1
 }
 
 /// Active segments with the range and the content of `segment`, at least one. No leaf is copied.
@@ -50,6 +50,7 @@ pub(crate) fn cut(
             segment.is_pinned,
             root,
             segment.usage.inherited(),
+            &shared.budget,
         )));
         upper = next_upper;
     }

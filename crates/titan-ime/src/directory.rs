@@ -6,11 +6,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
-
-use crate::cell::Cell;
 use crate::keys::Keys;
 use crate::segment::Segment;
+use crate::sync::{Cell, Mutex, MutexGuard};
 
 /// The segments in the order of their keys, at one moment.
 #[derive(Default)]

@@ -23,15 +23,19 @@ enum Change<'a> {
     Unknown(&'a [u8], Option<&'a [u8]>),
 }
 
-/// Turns the cache off if it is dropped by a panic.
+/// Turns the cache off if it is dropped by a panic of the hook: before [`OffOnPanic::done`].
 struct OffOnPanic<'a>(&'a Shared);
+
+impl OffOnPanic<'_> {
+    fn done(self) {
+        std::mem::forget(self);
+    }
+}
 
 impl Drop for OffOnPanic<'_> {
     fn drop(&mut self) {
         // MUTANT: a hook that panicked leaves its segments to readers.
-        if std::thread::panicking()
-            && !mutant!("hook-panics-unnoticed", "-p titan-ime --lib hook::")
-        {
+        if !mutant!("hook-panics-unnoticed", "-p titan-ime --lib hook::") {
             self.0.turn_off();
         }
     }
@@ -39,7 +43,23 @@ impl Drop for OffOnPanic<'_> {
 
 impl CommitHook for Shared {
     fn before_publish(&self, _: SequenceNumber, operations: &CommittedOps<'_>) {
-        let _off_on_panic = OffOnPanic(self);
+        let off_on_panic = OffOnPanic(self);
+        self.follow(operations);
+        off_on_panic.done();
+    }
+
+    fn on_bypass(&self, range: &BypassedRange<'_>, _: SequenceNumber) {
+        let off_on_panic = OffOnPanic(self);
+        if self.is_versions(range.column_family) {
+            self.bypass(range.begin.unwrap_or_default(), range.end);
+        }
+        off_on_panic.done();
+    }
+}
+
+impl Shared {
+    /// Does in memory what the operations do.
+    fn follow(&self, operations: &CommittedOps<'_>) {
         if self.is_off() || self.directory.load().is_empty() {
             return;
         }
@@ -59,21 +79,12 @@ impl CommitHook for Shared {
         self.write(self.directory.load(), &writes);
         #[cfg(test)]
         assert!(
-            !self.panics.load(std::sync::atomic::Ordering::Relaxed),
+            !self.panics.load(crate::sync::atomic::Ordering::Relaxed),
             "as a test asked"
         );
         self.make_room();
     }
 
-    fn on_bypass(&self, range: &BypassedRange<'_>, _: SequenceNumber) {
-        let _off_on_panic = OffOnPanic(self);
-        if self.is_versions(range.column_family) {
-            self.bypass(range.begin.unwrap_or_default(), range.end);
-        }
-    }
-}
-
-impl Shared {
     fn change<'a>(&self, op: &BatchOp<'a>) -> Change<'a> {
         let (key, value) = match *op {
             BatchOp::Put { cf, key, value } | BatchOp::TimedPut { cf, key, value, .. }
@@ -117,7 +128,7 @@ impl Shared {
 
     /// Adds versions, which are in the order of their keys, to the segments that have the keys. The list may be
     /// older than the directory.
-    fn write(&self, mut list: Arc<List>, writes: &[Write<'_>]) {
+    pub(crate) fn write(&self, mut list: Arc<List>, writes: &[Write<'_>]) {
         let target = self.target.load();
         let mut rest = writes;
         // The segment that was found gone last.
@@ -258,6 +269,28 @@ mod tests {
         cache.maintain();
         let stats = cache.stats();
         assert_eq!((stats.segments, stats.memory_used), (0, 0), "{stats:?}");
+    }
+
+    /// A thread may commit while it ends by a panic of its own, and may lead the group of others.
+    #[test]
+    fn a_commit_of_a_thread_that_panics_does_not_turn_the_cache_off() {
+        struct CommitsAtTheEnd<'a>(&'a Store);
+
+        impl Drop for CommitsAtTheEnd<'_> {
+            fn drop(&mut self) {
+                put(self.0, b"a1", b"new");
+            }
+        }
+
+        let cache = cache();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _commits = CommitsAtTheEnd(cache.store());
+            panic!("as a test asks");
+        }));
+        assert!(panicked.is_err() && !cache.is_off());
+        let hits = cache.stats().points.hits;
+        assert_eq!(get(cache.store(), b"a1").as_deref(), Some(&b"new"[..]));
+        assert_eq!(cache.stats().points.hits, hits + 1);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::keys::EncodedRange;
 
 const FIRST_LINE: &str = "titan-ime hot set 1";
-/// A larger file is none of ours.
+/// A larger file is none of ours. Of a hot set that would be larger, what is worth least is not remembered.
 const LARGEST: u64 = 4 << 20;
 
 /// A range of the hot set.
@@ -45,19 +45,34 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
         .then(|| digits.map(byte).collect())?
 }
 
+fn line(hot: &Hot) -> String {
+    let (lower, upper) = &hot.range;
+    let kind = if hot.is_pinned { "pinned" } else { "held" };
+    let upper = upper.as_deref().map_or("end".to_owned(), hex);
+    let lower = hex(lower);
+    format!("{kind} \"{lower}\" {upper} {} {}\n", hot.bytes, hot.worth)
+}
+
 fn encode(ranges: &[Hot]) -> String {
-    let mut text = format!("{FIRST_LINE}\n");
-    for hot in ranges {
-        let (lower, upper) = &hot.range;
-        let kind = if hot.is_pinned { "pinned" } else { "held" };
-        let upper = upper.as_deref().map_or("end".to_owned(), hex);
-        text += &format!(
-            "{kind} \"{}\" {upper} {} {}\n",
-            hex(lower),
-            hot.bytes,
-            hot.worth
-        );
+    let mut lines: Vec<(&Hot, String)> = ranges.iter().map(|hot| (hot, line(hot))).collect();
+    let mut size: usize = lines.iter().map(|(_, line)| line.len()).sum();
+    let most = LARGEST as usize - 1024;
+    if size > most {
+        lines.sort_by_key(|(hot, _)| (hot.is_pinned, hot.worth));
+        let fits = |(_, line): &(&Hot, String)| {
+            let fits = size <= most;
+            size -= line.len();
+            fits
+        };
+        let first = lines.iter().position(fits).unwrap_or(lines.len());
+        lines.drain(..first);
+        lines.sort();
     }
+    let lines = lines.into_iter().map(|(_, line)| line);
+    let text: String = [format!("{FIRST_LINE}\n")]
+        .into_iter()
+        .chain(lines)
+        .collect();
     let sum = xxh3_64(text.as_bytes());
     text + &format!("{sum:016x}\n")
 }
@@ -168,6 +183,25 @@ mod tests {
         assert_eq!(file.read(), ranges);
         file.write(&ranges[1..]).unwrap();
         assert_eq!(file.read(), ranges[1..]);
+        // What is too much is not written, and what is worth most is.
+        let many: Vec<_> = (0..100_000_u32)
+            .map(|n| {
+                let lower = [&[7; 20][..], &n.to_be_bytes()].concat();
+                let upper = [&[7; 20][..], &n.to_be_bytes(), &[1]].concat();
+                hot((lower, Some(upper)), n == 5, i64::from(n % 1_000))
+            })
+            .collect();
+        file.write(&many).unwrap();
+        let left = file.read();
+        assert!((20_000..50_000).contains(&left.len()), "{}", left.len());
+        assert!(left.is_sorted() && left.contains(&many[5]));
+        let least = left
+            .iter()
+            .filter(|hot| !hot.is_pinned)
+            .map(|hot| hot.worth);
+        let least = least.min().unwrap();
+        let more = many.iter().filter(|hot| hot.worth > least).count();
+        assert!(left.len() > more, "{least}, {more}");
         let whole = encode(&ranges);
         for len in 0..whole.len() {
             assert_eq!(decode(&whole[..len]), None, "{len}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use titan::ColumnFamily;
 use titan_mvcc::{Store, entries};
 
+use crate::audit::{AuditReport, Engine};
 use crate::chooser::Chooser;
 use crate::error::Result;
 use crate::keys::EncodedRange;
@@ -23,6 +24,7 @@ pub(crate) struct Keeper {
     pub(crate) store: Store,
     pub(crate) family: ColumnFamily,
     pub(crate) safe_lag: Duration,
+    pub(crate) audited_per_mille: u32,
     /// None if the program says what is held.
     pub(crate) chooser: Option<Arc<Chooser>>,
 }
@@ -42,7 +44,12 @@ impl Keeper {
     ) -> Result<Load> {
         self.look();
         let lower = from.map(entries::encode_key).unwrap_or_default();
-        Load::begin(self, (lower, to.map(entries::encode_key)), kind)
+        self.begin_load_of((lower, to.map(entries::encode_key)), kind)
+    }
+
+    /// The same for a range of encoded keys, without a look.
+    pub(crate) fn begin_load_of(&self, range: EncodedRange, kind: Kind) -> Result<Load> {
+        Load::begin(&self.shared, self.store.db(), &self.family, range, kind)
     }
 
     /// All that is due.
@@ -53,6 +60,20 @@ impl Keeper {
         if let Some(chooser) = &self.chooser {
             chooser.look(self);
         }
+        self.with_engine(|engine| self.shared.audit_some(self.audited_per_mille, engine));
+    }
+
+    /// Compares everything with the engine.
+    pub(crate) fn audit(&self) -> Result<AuditReport> {
+        self.with_engine(|engine| self.shared.audit(engine))
+    }
+
+    fn with_engine<T>(&self, audit: impl FnOnce(&Engine<'_>) -> T) -> T {
+        audit(&Engine {
+            db: self.store.db(),
+            family: &self.family,
+            safe_point: &|| self.store.safe_point(),
+        })
     }
 
     /// Remembers what is held, for the next opening.
@@ -75,7 +96,7 @@ impl Keeper {
     /// Loads a gap. An error is one of a load: it overlaps another one by now, does not fit, or cannot be read. Then
     /// scans go on as before. False if it is no gap any more.
     fn load_gap(&self, gap: EncodedRange) -> Result<bool> {
-        let mut load = Load::begin(self, gap, Kind::Gap)?;
+        let mut load = self.begin_load_of(gap, Kind::Gap)?;
         while load.leaves() <= LEAVES_OF_GAP {
             if load.step()? == Progress::Done {
                 return Ok(true);

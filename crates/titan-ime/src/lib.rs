@@ -39,7 +39,7 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `cell` | a value that is replaced as a whole |
+//! | `sync` | the types by which threads meet |
 //! | `memory` | how much memory is taken |
 //! | `keys` | ranges of keys; keys that are searched |
 //! | `served` | the timestamps that a copy answers at |
@@ -62,7 +62,7 @@
 //! | `maintain` | looking at readers, pruning idle rows, splitting and joining |
 //! | `keeper` | when maintenance does what; loading gaps |
 //! | `chooser` | what is held |
-//! | `audit` | comparing memory with the engine |
+//! | `audit` | comparing memory with the engine, a share of it at each maintenance |
 //! | `held` | what is held, for people |
 //! | `cache` | the cache as programs use it |
 //!
@@ -75,8 +75,8 @@
 //! - A gap of dead rows becomes a segment by the next maintenance, not at once, and costs a look at all of its dead
 //!   rows more. Where rows die at its end, it grows with each maintenance.
 //! - `titan ime status`, the experiment with TPC-C and its curves.
-//! - The limit of memory is compared with what is charged, not with what the allocator says. Lists of segments
-//!   and what the cache takes by itself are not charged.
+//! - The limit of memory is compared with what is charged, which a test compares with what the allocator says. The
+//!   little that the cache takes by itself is not charged, nor what a load has of rows that are not in a leaf yet.
 //! - While readers keep roots of dropped segments alive, their memory still counts, and more segments may be dropped
 //!   than would be needed.
 //! - A load asks for memory between its steps, and never drops a colder range to get it. All steps are made
@@ -84,7 +84,8 @@
 //!   for all of them for a moment.
 //! - Values above 256 bytes are looked up in the tables of the engine when a row is returned, also if the value
 //!   is not fetched then.
-//! - Models with `loom` of the swaps. The order of the stores is argued in `segment` and tried by threads only.
+//! - The models of `cargo xtask loom` see the swaps and the locks. The tail of a leaf is tried by threads only.
+//! - A load that is being merged when its segment is dropped gives its memory back at its next step.
 //! - A failed allocation aborts the process, as it does everywhere in Rust; what is tried are refusals by the limit.
 
 #[macro_use]
@@ -92,7 +93,6 @@ extern crate titan_mutants;
 
 mod audit;
 mod cache;
-mod cell;
 mod chooser;
 mod cut;
 mod directory;
@@ -108,14 +108,21 @@ mod leaf;
 mod load;
 mod maintain;
 mod memory;
+#[cfg(all(test, loom))]
+mod models;
 mod options;
 mod read;
+#[cfg(test)]
+mod refusals;
 mod root;
 mod row;
+#[cfg(shuttle)]
+pub mod scheduled;
 mod segment;
 mod served;
 mod shared;
 mod stats;
+mod sync;
 mod tail;
 mod usage;
 mod view;

@@ -12,16 +12,15 @@
 //! A load can be dropped after each step. Then nothing of it remains.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use titan::{ColumnFamily, DbIterator, ReadOptions};
-use titan_mvcc::Store;
+use titan::{ColumnFamily, Db, DbIterator, ReadOptions};
 use titan_mvcc::entries::{self, Effect};
 
 use crate::cut::cut;
 use crate::error::{Error, Result};
-use crate::keeper::Keeper;
 use crate::keys::EncodedRange;
-use crate::leaf::{Leaf, Rows};
+use crate::leaf::Rows;
 use crate::root::{NewValue, Root, Target, Write};
 use crate::row::{self, Version};
 use crate::segment::{Last, Segment};
@@ -38,14 +37,14 @@ const SHORT_DELTA: usize = 64;
 #[must_use = "a load that is dropped is abandoned"]
 pub struct Load {
     shared: Arc<Shared>,
-    store: Store,
+    db: Db,
     family: ColumnFamily,
     segment: Arc<Segment>,
     /// What is pruned while loading, as of the beginning.
     target: Target,
     stage: Stage,
-    /// The leaves that are complete.
-    leaves: Vec<Arc<Leaf>>,
+    /// How many leaves are complete. The segment has them.
+    leaves: usize,
     /// The rows after those.
     rows: Rows,
 }
@@ -86,12 +85,17 @@ impl Load {
     ///
     /// # Errors
     /// `EmptyRange`, `Overlaps`, `Off`.
-    pub(crate) fn begin(keeper: &Keeper, range: EncodedRange, kind: Kind) -> Result<Self> {
+    pub(crate) fn begin(
+        shared: &Arc<Shared>,
+        db: &Db,
+        family: &ColumnFamily,
+        range: EncodedRange,
+        kind: Kind,
+    ) -> Result<Self> {
         let (lower, upper) = range;
         if upper.as_ref().is_some_and(|upper| lower >= *upper) {
             return Err(Error::EmptyRange);
         }
-        let shared = &keeper.shared;
         let mut changing = shared.directory.change();
         if shared.is_off() {
             return Err(Error::Off);
@@ -99,7 +103,8 @@ impl Load {
         let generation = changing.generation();
         let (lower, upper) = (lower.into_boxed_slice(), upper.map(Vec::into_boxed_slice));
         let is_pinned = kind == Kind::Pinned;
-        let segment = Arc::new(Segment::announced(lower, upper, generation, is_pinned));
+        let segment = Segment::announced(lower, upper, generation, is_pinned, &shared.budget);
+        let segment = Arc::new(segment);
         if !changing.insert(Arc::clone(&segment)) {
             return Err(Error::Overlaps);
         }
@@ -111,12 +116,12 @@ impl Load {
         }
         Ok(Load {
             shared: Arc::clone(shared),
-            store: keeper.store.clone(),
-            family: keeper.family.clone(),
+            db: db.clone(),
+            family: family.clone(),
             segment,
             target,
             stage: Stage::Announced,
-            leaves: Vec::new(),
+            leaves: 0,
             rows: Rows::default(),
         })
     }
@@ -128,7 +133,7 @@ impl Load {
 
     /// How many leaves it has.
     pub(crate) fn leaves(&self) -> usize {
-        self.leaves.len()
+        self.leaves
     }
 
     /// Makes a step: the barrier first, then some hundred entries a step, then merging. To be called until it
@@ -158,10 +163,11 @@ impl Load {
         if self.shared.is_off() {
             return Err(Error::Off);
         }
-        if let Some(why) = self.segment.gone()
-            && !matches!(self.stage, Stage::Done)
-        {
-            return Err(Error::Abandoned { why });
+        match self.segment.gone() {
+            None => {}
+            // Other segments have its content.
+            Some(Dropped::Replaced) => return Ok(Progress::Done),
+            Some(why) => return Err(Error::Abandoned { why }),
         }
         let budget = &self.shared.budget;
         if budget.excess() > 0 || budget.limit() == 0 {
@@ -178,7 +184,7 @@ impl Load {
                 encoded,
                 versions,
             } => self.stage = self.scan(cursor, encoded, versions)?,
-            Stage::Merging(root) => match self.merge(root)? {
+            Stage::Merging(root) => match merge(&self.shared, &self.segment, &self.target, root)? {
                 Some(root) => self.stage = Stage::Merging(root),
                 None => return Ok(Progress::Done),
             },
@@ -188,17 +194,12 @@ impl Load {
 
     fn take_snapshot(&self) -> Result<Stage> {
         let (segment, budget) = (&self.segment, &self.shared.budget);
-        let db = self.store.db();
-        let begin = |_| {
+        let db = &self.db;
+        let begun = db.barrier(|_| {
             // ORDER: no commit is under way, so both are of one moment.
-            let begun = segment.begin_loading(budget);
-            (begun, db.snapshot())
-        };
-        let (begun, snapshot) = match db.barrier(begin)? {
-            (Ok(()), snapshot) => ((), snapshot),
-            (Err(why), _) => return Err(Error::Abandoned { why }),
-        };
-        let () = begun;
+            segment.begin_loading(budget).map(|()| db.snapshot())
+        })?;
+        let snapshot = begun.map_err(|why| Error::Abandoned { why })?;
         let mut cursor = self.family.iter(&ReadOptions {
             snapshot: Some(snapshot),
             lower_bound: (!segment.lower.is_empty()).then(|| segment.lower.to_vec()),
@@ -221,17 +222,17 @@ impl Load {
     ) -> Result<Stage> {
         for _ in 0..STEP {
             if !cursor.valid() {
-                self.end_row(&encoded, &mut versions);
-                let rows = std::mem::take(&mut self.rows);
-                rows.into_leaves(&self.shared.budget, &mut self.leaves);
-                let leaves = std::mem::take(&mut self.leaves);
+                self.end_row(&encoded, &mut versions)?;
+                self.end_leaf()?;
+                let leaves = self.segment.take_leaves();
+                let leaves = leaves.map_err(|why| Error::Abandoned { why })?;
                 let served = self.target.kept.clone();
                 let root = Root::new(served, leaves, &self.shared.budget);
                 return Ok(Stage::Merging(root));
             }
             let entry = entries::decode(cursor.key())?;
             if *entry.encoded != *encoded {
-                self.end_row(&encoded, &mut versions);
+                self.end_row(&encoded, &mut versions)?;
                 encoded.clear();
                 encoded.extend_from_slice(entry.encoded);
             }
@@ -268,47 +269,24 @@ impl Load {
     }
 
     /// Adds the versions of a key to the rows.
-    fn end_row(&mut self, encoded: &[u8], versions: &mut Vec<Version>) {
+    fn end_row(&mut self, encoded: &[u8], versions: &mut Vec<Version>) -> Result<()> {
         row::prune(versions, &self.target.kept);
         let budget = &self.shared.budget;
         self.rows.push(encoded, versions, budget);
         versions.clear();
-        if self.rows.is_enough() {
-            std::mem::take(&mut self.rows).into_leaves(budget, &mut self.leaves);
+        match self.rows.is_enough() {
+            true => self.end_leaf(),
+            false => Ok(()),
         }
     }
 
-    /// Merges the delta. Returns the content if more of it may come, and none if the range is held.
-    fn merge(&self, root: Root) -> Result<Option<Root>> {
-        let budget = &self.shared.budget;
-        let delta = self.segment.take_delta(budget);
-        let delta = delta.map_err(|why| Error::Abandoned { why })?;
-        let root = root.with(&delta.sorted(), &self.target, budget);
-        if delta.len() > SHORT_DELTA {
-            return Ok(Some(root));
-        }
-        let mut changing = self.shared.directory.change();
-        let Some(at) = changing.position(self.segment.generation) else {
-            let why = self.segment.gone().unwrap_or(Dropped::Off);
-            return Err(Error::Abandoned { why });
-        };
-        let ended = self.segment.end(Dropped::Replaced, |last| {
-            let root = match last {
-                Last::Loading(delta) => root.with(&delta.sorted(), &self.target, budget),
-                Last::Nothing | Last::Active(_) => root,
-            };
-            let segments = cut(&self.segment, root, &mut changing, &self.shared);
-            changing.list.splice(at..=at, segments);
-            changing.publish();
-        });
-        if ended.is_none() {
-            return Err(Error::Abandoned {
-                why: Dropped::LoadEnded,
-            });
-        }
-        let loads = &self.shared.counters.loads;
-        loads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Ok(None)
+    /// Makes a leaf of the rows.
+    fn end_leaf(&mut self) -> Result<()> {
+        let mut leaves = Vec::new();
+        std::mem::take(&mut self.rows).into_leaves(&self.shared.budget, &mut leaves);
+        self.leaves += leaves.len();
+        let kept = self.segment.add_leaves(leaves);
+        kept.map_err(|why| Error::Abandoned { why })
     }
 
     /// Gives up what is not held yet.
@@ -317,14 +295,63 @@ impl Load {
         let is_this = |segment: &Segment| segment.generation == generation;
         self.shared.drop_segments(Dropped::LoadEnded, is_this);
         self.stage = Stage::Done;
-        self.leaves = Vec::new();
         self.rows = Rows::default();
     }
 }
 
+/// Merges the delta of a segment that is being loaded into its content. Returns the content if more of it may come, and
+/// none if the range is held.
+///
+/// # Errors
+/// `Abandoned`.
+pub(crate) fn merge(
+    shared: &Shared,
+    segment: &Segment,
+    target: &Target,
+    root: Root,
+) -> Result<Option<Root>> {
+    let budget = &shared.budget;
+    let delta = segment.take_delta(budget);
+    let delta = delta.map_err(|why| Error::Abandoned { why })?;
+    let root = root.with(&delta.sorted(), target, budget);
+    if delta.len() > SHORT_DELTA {
+        return Ok(Some(root));
+    }
+    let mut changing = shared.directory.change();
+    let Some(at) = changing.position(segment.generation) else {
+        let why = segment.gone().unwrap_or(Dropped::Off);
+        return Err(Error::Abandoned { why });
+    };
+    let ended = segment.end(Dropped::Replaced, |last| {
+        let root = match last {
+            // MUTANT: what was written since the delta was taken is lost when a load ends.
+            Last::Loading(delta)
+                if !mutant!(
+                    "last-writes-of-a-load-are-lost",
+                    "loom -p titan-ime --lib models::"
+                ) =>
+            {
+                root.with(&delta.sorted(), target, budget)
+            }
+            Last::Nothing | Last::Loading(_) | Last::Active(_) => root,
+        };
+        let segments = cut(segment, root, &mut changing, shared);
+        changing.list.splice(at..=at, segments);
+        changing.publish();
+    });
+    if ended.is_none() {
+        return Err(Error::Abandoned {
+            why: Dropped::LoadEnded,
+        });
+    }
+    shared.counters.loads.fetch_add(1, Ordering::Relaxed);
+    Ok(None)
+}
+
 impl Drop for Load {
     fn drop(&mut self) {
-        if !matches!(self.stage, Stage::Done) {
+        // Also after a panic in a step.
+        if self.segment.gone().is_none() {
             self.abandon();
         }
     }
@@ -334,7 +361,7 @@ impl std::fmt::Debug for Load {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Load")
             .field("generation", &self.segment.generation)
-            .field("leaves", &self.leaves.len())
+            .field("leaves", &self.leaves)
             .finish_non_exhaustive()
     }
 }

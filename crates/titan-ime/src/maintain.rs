@@ -40,8 +40,13 @@ impl Shared {
             true => now,
             false => lagging.unwrap_or(Timestamp::ZERO),
         };
-        let kept = Served::new(lagging.max(store.safe_point()), readers.iter().copied());
-        let needed = Served::new(now, readers);
+        self.aim(now, lagging.max(store.safe_point()), &readers);
+    }
+
+    /// Everything from `from` on is kept, and what these readers find, who read before `now`.
+    pub(crate) fn aim(&self, now: Timestamp, from: Timestamp, readers: &[Timestamp]) {
+        let kept = Served::new(from, readers.iter().copied());
+        let needed = Served::new(now, readers.iter().copied());
         self.target.store(Arc::new(Target { kept, needed }));
     }
 
@@ -64,7 +69,7 @@ impl Shared {
         }
     }
 
-    fn sweep(&self, segment: &Segment, kept: &Served) {
+    pub(crate) fn sweep(&self, segment: &Segment, kept: &Served) {
         let mut first = 0;
         let mut is_done = false;
         while !is_done {
@@ -115,7 +120,7 @@ impl Shared {
         }
     }
 
-    fn join_small(&self) {
+    pub(crate) fn join_small(&self) {
         let bytes = |segment: &Segment| segment.root().as_ref().map(|root| root.bytes);
         let are_small = |a: &Segment, b: &Segment| {
             let adjacent = a.upper.as_deref() == Some(&*b.lower) && a.is_pinned == b.is_pinned;
@@ -153,9 +158,16 @@ impl Shared {
                     let root = Root::new(served, leaves, &self.budget);
                     let generation = changing.generation();
                     let (lower, upper) = (a.lower.clone(), b.upper.clone());
-                    let usage = a.usage.inherited();
-                    let joined =
-                        Segment::active(lower, upper, generation, a.is_pinned, root, usage);
+                    let usage = a.usage.joined(&b.usage);
+                    let joined = Segment::active(
+                        lower,
+                        upper,
+                        generation,
+                        a.is_pinned,
+                        root,
+                        usage,
+                        &self.budget,
+                    );
                     changing.list.splice(at..at + 2, [Arc::new(joined)]);
                     changing.publish();
                 });

@@ -14,6 +14,20 @@ pub(crate) const BLOCK: usize = 16;
 pub(crate) struct Budget {
     limit: AtomicUsize,
     used: AtomicUsize,
+    #[cfg(test)]
+    refusal: Refusal,
+}
+
+/// When a test wants memory to be short.
+#[cfg(test)]
+#[derive(Default)]
+struct Refusal {
+    charges: AtomicUsize,
+    /// The number of the charge that exceeds the limit; none if it is zero.
+    at: AtomicUsize,
+    /// The limit is zero from then on, and not just found to be exceeded once.
+    is_for_good: std::sync::atomic::AtomicBool,
+    is_due: std::sync::atomic::AtomicBool,
 }
 
 impl Budget {
@@ -21,6 +35,37 @@ impl Budget {
         Budget {
             limit: AtomicUsize::new(limit),
             used: AtomicUsize::new(0),
+            #[cfg(test)]
+            refusal: Refusal::default(),
+        }
+    }
+
+    /// The `n`th charge exceeds the limit: what looks next finds that, once or for good.
+    #[cfg(test)]
+    pub(crate) fn refuse_at(&self, n: usize, is_for_good: bool) {
+        self.refusal.at.store(n, Ordering::Relaxed);
+        self.refusal
+            .is_for_good
+            .store(is_for_good, Ordering::Relaxed);
+    }
+
+    /// How many charges there were.
+    #[cfg(test)]
+    pub(crate) fn charges(&self) -> usize {
+        self.refusal.charges.load(Ordering::Relaxed)
+    }
+
+    fn charge(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        #[cfg(test)]
+        {
+            let n = self.refusal.charges.fetch_add(1, Ordering::Relaxed) + 1;
+            if n == self.refusal.at.load(Ordering::Relaxed) {
+                match self.refusal.is_for_good.load(Ordering::Relaxed) {
+                    true => self.set_limit(0),
+                    false => self.refusal.is_due.store(true, Ordering::Relaxed),
+                }
+            }
         }
     }
 
@@ -39,6 +84,10 @@ impl Budget {
 
     /// By how many bytes the count is over the limit.
     pub(crate) fn excess(&self) -> usize {
+        #[cfg(test)]
+        if self.refusal.is_due.swap(false, Ordering::Relaxed) {
+            return self.used().max(1);
+        }
         self.used().saturating_sub(self.limit())
     }
 }
@@ -51,7 +100,7 @@ pub(crate) struct Charge {
 
 impl Charge {
     pub(crate) fn new(budget: &Arc<Budget>, bytes: usize) -> Self {
-        budget.used.fetch_add(bytes, Ordering::Relaxed);
+        budget.charge(bytes);
         Charge {
             budget: Arc::clone(budget),
             bytes: AtomicUsize::new(bytes),
@@ -64,7 +113,7 @@ impl Charge {
 
     /// Charges more.
     pub(crate) fn add(&self, bytes: usize) {
-        self.budget.used.fetch_add(bytes, Ordering::Relaxed);
+        self.budget.charge(bytes);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }

@@ -19,19 +19,24 @@ pub struct CacheOptions {
     /// many versions that they do not return, drops those whose writes cost more than their reads save, but for pinned
     /// ones, and remembers over a restart what was held. It keeps a small file in the directory of the store.
     pub chooses: bool,
+    /// How many of a thousand segments are compared with the engine at each maintenance. That costs a barrier for each, and
+    /// reads all its entries from the engine. If one differs, the cache is turned off
+    /// ([`RangeCache::difference`](crate::RangeCache::difference)).
+    pub audited_per_mille: u32,
     /// How often the cache is maintained by a thread of its own. Without one,
     /// [`RangeCache::maintain`](crate::RangeCache::maintain) is to be called.
     pub maintenance: Option<Duration>,
 }
 
 impl Default for CacheOptions {
-    /// 256 MiB in segments of 256 KiB, 180 s behind, chosen and maintained each second.
+    /// 256 MiB in segments of 256 KiB, 180 s behind, chosen and maintained each second, one of a thousand audited.
     fn default() -> Self {
         CacheOptions {
             memory_limit: 256 << 20,
             segment_size: 256 << 10,
             safe_lag: Duration::from_secs(180),
             chooses: true,
+            audited_per_mille: 1,
             maintenance: Some(Duration::from_secs(1)),
         }
     }

@@ -12,16 +12,16 @@
 //! generation. Readers look at `root` alone: there is one while the segment is active.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
 use titan_mvcc::Timestamp;
 
-use crate::cell::Cell;
 use crate::keys::EncodedRange;
+use crate::leaf::Leaf;
 use crate::memory::{BLOCK, Budget, Charge};
 use crate::root::{NewValue, Root, Target, Write};
 use crate::stats::Dropped;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Cell, Mutex};
 use crate::usage::Usage;
 
 /// See the module.
@@ -41,13 +41,16 @@ pub(crate) struct Segment {
     /// Whether it was read since the last look. Readers write it only if it is false.
     touched: AtomicBool,
     pub(crate) usage: Usage,
+    /// For itself and its place in the directory. The content has charges of its own.
+    charge: Charge,
 }
 
 enum State {
     /// The snapshot of the load has not been taken: it will have all writes.
     Announced,
-    /// The snapshot has been taken; later writes are here.
+    /// The snapshot has been taken. What was read of it is here, and later writes are.
     Loading {
+        leaves: Vec<Arc<Leaf>>,
         delta: Delta,
     },
     Active,
@@ -94,9 +97,11 @@ impl Delta {
             .and_then(Option::as_ref)
             .map_or(0, |v| v.len());
         let blocks = 2 * BLOCK + write.key.len() + value_len;
-        // The vector may have twice the room that it needs.
-        self.charge.add(blocks + 2 * size_of::<OwnedWrite>());
+        let room = self.writes.capacity();
         self.writes.push(write);
+        let more_room = self.writes.capacity() - room;
+        self.charge
+            .add(blocks + more_room * size_of::<OwnedWrite>());
     }
 
     /// The writes in the order of their keys, those of a key in the order in which they came.
@@ -138,13 +143,18 @@ impl Segment {
         upper: Option<Box<[u8]>>,
         generation: u64,
         is_pinned: bool,
+        budget: &Arc<Budget>,
     ) -> Self {
+        let upper_len = upper.as_ref().map_or(0, |upper| upper.len());
+        let own = size_of::<Segment>() + 16 + 3 * BLOCK + lower.len() + upper_len;
+        let place = size_of::<Arc<Segment>>() + size_of::<u32>() + upper_len;
         Segment {
+            charge: Charge::new(budget, own + place),
             lower,
             upper,
             generation,
             is_pinned,
-            root: Cell::default(),
+            root: Cell::new(None),
             state: Mutex::new(State::Announced),
             touched: AtomicBool::new(true),
             usage: Usage::default(),
@@ -159,12 +169,13 @@ impl Segment {
         is_pinned: bool,
         root: Root,
         usage: Usage,
+        budget: &Arc<Budget>,
     ) -> Self {
         Segment {
             usage,
             root: Cell::new(Some(Arc::new(root))),
             state: Mutex::new(State::Active),
-            ..Segment::announced(lower, upper, generation, is_pinned)
+            ..Segment::announced(lower, upper, generation, is_pinned, budget)
         }
     }
 
@@ -221,9 +232,48 @@ impl Segment {
         ) {
             return Ok(());
         }
-        let delta = Delta::new(budget);
-        *state = State::Loading { delta };
+        *state = State::Loading {
+            leaves: Vec::new(),
+            delta: Delta::new(budget),
+        };
         Ok(())
+    }
+
+    /// Keeps what was read of the snapshot, so that it goes with the segment.
+    ///
+    /// # Errors
+    /// Why it was dropped.
+    pub(crate) fn add_leaves(&self, more: Vec<Arc<Leaf>>) -> Result<(), Dropped> {
+        match &mut *self.state.lock() {
+            State::Loading { leaves, .. } => leaves.extend(more),
+            State::Gone(why) => return Err(*why),
+            State::Announced | State::Active => {}
+        }
+        Ok(())
+    }
+
+    /// Takes all of that.
+    ///
+    /// # Errors
+    /// Why it was dropped.
+    pub(crate) fn take_leaves(&self) -> Result<Vec<Arc<Leaf>>, Dropped> {
+        match &mut *self.state.lock() {
+            State::Loading { leaves, .. } => Ok(std::mem::take(leaves)),
+            State::Gone(why) => Err(*why),
+            State::Announced | State::Active => Ok(Vec::new()),
+        }
+    }
+
+    /// Bytes that are freed when it is dropped, at least.
+    pub(crate) fn bytes(&self) -> usize {
+        let content = match &*self.state.lock() {
+            State::Loading { leaves, delta } => {
+                let leaves: usize = leaves.iter().map(|leaf| leaf.bytes()).sum();
+                leaves + delta.charge.bytes()
+            }
+            _ => self.root.load().as_ref().map_or(0, |root| root.bytes),
+        };
+        self.charge.bytes() + content
     }
 
     /// Takes the writes that came since the last call.
@@ -232,7 +282,7 @@ impl Segment {
     /// Why it was dropped.
     pub(crate) fn take_delta(&self, budget: &Arc<Budget>) -> Result<Delta, Dropped> {
         match &mut *self.state.lock() {
-            State::Loading { delta } => Ok(std::mem::replace(delta, Delta::new(budget))),
+            State::Loading { delta, .. } => Ok(std::mem::replace(delta, Delta::new(budget))),
             State::Gone(why) => Err(*why),
             State::Announced | State::Active => Ok(Delta::new(budget)),
         }
@@ -254,16 +304,22 @@ impl Segment {
         target: &Target,
         budget: &Arc<Budget>,
     ) -> Written {
+        // MUTANT: a write takes the root without the lock, and is lost if another root takes its place meanwhile.
+        let unlocked = mutant!(
+            "write-to-a-replaced-root",
+            "loom -p titan-ime --lib models::"
+        );
+        let early = unlocked.then(|| self.root.load());
         let mut state = self.state.lock();
         match &mut *state {
             State::Announced => Written::Done,
-            State::Loading { delta } => {
+            State::Loading { delta, .. } => {
                 writes.iter().for_each(|write| delta.push(write));
                 Written::Done
             }
             State::Active => {
                 self.usage.written(writes.len());
-                let root = self.root.load();
+                let root = early.unwrap_or_else(|| self.root.load());
                 let next = root
                     .as_ref()
                     .and_then(|root| root.add(writes, target, budget));
@@ -305,14 +361,14 @@ impl Segment {
         let root = self.root.load();
         let last = match (&*state, &root) {
             (State::Gone(_), _) => return None,
-            (State::Loading { delta }, _) => Last::Loading(delta),
+            (State::Loading { delta, .. }, _) => Last::Loading(delta),
             (State::Active, Some(root)) => Last::Active(root),
             (State::Active | State::Announced, _) => Last::Nothing,
         };
         // ORDER: before the directory is published, because from then on writes go past this segment: as long as
         // there is a root, it has all that is published.
         // MUTANT: a segment that has ended is read on.
-        if !mutant!("ended-segment-is-read", "-p titan-ime --test it threads::") {
+        if !mutant!("ended-segment-is-read", "loom -p titan-ime --lib models::") {
             self.root.store(None);
         }
         let replaced = replace(last);

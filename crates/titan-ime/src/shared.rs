@@ -1,12 +1,11 @@
 //! What the hook, the readers, loads and maintenance of a cache share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use titan::ColumnFamilyId;
 use titan_mvcc::Timestamp;
 
-use crate::cell::Cell;
+use crate::audit::Auditor;
 use crate::directory::{Changing, Directory};
 use crate::gaps::Gaps;
 use crate::hot_set::Hot;
@@ -16,6 +15,8 @@ use crate::root::Target;
 use crate::segment::Segment;
 use crate::served::Served;
 use crate::stats::{Counters, Dropped};
+use crate::sync::Cell;
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// No family has this number.
 const NO_FAMILY: u32 = u32::MAX;
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) gaps: Gaps,
     pub(crate) interest: Interest,
+    pub(crate) auditor: Auditor,
     /// Whether the cache decides by itself what is held.
     pub(crate) chooses: bool,
     /// Bytes of a segment, about.
@@ -53,6 +55,7 @@ impl Shared {
             counters: Counters::default(),
             gaps: Gaps::default(),
             interest: Interest::default(),
+            auditor: Auditor::default(),
             chooses,
             segment_size,
             family: AtomicU32::new(NO_FAMILY),
@@ -129,8 +132,8 @@ impl Shared {
         self.drop_segments(why, |_| true);
     }
 
-    /// Drops segments until memory is within its limit, as far as it is known: those first that were not read
-    /// since the last look, then the oldest; pinned ones last.
+    /// Drops segments until memory is within its limit, as far as it is known: those first that are being loaded,
+    /// which have saved nothing yet, then those that were not read since the last look, then the oldest; pinned ones last.
     pub(crate) fn make_room(&self) {
         let mut excess = self.budget.excess();
         // MUTANT: memory that is over its limit stays so.
@@ -143,20 +146,12 @@ impl Shared {
             return;
         }
         let mut changing = self.directory.change();
-        let mut victims = changing.list.clone();
-        victims
-            .sort_by_key(|segment| (segment.is_pinned, segment.is_touched(), segment.generation));
         let mut gone = Vec::new();
-        for segment in victims {
+        for segment in victims(&changing.list) {
             if excess == 0 {
                 break;
             }
-            let bytes = segment.root().as_ref().map_or(0, |root| root.bytes);
-            // A segment that is being loaded may have taken all of it.
-            excess = match bytes {
-                0 => 0,
-                bytes => excess.saturating_sub(bytes),
-            };
+            excess = excess.saturating_sub(segment.bytes());
             gone.push(segment);
         }
         let is_gone = |one: &Arc<Segment>| gone.iter().any(|other| Arc::ptr_eq(one, other));
@@ -173,5 +168,68 @@ impl Shared {
             }
         }
         changing.publish();
+    }
+}
+
+/// Segments in the order in which they are dropped if memory is short.
+fn victims(list: &[Arc<Segment>]) -> Vec<Arc<Segment>> {
+    let mut victims = list.to_vec();
+    // The keys are taken once: reads change them meanwhile, and a sort that finds no order panics.
+    victims.sort_by_cached_key(|segment| {
+        let (is_active, is_touched) = (segment.root().is_some(), segment.is_touched());
+        (segment.is_pinned, is_active, is_touched, segment.generation)
+    });
+    victims
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends the other thread also if this one panics.
+    struct Ends<'a>(&'a std::sync::atomic::AtomicBool);
+
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A read that comes while the order is made does not spoil it: a sort whose keys change may panic, and it would
+    /// within a commit.
+    #[test]
+    fn reads_that_come_while_victims_are_ordered_do_no_harm() {
+        let budget = Arc::new(Budget::new(0));
+        let segment = |n: u64| {
+            let lower = n.to_be_bytes().to_vec().into_boxed_slice();
+            Arc::new(Segment::announced(
+                lower,
+                None,
+                n,
+                n.is_multiple_of(7),
+                &budget,
+            ))
+        };
+        let mut list: Vec<_> = (0..2_000).map(segment).collect();
+        fastrand::Rng::with_seed(2).shuffle(&mut list);
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut rng = fastrand::Rng::with_seed(1);
+                while !is_over.load(Ordering::Relaxed) {
+                    let segment = &list[rng.usize(..list.len())];
+                    match rng.bool() {
+                        true => segment.touch(),
+                        false => segment.untouch(),
+                    }
+                }
+            });
+            let _ends = Ends(&is_over);
+            for _ in 0..100 {
+                let victims = victims(&list);
+                assert_eq!(victims.len(), list.len());
+                assert!(victims.iter().map(|segment| segment.is_pinned).is_sorted());
+            }
+        });
     }
 }

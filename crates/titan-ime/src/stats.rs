@@ -192,4 +192,6 @@ pub struct Stats {
     pub saved_steps: u64,
     /// Versions that were written to segments that are held, as of the last maintenance, if the cache chooses.
     pub writes: u64,
+    /// Segments that maintenance has compared with the engine.
+    pub audited: u64,
 }

@@ -75,6 +75,28 @@ impl Usage {
         usage
     }
 
+    /// That of a segment that takes the place of this one and of another one. Its losses in a row are those of the
+    /// one that had fewer.
+    pub(crate) fn joined(&self, other: &Usage) -> Self {
+        let both = |field: fn(&Usage) -> &AtomicU64| {
+            AtomicU64::new(
+                field(self).load(Ordering::Relaxed) + field(other).load(Ordering::Relaxed),
+            )
+        };
+        let of_self = self.losses.load(Ordering::Relaxed);
+        let of_other = other.losses.load(Ordering::Relaxed);
+        let wasted = self.wasted.load(Ordering::Relaxed);
+        Usage {
+            points: both(|usage| &usage.points),
+            rows: both(|usage| &usage.rows),
+            writes: both(|usage| &usage.writes),
+            measuring: AtomicU8::new(NONE),
+            wasted: AtomicU64::new(wasted.max(other.wasted.load(Ordering::Relaxed))),
+            losses: AtomicU32::new(of_self.min(of_other)),
+            worth: AtomicI64::new(self.worth() + other.worth()),
+        }
+    }
+
     /// A point read was answered.
     pub(crate) fn point(&self) {
         if is_counted() {
@@ -168,6 +190,26 @@ mod tests {
         usage.written(10);
         let balance = usage.look();
         assert_eq!((balance.saved, balance.losses), (160 * LEAST_SAVED, 0));
+    }
+
+    /// What one of two segments was good for counts when they are joined.
+    #[test]
+    fn what_is_joined_has_the_worth_of_both_and_the_fewer_losses() {
+        let (read, written) = (Usage::default(), Usage::default());
+        for _ in 0..160 {
+            read.point();
+        }
+        written.written(1_000);
+        read.look();
+        written.look();
+        for _ in 0..160 {
+            read.point();
+        }
+        for joined in [read.joined(&written), written.joined(&read)] {
+            assert_eq!(joined.worth(), read.worth() + written.worth());
+            let balance = joined.look();
+            assert_eq!((balance.saved, balance.losses), (160 * LEAST_SAVED, 0));
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! timestamps.
 
 use crate::error::Result;
-use crate::format::version::split;
+use crate::format::version::{Version, split};
 use crate::format::{self, Kind, VERSIONS};
 use crate::timestamp::Timestamp;
 
@@ -53,6 +53,20 @@ pub fn decode(engine_key: &[u8]) -> Result<Entry<'_>> {
             Kind::Lock | Kind::Rollback => Effect::None,
         },
     })
+}
+
+/// The engine's key of a put or a deletion by a transaction that began when it committed: for tests of such copies
+/// without a store. `encoded` is the key in its encoded form.
+#[doc(hidden)]
+pub fn encode(encoded: &[u8], commit: Timestamp, is_put: bool) -> Vec<u8> {
+    let mut out = encoded.to_vec();
+    let version = Version {
+        commit,
+        start: commit,
+        kind: [Kind::Delete, Kind::Put][usize::from(is_put)],
+    };
+    version.put_after(&mut out);
+    out
 }
 
 /// The encoded form of a key. No encoded key is a prefix of another one. Cost: one allocation.

@@ -3,6 +3,7 @@
 //! | module | gives |
 //! |---|---|
 //! | [`sim`] | a file system in memory that records, fails, and can be crashed afterwards |
+//! | [`counted`] | an allocator that counts |
 //! | [`clock`] | time that passes when a test says so |
 //! | [`ops`] | operations on a database: generated, as text, reduced |
 //! | [`model`] | what a database should contain |
@@ -128,6 +129,7 @@
 
 pub mod apply;
 pub mod clock;
+pub mod counted;
 pub mod failure;
 mod history;
 pub mod ledger;

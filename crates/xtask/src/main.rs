@@ -10,6 +10,7 @@ mod crash;
 mod differential;
 mod faults;
 mod fuzz;
+mod ime;
 mod loom;
 mod metamorphic;
 mod mutants;
@@ -43,6 +44,7 @@ enum Command {
     Differential(differential::DifferentialArgs),
     Faults(faults::FaultsArgs),
     Fuzz(fuzz::FuzzArgs),
+    Ime(ime::ImeArgs),
     Loom(loom::LoomArgs),
     Metamorphic(metamorphic::MetamorphicArgs),
     Mutants(mutants::MutantsArgs),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Differential(args) => differential::main(&args),
         Command::Faults(args) => faults::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
+        Command::Ime(args) => ime::main(&args),
         Command::Loom(args) => loom::main(&args),
         Command::Metamorphic(args) => metamorphic::main(&args),
         Command::Mutants(args) => mutants::main(&args),

@@ -19,9 +19,15 @@ pub(crate) struct Rebuild {
 impl Rebuild {
     /// A build with `--cfg NAME`.
     pub(crate) fn with_cfg(name: &str) -> Rebuild {
+        Rebuild::with_cfgs(&[name])
+    }
+
+    /// A build with `--cfg` for each of these.
+    pub(crate) fn with_cfgs(names: &[&str]) -> Rebuild {
+        let flags: Vec<String> = names.iter().map(|name| format!("--cfg {name}")).collect();
         Rebuild {
-            name: name.to_owned(),
-            flags: format!("--cfg {name}"),
+            name: names.join("-"),
+            flags: flags.join(" "),
             nightly: false,
         }
     }

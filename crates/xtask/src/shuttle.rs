@@ -8,10 +8,10 @@ use clap::Args;
 
 use crate::campaign::Budget;
 
-/// Runs the whole engine, background jobs included, under schedules that a seed determines.
+/// Runs the whole engine, background jobs included, and the range cache, under schedules that a seed determines.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  cargo xtask shuttle --minutes 5\n  cargo xtask shuttle --replay 17"
+    after_help = "Examples:\n  cargo xtask shuttle --minutes 5\n  cargo xtask shuttle --scenario 'range cache' --rounds 10000\n  cargo xtask shuttle --replay 17"
 )]
 pub(crate) struct ShuttleArgs {
     #[command(flatten)]
@@ -19,14 +19,27 @@ pub(crate) struct ShuttleArgs {
     /// Only the round of this seed, as a failure prints it.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["minutes", "seed"])]
     replay: Option<u64>,
+    /// Only rounds of this scenario; a name that does not exist lists all.
+    #[arg(long, value_name = "NAME", conflicts_with = "replay")]
+    scenario: Option<String>,
+    /// How many rounds of it, ten schedules each, if no time is given.
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "scenario")]
+    rounds: u64,
 }
 
 #[cfg(shuttle)]
 pub(crate) fn main(args: &ShuttleArgs) -> Result<ExitCode, String> {
-    use titan_campaigns::schedules::{round, schedules};
-    crate::campaign::run("shuttle", args.budget, |run| match args.replay {
-        Some(seed) => round(run, seed),
-        None => schedules(run),
+    use titan_campaigns::schedules::{round, schedules, schedules_of};
+    crate::campaign::run("shuttle", args.budget, |run| {
+        match (args.replay, &args.scenario) {
+            (Some(seed), _) => round(run, seed),
+            (None, None) => schedules(run),
+            (None, Some(scenario)) => {
+                if let Err(why) = schedules_of(run, scenario, args.rounds) {
+                    run.fail(why);
+                }
+            }
+        }
     })
 }
 

@@ -1,5 +1,7 @@
 //! The configurations of histories. To add one, add an entry to [`CONFIGURATIONS`].
 
+use std::time::Duration;
+
 use titan::{ColumnFamilyOptions, CompressionType};
 
 /// How a history differs from others.
@@ -27,8 +29,25 @@ pub struct Configuration {
     pub small_tables: bool,
     /// How transactions commit.
     pub phases: Phases,
+    /// The range cache of the store, if it has one.
+    pub cache: Option<Cache>,
     /// More options of the family.
     pub more: fn(&mut ColumnFamilyOptions),
+}
+
+/// A range cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Cache {
+    /// Bytes of memory.
+    pub memory_limit: usize,
+    /// Whether a history changes the limit.
+    pub limit_changes: bool,
+    /// Bytes of a segment.
+    pub segment_size: usize,
+    /// How far its safe point is behind.
+    pub safe_lag: Duration,
+    /// Whether it decides by itself what is held.
+    pub chooses: bool,
 }
 
 /// How transactions commit.
@@ -49,7 +68,7 @@ pub enum Phases {
 }
 
 /// Few keys with many versions, inline, safe point running.
-const USUAL: Configuration = Configuration {
+pub(crate) const USUAL: Configuration = Configuration {
     name: "usual",
     keys: 300,
     skewed: false,
@@ -61,6 +80,7 @@ const USUAL: Configuration = Configuration {
     clock_jumps: false,
     small_tables: true,
     phases: Phases::One,
+    cache: None,
     more: |_| {},
 };
 
@@ -69,7 +89,7 @@ fn compressed(family: &mut ColumnFamilyOptions) {
     family.blob_compression_type = CompressionType::Lz4;
 }
 
-fn collected(family: &mut ColumnFamilyOptions) {
+pub(crate) fn collected(family: &mut ColumnFamilyOptions) {
     family.blob_file_size = 64 << 10;
     family.enable_blob_garbage_collection = true;
     family.blob_garbage_collection_low_threshold = 0.02;

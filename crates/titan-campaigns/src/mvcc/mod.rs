@@ -7,7 +7,9 @@
 //! | `world` | a store with its model, and the operations on both |
 //! | `reads` | reads of both, compared |
 //! | `crashes` | what is left after a crash |
+//! | `cached` | what a range cache holds, loads and drops |
 
+mod cached;
 pub mod configurations;
 mod crashes;
 mod reads;
@@ -45,18 +47,23 @@ impl Mvcc {
     /// Runs a history under every configuration, on all cores. Counts passed operations, and histories that
     /// failed.
     pub fn run(self, run: &Run) {
-        let jobs = run.seeds(self.rounds).flat_map(|seed| {
-            run.phase(format_args!("histories of seed {seed}"));
-            CONFIGURATIONS.iter().map(move |of| (of, seed))
-        });
-        let each = self.operations.div_ceil(CONFIGURATIONS.len() as u64);
-        run_all(run, jobs, move |(configuration, seed), task| {
-            let name = configuration.name;
-            if let Err(failure) = catch(|| history(configuration, seed, each, task)) {
-                task.fail(format!("{name}, seed {seed}: {failure}"));
-            }
-        });
+        histories(run, &CONFIGURATIONS, self);
     }
+}
+
+/// Runs a history under each of these configurations, on all cores.
+pub(crate) fn histories(run: &Run, configurations: &'static [Configuration], size: Mvcc) {
+    let jobs = run.seeds(size.rounds).flat_map(|seed| {
+        run.phase(format_args!("histories of seed {seed}"));
+        configurations.iter().map(move |of| (of, seed))
+    });
+    let each = size.operations.div_ceil(configurations.len() as u64);
+    run_all(run, jobs, move |(configuration, seed), task| {
+        let name = configuration.name;
+        if let Err(failure) = catch(|| history(configuration, seed, each, task)) {
+            task.fail(format!("{name}, seed {seed}: {failure}"));
+        }
+    });
 }
 
 /// One history of so many operations.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use titan::{ColumnFamilyOptions, CompactRangeOptions, DbOptions};
+use titan_ime::{Load, RangeCache};
 use titan_mvcc::{Error, Hold, Snapshot, Store, StoreOptions, Timestamp, Transaction};
 use titan_testkit::clock::SimClock;
 use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
 use titan_testkit::sim::SimVfs;
 use titan_testkit::versions::{Versions, Write};
 
+use super::cached;
 use super::configurations::{Configuration, Phases};
 
 /// The directory of the store.
@@ -34,6 +36,11 @@ pub(super) struct World {
     pub(super) rng: fastrand::Rng,
     pub(super) vfs: SimVfs,
     clock: SimClock,
+    /// Loads of the range cache that are under way.
+    pub(super) loads: Vec<Load>,
+    pub(super) cache: Option<RangeCache>,
+    /// Reads that caches which have ended had answered.
+    pub(super) hits: u64,
     pub(super) store: Store,
     pub(super) model: Versions<Timestamp>,
     pub(super) open: Vec<Open>,
@@ -55,8 +62,12 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(configuration: &'static Configuration, seed: u64) -> Checked<World> {
         let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(seed));
+        let (store, cache) = open(configuration, &vfs, &clock)?;
         Ok(World {
-            store: open(configuration, &vfs, &clock)?,
+            store,
+            cache,
+            hits: 0,
+            loads: Vec::new(),
             configuration,
             rng: fastrand::Rng::with_seed(seed ^ u64::from(configuration.keys)),
             vfs,
@@ -76,6 +87,9 @@ impl World {
 
     /// One operation.
     pub(super) fn step(&mut self) -> Checked<()> {
+        if self.cache.is_some() && self.rng.u32(..10) == 0 {
+            return self.change_cache();
+        }
         match self.rng.u32(..10_000) {
             0..1_200 => self.begin()?,
             1_200..4_800 => self.write()?,
@@ -113,6 +127,13 @@ impl World {
             "{left} versions and {locks} locks are left instead of {needed} versions"
         );
         self.check_everything()?;
+        self.end_cache()?;
+        // What a crash ends is not counted.
+        let is_counted = self.configuration.cache.is_some() && !self.configuration.crashes;
+        ensure!(
+            !is_counted || self.hits > 0 || self.count < 1_000,
+            "no read was answered from memory"
+        );
         self.store.close().doing("closing")
     }
 
@@ -387,6 +408,7 @@ impl World {
         match self.configuration.crashes {
             true => self.crash()?,
             false => {
+                self.end_cache()?;
                 self.store.close().doing("closing")?;
                 self.reopen()?;
             }
@@ -401,7 +423,9 @@ impl World {
     }
 
     pub(super) fn reopen(&mut self) -> Checked<()> {
-        self.store = open(self.configuration, &self.vfs, &self.clock)?;
+        self.loads.clear();
+        // What is left of the old cache goes with the old store.
+        (self.store, self.cache) = open(self.configuration, &self.vfs, &self.clock)?;
         self.vfs.restart_journal();
         // The time to live of a lock begins with the opening.
         self.expire_locks();
@@ -409,7 +433,11 @@ impl World {
     }
 }
 
-fn open(configuration: &Configuration, vfs: &SimVfs, clock: &SimClock) -> Checked<Store> {
+fn open(
+    configuration: &Configuration,
+    vfs: &SimVfs,
+    clock: &SimClock,
+) -> Checked<(Store, Option<RangeCache>)> {
     let (table, base) = match configuration.small_tables {
         true => (4 << 10, 32 << 10),
         false => (1 << 20, 4 << 20),
@@ -444,5 +472,11 @@ fn open(configuration: &Configuration, vfs: &SimVfs, clock: &SimClock) -> Checke
     if let Phases::Two { is_async } | Phases::TwoAndKilled { is_async } = configuration.phases {
         (transactions.one_batch_bytes, transactions.async_commit) = (0, is_async);
     }
-    Store::open(DIR, &options).doing("opening")
+    match configuration.cache {
+        None => Ok((Store::open(DIR, &options).doing("opening")?, None)),
+        Some(cache) => {
+            let cache = cached::open(DIR, &options, &cache)?;
+            Ok((cache.store().clone(), Some(cache)))
+        }
+    }
 }

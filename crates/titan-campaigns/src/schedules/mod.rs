@@ -10,6 +10,7 @@
 //! everything: the scenario, the scheduler, the schedules, the data. A failed round is reproduced
 //! by its seed.
 
+mod cached;
 mod scenarios;
 mod world;
 
@@ -62,6 +63,26 @@ pub fn schedules(run: &Run) {
     for seed in run.seeds(all * ROUNDS_EACH) {
         round(run, seed);
     }
+}
+
+/// Runs rounds of one scenario. Without a time it is `rounds` of them.
+///
+/// # Errors
+/// If there is no such scenario.
+pub fn schedules_of(run: &Run, scenario: &str, rounds: u64) -> Result<(), String> {
+    let Some(number) = SCENARIOS.iter().position(|(name, _)| *name == scenario) else {
+        let names: Vec<&str> = SCENARIOS.iter().map(|(name, _)| *name).collect();
+        return Err(format!(
+            "no scenario {scenario}; there are: {}",
+            names.join(", ")
+        ));
+    };
+    for seed in run.seeds(rounds) {
+        // The remainder says which scenario it is.
+        let seed = seed.wrapping_mul(SCENARIOS.len() as u64);
+        round(run, seed.wrapping_add(number as u64));
+    }
+    Ok(())
 }
 
 /// Runs the round of one seed.

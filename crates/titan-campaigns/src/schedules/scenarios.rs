@@ -14,26 +14,31 @@ use super::world::{World, compact, options, unless, value_of};
 type Scenario = fn(u64) -> Checked<()>;
 
 /// All of them, by name.
-pub(super) const SCENARIOS: [(&str, Scenario); 6] = [
+pub(super) const SCENARIOS: [(&str, Scenario); 7] = [
     ("work", work),
     ("held readers", held_readers),
     ("passing families", passing_families),
     ("closing", closing),
     ("failing", failing),
     ("stalls", stalls),
+    ("range cache", super::cached::range_cache),
 ];
 
 /// The threads of a scenario; it continues when all have ended.
 #[derive(Default)]
-struct Threads(Vec<JoinHandle<Checked<()>>>);
+pub(super) struct Threads(Vec<JoinHandle<Checked<()>>>);
 
 impl Threads {
-    fn start(&mut self, world: &World, body: impl FnOnce(&World) -> Checked<()> + Send + 'static) {
+    pub(super) fn start<W: Clone + Send + 'static>(
+        &mut self,
+        world: &W,
+        body: impl FnOnce(&W) -> Checked<()> + Send + 'static,
+    ) {
         let world = world.clone();
         self.0.push(spawn(move || body(&world)));
     }
 
-    fn join(self) -> Checked<()> {
+    pub(super) fn join(self) -> Checked<()> {
         let panicked = |_| Err(CheckFailure::wrong("a thread panicked"));
         let outcomes: Vec<Checked<()>> = self
             .0

@@ -205,3 +205,58 @@ fn what_is_held_is_remembered_over_a_restart_and_loaded_again() {
     assert_eq!(cache.stats().remembered, 0);
     cache.close().unwrap();
 }
+
+#[test]
+fn a_limit_that_goes_up_and_down_does_not_make_ranges_come_and_go() {
+    let cache = place().open();
+    fill(cache.store(), 0);
+    fill(cache.store(), 1);
+    let mut hits = 0;
+    for look in 0..120 {
+        // Room for two tables, and for none.
+        cache.set_memory_limit([40_000, 6_000][look % 2]);
+        scan(cache.store(), (look / 40 % 2) as u8, 10);
+        cache.maintain();
+        let stats = cache.stats();
+        assert!(stats.memory_used <= stats.memory_limit, "{stats:?}");
+        hits = stats.parts.hits;
+    }
+    let stats = cache.stats();
+    assert!(stats.chosen <= 12, "{stats:?}");
+    // Once the limit stays where it is, the hot spot is held again.
+    cache.set_memory_limit(40_000);
+    for _ in 0..70 {
+        scan(cache.store(), 0, 10);
+        cache.maintain();
+    }
+    assert!(is_held(&cache, 0), "{:?}", cache.stats());
+    assert!(cache.stats().parts.hits > hits);
+    cache.audit().unwrap();
+}
+
+/// A part of it is loaded by the program, or as a gap, before its turn comes.
+#[test]
+fn the_rest_of_a_remembered_range_is_loaded_if_a_part_of_it_is_held() {
+    let place = place();
+    let cache = place.open();
+    fill(cache.store(), 0);
+    cache.load(Some(b"a"), Some(b"c")).unwrap();
+    cache.close().unwrap();
+    let cache = place.open();
+    for (from, to) in [(0, 10), (50, 60)] {
+        cache.load(Some(&key(0, from)), Some(&key(0, to))).unwrap();
+    }
+    cache.maintain();
+    scan(cache.store(), 0, 1);
+    let stats = cache.stats();
+    assert_eq!(
+        (stats.remembered, stats.parts.not_held),
+        (3, 0),
+        "{stats:?}"
+    );
+    let held = cache.held();
+    assert_eq!(held.len(), 1, "{held:?}");
+    assert_eq!(held[0].from.as_deref(), Some(&b"a"[..]));
+    assert_eq!(held[0].to.as_deref(), Some(&b"c"[..]));
+    cache.audit().unwrap();
+}

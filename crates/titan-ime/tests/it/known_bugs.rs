@@ -19,6 +19,10 @@
 //! | 18093, 18130 | ranges were dropped because nothing was seen of their reads any more, and loaded again | `choosing` |
 //! | 18098, 18134 | reads went to the engine while ranges were split and joined | `loads::segments_that_grow_are_split_and_those_that_shrink_are_joined` |
 //! | 17782, 18193 | everything was cold after a restart | `choosing::what_is_held_is_remembered_over_a_restart_and_loaded_again` |
+//! | 19584 | a range stayed in a state that nothing ended | `loads::a_step_of_a_load_that_panics_leaves_the_range_free`, `loads::a_load_that_has_failed_is_never_done` |
+//!
+//! Others have no place here: 17767, 18008, 18012 and 18052 were about peers and epochs of a cluster; 16817, 16947, 17838 and
+//! 18212 about costs, which `examples/costs.rs` measures.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,7 +1,10 @@
 //! Loads that meet writes, that are abandoned at each step, that do not fit.
 
+use std::sync::Arc;
+
 use titan_ime::{Dropped, Error, Progress};
 use titan_mvcc::Direction;
+use titan_testkit::sim::SimVfs;
 
 use super::place::{Place, delete, put, rows};
 
@@ -235,4 +238,137 @@ fn segments_that_grow_are_split_and_those_that_shrink_are_joined() {
     );
     assert_eq!(cache.stats().parts.not_held, 0);
     cache.audit().unwrap();
+}
+
+/// Nothing is held after a step that failed, so the next one does not say that something is.
+#[test]
+fn a_load_that_has_failed_is_never_done() {
+    let mut place = Place::new(8);
+    place.cache.segment_size = 1 << 20;
+    let cache = fill(&place);
+    for steps in 0..8 {
+        let mut load = cache.begin_load(None, None).unwrap();
+        for _ in 0..steps {
+            assert_eq!(load.step().unwrap(), Progress::Going);
+        }
+        cache.set_memory_limit(0);
+        assert!(load.step().is_err());
+        cache.set_memory_limit(usize::MAX);
+        for _ in 0..2 {
+            let gone = load.step().unwrap_err();
+            assert!(matches!(gone, Error::Abandoned { .. }), "{steps}: {gone}");
+        }
+        assert_eq!((cache.stats().segments, cache.stats().loading), (0, 0));
+    }
+    // One that is done stays so, whatever comes of the range.
+    let mut load = cache.begin_load(None, None).unwrap();
+    while load.step().unwrap() == Progress::Going {}
+    assert_eq!(load.step().unwrap(), Progress::Done);
+    cache.set_memory_limit(0);
+    assert_eq!(load.step().unwrap(), Progress::Done);
+}
+
+#[test]
+fn ranges_without_rows_do_not_stand_in_for_the_memory_that_is_to_be_freed() {
+    let place = Place::new(9);
+    let cache = fill(&place);
+    // The oldest ones, so that they go first.
+    for n in 0..5_u8 {
+        cache.load(Some(&[0xf0 + n]), Some(&[0xf1 + n])).unwrap();
+    }
+    cache.load(None, Some(&ROWS.to_be_bytes())).unwrap();
+    let used = cache.stats().memory_used as usize;
+    for limit in [used - 1, used / 2, 0] {
+        cache.set_memory_limit(limit);
+        let stats = cache.stats();
+        assert!(stats.memory_used <= limit as u64, "{stats:?}");
+    }
+    assert_eq!(cache.stats().segments, 0);
+}
+
+#[test]
+fn a_step_of_a_load_that_panics_leaves_the_range_free() {
+    let place = Place::new(10);
+    let vfs = SimVfs::new();
+    let mut store = place.store.clone();
+    store.db.vfs = Arc::new(vfs.clone());
+    store.db.block_cache_size = 0;
+    let cache = titan_ime::RangeCache::open("/store", &store, &place.cache).unwrap();
+    put(cache.store(), b"key", b"value");
+    let versions = cache.store().db().column_family("versions").unwrap();
+    versions.flush().unwrap();
+    let mut load = cache.begin_load(None, None).unwrap();
+    vfs.set_hook(|call| panic!("as a test asks: {call:?}"));
+    let stepped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| load.step()));
+    vfs.clear_hook();
+    assert!(stepped.is_err(), "the step read nothing");
+    drop(load);
+    let stats = cache.stats();
+    assert_eq!((stats.loading, stats.memory_used), (0, 0), "{stats:?}");
+    cache.load(None, None).unwrap();
+    let found = cache.store().snapshot().get(b"key").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"value"[..]));
+}
+
+/// Segments of any size.
+#[test]
+fn segments_may_be_as_large_or_as_small_as_there_are_numbers() {
+    for segment_size in [0, 1, usize::MAX / 2 + 1, usize::MAX] {
+        let mut place = Place::new(11);
+        place.cache.segment_size = segment_size;
+        let cache = fill(&place);
+        cache.load(None, None).unwrap();
+        for n in 0..200_u32 {
+            put(cache.store(), &(n * 7).to_be_bytes(), &[1; 100]);
+        }
+        cache.maintain();
+        let stats = cache.stats();
+        assert!(
+            !cache.is_off() && stats.segments > 0,
+            "{segment_size}: {stats:?}"
+        );
+        assert_eq!(stats.segments == 1, segment_size > 1, "{stats:?}");
+        cache.audit().unwrap();
+    }
+}
+
+/// Also if the load is not stepped any more. What others hold stays.
+#[test]
+fn a_load_goes_first_if_memory_is_short_and_its_memory_goes_with_it() {
+    let place = Place::new(12);
+    let cache = fill(&place);
+    cache.load(None, Some(&1_000_u32.to_be_bytes())).unwrap();
+    let held = cache.stats().memory_used;
+    let mut load = cache
+        .begin_load(Some(&1_000_u32.to_be_bytes()), None)
+        .unwrap();
+    for _ in 0..4 {
+        assert_eq!(load.step().unwrap(), Progress::Going);
+    }
+    for n in 2_000..2_050_u32 {
+        put(cache.store(), &n.to_be_bytes(), &[1; 100]);
+    }
+    assert!(cache.stats().memory_used > held + 50_000);
+    cache.set_memory_limit(held as usize + 1_000);
+    let stats = cache.stats();
+    assert_eq!(
+        (stats.loading, stats.dropped_memory_limit),
+        (0, 1),
+        "{stats:?}"
+    );
+    // The load has its segment still, without content.
+    assert!(
+        stats.segments > 0 && stats.memory_used < held + 400,
+        "{stats:?}"
+    );
+    let gone = load.step().unwrap_err();
+    assert!(
+        matches!(
+            gone,
+            Error::Abandoned {
+                why: Dropped::MemoryLimit
+            }
+        ),
+        "{gone}"
+    );
 }

@@ -35,6 +35,8 @@ impl Place {
                 maintenance: None,
                 chooses: false,
                 safe_lag: Duration::ZERO,
+                // All.
+                audited_per_mille: 1_000,
                 ..CacheOptions::default()
             },
         }

@@ -144,3 +144,34 @@ fn what_a_load_pruned_is_read_from_the_engine_and_joining_does_not_change_that()
         cache.maintain();
     }
 }
+
+/// Of the first reader the load knows, and keeps what it finds; the second one began after the load had looked.
+#[test]
+fn a_reader_from_before_a_load_finds_what_it_found() {
+    let cache = Place::new(6).open();
+    let store = cache.store();
+    put(store, b"gone", b"old");
+    let middle = put(store, b"key", b"old");
+    let known = store.snapshot();
+    put(store, b"key", b"new");
+    delete(store, b"gone");
+    let mut load = cache.begin_load(None, None).unwrap();
+    let unknown = store.snapshot_at(middle).unwrap();
+    let hidden = store
+        .snapshot_at(titan_mvcc::Timestamp(middle.0 - 1))
+        .unwrap();
+    while load.step().unwrap() == titan_ime::Progress::Going {}
+    put(store, b"key", b"newest");
+    cache.maintain();
+    let expected = [b"gone", &b"key"[..]].map(|key| (key.to_vec(), b"old".to_vec()));
+    for direction in [Direction::Forward, Direction::Backward] {
+        let before = cache.stats().parts;
+        assert_eq!(rows(&known, None, None, direction), expected);
+        assert_eq!(cache.stats().parts.hits, before.hits + 1);
+        assert_eq!(rows(&unknown, None, None, direction), expected);
+        assert_eq!(rows(&hidden, None, None, direction), expected[..1]);
+        assert!(cache.stats().parts.too_old > before.too_old);
+        let newest = rows(&store.snapshot(), None, None, direction);
+        assert_eq!(newest, [(b"key".to_vec(), b"newest".to_vec())]);
+    }
+}

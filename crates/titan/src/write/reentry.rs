@@ -7,10 +7,17 @@ use std::cell::Cell;
 /// database that has a hook.
 const DEPTH: usize = 4;
 
+#[cfg(not(shuttle))]
 thread_local! {
     /// The queues whose lead this thread has while it runs code of the user, by address, the last one
     /// first; zeros after them. Plain numbers, so that a hook costs a commit next to nothing.
     static LED: Cell<[usize; DEPTH]> = const { Cell::new([0; DEPTH]) };
+}
+
+// The threads of the scheduler are coroutines of one thread.
+#[cfg(shuttle)]
+shuttle::thread_local! {
+    static LED: Cell<[usize; DEPTH]> = Cell::new([0; DEPTH]);
 }
 
 /// Code of the user runs on this thread until this is dropped, and the thread leads a queue.
@@ -22,22 +29,22 @@ impl UserCode {
     /// `queue` is led by this thread.
     #[inline]
     pub(super) fn under<Q>(queue: &Q) -> Self {
-        let before = LED.get();
+        let before = LED.with(Cell::get);
         let [first, second, third, _] = before;
-        LED.set([address(queue), first, second, third]);
+        LED.with(|led| led.set([address(queue), first, second, third]));
         UserCode { before }
     }
 
     /// Whether code of the user runs on this thread while the thread leads `queue`.
     pub(super) fn is_under<Q>(queue: &Q) -> bool {
-        LED.get().contains(&address(queue))
+        LED.with(Cell::get).contains(&address(queue))
     }
 }
 
 impl Drop for UserCode {
     #[inline]
     fn drop(&mut self) {
-        LED.set(self.before);
+        LED.with(|led| led.set(self.before));
     }
 }
 

@@ -11,8 +11,6 @@
     reason = "tests fail by panicking"
 )]
 
-mod counted;
-
 use std::ops::RangeInclusive;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -21,7 +19,10 @@ use titan::{
     Stated, WriteBatch, WriteOptions,
 };
 
-use counted::live_bytes;
+use titan_testkit::counted::{Counted, live_bytes};
+
+#[global_allocator]
+static COUNTED: Counted = Counted;
 
 static ALONE: Mutex<()> = Mutex::new(());
 

@@ -21,6 +21,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The variable that names the planted bug for the program under test.
 const PLANTED: &str = "TITAN_MUTANT";
 
+/// What precedes the arguments of a test that is a model, and the `--cfg` of its build.
+const LOOM: &str = "loom";
+
 /// How a test ended.
 #[derive(Debug, PartialEq)]
 pub(super) enum Outcome {
@@ -32,14 +35,16 @@ pub(super) enum Outcome {
 
 /// The built test programs, each with all bugs.
 pub(super) struct Bench {
-    rebuild: Rebuild,
+    tests: Rebuild,
+    models: Rebuild,
 }
 
 impl Bench {
     /// Builds the tests of these mutants.
     pub(super) fn build(mutants: &[Mutant]) -> Result<Bench, String> {
         let bench = Bench {
-            rebuild: Rebuild::with_cfg("mutants"),
+            tests: Rebuild::with_cfg("mutants"),
+            models: Rebuild::with_cfgs(&[LOOM, "mutants"]),
         };
         let targets: BTreeSet<&[String]> = mutants.iter().map(Mutant::target).collect();
         for target in targets {
@@ -61,7 +66,11 @@ impl Bench {
 
     /// Cargo builds nothing here, since nothing that it tracks depends on which bug is planted.
     fn cargo_test(&self, test: &[String], planted: Option<&str>) -> Command {
-        let mut cargo = self.rebuild.cargo("test");
+        let (rebuild, test) = match test.split_first() {
+            Some((first, test)) if first == LOOM => (&self.models, test),
+            _ => (&self.tests, test),
+        };
+        let mut cargo = rebuild.cargo("test");
         cargo
             .arg("--quiet")
             .args(test)
@@ -83,7 +92,7 @@ impl Bench {
         planted: Option<&str>,
         run: &Run,
     ) -> Result<Outcome, String> {
-        let log = crate::root().join("target/mutants/test.log");
+        let log = crate::root().join("target/mutants-test.log");
         let out = fs::File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
         let mut child = self
             .cargo_test(test, planted)

@@ -149,7 +149,10 @@ mod tests {
             let Mutant { name, test, .. } = mutant;
             assert!(!mutant.plants.is_empty(), "{name} plants nothing");
             let target: Vec<&str> = mutant.target().iter().map(String::as_str).collect();
-            let known = matches!(&*target, ["-p", _, "--lib"] | ["-p", _, "--test", _]);
+            let known = matches!(
+                &*target,
+                ["-p", _, "--lib"] | ["-p", _, "--test", _] | ["loom", "-p", _, "--lib"]
+            );
             let filter = test.last().unwrap();
             assert!(known && !filter.starts_with('-'), "{name}: {test:?}");
         }

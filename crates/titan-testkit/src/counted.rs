@@ -1,28 +1,56 @@
-//! The allocator of this program: the system's, with a counter.
+//! An allocator that counts: the system's, with counters.
+//!
+//! A test program uses it with
+//!
+//! ```
+//! use titan_testkit::counted::{self, Counted};
+//!
+//! #[global_allocator]
+//! static COUNTED: Counted = Counted;
+//!
+//! let before = counted::live_bytes();
+//! let block = vec![0_u8; 1000];
+//! assert!(counted::live_bytes() >= before + 1000);
+//! # drop(block);
+//! ```
+//!
+//! All threads of the program share the counters, so what is compared must be allocated while no other thread
+//! works.
 
 #![allow(unsafe_code, reason = "an allocator has no safe interface")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-static LIVE: AtomicI64 = AtomicI64::new(0);
+static REQUESTED: AtomicI64 = AtomicI64::new(0);
+static TAKEN: AtomicI64 = AtomicI64::new(0);
 
-#[global_allocator]
-static COUNTED: Counted = Counted;
-
-struct Counted;
+/// See the module.
+pub struct Counted;
 
 /// Bytes that are allocated now, as requested.
-pub(crate) fn live_bytes() -> i64 {
-    LIVE.load(Ordering::SeqCst)
+pub fn live_bytes() -> i64 {
+    REQUESTED.load(Ordering::SeqCst)
+}
+
+/// The same with what the allocator itself needs: glibc's keeps the size before each block, and gives out blocks of
+/// multiples of 16 bytes, at least 32.
+pub fn live_bytes_taken() -> i64 {
+    TAKEN.load(Ordering::SeqCst)
+}
+
+fn taken(bytes: usize) -> i64 {
+    ((bytes + 8).next_multiple_of(16).max(32)) as i64
 }
 
 fn add(bytes: usize) {
-    LIVE.fetch_add(bytes as i64, Ordering::SeqCst);
+    REQUESTED.fetch_add(bytes as i64, Ordering::SeqCst);
+    TAKEN.fetch_add(taken(bytes), Ordering::SeqCst);
 }
 
 fn subtract(bytes: usize) {
-    LIVE.fetch_sub(bytes as i64, Ordering::SeqCst);
+    REQUESTED.fetch_sub(bytes as i64, Ordering::SeqCst);
+    TAKEN.fetch_sub(taken(bytes), Ordering::SeqCst);
 }
 
 // SAFETY: every call is passed on to the system's allocator, unchanged; counting does not allocate.

@@ -1,0 +1,54 @@
+//! A value that is replaced as a whole: a pointer under a lock that is held for as long as it takes to copy it.
+//!
+//! The lock is there because a reader must not read a pointer, and be too late to count itself:
+//! see `docs/adr/0055-cells-with-locks.md`.
+
+use std::ops::{Deref, DerefMut};
+
+#[cfg(any(loom, shuttle))]
+use super::Mutex as Lock;
+#[cfg(not(any(loom, shuttle)))]
+use parking_lot::RwLock as Lock;
+
+/// See the module.
+pub(crate) struct Cell<T>(Lock<T>);
+
+impl<T: Clone> Cell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Cell(Lock::new(value))
+    }
+
+    /// The value as it is now. Cost: a lock that readers share, and a reference count.
+    #[inline]
+    pub(crate) fn load(&self) -> T {
+        self.read().clone()
+    }
+
+    /// Replaces the value. Drops the old one here if nobody has it.
+    pub(crate) fn store(&self, value: T) {
+        let old = std::mem::replace(&mut *self.write(), value);
+        // Not under the lock, which readers would wait for.
+        drop(old);
+    }
+
+    #[cfg(not(any(loom, shuttle)))]
+    fn read(&self) -> impl Deref<Target = T> {
+        self.0.read()
+    }
+
+    #[cfg(not(any(loom, shuttle)))]
+    fn write(&self) -> impl DerefMut<Target = T> {
+        self.0.write()
+    }
+
+    /// A model needs no readers that read at once.
+    #[cfg(any(loom, shuttle))]
+    fn read(&self) -> impl Deref<Target = T> {
+        self.0.lock()
+    }
+
+    #[cfg(any(loom, shuttle))]
+    fn write(&self) -> impl DerefMut<Target = T> {
+        self.0.lock()
+    }
+}

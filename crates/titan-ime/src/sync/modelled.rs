@@ -1,0 +1,43 @@
+//! The types of a model checker, with the interface of the types that they replace.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+
+#[cfg(loom)]
+use loom as checker;
+#[cfg(shuttle)]
+use shuttle as checker;
+
+use checker::sync;
+
+pub(crate) use checker::sync::atomic;
+
+/// As `parking_lot::Mutex`.
+pub(crate) struct Mutex<T>(sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Mutex(sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard(self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// As `parking_lot::MutexGuard`.
+pub(crate) struct MutexGuard<'a, T>(sync::MutexGuard<'a, T>);
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
