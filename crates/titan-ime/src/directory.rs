@@ -1,6 +1,7 @@
 //! The directory: all segments in the order of their keys. They do not overlap.
 //!
-//! Readers and writes take the list as it is, and never wait for who changes it. Changes make a new list, one at a time.
+//! Readers and writes take the list as it is with one load. Changes make a new list, one at a time; a load waits for a
+//! change only while that exchanges a pointer.
 //! Segments end only while the lock is held: see [`Changing`].
 
 use std::ops::Deref;

@@ -28,6 +28,8 @@ const KNOWN: usize = 10_000;
 pub(super) struct Open {
     pub(super) transaction: Transaction,
     pub(super) writes: BTreeMap<Vec<u8>, Write>,
+    /// The keys in the order in which they were first written, which is that of the checks for conflicts.
+    order: Vec<Vec<u8>>,
 }
 
 /// See the module.
@@ -183,6 +185,7 @@ impl World {
             self.open.push(Open {
                 transaction,
                 writes: BTreeMap::new(),
+                order: Vec::new(),
             });
         }
         Ok(())
@@ -195,6 +198,9 @@ impl World {
         let (key, value, what) = (self.key(), self.value(), self.rng.u32(..10));
         let n = self.rng.usize(..self.open.len());
         let open = &mut self.open[n];
+        if !open.writes.contains_key(&key) {
+            open.order.push(key.clone());
+        }
         match what {
             0..7 => {
                 open.transaction.put(&key, &value);
@@ -223,7 +229,7 @@ impl World {
             return Ok(());
         }
         let start = open.transaction.start();
-        let mut keys = open.writes.keys();
+        let mut keys = open.order.iter();
         let conflicting = keys.find(|key| self.model.is_newer(key, start)).cloned();
         if conflicting.is_none() {
             // The counter is written by all, and so must not be what conflicts.
@@ -259,9 +265,13 @@ impl World {
                 Ok(())
             }
             (Err(Error::Conflict { key, .. }), Some(expected)) => {
-                // Which of several keys is named depends on the order of the writes.
+                // In two phases the primary key is locked first.
+                let is_one = match self.configuration.phases {
+                    Phases::One => *key == *expected,
+                    _ => self.model.is_newer(&key, start),
+                };
                 ensure!(
-                    self.model.is_newer(&key, start),
+                    is_one,
                     "a conflict at {key:?}, where one at {expected:?} was due"
                 );
                 Ok(())
@@ -319,6 +329,7 @@ impl World {
         }
         Open {
             transaction,
+            order: writes.keys().cloned().collect(),
             writes,
         }
     }
