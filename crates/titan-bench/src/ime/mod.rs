@@ -54,7 +54,7 @@ const FULL: Extent = Extent {
 
 /// The last minutes of it: what was before is loaded.
 const QUICK: Extent = Extent {
-    history: Duration::from_secs(27 * 60),
+    history: Duration::from_secs(25 * 60),
     seconds: 15.0,
     phase: 6.0,
     divisor: 2,
@@ -76,8 +76,10 @@ pub(crate) fn run(
         true => ("quick", QUICK),
         false => ("full", FULL),
     };
-    let workloads: Result<Vec<Workload>> =
-        names.iter().map(|name| catalog::workload(name, extent)).collect();
+    let workloads: Result<Vec<Workload>> = names
+        .iter()
+        .map(|name| catalog::workload(name, extent))
+        .collect();
     let workloads = workloads?;
     std::fs::create_dir_all(dir)?;
     let began = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -126,10 +128,7 @@ fn sides(
         let figures = &measured.figures;
         let line = format!(
             "{:.1} steps a row, readers {:.1} %, mean {:.0} us, p99 {:.0} us",
-            figures.next_per_processed,
-            figures.reader_cpu_percent,
-            figures.mean_us,
-            figures.p99_us
+            figures.next_per_processed, figures.reader_cpu_percent, figures.mean_us, figures.p99_us
         );
         progress.ended(&name, line);
         results.workloads.push(measured);

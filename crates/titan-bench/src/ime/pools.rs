@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use titan_mvcc::{Error, Store, Transaction};
 
-use super::processor::{READER, WRITER};
+use super::processor::{self, READER, WRITER};
 
 /// Threads that read.
 pub(super) const READERS: usize = 2;
@@ -59,6 +59,8 @@ pub(super) struct Latency {
     /// When its job was due, in seconds since the begin.
     pub(super) due: f64,
     pub(super) micros: f64,
+    /// Processor time of a reader; that of a writer is not measured for each.
+    pub(super) cpu_micros: f64,
     pub(super) scans: bool,
 }
 
@@ -135,11 +137,19 @@ fn watch<T>(
             if threads.iter().all(|thread| thread.is_finished()) {
                 return Ok(());
             }
-            sleep(due.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP));
+            sleep(
+                due.saturating_duration_since(Instant::now())
+                    .min(LONGEST_SLEEP),
+            );
         }
         look(began.elapsed().as_secs_f64())?;
     }
     Ok(())
+}
+
+/// From when something was due until a moment.
+fn micros_since(began: Instant, at: Instant, due: f64) -> f64 {
+    (at.duration_since(began).as_secs_f64() - due).max(0.0) * 1e6
 }
 
 struct Pool<'a> {
@@ -179,9 +189,16 @@ impl Pool<'_> {
                 continue;
             }
             let number = shift.first + n;
+            let cpu = processor::time_of_this_thread();
             let job = shift.work.read(number, shift.store)?;
             let at = Instant::now();
-            done.reads.push(self.latency(due, at, job.scans));
+            let cpu = processor::time_of_this_thread().saturating_sub(cpu);
+            done.reads.push(Latency {
+                due,
+                micros: micros_since(self.began, at, due),
+                cpu_micros: cpu.as_secs_f64() * 1e6,
+                scans: job.scans,
+            });
             if let Some(transaction) = job.transaction {
                 // The writer is gone only if it failed, which ends the run.
                 let _ = sender.send(Handed {
@@ -191,15 +208,6 @@ impl Pool<'_> {
                     transaction,
                 });
             }
-        }
-    }
-
-    fn latency(&self, due: f64, at: Instant, scans: bool) -> Latency {
-        let took = at.duration_since(self.began).as_secs_f64() - due;
-        Latency {
-            due,
-            micros: took.max(0.0) * 1e6,
-            scans,
         }
     }
 
@@ -238,6 +246,7 @@ impl Pool<'_> {
             done.commits.push(Latency {
                 due: handed.due,
                 micros: handed.at.elapsed().as_secs_f64() * 1e6,
+                cpu_micros: 0.0,
                 scans: false,
             });
         }

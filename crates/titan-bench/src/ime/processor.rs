@@ -5,8 +5,10 @@
 use std::collections::HashMap;
 use std::fs;
 use std::ops::{AddAssign, Sub};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 /// What names of reader threads begin with.
@@ -88,6 +90,12 @@ impl Clocks {
     }
 }
 
+/// The processor time of the calling thread so far.
+pub(super) fn time_of_this_thread() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// The first field of `schedstat`.
 fn nanoseconds(schedstat: &str) -> Option<u64> {
     schedstat.split_whitespace().next()?.parse().ok()
@@ -96,7 +104,7 @@ fn nanoseconds(schedstat: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
 

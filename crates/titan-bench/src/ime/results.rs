@@ -156,7 +156,12 @@ pub(super) mod tests {
         for (side, variant) in sides.iter().zip(["off", "on"]) {
             assert_eq!(side["name"], "W1");
             assert_eq!(side["variant"], variant);
-            for field in ["next_per_processed", "reader_cpu_percent", "mean_us", "p99_us"] {
+            for field in [
+                "next_per_processed",
+                "reader_cpu_percent",
+                "mean_us",
+                "p99_us",
+            ] {
                 assert!(side[field].as_f64().unwrap() > 0.0, "{field}");
             }
             assert_eq!(side["curve"].as_array().unwrap().len(), 10);

@@ -126,7 +126,9 @@ impl Run<'_> {
             }
             Event::HoldSnapshot => self.held = Some(self.opened()?.store().snapshot()),
             Event::None | Event::MoveTo(_) | Event::DeleteQueues | Event::FillQueues => {
-                self.workload.scenario.happen(event, self.opened()?.store())?;
+                self.workload
+                    .scenario
+                    .happen(event, self.opened()?.store())?;
             }
         }
         Ok(())

@@ -6,6 +6,9 @@ use super::counters::Counters;
 use super::pools::{Done, Latency};
 use super::processor::Processor;
 
+/// Looks whose average says whether a ratio is reached. Some jobs return many rows, and few of them are in one look.
+const SMOOTHED: usize = 7;
+
 /// Counters at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
@@ -38,6 +41,8 @@ pub(super) struct Figures {
     pub(super) next_per_processed: f64,
     /// In percent of one processor.
     pub(super) reader_cpu_percent: f64,
+    /// The part of it that the jobs which scan have used.
+    pub(super) scanning_cpu_percent: f64,
     /// Latency of the jobs that scan, up to the end of their reads.
     pub(super) mean_us: f64,
     pub(super) p50_us: f64,
@@ -79,13 +84,19 @@ pub(super) struct Point {
 impl Series {
     /// The figures from one moment to another. None if no two looks are in between.
     pub(super) fn figures(&self, from: f64, to: f64) -> Option<Figures> {
-        let mut looks = self.looks.iter().filter(|look| (from..=to).contains(&look.at));
+        let mut looks = self
+            .looks
+            .iter()
+            .filter(|look| (from..=to).contains(&look.at));
         let first = looks.next()?;
         let last = looks.next_back()?;
         let (reads, commits) = (&self.done.reads, &self.done.commits);
         let within = |all: &[Latency]| -> Vec<Latency> {
             let due = first.at..last.at;
-            all.iter().filter(|one| due.contains(&one.due)).copied().collect()
+            all.iter()
+                .filter(|one| due.contains(&one.due))
+                .copied()
+                .collect()
         };
         Some(figures(first, last, &within(reads), &within(commits)))
     }
@@ -102,12 +113,14 @@ impl Series {
         self.looks.windows(2).filter_map(point).collect()
     }
 
-    /// When the steps for a row first were this many.
+    /// When the steps for a row first were this many, on the average of [`SMOOTHED`] looks: the middle of these.
     pub(super) fn crossing(&self, next_per_processed: f64) -> Option<f64> {
-        let curve = self.curve();
-        let mut points = curve.iter();
-        let point = points.find(|point| point.figures.next_per_processed >= next_per_processed)?;
-        Some(point.at)
+        self.looks.windows(SMOOTHED).find_map(|looks| {
+            let (first, last) = (looks.first()?, looks.last()?);
+            let figures = self.figures(first.at, last.at)?;
+            let is_there = figures.next_per_processed >= next_per_processed;
+            is_there.then_some((first.at + last.at) / 2.0)
+        })
     }
 }
 
@@ -138,11 +151,14 @@ fn figures(first: &Look, last: &Look, reads: &[Latency], commits: &[Latency]) ->
         let all = reads.iter().filter(|read| read.scans || !scans);
         sorted(all.map(|read| read.micros))
     };
+    let scans = reads.iter().filter(|read| read.scans);
+    let used: f64 = scans.map(|read| read.cpu_micros).sum();
     let (scanning, all) = (micros(true), micros(false));
     let written = sorted(commits.iter().map(|commit| commit.micros));
     Figures {
         next_per_processed: counted.reads.next as f64 / processed,
         reader_cpu_percent: percent(processor.readers),
+        scanning_cpu_percent: percent(used / 1e6),
         mean_us: mean(&scanning).unwrap_or(0.0),
         p50_us: quantile(&scanning, 0.5),
         p99_us: quantile(&scanning, 0.99),
@@ -208,6 +224,7 @@ pub(super) mod tests {
         let latency = |n| Latency {
             due: f64::from(n) / 10.0,
             micros: f64::from(n % 10 + 1) * 100.0,
+            cpu_micros: 100_000.0,
             scans: n % 2 == 0,
         };
         let phase = Phase {
@@ -231,10 +248,14 @@ pub(super) mod tests {
         let figures = series.figures(4.0, 6.0).unwrap();
         assert_eq!(figures.next_per_processed, 5.5);
         assert_eq!(figures.reader_cpu_percent, 50.0);
+        assert!((figures.scanning_cpu_percent - 50.0).abs() < 1e-6);
         assert!((figures.mean_us - 500.0).abs() < 1e-6);
         assert!((figures.all_mean_us - 550.0).abs() < 1e-6);
         assert_eq!((figures.p50_us, figures.p99_us), (500.0, 900.0));
-        assert_eq!((figures.jobs_per_second, figures.scan_hit_ratio), (10.0, 1.0));
+        assert_eq!(
+            (figures.jobs_per_second, figures.scan_hit_ratio),
+            (10.0, 1.0)
+        );
         assert!(series.figures(4.0, 4.2).is_none());
     }
 
@@ -243,6 +264,7 @@ pub(super) mod tests {
         let series = series();
         let curve = series.curve();
         assert_eq!(curve.len(), 10);
+        // In the seconds from 4 to 10: 5 to 10 steps a row.
         assert_eq!(series.crossing(7.0), Some(7.0));
         assert_eq!(series.crossing(62.0), None);
         let hot = seconds_to_hits(&curve, &series.phases[0]);

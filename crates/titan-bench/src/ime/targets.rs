@@ -52,7 +52,12 @@ fn commit_p99(side: &Measured) -> f64 {
 
 /// Figures of the side with the cache, divided by those of the store alone, and the most that they may be.
 const RATIOS: [(&str, &str, Figure, f64); 11] = [
-    ("W1", "processor time of readers, ratio", reader_cpu, 1.0 / 3.0),
+    (
+        "W1",
+        "processor time of readers, ratio",
+        reader_cpu,
+        1.0 / 3.0,
+    ),
     ("W1", "mean latency, ratio", mean, 0.3),
     ("W1", "p99, ratio", p99, 0.5),
     ("W3", "processor time of readers, ratio", reader_cpu, 0.82),
@@ -87,7 +92,12 @@ pub(super) fn judge(measured: &[Measured]) -> Vec<Judged> {
     };
     let mut all = Vec::new();
     if let Some(on) = side("W1", "on") {
-        all.push(judged("W1", "steps for a row with the cache", STEPS, next(on)));
+        all.push(judged(
+            "W1",
+            "steps for a row with the cache",
+            STEPS,
+            next(on),
+        ));
     }
     for (workload, what, figure, most) in RATIOS {
         if let Some((on, off)) = side(workload, "on").zip(side(workload, "off")) {

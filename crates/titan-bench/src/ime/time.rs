@@ -79,8 +79,14 @@ mod tests {
         assert!(time.next().unwrap() > first);
         time.pass(Duration::from_secs(600));
         let later = time.next().unwrap();
-        assert_eq!(later.unix_time() - first.unix_time(), Duration::from_secs(600));
-        assert_eq!(before(later, Duration::from_secs(600)).unix_time(), first.unix_time());
+        assert_eq!(
+            later.unix_time() - first.unix_time(),
+            Duration::from_secs(600)
+        );
+        assert_eq!(
+            before(later, Duration::from_secs(600)).unix_time(),
+            first.unix_time()
+        );
         time.start();
         assert!(time.next().unwrap() > later);
     }

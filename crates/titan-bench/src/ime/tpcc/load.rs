@@ -126,11 +126,11 @@ pub(crate) fn batches(
     Ok(())
 }
 
-/// The keys in the queues of every second district of a warehouse.
-pub(crate) fn queue_keys(store: &Store, scale: Scale, warehouse: u32) -> Result<Vec<Vec<u8>>> {
+/// The keys in the queues of every second district of a group.
+pub(crate) fn queue_keys(store: &Store, scale: Scale, group: u32) -> Result<Vec<Vec<u8>>> {
     let snapshot = store.snapshot();
     let mut keys = Vec::new();
-    for district in scale.districts_of(warehouse).step_by(2) {
+    for district in scale.districts_of_group(group).step_by(2) {
         let (from, to) = district.new_orders();
         let rows = snapshot.rows((&from, &to), Direction::Forward, usize::MAX)?;
         keys.extend(rows.into_iter().map(|(key, _)| key));

@@ -46,18 +46,20 @@ impl Kind {
 pub(crate) struct Mix {
     scale: Scale,
     pub(crate) kind: Kind,
+    group: u32,
     district: District,
     random: fastrand::Rng,
 }
 
 impl Mix {
-    /// Draws a transaction of a warehouse.
-    pub(crate) fn draw(scale: Scale, warehouse: u32, mut random: fastrand::Rng) -> Self {
+    /// Draws a transaction of a group of warehouses.
+    pub(crate) fn draw(scale: Scale, group: u32, mut random: fastrand::Rng) -> Self {
         let kind = Kind::draw(&mut random);
-        let district = scale.draw_district(warehouse, &mut random);
+        let district = scale.draw_district(group, &mut random);
         Mix {
             scale,
             kind,
+            group,
             district,
             random,
         }
@@ -71,12 +73,10 @@ impl Mix {
             Kind::Payment => payment::payment(scale, district, number, transaction, random),
             Kind::OrderStatus => queries::order_status(scale, district, transaction, random),
             Kind::Delivery => {
-                let districts = scale.districts_of(district.warehouse);
+                let districts = scale.districts_of_group(self.group);
                 orders::delivery(districts, transaction, random)
             }
-            Kind::StockLevel => {
-                queries::stock_level(district, transaction, random).map(|_| ())
-            }
+            Kind::StockLevel => queries::stock_level(district, transaction, random).map(|_| ()),
         }
     }
 

@@ -28,4 +28,3 @@ mod tests;
 
 pub(super) use load::queue_keys;
 pub(super) use mix::{Kind, Mix, NEW_ORDERS};
-

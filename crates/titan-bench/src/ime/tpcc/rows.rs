@@ -35,9 +35,13 @@ impl<const N: usize> Shape<N> {
             row.extend_from_slice(&number.to_le_bytes());
         }
         // What follows differs from row to row, so that it is not compressed away.
-        let seed = numbers.iter().fold(1, |seed: i64, n| seed.wrapping_mul(31).wrapping_add(*n));
+        let seed = numbers
+            .iter()
+            .fold(1, |seed: i64, n| seed.wrapping_mul(31).wrapping_add(*n));
         let mut random = fastrand::Rng::with_seed(seed as u64);
-        row.extend(std::iter::repeat_with(|| random.u8(..)).take(self.bytes.saturating_sub(N * 8)));
+        let numbers = row.len();
+        row.resize(self.bytes.max(numbers), 0);
+        random.fill(row.get_mut(numbers..).unwrap_or_default());
         row
     }
 

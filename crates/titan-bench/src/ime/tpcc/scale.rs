@@ -1,5 +1,7 @@
 //! How many rows there are, and drawing one of them.
 
+use std::ops::Range;
+
 use super::keys::District;
 
 /// Rows of a district of the queue that are not delivered at first.
@@ -11,6 +13,8 @@ pub(crate) struct Scale {
     pub(crate) warehouses: u32,
     /// Of a warehouse; TPC-C has 10.
     pub(crate) districts: u32,
+    /// Warehouses whose districts one delivery serves; TPC-C has 1.
+    pub(crate) delivered: u32,
     /// Of a district; TPC-C has 3,000.
     pub(crate) customers: u32,
     /// TPC-C has 100,000.
@@ -20,20 +24,28 @@ pub(crate) struct Scale {
 impl Scale {
     /// All districts.
     pub(super) fn all_districts(self) -> impl Iterator<Item = District> {
-        (0..self.warehouses).flat_map(move |warehouse| self.districts_of(warehouse))
+        self.districts_of(0..self.warehouses)
     }
 
-    /// The districts of a warehouse.
-    pub(super) fn districts_of(self, warehouse: u32) -> impl Iterator<Item = District> {
-        let numbers = 0..self.districts;
-        numbers.map(move |district| District {
-            warehouse,
-            district,
+    /// The districts of some warehouses.
+    pub(super) fn districts_of(self, warehouses: Range<u32>) -> impl Iterator<Item = District> {
+        warehouses.flat_map(move |warehouse| {
+            let numbers = 0..self.districts;
+            numbers.map(move |district| District {
+                warehouse,
+                district,
+            })
         })
     }
 
-    /// Some district of a warehouse.
-    pub(super) fn draw_district(self, warehouse: u32, random: &mut fastrand::Rng) -> District {
+    /// The districts of a group of warehouses which one delivery serves.
+    pub(super) fn districts_of_group(self, group: u32) -> impl Iterator<Item = District> {
+        self.districts_of(group * self.delivered..(group + 1) * self.delivered)
+    }
+
+    /// Some district of a group.
+    pub(super) fn draw_district(self, group: u32, random: &mut fastrand::Rng) -> District {
+        let warehouse = group * self.delivered + random.u32(..self.delivered.max(1));
         let district = random.u32(..self.districts.max(1));
         District {
             warehouse,

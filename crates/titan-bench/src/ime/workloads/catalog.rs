@@ -2,7 +2,7 @@
 //!
 //! All are a tenth of what they stand for: ten districts in place of a hundred, a tenth of the rows and of the memory.
 //! So the same numbers of rows die for a district when a second of the store has 2.67 deliveries for each of ten
-//! districts.
+//! districts. There are still ten warehouses, each with a district: in one warehouse all payments would conflict.
 
 use std::time::Duration;
 
@@ -34,7 +34,9 @@ const TITLES: [&str; 7] = [
 /// The title of a workload.
 pub(crate) fn title(name: &str) -> &'static str {
     let mut titles = NAMES.iter().zip(TITLES);
-    titles.find(|(known, _)| **known == name).map_or("", |(_, title)| title)
+    titles
+        .find(|(known, _)| **known == name)
+        .map_or("", |(_, title)| title)
 }
 
 /// Steps for a row of the store alone at which W1 is compared, as was published.
@@ -46,10 +48,11 @@ const NEW_ORDERS_OF_DISTRICT: f64 = 3.0;
 const DELIVERIES: f64 = 4.0 / 45.0 * 10.0;
 
 const SCALE: Scale = Scale {
-    warehouses: 1,
-    districts: 10,
+    warehouses: 10,
+    districts: 1,
+    delivered: 10,
     customers: 300,
-    items: 10_000,
+    items: 2_000,
 };
 
 const SETTINGS: Settings = Settings {
@@ -60,7 +63,7 @@ const SETTINGS: Settings = Settings {
 
 /// TPC-C's jobs a second of the clock.
 fn queue_rate() -> f64 {
-    NEW_ORDERS_OF_DISTRICT * f64::from(SCALE.districts) * SPEED / NEW_ORDERS
+    NEW_ORDERS_OF_DISTRICT * f64::from(SCALE.delivered) * SPEED / NEW_ORDERS
 }
 
 fn queue(extent: Extent) -> Queue {
@@ -152,7 +155,10 @@ pub(crate) fn workload(name: &str, extent: Extent) -> Result<Workload> {
             ..whole
         },
         "W7" => churn(whole, extent),
-        _ => bail!("no workload is called {name}; there are {}", NAMES.join(", ")),
+        _ => bail!(
+            "no workload is called {name}; there are {}",
+            NAMES.join(", ")
+        ),
     })
 }
 
@@ -213,7 +219,7 @@ fn old_readers(whole: Workload, extent: Extent) -> Workload {
     }
 }
 
-/// W1 in one of two warehouses, and everything that makes a cache begin anew.
+/// W1 in one of two groups of warehouses, and everything that makes a cache begin anew.
 fn churn(whole: Workload, extent: Extent) -> Workload {
     let part = |name, event| Part {
         name,
@@ -221,7 +227,7 @@ fn churn(whole: Workload, extent: Extent) -> Workload {
         seconds: extent.phase,
     };
     let scale = Scale {
-        warehouses: 2,
+        warehouses: 2 * SCALE.warehouses,
         ..SCALE
     };
     let queue = Queue {

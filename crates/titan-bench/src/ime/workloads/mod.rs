@@ -58,7 +58,7 @@ pub(super) enum Event {
     Restart,
     /// The memory of the range cache is divided by this.
     DivideMemory(u64),
-    /// The jobs go to this warehouse from now on.
+    /// The jobs go to this group of warehouses from now on.
     MoveTo(u32),
     /// All rows of some queues are deleted by one transaction.
     DeleteQueues,

@@ -26,7 +26,7 @@ pub(super) struct Queue {
     pub(super) old: u32,
     /// How much earlier, in the time of the store.
     pub(super) age: Duration,
-    /// The warehouse that the jobs go to.
+    /// The group of warehouses that the jobs go to.
     pub(super) spot: AtomicU32,
     /// What was deleted by [`Event::DeleteQueues`].
     pub(super) deleted: Mutex<Vec<Vec<u8>>>,
@@ -80,7 +80,7 @@ impl Scenario for Queue {
     fn happen(&self, event: Event, store: &Store) -> Result<()> {
         let mut deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::MoveTo(warehouse) => self.spot.store(warehouse, Relaxed),
+            Event::MoveTo(group) => self.spot.store(group, Relaxed),
             Event::DeleteQueues => {
                 *deleted = queue_keys(store, self.scale, self.spot.load(Relaxed))?;
                 let mut transaction = store.begin();
@@ -89,7 +89,9 @@ impl Scenario for Queue {
             }
             Event::FillQueues => {
                 let mut transaction = store.begin();
-                deleted.drain(..).for_each(|key| transaction.put(&key, &[0; 8]));
+                deleted
+                    .drain(..)
+                    .for_each(|key| transaction.put(&key, &[0; 8]));
                 transaction.commit()?;
             }
             Event::None | Event::Restart | Event::DivideMemory(_) | Event::HoldSnapshot => {}

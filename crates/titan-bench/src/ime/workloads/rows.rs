@@ -63,7 +63,9 @@ impl Rows {
 
     fn scan(&self, store: &Store, random: &mut fastrand::Rng) -> Result<()> {
         let keys_only = random.u32(..100) < self.keys_only;
-        let first = self.draw(random).min(self.rows.saturating_sub(self.length as u32));
+        let first = self
+            .draw(random)
+            .min(self.rows.saturating_sub(self.length as u32));
         let snapshot = store.snapshot();
         let scan = snapshot.scan(Some(&key(first)), Some(&[TABLE + 1]), Direction::Forward)?;
         let mut rows = 0;
@@ -74,7 +76,11 @@ impl Rows {
             }
             rows += 1;
         }
-        anyhow::ensure!(rows == self.length, "a scan has {rows} rows of {}", self.length);
+        anyhow::ensure!(
+            rows == self.length,
+            "a scan has {rows} rows of {}",
+            self.length
+        );
         Ok(())
     }
 }
@@ -118,7 +124,9 @@ impl Scenario for Rows {
 
     fn begin(&self, opened: &Opened) -> Result<()> {
         if let Some(cache) = opened.cache().filter(|_| self.is_pinned) {
-            cache.begin_pinned_load(Some(&[TABLE]), Some(&[TABLE + 1]))?.finish()?;
+            cache
+                .begin_pinned_load(Some(&[TABLE]), Some(&[TABLE + 1]))?
+                .finish()?;
         }
         Ok(())
     }
