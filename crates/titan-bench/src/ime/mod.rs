@@ -54,7 +54,7 @@ const FULL: Extent = Extent {
 
 /// The last minutes of it: what was before is loaded.
 const QUICK: Extent = Extent {
-    history: Duration::from_secs(25 * 60),
+    history: Duration::from_secs(24 * 60),
     seconds: 15.0,
     phase: 6.0,
     divisor: 2,
