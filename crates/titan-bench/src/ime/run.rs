@@ -164,8 +164,8 @@ impl Run<'_> {
         all.conflicts += done.conflicts;
         all.missed += done.missed;
         all.next = done.next;
-        // What is after its end belongs to no phase.
-        looks.retain(|look| look.at < from || look.at <= to + 0.01);
+        // What is after its end belongs to no phase. The first look of the next one is there.
+        looks.retain(|look| look.at <= to);
         let name = part.name;
         series.phases.push(Phase { name, from, to });
         Ok(())
