@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::counters::Counters;
-use super::pools::{Done, Latency};
+use super::pools::{Done, LOOK, Latency};
 use super::processor::Processor;
 
 /// Looks whose average says whether a ratio is reached. Some jobs return many rows, and few of them are in one look.
@@ -127,9 +127,11 @@ impl Series {
 /// How long it took in a phase until the hit ratio of scans was nine tenths of that in its last quarter, and that ratio. None
 /// if there is none.
 pub(super) fn seconds_to_hits(points: &[Point], phase: &Phase) -> Option<(f64, f64)> {
+    // The first look of a phase ends the time before it.
+    let begun = phase.from + LOOK.as_secs_f64() / 2.0;
     let of_phase = || {
         let points = points.iter();
-        points.filter(|point| point.at > phase.from && point.at <= phase.to)
+        points.filter(|point| point.at > begun && point.at <= phase.to)
     };
     let tail = phase.to - (phase.to - phase.from) / 4.0;
     let last: Vec<f64> = of_phase()
