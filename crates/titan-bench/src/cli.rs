@@ -75,7 +75,7 @@ enum Command {
         json: bool,
     },
     /// TPC-C over a store of versions with and without a range cache, and with as much more block cache: seven workloads at
-    /// fixed rates. An hour and a quarter; with --quick ten minutes.
+    /// fixed rates. Fifty minutes; with --quick ten.
     #[command(after_help = "Example:\n  titan-bench ime --quick --only W1,W3 --out /tmp/ime")]
     Ime {
         /// Directory to write the report to.
