@@ -113,7 +113,11 @@ mod tests {
         let (mut clocks, over) = (Clocks::default(), AtomicBool::new(false));
         let before = clocks.look().unwrap();
         let used = std::thread::scope(|scope| {
-            let busy = || while !over.load(Ordering::Relaxed) {};
+            let busy = || {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            };
             let named = std::thread::Builder::new().name(format!("{READER}-0"));
             named.spawn_scoped(scope, busy).unwrap();
             let began = Instant::now();

@@ -106,9 +106,10 @@ impl Opened {
     }
 
     pub(super) fn close(self) -> Result<()> {
-        Ok(match self {
+        match self {
             Opened::Alone(store) => store.close()?,
             Opened::Cached(cache) => cache.close()?,
-        })
+        }
+        Ok(())
     }
 }
