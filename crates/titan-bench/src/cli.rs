@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand, value_parser};
 use crate::compare;
 use crate::engine;
 use crate::features::{self, Extent};
+use crate::ime;
 use crate::measure::cgroup::MemoryCgroup;
 use crate::measure::device;
 use crate::report;
@@ -72,6 +73,23 @@ enum Command {
         /// Prints JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// TPC-C over a store of versions with and without a range cache, and with as much more block cache: seven workloads at
+    /// fixed rates. Fifty minutes; with --quick ten.
+    #[command(after_help = "Example:\n  titan-bench ime --quick --only W1,W3 --out /tmp/ime")]
+    Ime {
+        /// Directory to write the report to.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Directory for the stores; by default a subdirectory of --out. They are removed.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+        /// The last minutes of each workload only: what was before is loaded.
+        #[arg(long)]
+        quick: bool,
+        /// Workloads to run: W1 to W7.
+        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+        only: Option<Vec<String>>,
     },
     /// Compares two reports: what became faster, smaller or neither.
     #[command(after_help = "Example:\n  titan-bench compare before/report.json after/report.json")]
@@ -193,6 +211,22 @@ pub(crate) fn run() -> Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
+        Command::Ime {
+            out,
+            dir,
+            quick,
+            only,
+        } => {
+            let names = only.unwrap_or_else(|| ime::NAMES.map(str::to_owned).into());
+            let dir = dir.unwrap_or_else(|| out.join("stores"));
+            let interrupted = on_interruption()?;
+            let is_whole = ime::run(&names, quick, &dir, &out, &interrupted)?;
+            println!("{}", out.join("report.html").display());
+            Ok(match is_whole {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::from(INTERRUPTED),
+            })
+        }
         Command::Worker => worker::run().map(|()| ExitCode::SUCCESS),
     }
 }
@@ -201,9 +235,7 @@ fn measure(profile: Profile, options: &Options) -> Result<ExitCode> {
     let plan = plan(profile, options)?;
     fs::create_dir_all(&options.out)
         .with_context(|| format!("making {}", options.out.display()))?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let set = interrupted.clone();
-    ctrlc::set_handler(move || set.store(true, Relaxed)).context("handling interruptions")?;
+    let interrupted = on_interruption()?;
     let keep = |report: &Report| report::write_json(report, &options.out);
     let report = run::run(plan, &interrupted, &keep)?;
     report::write(&report, &options.out)?;
@@ -211,10 +243,21 @@ fn measure(profile: Profile, options: &Options) -> Result<ExitCode> {
     Ok(status(&report, interrupted.load(Relaxed)))
 }
 
-/// By the convention of shells, 130 after an interruption; 1 if a step failed.
+/// What is set when the user wants to end the run.
+fn on_interruption() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let set = interrupted.clone();
+    ctrlc::set_handler(move || set.store(true, Relaxed)).context("handling interruptions")?;
+    Ok(interrupted)
+}
+
+/// The status after an interruption, by the convention of shells.
+const INTERRUPTED: u8 = 130;
+
+/// 1 if a step failed.
 fn status(report: &Report, interrupted: bool) -> ExitCode {
     match report.runs.iter().all(|run| run.measured().is_some()) {
-        _ if interrupted => ExitCode::from(130),
+        _ if interrupted => ExitCode::from(INTERRUPTED),
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }

@@ -7,6 +7,7 @@
 //! | [`work`] | the work: workloads, steps, keys, values |
 //! | [`engine`] | the engines behind one interface |
 //! | [`features`] | compares single calls in one process |
+//! | [`ime`] | the experiment of the in-memory engine |
 //! | [`worker`] | the process that runs one step with one engine |
 //! | [`run`] | starts such processes in turn, and watches them |
 //! | [`measure`] | measures the device, the disk and the machine |
@@ -20,6 +21,7 @@ mod cli;
 mod compare;
 mod engine;
 mod features;
+mod ime;
 mod measure;
 mod pipe;
 mod report;

@@ -18,7 +18,7 @@ pub(crate) mod document;
 pub(crate) mod figures;
 mod html;
 pub(crate) mod markdown;
-mod plots;
+pub(crate) mod plots;
 #[cfg(test)]
 pub(crate) mod synthetic;
 pub(crate) mod units;
@@ -28,9 +28,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::results::{Report, SCHEMA};
+use document::Document;
 
 const JSON: &str = "report.json";
 const PLOTS: &str = "plots";
@@ -38,20 +39,28 @@ const PLOTS: &str = "plots";
 /// Writes `report.json`, `report.md`, `report.html` and `plots/*.svg` to this directory, which is
 /// created if it is missing. Plots of an earlier report stay unless they have the same names.
 pub(crate) fn write(report: &Report, dir: &Path) -> Result<()> {
+    write_document(report, &content::document(report)?, dir)
+}
+
+/// The same for measurements of any kind, and a document that was made of them.
+pub(crate) fn write_document(
+    measured: &impl Serialize,
+    document: &Document,
+    dir: &Path,
+) -> Result<()> {
     let plots = dir.join(PLOTS);
     fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
     // First, so that the measurements are kept if anything else fails.
-    write_json(report, dir)?;
-    let document = content::document(report)?;
+    write_json(measured, dir)?;
     for plot in document.plots() {
         write_whole(&plots.join(&plot.file), &plot.svg)?;
     }
-    write_whole(&dir.join("report.md"), &markdown::render(&document, PLOTS))?;
-    write_whole(&dir.join("report.html"), &html::render(&document))
+    write_whole(&dir.join("report.md"), &markdown::render(document, PLOTS))?;
+    write_whole(&dir.join("report.html"), &html::render(document))
 }
 
 /// Writes only `report.json`, for a run that may not have ended.
-pub(crate) fn write_json(report: &Report, dir: &Path) -> Result<()> {
+pub(crate) fn write_json(report: &impl Serialize, dir: &Path) -> Result<()> {
     let json = serde_json::to_string_pretty(report).context("putting the report as JSON")?;
     write_whole(&dir.join(JSON), &json)
 }

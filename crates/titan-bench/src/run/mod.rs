@@ -5,7 +5,7 @@
 //! alike.
 
 mod process;
-mod progress;
+pub(crate) mod progress;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,13 +6,13 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The progress of a run. Everything goes to standard error.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
     /// For this many steps, assumed to take equal times: the real ones are not known before.
-    pub(super) fn of(steps: usize) -> Self {
+    pub(crate) fn of(steps: usize) -> Self {
         let template = "{elapsed_precise} [{bar:30}] {pos}/{len}, {eta} left  {msg}";
         let bar = ProgressBar::new(steps as u64);
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -23,12 +23,12 @@ impl Progress {
     }
 
     /// The current activity.
-    pub(super) fn at(&self, what: impl Display) {
+    pub(crate) fn at(&self, what: impl Display) {
         self.bar.set_message(what.to_string());
     }
 
     /// A step has ended, with this result.
-    pub(super) fn ended(&self, step: &str, result: impl Display) {
+    pub(crate) fn ended(&self, step: &str, result: impl Display) {
         self.bar.inc(1);
         // The bar is not visible.
         if self.bar.is_hidden() {

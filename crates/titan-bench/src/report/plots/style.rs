@@ -61,14 +61,18 @@ pub(crate) struct Style {
     mark: Mark,
 }
 
-/// The last one is for all engines that this program does not know.
-static STYLES: [(&str, Style); 7] = [
+/// Engines, and the sides of the experiment of the in-memory engine. The last one is for all that this program does not
+/// know.
+static STYLES: [(&str, Style); 10] = [
     ("titan", style(&BLUE, Mark::Disc)),
     ("rocksdb", style(&VERMILION, Mark::Triangle)),
     ("rocksdb-blob", style(&ORANGE, Mark::Square)),
     ("fjall", style(&GREEN, Mark::Diamond)),
     ("lmdb", style(&PURPLE, Mark::Cross)),
     ("redb", style(&SKY, Mark::Ring)),
+    ("off", style(&VERMILION, Mark::Triangle)),
+    ("on", style(&BLUE, Mark::Disc)),
+    ("more-block-cache", style(&GREEN, Mark::Diamond)),
     ("", style(&GREY, Mark::Dart)),
 ];
 
