@@ -123,6 +123,7 @@ impl Shared {
         report: &mut AuditReport,
     ) -> Result<()> {
         let moment = engine.db.barrier(|_| {
+            self.settle();
             let root = segment.root()?;
             let orders = root.leaves.iter().map(|leaf| View::new(leaf).order());
             let orders: Vec<_> = orders.collect();

@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use titan::CommitHook;
 use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 
+use crate::applier::Applier;
 use crate::audit::AuditReport;
 use crate::chooser::Chooser;
 use crate::error::{Error, Result};
@@ -45,7 +46,8 @@ use crate::stats::{Dropped, Stats};
 /// ```
 pub struct RangeCache {
     keeper: Keeper,
-    maintenance: Option<Maintenance>,
+    /// Both or none.
+    threads: Option<(Maintenance, Applier)>,
 }
 
 impl RangeCache {
@@ -86,12 +88,12 @@ impl RangeCache {
             chooser: cache.chooses.then(|| Arc::new(Chooser::new(file))),
         };
         keeper.look();
-        let start = |every| Maintenance::start(keeper.clone(), every);
-        let maintenance = cache.maintenance.map(start).transpose()?;
-        Ok(RangeCache {
-            keeper,
-            maintenance,
-        })
+        let start = |every| {
+            let applier = Applier::start(Arc::clone(&keeper.shared))?;
+            Ok::<_, Error>((Maintenance::start(keeper.clone(), every)?, applier))
+        };
+        let threads = cache.maintenance.map(start).transpose()?;
+        Ok(RangeCache { keeper, threads })
     }
 
     /// The store.
@@ -157,6 +159,7 @@ impl RangeCache {
 
     /// What is held, and what was done.
     pub fn stats(&self) -> Stats {
+        self.keeper.shared.settle();
         let counters = &self.keeper.shared.counters;
         let list = self.keeper.shared.directory.load();
         let active = list
@@ -229,7 +232,7 @@ impl RangeCache {
 
 impl Drop for RangeCache {
     fn drop(&mut self) {
-        drop(self.maintenance.take());
+        drop(self.threads.take());
         self.keeper.remember();
         self.keeper.shared.turn_off();
         self.keeper.shared.drop_all(Dropped::Off);

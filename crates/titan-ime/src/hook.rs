@@ -4,6 +4,7 @@
 //! then, or that the segment is not active any more. A call does no I/O and calls nothing of the database. It never
 //! fails: what memory cannot follow drops the segment, and a panic turns the cache off before the group is visible.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, SequenceNumber};
@@ -58,31 +59,24 @@ impl CommitHook for Shared {
 }
 
 impl Shared {
-    /// Does in memory what the operations do.
+    /// Takes up what the operations do.
     fn follow(&self, operations: &CommittedOps<'_>) {
         if self.is_off() || self.directory.load().is_empty() {
             return;
         }
-        let mut writes = Vec::new();
+        let mut filling = self.pending.fill();
         for (_, op) in operations.iter() {
             match self.change(&op) {
                 Change::Nothing => {}
-                Change::Version(write) => writes.push(write),
+                Change::Version(write) => filling.add(&write),
                 Change::Unknown(lower, upper) => self.bypass(lower, upper),
             }
         }
-        if writes.is_empty() {
-            return;
-        }
-        // Stable, so the versions of a key stay in the order in which they were written.
-        writes.sort_by_key(|write| write.key);
-        self.write(self.directory.load(), &writes);
         #[cfg(test)]
-        assert!(
-            !self.panics.load(crate::sync::atomic::Ordering::Relaxed),
-            "as a test asked"
-        );
-        self.make_room();
+        self.panic_if_asked();
+        if filling.done() {
+            self.settle();
+        }
     }
 
     fn change<'a>(&self, op: &BatchOp<'a>) -> Change<'a> {
@@ -124,6 +118,29 @@ impl Shared {
                 Effect::None => return Change::Nothing,
             },
         })
+    }
+
+    /// Puts what was added before the call into the segments, or waits until another thread has done that. To be called
+    /// before anything looks at what segments have, and then [`Shared::is_off`]. Cost: two loads if nothing is pending.
+    pub(crate) fn settle(&self) {
+        let settled = panic::catch_unwind(AssertUnwindSafe(|| {
+            self.pending.settle(|writes| {
+                let off_on_panic = OffOnPanic(self);
+                #[cfg(test)]
+                self.panic_if_asked();
+                self.write(self.directory.load(), writes);
+                self.make_room();
+                off_on_panic.done();
+            });
+        }));
+        // The cache is off then, and a reader goes on in the engine.
+        drop(settled);
+    }
+
+    #[cfg(test)]
+    fn panic_if_asked(&self) {
+        let panics = self.panics.load(crate::sync::atomic::Ordering::Relaxed);
+        assert!(!panics, "as a test asked");
     }
 
     /// Adds versions, which are in the order of their keys, to the segments that have the keys. The list may be

@@ -91,6 +91,7 @@
 #[macro_use]
 extern crate titan_mutants;
 
+mod applier;
 mod audit;
 mod cache;
 mod chooser;
@@ -111,6 +112,7 @@ mod memory;
 #[cfg(all(test, loom))]
 mod models;
 mod options;
+mod pending;
 mod read;
 #[cfg(test)]
 mod refusals;

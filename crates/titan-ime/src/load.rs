@@ -196,6 +196,8 @@ impl Load {
         let (segment, budget) = (&self.segment, &self.shared.budget);
         let db = &self.db;
         let begun = db.barrier(|_| {
+            // What is in the snapshot is not in the delta.
+            self.shared.settle();
             // ORDER: no commit is under way, so both are of one moment.
             segment.begin_loading(budget).map(|()| db.snapshot())
         })?;

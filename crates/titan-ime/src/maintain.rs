@@ -57,6 +57,7 @@ impl Shared {
             self.drop_all(Dropped::Off);
             return;
         }
+        self.settle();
         self.make_room();
         let target = self.target.load();
         for segment in self.directory.load().iter() {

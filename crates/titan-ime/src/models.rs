@@ -157,8 +157,9 @@ impl World {
 
     /// The commit hook, and what the pipeline does after it.
     fn write(&self) {
-        let writes = KEYS.map(|key| put(key, LATE));
-        self.shared.write(self.shared.directory.load(), &writes);
+        let mut filling = self.shared.pending.fill();
+        KEYS.iter().for_each(|key| filling.add(&put(key, LATE)));
+        assert!(!filling.done());
         self.published.store(LATE, Ordering::Release);
     }
 
@@ -255,6 +256,21 @@ fn a_reader_finds_what_it_needs_or_reads_the_engine_while_a_write_prunes() {
 #[test]
 fn what_is_written_while_rows_are_pruned_is_found() {
     model(4, prunable, &[World::prune, World::write, World::read]);
+}
+
+/// The one that comes second waits for the first.
+#[test]
+fn what_another_reader_applies_is_found() {
+    model(4, prunable, &[World::write, World::read, World::read]);
+}
+
+#[test]
+fn what_the_writer_applies_is_found() {
+    fn write(world: &World) {
+        world.write();
+        world.shared.settle();
+    }
+    model(4, prunable, &[write, World::read, World::prune]);
 }
 
 /// Pruning removes a row with its deletion, and no reader finds what was deleted.

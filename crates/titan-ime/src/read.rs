@@ -38,6 +38,7 @@ impl RangeSource for Shared {
         limit: usize,
         rows: &mut Vec<SourceRow>,
     ) -> Part {
+        self.settle();
         if self.is_off() {
             self.counters.parts.count(Read::Off);
             return Part::Engine { end: None };
@@ -73,6 +74,7 @@ impl RangeSource for Shared {
 
 impl Shared {
     fn look_up(&self, encoded: &[u8], at: Timestamp) -> (Read, Option<Found>) {
+        self.settle();
         if self.is_off() {
             return (Read::Off, None);
         }

@@ -11,7 +11,7 @@ use titan_mvcc::Timestamp;
 use crate::keys::Keys;
 use crate::leaf::{Leaf, Rows};
 use crate::memory::{BLOCK, Budget, Charge};
-use crate::row::{self, Content, LARGEST_INLINE, Seen, Version};
+use crate::row::{self, Content, LARGEST_INLINE, Seen, Tag, Version};
 use crate::served::Served;
 use crate::tail::Entries;
 use crate::view::View;
@@ -57,7 +57,26 @@ impl<'a> NewValue<'a> {
     }
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
+    /// From its parts, as [`Write::tagged`] has them.
+    pub(crate) fn of(key: &'a [u8], commit: Timestamp, tag: Tag, value: &'a [u8]) -> Self {
+        let value = match tag {
+            Tag::Value => Some(NewValue::Inline(value)),
+            Tag::Stored => Some(NewValue::Stored),
+            Tag::Deleted => None,
+        };
+        Write { key, commit, value }
+    }
+
+    /// What it has, and the bytes of the value that memory has.
+    pub(crate) fn tagged(&self) -> (Tag, &'a [u8]) {
+        match self.value {
+            Some(NewValue::Inline(value)) => (Tag::Value, value),
+            Some(NewValue::Stored) => (Tag::Stored, &[]),
+            None => (Tag::Deleted, &[]),
+        }
+    }
+
     pub(crate) fn version(&self) -> Version {
         Version {
             commit: self.commit,
@@ -70,11 +89,7 @@ impl Write<'_> {
     }
 
     fn len(&self) -> usize {
-        let value = match self.value {
-            Some(NewValue::Inline(value)) => value.len(),
-            _ => 0,
-        };
-        self.key.len() + value
+        self.key.len() + self.tagged().1.len()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::gaps::Gaps;
 use crate::hot_set::Hot;
 use crate::interest::Interest;
 use crate::memory::Budget;
+use crate::pending::Pending;
 use crate::root::Target;
 use crate::segment::Segment;
 use crate::served::Served;
@@ -25,6 +26,7 @@ const NO_FAMILY: u32 = u32::MAX;
 pub(crate) struct Shared {
     pub(crate) directory: Directory,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) pending: Pending,
     /// What may be pruned.
     pub(crate) target: Cell<Arc<Target>>,
     pub(crate) counters: Counters,
@@ -48,6 +50,7 @@ impl Shared {
         Shared {
             directory: Directory::new(),
             budget: Arc::new(Budget::new(limit)),
+            pending: Pending::new(),
             target: Cell::new(Arc::new(Target {
                 kept: nothing.clone(),
                 needed: nothing,

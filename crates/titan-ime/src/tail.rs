@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use titan_mvcc::Timestamp;
 
 use crate::memory::{BLOCK, Budget, Charge};
-use crate::root::{NewValue, Write};
+use crate::root::Write;
 use crate::row::{Seen, Tag};
 
 /// Slots of a tail: as many as one number can order.
@@ -39,11 +39,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn new(write: &Write<'_>) -> Self {
-        let (tag, value) = match write.value {
-            Some(NewValue::Inline(value)) => (Tag::Value, value),
-            Some(NewValue::Stored) => (Tag::Stored, &[][..]),
-            None => (Tag::Deleted, &[][..]),
-        };
+        let (tag, value) = write.tagged();
         let mut bytes = Vec::with_capacity(write.key.len() + value.len());
         bytes.extend_from_slice(write.key);
         bytes.extend_from_slice(value);
@@ -65,15 +61,12 @@ impl Entry {
     }
 
     fn write(&self) -> Write<'_> {
-        Write {
-            key: self.key(),
-            commit: self.commit,
-            value: match self.tag {
-                Tag::Value => Some(NewValue::Inline(&self.bytes[self.key_len..])),
-                Tag::Stored => Some(NewValue::Stored),
-                Tag::Deleted => None,
-            },
-        }
+        Write::of(
+            self.key(),
+            self.commit,
+            self.tag,
+            &self.bytes[self.key_len..],
+        )
     }
 }
 

@@ -1,0 +1,54 @@
+//! The applier: a thread that puts pending writes into the segments when many have come.
+//!
+//! Owns the thread. It sleeps until the hook wakes it, so a store that is not written costs nothing. Nothing depends on
+//! it: without it reads apply what they need, and the hook what nobody reads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use crate::error::Result;
+use crate::shared::Shared;
+
+/// See the module. Dropping it ends the thread.
+pub(crate) struct Applier {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Applier {
+    /// # Errors
+    /// The system has no thread.
+    pub(crate) fn start(shared: Arc<Shared>) -> Result<Self> {
+        let ends = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&ends);
+        let applied = Arc::clone(&shared);
+        let run = move || {
+            while !is_over.load(Ordering::Acquire) {
+                applied.settle();
+                std::thread::park();
+            }
+        };
+        let named = std::thread::Builder::new().name("titan-ime-apply".to_owned());
+        let thread = named.spawn(run).map_err(|e| {
+            let what = format!("the thread of the range cache that applies writes: {e}");
+            titan::Error::new(titan::ErrorKind::Io, what)
+        })?;
+        shared.pending.set_applier(thread.thread().clone());
+        Ok(Applier {
+            ends,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Applier {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic in it has turned the cache off.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Pending writes: those that the commit hook has seen and that are not in the segments yet.
+//!
+//! Owns the log between the hook and the segments. The hook adds the writes of a group before the group is published,
+//! which is one copy of their bytes. [`Pending::settle`] puts them into the segments. It is called by whoever needs
+//! them there, before it looks: a read, the barrier of a load or an audit, maintenance. The applier does it when many
+//! have come, so that a read finds few.
+//!
+//! Promises that after a call of `settle` everything is in the segments that was added before the call; that each write
+//! gets there once, those of a key in the order in which they were added.
+
+use std::sync::OnceLock;
+use std::thread::Thread;
+
+use titan_mvcc::Timestamp;
+
+use crate::root::Write;
+use crate::row::Tag;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
+
+/// The applier is woken when the log has so many bytes. A read that comes before it has to apply about two hundred
+/// rows at most, and waking the thread is cheap beside the commits that made them.
+const MANY: usize = 32 << 10;
+/// The writer applies the log when it has so many bytes: the applier does not keep up, or there is none.
+const TOO_MANY: usize = 512 << 10;
+
+/// See the module.
+pub(crate) struct Pending {
+    /// Writes that were added since the beginning.
+    added: AtomicU64,
+    /// Writes that are in the segments.
+    applied: AtomicU64,
+    filled: Mutex<Log>,
+    /// Locked while writes are applied, empty at other times.
+    applying: Mutex<Log>,
+    applier: OnceLock<Thread>,
+}
+
+/// Writes in the order in which they were added. Their bytes are in one buffer.
+#[derive(Default)]
+struct Log {
+    /// Of each write the key, then the value.
+    bytes: Vec<u8>,
+    heads: Vec<Head>,
+}
+
+/// A write without its bytes.
+struct Head {
+    commit: Timestamp,
+    key_len: usize,
+    value_len: u16,
+    tag: Tag,
+}
+
+impl Log {
+    fn len(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.heads)
+    }
+
+    fn push(&mut self, write: &Write<'_>) {
+        let (tag, value) = write.tagged();
+        self.bytes.extend_from_slice(write.key);
+        self.bytes.extend_from_slice(value);
+        self.heads.push(Head {
+            commit: write.commit,
+            key_len: write.key.len(),
+            // At most `LARGEST_INLINE`.
+            value_len: value.len() as u16,
+            tag,
+        });
+    }
+
+    /// In the order of the keys, those of a key in the order in which they were added.
+    fn sorted(&self) -> Vec<Write<'_>> {
+        let mut rest = &*self.bytes;
+        let writes = self.heads.iter().map(|head| {
+            let (key, after) = rest.split_at(head.key_len);
+            let (value, after) = after.split_at(usize::from(head.value_len));
+            rest = after;
+            Write::of(key, head.commit, head.tag, value)
+        });
+        let mut writes: Vec<Write<'_>> = writes.collect();
+        // Stable.
+        writes.sort_by_key(|write| write.key);
+        writes
+    }
+
+    /// Forgets all, and keeps the buffers unless one large group made them large.
+    fn clear(&mut self) {
+        if self.bytes.capacity() + self.heads.capacity() * size_of::<Head>() > 2 * TOO_MANY {
+            *self = Log::default();
+        }
+        self.bytes.clear();
+        self.heads.clear();
+    }
+}
+
+/// Adds writes, from [`Pending::fill`]. When it is dropped they are seen by whoever settles.
+pub(crate) struct Filling<'a> {
+    pending: &'a Pending,
+    log: MutexGuard<'a, Log>,
+    /// Bytes and writes of the log at the beginning.
+    before: (usize, usize),
+}
+
+impl Filling<'_> {
+    pub(crate) fn add(&mut self, write: &Write<'_>) {
+        self.log.push(write);
+    }
+
+    /// Ends, and wakes the applier if it has enough to do. True if the caller is to settle.
+    #[must_use]
+    pub(crate) fn done(self) -> bool {
+        let (pending, before, len) = (self.pending, self.before.0, self.log.len());
+        drop(self);
+        if before < MANY
+            && len >= MANY
+            && let Some(applier) = pending.applier.get()
+        {
+            applier.unpark();
+        }
+        len >= TOO_MANY
+    }
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        let more = (self.log.heads.len() - self.before.1) as u64;
+        // ORDER: with the lock of the log, so that the count and the log are of one moment, and before the group is
+        // published, so that a reader who knows of the group knows of its writes.
+        self.pending.added.fetch_add(more, Ordering::Release);
+    }
+}
+
+impl Pending {
+    pub(crate) fn new() -> Self {
+        Pending {
+            added: AtomicU64::new(0),
+            applied: AtomicU64::new(0),
+            filled: Mutex::new(Log::default()),
+            applying: Mutex::new(Log::default()),
+            applier: OnceLock::new(),
+        }
+    }
+
+    /// Begins to add the writes of a group.
+    pub(crate) fn fill(&self) -> Filling<'_> {
+        let log = self.filled.lock();
+        Filling {
+            pending: self,
+            before: (log.len(), log.heads.len()),
+            log,
+        }
+    }
+
+    /// The thread that is woken when many writes are pending. It calls `settle`.
+    pub(crate) fn set_applier(&self, thread: Thread) {
+        // There is one for each cache.
+        let _ = self.applier.set(thread);
+    }
+
+    /// Applies what was added before the call, by `apply`, which gets writes in the order of their keys; or waits until
+    /// another thread has done that. Cost: two loads if nothing is pending.
+    pub(crate) fn settle(&self, apply: impl FnOnce(&[Write<'_>])) {
+        let wanted = self.added.load(Ordering::Acquire);
+        // ORDER: what `apply` did is seen by whoever sees that it was done.
+        let is_applied = || self.applied.load(Ordering::Acquire) >= wanted;
+        if is_applied() {
+            return;
+        }
+        // MUTANT: a read does not wait for another thread that applies.
+        let is_taken = mutant!("settled-while-applied", "loom -p titan-ime --lib models::");
+        if is_taken && self.filled.lock().heads.is_empty() {
+            return;
+        }
+        let mut log = self.applying.lock();
+        if is_applied() {
+            return;
+        }
+        let added = {
+            let mut filled = self.filled.lock();
+            std::mem::swap(&mut *filled, &mut *log);
+            self.added.load(Ordering::Relaxed)
+        };
+        // MUTANT: writes count as applied before they are.
+        if mutant!("applied-too-early", "loom -p titan-ime --lib models::") {
+            self.applied.store(added, Ordering::Release);
+        }
+        apply(&log.sorted());
+        log.clear();
+        self.applied.store(added, Ordering::Release);
+    }
+}
