@@ -6,16 +6,21 @@
 //! need. Reads see the contents of one moment and the transaction's own writes: no dirty read and no
 //! read skew. What transactions guard cannot have changed by their commit: no write skew.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod locks;
+mod others;
+mod scans;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::vfs::MemoryVfs;
 use crate::{
-    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, Error, ErrorKind,
-    LockOptions, Options, ReadOptions, Result, Transaction, TransactionIterator,
-    TransactionOptions, TransactionSnapshot, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, Db, DbOptions, Error, ErrorKind, LockOptions, Options,
+    Result, Transaction, TransactionOptions, TransactionSnapshot,
 };
+use locks::Locks;
+use scans::Scan;
 
 /// Keys of a family. Those from `SINGLE` on are only ever put and single-deleted in turn.
 const KEYS: u8 = 14;
@@ -25,34 +30,6 @@ const OPEN: usize = 5;
 
 type Key = (usize, u8);
 type Contents = BTreeMap<Key, u32>;
-
-/// How a key is locked, and by which transactions.
-#[derive(Default)]
-struct Locks(BTreeMap<Key, (bool, BTreeSet<usize>)>);
-
-impl Locks {
-    /// Locks a key if that is possible.
-    fn acquire(&mut self, owner: usize, key: Key, exclusive: bool) -> bool {
-        let (mode, owners) = self.0.entry(key).or_default();
-        let others = owners.iter().any(|other| *other != owner);
-        let had = owners.contains(&owner);
-        if others && (exclusive || *mode) {
-            return false;
-        }
-        *mode = exclusive || had && *mode;
-        owners.insert(owner);
-        true
-    }
-
-    fn release(&mut self, owner: usize, key: Key) {
-        if let Some((_, owners)) = self.0.get_mut(&key) {
-            owners.remove(&owner);
-            if owners.is_empty() {
-                self.0.remove(&key);
-            }
-        }
-    }
-}
 
 /// A key that a transaction touched.
 #[derive(Clone, Copy)]
@@ -78,15 +55,6 @@ struct Open {
     now: Progress,
     save_points: Vec<Progress>,
     scan: Option<Scan>,
-}
-
-/// An iterator that was begun earlier.
-struct Scan {
-    iter: TransactionIterator,
-    /// What it must show.
-    expected: Vec<(u8, u32)>,
-    /// How many of them it has left behind.
-    place: usize,
 }
 
 struct World {
@@ -423,128 +391,6 @@ impl World {
         }
     }
 
-    /// Everything in a family, as a transaction sees it.
-    fn visible(&self, at: usize, family: usize) -> Vec<(u8, u32)> {
-        let keys = (0..KEYS).map(|key| (key, self.seen(at, (family, key))));
-        keys.filter_map(|(key, value)| Some((key, value?)))
-            .collect()
-    }
-
-    fn scan(&mut self, at: usize, index: usize, family: &ColumnFamily) {
-        self.used(at);
-        let expected = self.visible(at, index);
-        let t = &mut self.open[at];
-        let options = ReadOptions::default();
-        let mut iter = t.transaction.iter(family, &options).unwrap();
-        if self.rng.bool() {
-            iter.seek_to_first().unwrap();
-            t.scan = Some(Scan {
-                iter,
-                expected,
-                place: 0,
-            });
-            return;
-        }
-        let mut found = Vec::new();
-        iter.seek_to_last().unwrap();
-        while iter.valid() {
-            found.push((iter.key()[0], decode(&iter.value().unwrap())));
-            iter.prev().unwrap();
-        }
-        found.reverse();
-        assert_eq!(found, expected);
-    }
-
-    /// Goes on with an iterator that was begun earlier.
-    fn step_iterator(&mut self, at: usize) {
-        let Some(scan) = &mut self.open[at].scan else {
-            return;
-        };
-        for _ in 0..self.rng.usize(1..4) {
-            let shown = scan.expected.get(scan.place);
-            assert_eq!(scan.iter.valid(), shown.is_some());
-            let Some(shown) = shown else {
-                return;
-            };
-            let value = decode(&scan.iter.value().unwrap());
-            assert_eq!((scan.iter.key()[0], value), *shown);
-            scan.iter.next().unwrap();
-            scan.place += 1;
-        }
-    }
-
-    fn step_of_others(&mut self) {
-        let key = self.plain_key();
-        let family = self.families[key.0].clone();
-        let value = self.value();
-        match self.rng.u8(..12) {
-            0..=3 => {
-                family.put(&[key.1], &encode(value)).unwrap();
-                self.wrote([(key, Some(value))]);
-            }
-            4 => {
-                family.delete(&[key.1]).unwrap();
-                self.wrote([(key, None)]);
-            }
-            5 => {
-                let end = self.rng.u8(key.1..=SINGLE);
-                family.delete_range(&[key.1], &[end]).unwrap();
-                self.wrote((key.1..end).map(|at| ((key.0, at), None)));
-            }
-            6 | 7 => {
-                let mut batch = WriteBatch::new();
-                let keys = [self.plain_key(), self.plain_key()];
-                for key in keys {
-                    batch
-                        .put(&self.families[key.0], [key.1], encode(value))
-                        .unwrap();
-                }
-                self.db.write(batch, &WriteOptions::default()).unwrap();
-                self.wrote(keys.map(|key| (key, Some(value))));
-            }
-            8 => {
-                let absent = !self.current().contains_key(&key);
-                let put = family.put_if_absent(&[key.1], &encode(value)).unwrap();
-                assert_eq!(put, absent);
-                if absent {
-                    self.wrote([(key, Some(value))]);
-                }
-            }
-            9 => {
-                let had = self.current().get(&key).copied();
-                let expected = if self.rng.bool() { had } else { Some(value) };
-                let new = self.rng.bool().then_some(value);
-                let bytes = [expected, new].map(|value| value.map(encode));
-                let set = family
-                    .compare_and_set(&[key.1], bytes[0].as_deref(), bytes[1].as_deref())
-                    .unwrap();
-                assert_eq!(set, had == expected);
-                if set {
-                    self.wrote([(key, new)]);
-                }
-            }
-            _ => {
-                let found = family.get(&[key.1]).unwrap();
-                let expected = self.current().get(&key).copied();
-                assert_eq!(found.map(|v| decode(&v)), expected);
-            }
-        }
-    }
-
-    /// Moves entries to tables, which changes nothing that anybody sees.
-    fn move_entries(&mut self) {
-        let family = &self.families[self.rng.usize(..2)];
-        match self.rng.u8(..3) {
-            0 => {
-                let options = CompactRangeOptions {
-                    force_bottommost: self.rng.bool(),
-                };
-                family.compact_range(None, None, &options).unwrap();
-            }
-            _ => family.flush().unwrap(),
-        }
-    }
-
     fn run(&mut self, steps: usize) {
         for _ in 0..steps {
             match self.rng.u16(..400) {
@@ -567,7 +413,7 @@ impl World {
         }
         assert_eq!(self.db.locks().len(), 0);
         assert_eq!(self.db.metrics().snapshots, 0);
-        assert!(self.locks.0.is_empty());
+        assert!(self.locks.is_empty());
     }
 }
 
