@@ -2,7 +2,8 @@
 //!
 //! Owns the rules, which are few. The unit is a step of the engine's iterator ([`Usage`](crate::usage::Usage)).
 //!
-//! - A range is loaded after scans have wasted many steps in it for two looks ([`Interest`](crate::interest::Interest)).
+//! - A range is loaded after scans have wasted many steps in it for two looks ([`Interest`](crate::interest::Interest)). A point read
+//!   counts as some steps ([`Points`](crate::points::Points)).
 //! - A segment is dropped after its writes have cost more than its reads saved for ten looks. What was dropped
 //!   so, or did not fit, is not loaded again for sixty looks. So nothing goes to and fro.
 //! - A load begins while a quarter of the memory is free, and is given up before memory is full. If there is less, the segments of
@@ -16,13 +17,15 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::hot_set::{Hot, HotSetFile};
-use crate::interest::{Wanted, overlap};
+use crate::hot_set::{Hot, HotSet, HotSetFile};
+use crate::interest::{WORTH, Wanted, overlap};
 use crate::keeper::Keeper;
 use crate::keys::EncodedRange;
 use crate::load::{Kind, Load, Progress};
+use crate::points::PointRange;
 use crate::segment::Segment;
 use crate::stats::Dropped;
+use crate::usage::LEAST_SAVED;
 
 /// Looks in a row with a loss after which a segment is dropped.
 const LOSSES: u32 = 10;
@@ -50,14 +53,14 @@ struct State {
     /// Ranges that are not loaded, and until which look.
     barred: Vec<(EncodedRange, u64)>,
     /// What the file has.
-    written: Vec<Hot>,
+    written: HotSet,
 }
 
 impl Chooser {
     pub(crate) fn new(file: HotSetFile) -> Self {
         let written = file.read();
         let state = State {
-            remembered: written.iter().cloned().collect(),
+            remembered: written.ranges.iter().cloned().collect(),
             written,
             ..State::default()
         };
@@ -72,8 +75,12 @@ impl Chooser {
         let mut state = self.state.lock();
         state.looks += 1;
         state.drop_losses(keeper);
-        let wanted = keeper.shared.interest.look();
-        state.wanted.extend(wanted);
+        tell_points(keeper);
+        for wanted in keeper.shared.interest.look() {
+            state.want(keeper, wanted);
+        }
+        #[cfg(test)]
+        keeper.shared.may_panic("load");
         state.load(keeper);
         if state.looks.is_multiple_of(REMEMBERED) {
             self.write(&mut state, keeper);
@@ -87,25 +94,55 @@ impl Chooser {
         self.write(&mut state, keeper);
     }
 
-    fn write(&self, state: &mut State, keeper: &Keeper) {
-        let mut hot = keeper.shared.held();
-        // What was to be loaded and was not yet is as hot as before.
-        let is_free =
-            |hot: &[Hot], range: &EncodedRange| !hot.iter().any(|h| overlap(&h.range, range));
-        for waiting in &state.remembered {
-            if is_free(&hot, &waiting.range) {
-                hot.push(waiting.clone());
-            }
+    /// Writes down that there is trouble, if that is new.
+    pub(crate) fn note(&self, keeper: &Keeper) {
+        let mut state = self.state.lock();
+        if state.written.trouble != keeper.shared.trouble() {
+            self.write(&mut state, keeper);
         }
-        hot.sort();
+    }
+
+    fn write(&self, state: &mut State, keeper: &Keeper) {
+        let trouble = keeper.shared.trouble();
         // A cache that is off holds nothing, and that is not what is to be remembered.
-        if hot != state.written && !keeper.shared.is_off() && self.file.write(&hot).is_ok() {
-            state.written = hot;
+        let ranges = match trouble.is_off {
+            true => state.written.ranges.clone(),
+            false => state.hot(keeper),
+        };
+        let hot_set = HotSet { ranges, trouble };
+        if hot_set != state.written && self.file.write(&hot_set).is_ok() {
+            state.written = hot_set;
         }
     }
 }
 
 impl State {
+    /// What is to be remembered.
+    fn hot(&self, keeper: &Keeper) -> Vec<Hot> {
+        let mut hot = keeper.shared.held();
+        // What was to be loaded and was not yet is as hot as before.
+        let is_free =
+            |hot: &[Hot], range: &EncodedRange| !hot.iter().any(|h| overlap(&h.range, range));
+        for waiting in &self.remembered {
+            if is_free(&hot, &waiting.range) {
+                hot.push(waiting.clone());
+            }
+        }
+        hot.sort();
+        hot
+    }
+
+    /// Remembers that a range is worth holding. Of what is held already, scans do not tell any more.
+    fn want(&mut self, keeper: &Keeper, wanted: Wanted) {
+        let parts = not_held(keeper, &wanted.range);
+        let rate = wanted.rate / parts.len().max(1) as u64;
+        for range in parts {
+            let mut part = wanted.clone();
+            (part.range, part.rate) = (range, rate);
+            self.wanted.push(part);
+        }
+    }
+
     fn drop_losses(&mut self, keeper: &Keeper) {
         let shared = &keeper.shared;
         let mut gone = Vec::new();
@@ -193,7 +230,7 @@ impl State {
             if is_barred || !(has_room(keeper) || make_room(keeper, one.rate)) {
                 continue;
             }
-            // Where it overlaps what is held, scans of the rest tell of the rest.
+            // Where it overlaps what is held by now, reads of the rest tell of the rest.
             if let Ok(load) = keeper.begin_load_of(one.range.clone(), Kind::Range) {
                 load.expect(one.each);
                 counters.chosen.fetch_add(1, Ordering::Relaxed);
@@ -203,6 +240,18 @@ impl State {
         }
         self.wanted = wanted.collect();
         begun
+    }
+}
+
+/// Tells of the ranges that were hot by point reads.
+fn tell_points(keeper: &Keeper) {
+    let size = |a: &[u8], b: &[u8]| keeper.family.approximate_size(a, b).unwrap_or(u64::MAX);
+    // Of less, no range would be worth holding.
+    let least = WORTH / LEAST_SAVED / 4;
+    for PointRange { range, reads } in keeper.shared.points.take(least, size) {
+        let (lower, upper) = (&range.0, range.1.as_deref());
+        let interest = &keeper.shared.interest;
+        interest.add(lower, upper, reads * LEAST_SAVED, reads);
     }
 }
 

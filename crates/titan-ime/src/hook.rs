@@ -392,34 +392,6 @@ mod tests {
         }
     }
 
-    /// Memory has a version for a moment before the engine has published it. A scan may meet it if its key is locked,
-    /// and reads the key by itself then.
-    #[test]
-    fn a_large_value_that_is_not_published_yet_is_no_error() {
-        let cache = cache();
-        let store = cache.store();
-        put(store, b"b1", &[1; 1000]);
-        let now = store.now();
-        let keys = [b"a2", b"b1"].map(|key| encode_key(key));
-        let writes = keys.each_ref().map(|key| Write {
-            key,
-            commit: now,
-            value: Some(NewValue::Stored),
-        });
-        cache
-            .shared()
-            .write(cache.shared().directory.load(), &writes);
-        let snapshot = store.snapshot_at(now).unwrap();
-        for direction in [Direction::Forward, Direction::Backward] {
-            let scan = snapshot.scan(None, None, direction).unwrap();
-            let mut keys: Vec<_> = scan.map(|row| row.unwrap().key).collect();
-            keys.sort();
-            assert_eq!(keys, [b"a1", b"b1", b"c1"]);
-        }
-        assert_eq!(snapshot.get(b"a2").unwrap(), None);
-        assert_eq!(snapshot.get(b"b1").unwrap().unwrap(), vec![1; 1000]);
-    }
-
     #[test]
     fn writes_to_other_families_change_nothing() {
         let cache = cache();

@@ -1,7 +1,7 @@
 //! What the cache holds by itself. A look at what ranges save and cost is a call of `maintain` here.
 
 use titan::vfs::Vfs;
-use titan_ime::{HeldRange, RangeCache};
+use titan_ime::{RangeCache, Remembered};
 use titan_mvcc::{Direction, Store};
 
 use super::place::{Place, put, rows};
@@ -69,6 +69,66 @@ fn a_range_in_which_scans_pass_many_versions_is_loaded_by_itself() {
     let stats = cache.stats();
     assert!((1..=3).contains(&stats.parts.measured), "{stats:?}");
     assert!(stats.saved_steps > 10_000, "{stats:?}");
+    cache.audit().unwrap();
+}
+
+/// Point reads of all rows of a table, `reads` times each.
+fn get(store: &Store, table: u8, reads: usize) {
+    let snapshot = store.snapshot();
+    for _ in 0..reads {
+        for n in 0..200 {
+            snapshot.get(&key(table, n)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_range_that_only_point_reads_read_is_loaded_by_itself() {
+    let cache = place().open();
+    let store = cache.store();
+    for table in 0..3 {
+        fill(store, table);
+    }
+    // What is between the tables is seen when it is in files.
+    store.db().flush().unwrap();
+    for look in 0..2 {
+        get(store, 0, 20);
+        get(store, 1, 1);
+        assert!(!is_held(&cache, 0), "{look}");
+        cache.maintain();
+    }
+    cache.maintain();
+    assert!(is_held(&cache, 0), "{:?}", cache.stats());
+    let stats = cache.stats();
+    assert_eq!(stats.chosen, 1, "{stats:?}");
+    // Its reads keep it, and what was not read much is not held.
+    for _ in 0..3 {
+        get(store, 0, 20);
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert!(stats.saved_steps > 10_000, "{stats:?}");
+    assert!(stats.points.hits > 10_000, "{stats:?}");
+    cache.audit().unwrap();
+}
+
+/// A part of it is held by the program. The rest is loaded around that.
+#[test]
+fn what_point_reads_read_on_both_sides_of_what_is_held_is_loaded() {
+    let cache = place().open();
+    let store = cache.store();
+    fill(store, 0);
+    cache.load(Some(&key(0, 50)), Some(&key(0, 100))).unwrap();
+    for _ in 0..4 {
+        get(store, 0, 20);
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert_eq!(stats.chosen, 2, "{stats:?}");
+    let before = stats.points.not_held;
+    get(store, 0, 1);
+    let missed = cache.stats().points.not_held - before;
+    assert!(missed <= 10, "{missed}");
     cache.audit().unwrap();
 }
 
@@ -184,8 +244,8 @@ fn what_is_held_is_remembered_over_a_restart_and_loaded_again() {
     assert_eq!(bounds, [(Some(&b"a"[..]), false), (Some(b"b"), true)]);
     assert!(held.iter().all(|held| held.bytes > 0), "{held:?}");
     cache.close().unwrap();
-    let remembered = HeldRange::remembered(&*place.store.db.vfs, "/store".as_ref());
-    assert_eq!(remembered, Some(held));
+    let remembered = Remembered::read(&*place.store.db.vfs, "/store".as_ref());
+    assert_eq!(remembered.unwrap().held, held);
     let cache = place.open();
     assert!(!is_held(&cache, 0));
     cache.maintain();
