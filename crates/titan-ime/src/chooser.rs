@@ -49,7 +49,7 @@ struct State {
     remembered: VecDeque<Hot>,
     /// Ranges that are worth holding.
     wanted: Vec<Wanted>,
-    loading: Option<(Load, EncodedRange)>,
+    loading: Option<(Load, Hot)>,
     /// Ranges that are not loaded, and until which look.
     barred: Vec<(EncodedRange, u64)>,
     /// What the file has.
@@ -59,8 +59,11 @@ struct State {
 impl Chooser {
     pub(crate) fn new(file: HotSetFile) -> Self {
         let written = file.read();
+        let mut remembered = written.ranges.clone();
+        // What was worth most comes first.
+        remembered.sort_by_key(|hot| std::cmp::Reverse((hot.is_pinned, hot.worth)));
         let state = State {
-            remembered: written.ranges.iter().cloned().collect(),
+            remembered: remembered.into(),
             written,
             ..State::default()
         };
@@ -87,11 +90,16 @@ impl Chooser {
         }
     }
 
+    /// Whether a range has keys of one that was dropped, or did not fit, a short while ago.
+    pub(crate) fn is_barred(&self, range: &EncodedRange) -> bool {
+        self.state.lock().is_barred(range)
+    }
+
     /// Writes the hot set, if it has changed.
     pub(crate) fn remember(&self, keeper: &Keeper) {
         let mut state = self.state.lock();
-        state.loading = None;
         self.write(&mut state, keeper);
+        state.loading = None;
     }
 
     /// Writes down that there is trouble, if that is new.
@@ -120,10 +128,11 @@ impl State {
     /// What is to be remembered.
     fn hot(&self, keeper: &Keeper) -> Vec<Hot> {
         let mut hot = keeper.shared.held();
-        // What was to be loaded and was not yet is as hot as before.
+        // What is being loaded, and what was to be loaded and was not yet, is as hot as before.
         let is_free =
             |hot: &[Hot], range: &EncodedRange| !hot.iter().any(|h| overlap(&h.range, range));
-        for waiting in &self.remembered {
+        let loading = self.loading.iter().map(|(_, hot)| hot);
+        for waiting in loading.chain(&self.remembered) {
             if is_free(&hot, &waiting.range) {
                 hot.push(waiting.clone());
             }
@@ -170,26 +179,32 @@ impl State {
         self.barred.push((range, self.looks + BARRED));
     }
 
+    fn is_barred(&self, range: &EncodedRange) -> bool {
+        let is_barred = |until: u64| until > self.looks;
+        let mut barred = self.barred.iter().filter(|(_, until)| is_barred(*until));
+        barred.any(|(other, _)| overlap(other, range))
+    }
+
     /// Goes on with the load that is under way, or begins one.
     fn load(&mut self, keeper: &Keeper) {
         let looks = self.looks;
         self.barred.retain(|(_, until)| *until > looks);
         let budget = &keeper.shared.budget;
         for _ in 0..STEPS {
-            let Some((mut load, range)) = self.loading.take().or_else(|| self.begin(keeper)) else {
+            let Some((mut load, hot)) = self.loading.take().or_else(|| self.begin(keeper)) else {
                 return;
             };
             let is_full = budget.used() > budget.limit() / 8 * 7;
             match load.step() {
                 Ok(Progress::Done) => {}
-                Ok(Progress::Going) if !is_full => self.loading = Some((load, range)),
+                Ok(Progress::Going) if !is_full => self.loading = Some((load, hot)),
                 // It does not fit, or cannot be read. Dropping it gives up.
-                Ok(Progress::Going) | Err(_) => self.bar(range),
+                Ok(Progress::Going) | Err(_) => self.bar(hot.range),
             }
         }
     }
 
-    fn begin(&mut self, keeper: &Keeper) -> Option<(Load, EncodedRange)> {
+    fn begin(&mut self, keeper: &Keeper) -> Option<(Load, Hot)> {
         let counters = &keeper.shared.counters;
         while has_room(keeper)
             && let Some(hot) = self.remembered.pop_front()
@@ -198,7 +213,7 @@ impl State {
             match keeper.begin_load_of(hot.range.clone(), kind) {
                 Ok(load) => {
                     counters.remembered.fetch_add(1, Ordering::Relaxed);
-                    return Some((load, hot.range));
+                    return Some((load, hot));
                 }
                 // The rest of it is as hot as before.
                 Err(Error::Overlaps) => {
@@ -219,10 +234,7 @@ impl State {
         let mut begun = None;
         for one in wanted.by_ref() {
             // MUTANT: what was dropped is loaded again at once.
-            let is_barred = self
-                .barred
-                .iter()
-                .any(|(range, _)| overlap(range, &one.range))
+            let is_barred = self.is_barred(&one.range)
                 && !mutant!(
                     "dropped-is-loaded-at-once",
                     "-p titan-ime --test it choosing::"
@@ -234,7 +246,13 @@ impl State {
             if let Ok(load) = keeper.begin_load_of(one.range.clone(), Kind::Range) {
                 load.expect(one.each);
                 counters.chosen.fetch_add(1, Ordering::Relaxed);
-                begun = Some((load, one.range));
+                let hot = Hot {
+                    range: one.range,
+                    is_pinned: false,
+                    bytes: 0,
+                    worth: i64::try_from(one.rate).unwrap_or(i64::MAX),
+                };
+                begun = Some((load, hot));
                 break;
             }
         }

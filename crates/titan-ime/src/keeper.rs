@@ -143,6 +143,16 @@ impl Keeper {
     fn load_gaps(&self) {
         let budget = &self.shared.budget;
         for gap in self.shared.gaps.take() {
+            // MUTANT: a gap that was dropped is loaded again at once.
+            let chooser = self.chooser.as_ref().filter(|_| {
+                !mutant!(
+                    "dropped-gap-is-loaded-at-once",
+                    "-p titan-ime --test it choosing::"
+                )
+            });
+            if chooser.is_some_and(|chooser| chooser.is_barred(&gap)) {
+                continue;
+            }
             if budget.used() < budget.limit() / 4 * 3 && self.load_gap(gap).is_ok_and(|held| held) {
                 self.shared.counters.gaps.fetch_add(1, Ordering::Relaxed);
             }

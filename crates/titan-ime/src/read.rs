@@ -6,6 +6,8 @@
 //! what it serves and was pruned by that. So a sequence number is not compared and readers do not announce
 //! themselves. What comes later changes other roots.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use titan_mvcc::entries::AFTER_VERSIONS;
 use titan_mvcc::{Direction, Found, Part, PartRequest, RangeSource, SourceRow, Timestamp};
@@ -21,6 +23,12 @@ use crate::view::{MergedRow, View};
 /// Rows of a part that are looked at for each row that may be returned, at least. So a part ends also where rows
 /// are dead, and the next one sees what has changed since.
 const LOOKED_AT: usize = 16;
+
+/// Bytes of a row in memory, at least.
+const LEAST_ROW: u64 = 32;
+/// Segments that are looked at to find one that answers. A part of the engine ends there, and the next one looks on: a
+/// read that is too old for all segments does not look at all of them.
+const LOOKED_AHEAD: usize = 8;
 
 impl RangeSource for Shared {
     fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found> {
@@ -64,6 +72,8 @@ impl RangeSource for Shared {
         let wasted = steps.saturating_sub(rows);
         match self.directory.load().find(lower) {
             Some(segment) => segment.usage.measured(wasted, rows),
+            // It would hide smaller ranges within it that fit.
+            None if rows.saturating_mul(LEAST_ROW) > self.budget.limit() as u64 => {}
             None => self.interest.add(lower, upper, wasted, rows),
         }
     }
@@ -116,9 +126,15 @@ fn admitted(root: Option<&Root>, at: Timestamp) -> Result<&Root, Read> {
     }
 }
 
-/// Whether a segment would answer.
-fn answers(segment: &Segment, at: Timestamp) -> bool {
-    admitted(segment.root().as_deref(), at).is_ok()
+/// The first of segments that would answer, or the last one that is looked at.
+fn first_to_ask<'l>(
+    segments: impl Iterator<Item = &'l Arc<Segment>>,
+    at: Timestamp,
+) -> Option<&'l Arc<Segment>> {
+    let answers = |segment: &Segment| admitted(segment.root().as_deref(), at).is_ok();
+    let mut looked_at = segments.enumerate();
+    let found = looked_at.find(|(n, segment)| *n == LOOKED_AHEAD || answers(segment));
+    found.map(|(_, segment)| segment)
 }
 
 /// The rows of a part, until there are enough.
@@ -208,9 +224,8 @@ fn forward(list: &List, request: &PartRequest<'_>, mut taken: Taken<'_>) -> (Rea
         .iter()
         .skip(here)
         .filter(|segment| *segment.lower > *request.lower);
-    let mut next = next.take_while(|segment| is_before_end(&segment.lower));
-    let end = next.find(|segment| answers(segment, request.at));
-    let end = end.map(|segment| segment.lower.to_vec());
+    let next = next.take_while(|segment| is_before_end(&segment.lower));
+    let end = first_to_ask(next, request.at).map(|segment| segment.lower.to_vec());
     (why, Part::Engine { end })
 }
 
@@ -278,10 +293,10 @@ fn backward(list: &List, request: &PartRequest<'_>, mut taken: Taken<'_>) -> (Re
             Err(reason) => why = reason,
         }
     }
-    let mut candidates =
+    let candidates =
         candidates.take_while(|segment| segment.overlaps(request.lower, request.upper));
-    let end = candidates.find(|segment| answers(segment, request.at));
-    let end = end.map(|segment| segment.upper.as_deref().unwrap_or_default().to_vec());
+    let end = first_to_ask(candidates, request.at)
+        .map(|segment| segment.upper.as_deref().unwrap_or_default().to_vec());
     (why, Part::Engine { end })
 }
 

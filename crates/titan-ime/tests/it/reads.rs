@@ -14,6 +14,36 @@ fn store_with_held_middle() -> RangeCache {
     cache
 }
 
+/// Nor does it look at all segments for one that answers: see the parts that it takes.
+#[test]
+fn a_read_that_is_too_old_for_all_segments_goes_through_the_engine_in_long_parts() {
+    let cache = Place::new(1).open();
+    let store = cache.store();
+    for key in 0..200_u8 {
+        put(store, &[key], &[key]);
+    }
+    let old = store.snapshot_at(store.now()).unwrap();
+    let expected = rows(&old, None, None, Direction::Forward);
+    for key in 0..200_u8 {
+        put(store, &[key], b"new");
+    }
+    let now = old.timestamp();
+    drop(old);
+    cache.maintain();
+    for key in (0..200_u8).step_by(4) {
+        cache.load(Some(&[key]), Some(&[key + 4])).unwrap();
+    }
+    let old = store.snapshot_at(now).unwrap();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let before = cache.stats().parts;
+        assert_eq!(rows(&old, None, None, direction), expected);
+        let parts = cache.stats().parts;
+        assert_eq!(parts.hits, before.hits);
+        let too_old = parts.too_old - before.too_old;
+        assert!((5..=7).contains(&too_old), "{direction:?}: {too_old}");
+    }
+}
+
 /// 200 rows of large values, all held.
 fn large_rows() -> RangeCache {
     let cache = Place::new(1).open();
