@@ -21,6 +21,7 @@ use crate::load::{Kind, Load};
 use crate::options::CacheOptions;
 use crate::shared::Shared;
 use crate::stats::{Dropped, Stats};
+use crate::trouble::Trouble;
 
 /// A range cache with its store. Reads of the store, of its snapshots and of its transactions use it by themselves.
 /// Dropping it drops all that is held; the store goes on without it.
@@ -142,8 +143,9 @@ impl RangeCache {
         self.keeper.shared.make_room();
     }
 
-    /// Looks at the store's readers, prunes idle rows, splits and joins segments. Cost: looks at all rows with old
-    /// versions; locks a segment for a few leaves at a time.
+    /// Looks at the store's readers, prunes idle rows, splits and joins segments, and decides what is held. A panic in it is
+    /// counted in [`Stats::maintenance_panics`]. Cost: looks at all rows with old versions; locks a segment for a few leaves at
+    /// a time; reads some ten thousand entries of what is being loaded.
     pub fn maintain(&self) {
         self.keeper.maintain();
     }
@@ -188,11 +190,13 @@ impl RangeCache {
             dropped_off: dropped(Dropped::Off),
             dropped_not_worth: dropped(Dropped::NotWorth),
             dropped_less_worth: dropped(Dropped::LessWorth),
+            dropped_panicked: dropped(Dropped::Panicked),
             chosen: counters.chosen.load(Ordering::Relaxed),
             remembered: counters.remembered.load(Ordering::Relaxed),
             saved_steps: counters.saved.load(Ordering::Relaxed),
             writes: counters.writes.load(Ordering::Relaxed),
             audited: self.keeper.shared.auditor.audited(),
+            maintenance_panics: self.keeper.shared.maintenance_panics.count(),
         }
     }
 
@@ -208,8 +212,13 @@ impl RangeCache {
         self.keeper.shared.auditor.difference()
     }
 
-    /// Whether the cache is off, because its hook panicked or because memory and engine differed. The store works without
-    /// it; the next opening has a cache again.
+    /// How the maintenance of the cache fares, and why the cache is off if it is.
+    pub fn trouble(&self) -> Trouble {
+        self.keeper.shared.trouble()
+    }
+
+    /// Whether the cache is off: its hook panicked, its maintenance panicked again and again, or memory and engine
+    /// differed. The store works without it; the next opening has a cache again.
     pub fn is_off(&self) -> bool {
         self.keeper.shared.is_off()
     }
@@ -286,7 +295,7 @@ impl Drop for Maintenance {
         *is_over.lock() = true;
         wakes.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It ends by itself even if it panicked.
+            // What panics in it is caught.
             let _ = thread.join();
         }
     }

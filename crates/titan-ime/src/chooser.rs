@@ -2,7 +2,8 @@
 //!
 //! Owns the rules, which are few. The unit is a step of the engine's iterator ([`Usage`](crate::usage::Usage)).
 //!
-//! - A range is loaded after scans have wasted many steps in it for two looks ([`Interest`](crate::interest::Interest)).
+//! - A range is loaded after scans have wasted many steps in it for two looks ([`Interest`](crate::interest::Interest)). A point read
+//!   counts as some steps ([`Points`](crate::points::Points)).
 //! - A segment is dropped after its writes have cost more than its reads saved for ten looks. What was dropped
 //!   so, or did not fit, is not loaded again for sixty looks. So nothing goes to and fro.
 //! - A load begins while a quarter of the memory is free, and is given up before memory is full. If there is less, the segments of
@@ -16,13 +17,15 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::hot_set::{Hot, HotSetFile};
-use crate::interest::{Wanted, overlap};
+use crate::hot_set::{Hot, HotSet, HotSetFile};
+use crate::interest::{WORTH, Wanted, overlap};
 use crate::keeper::Keeper;
 use crate::keys::EncodedRange;
 use crate::load::{Kind, Load, Progress};
+use crate::points::PointRange;
 use crate::segment::Segment;
 use crate::stats::Dropped;
+use crate::usage::LEAST_SAVED;
 
 /// Looks in a row with a loss after which a segment is dropped.
 const LOSSES: u32 = 10;
@@ -46,18 +49,21 @@ struct State {
     remembered: VecDeque<Hot>,
     /// Ranges that are worth holding.
     wanted: Vec<Wanted>,
-    loading: Option<(Load, EncodedRange)>,
+    loading: Option<(Load, Hot)>,
     /// Ranges that are not loaded, and until which look.
     barred: Vec<(EncodedRange, u64)>,
     /// What the file has.
-    written: Vec<Hot>,
+    written: HotSet,
 }
 
 impl Chooser {
     pub(crate) fn new(file: HotSetFile) -> Self {
         let written = file.read();
+        let mut remembered = written.ranges.clone();
+        // What was worth most comes first.
+        remembered.sort_by_key(|hot| std::cmp::Reverse((hot.is_pinned, hot.worth)));
         let state = State {
-            remembered: written.iter().cloned().collect(),
+            remembered: remembered.into(),
             written,
             ..State::default()
         };
@@ -72,40 +78,80 @@ impl Chooser {
         let mut state = self.state.lock();
         state.looks += 1;
         state.drop_losses(keeper);
-        let wanted = keeper.shared.interest.look();
-        state.wanted.extend(wanted);
+        tell_points(keeper);
+        for wanted in keeper.shared.interest.look() {
+            state.want(keeper, wanted);
+        }
+        #[cfg(test)]
+        keeper.shared.may_panic("load");
         state.load(keeper);
         if state.looks.is_multiple_of(REMEMBERED) {
             self.write(&mut state, keeper);
         }
     }
 
+    /// Whether a range has keys of one that was dropped, or did not fit, a short while ago.
+    pub(crate) fn is_barred(&self, range: &EncodedRange) -> bool {
+        self.state.lock().is_barred(range)
+    }
+
     /// Writes the hot set, if it has changed.
     pub(crate) fn remember(&self, keeper: &Keeper) {
         let mut state = self.state.lock();
-        state.loading = None;
         self.write(&mut state, keeper);
+        state.loading = None;
+    }
+
+    /// Writes down that there is trouble, if that is new.
+    pub(crate) fn note(&self, keeper: &Keeper) {
+        let mut state = self.state.lock();
+        if state.written.trouble != keeper.shared.trouble() {
+            self.write(&mut state, keeper);
+        }
     }
 
     fn write(&self, state: &mut State, keeper: &Keeper) {
-        let mut hot = keeper.shared.held();
-        // What was to be loaded and was not yet is as hot as before.
-        let is_free =
-            |hot: &[Hot], range: &EncodedRange| !hot.iter().any(|h| overlap(&h.range, range));
-        for waiting in &state.remembered {
-            if is_free(&hot, &waiting.range) {
-                hot.push(waiting.clone());
-            }
-        }
-        hot.sort();
+        let trouble = keeper.shared.trouble();
         // A cache that is off holds nothing, and that is not what is to be remembered.
-        if hot != state.written && !keeper.shared.is_off() && self.file.write(&hot).is_ok() {
-            state.written = hot;
+        let ranges = match trouble.is_off {
+            true => state.written.ranges.clone(),
+            false => state.hot(keeper),
+        };
+        let hot_set = HotSet { ranges, trouble };
+        if hot_set != state.written && self.file.write(&hot_set).is_ok() {
+            state.written = hot_set;
         }
     }
 }
 
 impl State {
+    /// What is to be remembered.
+    fn hot(&self, keeper: &Keeper) -> Vec<Hot> {
+        let mut hot = keeper.shared.held();
+        // What is being loaded, and what was to be loaded and was not yet, is as hot as before.
+        let is_free =
+            |hot: &[Hot], range: &EncodedRange| !hot.iter().any(|h| overlap(&h.range, range));
+        let loading = self.loading.iter().map(|(_, hot)| hot);
+        for waiting in loading.chain(&self.remembered) {
+            if is_free(&hot, &waiting.range) {
+                hot.push(waiting.clone());
+            }
+        }
+        hot.sort();
+        hot
+    }
+
+    /// Remembers that a range is worth holding. Of what is held already, scans do not tell any more.
+    fn want(&mut self, keeper: &Keeper, wanted: Wanted) {
+        let parts = not_held(keeper, &wanted.range);
+        let rate = wanted.rate / parts.len().max(1) as u64;
+        for range in parts {
+            let mut part = wanted.clone();
+            (part.range, part.rate) = (range, rate);
+            self.wanted.push(part);
+        }
+    }
+
     fn drop_losses(&mut self, keeper: &Keeper) {
         let shared = &keeper.shared;
         let mut gone = Vec::new();
@@ -133,26 +179,32 @@ impl State {
         self.barred.push((range, self.looks + BARRED));
     }
 
+    fn is_barred(&self, range: &EncodedRange) -> bool {
+        let is_barred = |until: u64| until > self.looks;
+        let mut barred = self.barred.iter().filter(|(_, until)| is_barred(*until));
+        barred.any(|(other, _)| overlap(other, range))
+    }
+
     /// Goes on with the load that is under way, or begins one.
     fn load(&mut self, keeper: &Keeper) {
         let looks = self.looks;
         self.barred.retain(|(_, until)| *until > looks);
         let budget = &keeper.shared.budget;
         for _ in 0..STEPS {
-            let Some((mut load, range)) = self.loading.take().or_else(|| self.begin(keeper)) else {
+            let Some((mut load, hot)) = self.loading.take().or_else(|| self.begin(keeper)) else {
                 return;
             };
             let is_full = budget.used() > budget.limit() / 8 * 7;
             match load.step() {
                 Ok(Progress::Done) => {}
-                Ok(Progress::Going) if !is_full => self.loading = Some((load, range)),
+                Ok(Progress::Going) if !is_full => self.loading = Some((load, hot)),
                 // It does not fit, or cannot be read. Dropping it gives up.
-                Ok(Progress::Going) | Err(_) => self.bar(range),
+                Ok(Progress::Going) | Err(_) => self.bar(hot.range),
             }
         }
     }
 
-    fn begin(&mut self, keeper: &Keeper) -> Option<(Load, EncodedRange)> {
+    fn begin(&mut self, keeper: &Keeper) -> Option<(Load, Hot)> {
         let counters = &keeper.shared.counters;
         while has_room(keeper)
             && let Some(hot) = self.remembered.pop_front()
@@ -161,7 +213,7 @@ impl State {
             match keeper.begin_load_of(hot.range.clone(), kind) {
                 Ok(load) => {
                     counters.remembered.fetch_add(1, Ordering::Relaxed);
-                    return Some((load, hot.range));
+                    return Some((load, hot));
                 }
                 // The rest of it is as hot as before.
                 Err(Error::Overlaps) => {
@@ -182,10 +234,7 @@ impl State {
         let mut begun = None;
         for one in wanted.by_ref() {
             // MUTANT: what was dropped is loaded again at once.
-            let is_barred = self
-                .barred
-                .iter()
-                .any(|(range, _)| overlap(range, &one.range))
+            let is_barred = self.is_barred(&one.range)
                 && !mutant!(
                     "dropped-is-loaded-at-once",
                     "-p titan-ime --test it choosing::"
@@ -193,16 +242,34 @@ impl State {
             if is_barred || !(has_room(keeper) || make_room(keeper, one.rate)) {
                 continue;
             }
-            // Where it overlaps what is held, scans of the rest tell of the rest.
+            // Where it overlaps what is held by now, reads of the rest tell of the rest.
             if let Ok(load) = keeper.begin_load_of(one.range.clone(), Kind::Range) {
                 load.expect(one.each);
                 counters.chosen.fetch_add(1, Ordering::Relaxed);
-                begun = Some((load, one.range));
+                let hot = Hot {
+                    range: one.range,
+                    is_pinned: false,
+                    bytes: 0,
+                    worth: i64::try_from(one.rate).unwrap_or(i64::MAX),
+                };
+                begun = Some((load, hot));
                 break;
             }
         }
         self.wanted = wanted.collect();
         begun
+    }
+}
+
+/// Tells of the ranges that were hot by point reads.
+fn tell_points(keeper: &Keeper) {
+    let size = |a: &[u8], b: &[u8]| keeper.family.approximate_size(a, b).unwrap_or(u64::MAX);
+    // Of less, no range would be worth holding.
+    let least = WORTH / LEAST_SAVED / 4;
+    for PointRange { range, reads } in keeper.shared.points.take(least, size) {
+        let (lower, upper) = (&range.0, range.1.as_deref());
+        let interest = &keeper.shared.interest;
+        interest.add(lower, upper, reads * LEAST_SAVED, reads);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is held, as a list for people.
+//! What is held, as a list for people, and how its cache fares.
 
 use std::path::Path;
 
@@ -6,6 +6,7 @@ use titan::vfs::Vfs;
 use titan_mvcc::entries::{self, AFTER_VERSIONS};
 
 use crate::hot_set::{self, Hot};
+use crate::trouble::Trouble;
 
 /// A range that is held, or was when the cache wrote its hot set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,13 +36,28 @@ impl HeldRange {
             worth: hot.worth,
         }
     }
+}
 
-    /// The ranges that the cache of the store in `dir` held when it was closed, or some time before it ended otherwise, at most
+/// What a cache wrote down: what it holds, and how it fares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Remembered {
+    /// The ranges in the order of their keys. Of a cache that is off, those that it held before.
+    pub held: Vec<HeldRange>,
+    /// Of its maintenance.
+    pub trouble: Trouble,
+}
+
+impl Remembered {
+    /// What the cache of the store in `dir` held when it was closed, or some time before it ended otherwise, at most
     /// a minute if it is maintained each second. None if there is no such list, or it is damaged. Cost: reads a
     /// small file.
-    pub fn remembered(vfs: &dyn Vfs, dir: &Path) -> Option<Vec<HeldRange>> {
-        let hot = hot_set::read(vfs, &hot_set::path(dir))?;
-        Some(hot.iter().map(HeldRange::new).collect())
+    pub fn read(vfs: &dyn Vfs, dir: &Path) -> Option<Remembered> {
+        let hot_set = hot_set::read(vfs, &hot_set::path(dir))?;
+        Some(Remembered {
+            held: hot_set.ranges.iter().map(HeldRange::new).collect(),
+            trouble: hot_set.trouble,
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! The hot set: the ranges that are held, remembered over a restart in a small file beside the database.
 //!
-//! Owns the file and its format: text, a line for each range with its encoded bounds in hexadecimal, the bytes that it took and what it was worth, a first line with
-//! the name of the format, a last one with a checksum of the others. The file is replaced as a whole. It is a hint: a file that
+//! Owns the file and its format, which is text: a first line with the name of the format; one that says whether the cache was
+//! off, how often maintenance had panicked, and why, in hexadecimal; a line for each range with its encoded bounds in hexadecimal, the
+//! bytes that it took and what it was worth; and a last one with a checksum of the others. The file is replaced as a whole. It is a hint: a file that
 //! is missing or damaged is an empty hot set, and one that cannot be written is written the next time.
 
 use std::path::{Path, PathBuf};
@@ -11,8 +12,9 @@ use titan::vfs::{Access, Vfs};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::keys::EncodedRange;
+use crate::trouble::Trouble;
 
-const FIRST_LINE: &str = "titan-ime hot set 1";
+const FIRST_LINE: &str = "titan-ime hot set 2";
 /// A larger file is none of ours. Of a hot set that would be larger, what is worth least is not remembered.
 const LARGEST: u64 = 4 << 20;
 
@@ -25,6 +27,14 @@ pub(crate) struct Hot {
     pub(crate) bytes: u64,
     /// and what it was worth.
     pub(crate) worth: i64,
+}
+
+/// What the file has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HotSet {
+    pub(crate) ranges: Vec<Hot>,
+    /// How the cache fared.
+    pub(crate) trouble: Trouble,
 }
 
 /// See the module.
@@ -53,10 +63,37 @@ fn line(hot: &Hot) -> String {
     format!("{kind} \"{lower}\" {upper} {} {}\n", hot.bytes, hot.worth)
 }
 
-fn encode(ranges: &[Hot]) -> String {
+fn trouble_line(trouble: &Trouble) -> String {
+    let state = if trouble.is_off { "off" } else { "on" };
+    let what = trouble.what.as_deref().unwrap_or_default();
+    // Some of it says what is wrong.
+    let what = what.as_bytes().get(..1_000).unwrap_or(what.as_bytes());
+    format!("{state} {} \"{}\"\n", trouble.panics, hex(what))
+}
+
+fn trouble(line: &str) -> Option<Trouble> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [state, panics, what] = *words else {
+        return None;
+    };
+    let is_off = match state {
+        "off" => true,
+        "on" => false,
+        _ => return None,
+    };
+    let what = unhex(what.strip_prefix('"')?.strip_suffix('"')?)?;
+    Some(Trouble {
+        is_off,
+        panics: panics.parse().ok()?,
+        what: (!what.is_empty()).then(|| String::from_utf8_lossy(&what).into_owned()),
+    })
+}
+
+fn encode(hot_set: &HotSet) -> String {
+    let ranges = &hot_set.ranges;
     let mut lines: Vec<(&Hot, String)> = ranges.iter().map(|hot| (hot, line(hot))).collect();
     let mut size: usize = lines.iter().map(|(_, line)| line.len()).sum();
-    let most = LARGEST as usize - 1024;
+    let most = LARGEST as usize - 4096;
     if size > most {
         lines.sort_by_key(|(hot, _)| (hot.is_pinned, hot.worth));
         let fits = |(_, line): &(&Hot, String)| {
@@ -69,7 +106,7 @@ fn encode(ranges: &[Hot]) -> String {
         lines.sort();
     }
     let lines = lines.into_iter().map(|(_, line)| line);
-    let text: String = [format!("{FIRST_LINE}\n")]
+    let text: String = [format!("{FIRST_LINE}\n"), trouble_line(&hot_set.trouble)]
         .into_iter()
         .chain(lines)
         .collect();
@@ -78,14 +115,16 @@ fn encode(ranges: &[Hot]) -> String {
 }
 
 /// None if it is damaged.
-fn decode(text: &str) -> Option<Vec<Hot>> {
+fn decode(text: &str) -> Option<HotSet> {
     let (content, sum) = text.strip_suffix('\n')?.rsplit_once('\n')?;
     let content = format!("{content}\n");
     if sum != format!("{:016x}", xxh3_64(content.as_bytes())) {
         return None;
     }
     let lines: Vec<&str> = content.lines().collect();
-    let (first, lines) = lines.split_first()?;
+    let [first, second, lines @ ..] = &*lines else {
+        return None;
+    };
     if *first != FIRST_LINE {
         return None;
     }
@@ -111,7 +150,10 @@ fn decode(text: &str) -> Option<Vec<Hot>> {
             worth: worth.parse().ok()?,
         })
     };
-    lines.iter().map(range).collect()
+    Some(HotSet {
+        ranges: lines.iter().map(range).collect::<Option<_>>()?,
+        trouble: trouble(second)?,
+    })
 }
 
 /// Where the file of a store is.
@@ -120,7 +162,7 @@ pub(crate) fn path(dir: &Path) -> PathBuf {
 }
 
 /// What a file has; none if it is missing or damaged.
-pub(crate) fn read(vfs: &dyn Vfs, path: &Path) -> Option<Vec<Hot>> {
+pub(crate) fn read(vfs: &dyn Vfs, path: &Path) -> Option<HotSet> {
     let file = vfs.open(path, Access::Sequential).ok()?;
     let size = file.size().ok().filter(|size| *size <= LARGEST)?;
     let bytes = file.read_exact_at(0, size as usize).ok()?;
@@ -134,18 +176,18 @@ impl HotSetFile {
     }
 
     /// What was remembered.
-    pub(crate) fn read(&self) -> Vec<Hot> {
+    pub(crate) fn read(&self) -> HotSet {
         read(&*self.vfs, &self.path).unwrap_or_default()
     }
 
-    /// Remembers these.
+    /// Remembers this.
     ///
     /// # Errors
     /// Those of the file system. Then the file is as it was.
-    pub(crate) fn write(&self, ranges: &[Hot]) -> titan::Result<()> {
+    pub(crate) fn write(&self, hot_set: &HotSet) -> titan::Result<()> {
         let temporary = self.path.with_extension("tmp");
         let mut file = self.vfs.create(&temporary)?;
-        file.append(encode(ranges).as_bytes())?;
+        file.append(encode(hot_set).as_bytes())?;
         // ORDER: the content before the name, so that a crash leaves the old file or the new one.
         file.sync()?;
         drop(file);
@@ -168,7 +210,7 @@ mod tests {
         let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new());
         vfs.create_dir_all(Path::new("/store")).unwrap();
         let file = HotSetFile::new(Arc::clone(&vfs), Path::new("/store"));
-        assert_eq!(file.read(), []);
+        assert_eq!(file.read(), HotSet::default());
         let hot = |range, is_pinned, worth| Hot {
             range,
             is_pinned,
@@ -179,10 +221,20 @@ mod tests {
             hot((Vec::new(), Some(vec![0, 255])), false, -7),
             hot((vec![1, 2], None), true, 7),
         ];
-        file.write(&ranges).unwrap();
-        assert_eq!(file.read(), ranges);
-        file.write(&ranges[1..]).unwrap();
-        assert_eq!(file.read(), ranges[1..]);
+        let set = |ranges: &[Hot]| HotSet {
+            ranges: ranges.to_vec(),
+            trouble: Trouble::default(),
+        };
+        let mut off = set(&ranges);
+        off.trouble = Trouble {
+            is_off: true,
+            panics: 7,
+            what: Some("it said \"ü\"\nand ended".to_owned()),
+        };
+        for written in [set(&ranges), set(&ranges[1..]), off] {
+            file.write(&written).unwrap();
+            assert_eq!(file.read(), written);
+        }
         // What is too much is not written, and what is worth most is.
         let many: Vec<_> = (0..100_000_u32)
             .map(|n| {
@@ -191,8 +243,8 @@ mod tests {
                 hot((lower, Some(upper)), n == 5, i64::from(n % 1_000))
             })
             .collect();
-        file.write(&many).unwrap();
-        let left = file.read();
+        file.write(&set(&many)).unwrap();
+        let left = file.read().ranges;
         assert!((20_000..50_000).contains(&left.len()), "{}", left.len());
         assert!(left.is_sorted() && left.contains(&many[5]));
         let least = left
@@ -202,7 +254,7 @@ mod tests {
         let least = least.min().unwrap();
         let more = many.iter().filter(|hot| hot.worth > least).count();
         assert!(left.len() > more, "{least}, {more}");
-        let whole = encode(&ranges);
+        let whole = encode(&set(&ranges));
         for len in 0..whole.len() {
             assert_eq!(decode(&whole[..len]), None, "{len}");
         }

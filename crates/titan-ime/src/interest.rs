@@ -1,4 +1,4 @@
-//! Ranges that are not held, and what scans of the engine have wasted in them.
+//! Ranges that are not held, and what reads of the engine have wasted in them.
 //!
 //! Owns the list. It is short, and a scan never waits for it: what does not fit is told again by the next scan. Only
 //! scans that have wasted many steps write it.
@@ -13,7 +13,7 @@ const MOST: usize = 64;
 const SMALL: u64 = 16;
 /// A range is worth holding if scans waste so many steps in it between two looks, as an average that forgets: about a
 /// thousandth of a processor's second.
-const WORTH: u64 = 10_000;
+pub(crate) const WORTH: u64 = 10_000;
 /// For so many looks in a row.
 const LOOKS: u32 = 2;
 

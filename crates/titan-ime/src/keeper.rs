@@ -1,5 +1,7 @@
 //! What keeps a cache in order: it has what is shared, and the store, which only loads and maintenance need.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,6 +15,7 @@ use crate::error::Result;
 use crate::keys::EncodedRange;
 use crate::load::{Kind, Load, Progress};
 use crate::shared::Shared;
+use crate::stats::Dropped;
 
 /// A gap is given up if it has more leaves of rows than this.
 const LEAVES_OF_GAP: usize = 16;
@@ -52,9 +55,55 @@ impl Keeper {
         Load::begin(&self.shared, self.store.db(), &self.family, range, kind)
     }
 
-    /// All that is due.
+    /// All that is due. A panic in it is counted, and the next call goes on.
     pub(crate) fn maintain(&self) {
+        let passed = catch_unwind(AssertUnwindSafe(|| self.pass()));
+        match passed {
+            Ok(()) => self.shared.maintenance_panics.none(),
+            // MUTANT: a panic of maintenance ends its thread.
+            Err(panic) if mutant!("maintenance-panics-on", "-p titan-ime --lib keeper::") => {
+                resume_unwind(panic);
+            }
+            Err(panic) => {
+                // What panics again here leaves the cache off, which is always right.
+                let survived = catch_unwind(AssertUnwindSafe(|| self.survive(&*panic)));
+                if survived.is_err() {
+                    self.shared.turn_off();
+                }
+            }
+        }
+    }
+
+    /// Goes on after a pass that panicked.
+    fn survive(&self, panic: &(dyn Any + Send)) {
+        let shared = &self.shared;
+        if shared.maintenance_panics.note(panic) {
+            shared.turn_off();
+            shared.drop_all(Dropped::Off);
+        } else {
+            // ORDER: a segment gets or loses its content at one moment, so one without it answers nothing. It may
+            // have been left so for good, and then its range could not be held again.
+            // MUTANT: what a panic left without content stays listed.
+            let left = mutant!(
+                "segments-without-content-stay",
+                "-p titan-ime --lib keeper::"
+            );
+            shared.drop_segments(Dropped::Panicked, |segment| {
+                segment.root().is_none() && !left
+            });
+        }
+        self.note();
+    }
+
+    fn pass(&self) {
+        if self.shared.is_off() {
+            self.shared.maintain();
+            self.note();
+            return;
+        }
         self.look();
+        #[cfg(test)]
+        self.shared.may_panic("gaps");
         self.load_gaps();
         self.shared.maintain();
         if let Some(chooser) = &self.chooser {
@@ -76,10 +125,17 @@ impl Keeper {
         })
     }
 
-    /// Remembers what is held, for the next opening.
+    /// Remembers what is held, for the next opening, and ends the load that is under way.
     pub(crate) fn remember(&self) {
         if let Some(chooser) = &self.chooser {
             chooser.remember(self);
+        }
+    }
+
+    /// Writes down that there is trouble.
+    fn note(&self) {
+        if let Some(chooser) = &self.chooser {
+            chooser.note(self);
         }
     }
 
@@ -87,6 +143,16 @@ impl Keeper {
     fn load_gaps(&self) {
         let budget = &self.shared.budget;
         for gap in self.shared.gaps.take() {
+            // MUTANT: a gap that was dropped is loaded again at once.
+            let chooser = self.chooser.as_ref().filter(|_| {
+                !mutant!(
+                    "dropped-gap-is-loaded-at-once",
+                    "-p titan-ime --test it choosing::"
+                )
+            });
+            if chooser.is_some_and(|chooser| chooser.is_barred(&gap)) {
+                continue;
+            }
             if budget.used() < budget.limit() / 4 * 3 && self.load_gap(gap).is_ok_and(|held| held) {
                 self.shared.counters.gaps.fetch_add(1, Ordering::Relaxed);
             }
@@ -103,5 +169,134 @@ impl Keeper {
             }
         }
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use titan::DbOptions;
+    use titan_mvcc::{Direction, StoreOptions};
+    use titan_testkit::sim::SimVfs;
+
+    use crate::{CacheOptions, RangeCache, Remembered};
+
+    /// A hundred rows, of which the second half is dead. The first half is held; two of its segments are small.
+    fn cache(store: &StoreOptions, maintenance: Option<Duration>) -> RangeCache {
+        let cache_options = CacheOptions {
+            maintenance,
+            segment_size: 4_000,
+            safe_lag: Duration::ZERO,
+            ..CacheOptions::default()
+        };
+        let cache = RangeCache::open("/store", store, &cache_options).unwrap();
+        for is_put in [true, false] {
+            let mut transaction = cache.store().begin();
+            for key in 0..100_u8 {
+                match (is_put, key) {
+                    (true, _) => transaction.put(&[key], &[key; 100]),
+                    (false, 50..) => transaction.delete(&[key]),
+                    (false, _) => {}
+                }
+            }
+            transaction.commit().unwrap();
+        }
+        for (from, to) in [(0, 40), (40, 41), (41, 42), (42, 50)] {
+            cache.load(Some(&[from]), Some(&[to])).unwrap();
+        }
+        cache
+    }
+
+    fn store_options() -> StoreOptions {
+        StoreOptions {
+            db: DbOptions {
+                vfs: Arc::new(SimVfs::new()),
+                ..DbOptions::default()
+            },
+            ..StoreOptions::default()
+        }
+    }
+
+    fn count(cache: &RangeCache) -> usize {
+        let snapshot = cache.store().snapshot();
+        let scan = snapshot.scan(None, None, Direction::Forward).unwrap();
+        scan.fold(0, |n, row| n + usize::from(row.is_ok()))
+    }
+
+    #[test]
+    fn a_panic_of_maintenance_is_counted_and_survived() {
+        for place in ["gaps", "sweep", "join", "load"] {
+            let cache = cache(&store_options(), None);
+            assert_eq!(count(&cache), 50);
+            // A load that a program makes meanwhile.
+            let mut load = cache.begin_load(Some(&[60]), None).unwrap();
+            load.step().unwrap();
+            cache.shared().panics_at.lock().replace(place);
+            for panics in 1..=2 {
+                if place == "join" && panics == 2 {
+                    for key in [40, 41] {
+                        cache.load(Some(&[key]), Some(&[key + 1])).unwrap();
+                    }
+                }
+                cache.maintain();
+                let trouble = cache.trouble();
+                assert_eq!((trouble.is_off, trouble.panics), (false, panics), "{place}");
+                assert!(
+                    trouble.what.unwrap().ends_with("as a test asked"),
+                    "{place}"
+                );
+                assert_eq!(count(&cache), 50, "{place}");
+            }
+            cache.shared().panics_at.lock().take();
+            drop(load);
+            cache.maintain();
+            let stats = cache.stats();
+            assert_eq!((stats.loading, stats.maintenance_panics), (0, 2), "{place}");
+            // What was lost can be held again.
+            cache.drop_range(None, None);
+            cache.load(None, None).unwrap();
+            let misses = cache.stats().parts.not_held;
+            assert_eq!(count(&cache), 50, "{place}");
+            assert_eq!(cache.stats().parts.not_held, misses, "{place}");
+            cache.audit().unwrap();
+            cache.maintain();
+            assert_eq!(cache.stats().maintenance_panics, 2);
+        }
+    }
+
+    #[test]
+    fn maintenance_that_panics_again_and_again_turns_the_cache_off_and_says_so() {
+        let options = store_options();
+        let cache = cache(&options, None);
+        cache.shared().panics_at.lock().replace("sweep");
+        for panics in 1..=7 {
+            assert_eq!(cache.is_off(), panics > 5, "{panics}");
+            cache.maintain();
+            assert_eq!(count(&cache), 50);
+        }
+        let (stats, trouble) = (cache.stats(), cache.trouble());
+        assert_eq!((stats.segments, stats.memory_used), (0, 0), "{stats:?}");
+        assert_eq!((trouble.is_off, trouble.panics), (true, 5), "{trouble:?}");
+        let written = || Remembered::read(&*options.db.vfs, "/store".as_ref()).unwrap();
+        assert_eq!(written().trouble, trouble);
+        cache.close().unwrap();
+        assert_eq!(written().trouble, trouble);
+    }
+
+    #[test]
+    fn the_thread_of_maintenance_survives_a_panic() {
+        let cache = cache(&store_options(), Some(Duration::from_millis(1)));
+        let waits_for = |panics| {
+            while cache.stats().maintenance_panics < panics {
+                std::thread::yield_now();
+            }
+        };
+        cache.shared().panics_at.lock().replace("sweep");
+        waits_for(2);
+        cache.shared().panics_at.lock().take();
+        assert_eq!(count(&cache), 50);
+        cache.close().unwrap();
     }
 }

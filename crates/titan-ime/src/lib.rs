@@ -28,7 +28,8 @@
 //! - A read writes no memory that other readers write, and waits for nothing.
 //! - The cache's safe point is its own. No hold of the store keeps versions in memory; readers keep what they find
 //!   themselves, and nothing that came later (`served`, `row`).
-//! - A panic in the hook turns the cache off; the store goes on (`hook`).
+//! - A panic in the hook turns the cache off; the store goes on (`hook`). One in maintenance is counted, and maintenance
+//!   goes on, unless one pass after the other panics (`trouble`).
 //!
 //! It is assumed that nothing but the store writes to its database, that compaction filters are those of the store, and
 //! that the versions of a key are written in the order of their timestamps.
@@ -53,7 +54,9 @@
 //! | `segment` | the states of a segment |
 //! | `directory` | the list of segments |
 //! | `gaps` | ranges of dead rows that scans met |
-//! | `interest` | ranges that are not held, and what scans waste there |
+//! | `points` | point reads of keys that are not held |
+//! | `interest` | ranges that are not held, and what reads waste there |
+//! | `trouble` | panics of maintenance |
 //! | `hot_set` | the file with the ranges that are held |
 //! | `shared` | what all below share, and dropping segments |
 //! | `hook` | the way of writes |
@@ -70,8 +73,6 @@
 //!
 //! - A commit to a held range costs a fifth to four fifths more processor time than one elsewhere; the record has the
 //!   measurements. Only what is read more than written is worth holding.
-//! - Only scans that pass many versions make a range be loaded by itself. Ranges that are hot by point reads are
-//!   loaded by programs.
 //! - A gap of dead rows becomes a segment by the next maintenance, not at once, and costs a look at all of its dead
 //!   rows more. Where rows die at its end, it grows with each maintenance.
 //! - `titan ime status`, the experiment with TPC-C and its curves.
@@ -82,8 +83,6 @@
 //! - A load asks for memory between its steps, and never drops a colder range to get it. All steps are made
 //!   by the caller. A row is pruned when its last version was read, so a row with very many versions takes memory
 //!   for all of them for a moment.
-//! - Values above 256 bytes are looked up in the tables of the engine when a row is returned, also if the value
-//!   is not fetched then.
 //! - The models of `cargo xtask loom` see the swaps and the locks. The tail of a leaf is tried by threads only.
 //! - A load that is being merged when its segment is dropped gives its memory back at its next step.
 //! - A failed allocation aborts the process, as it does everywhere in Rust; what is tried are refusals by the limit.
@@ -113,6 +112,7 @@ mod memory;
 mod models;
 mod options;
 mod pending;
+mod points;
 mod read;
 #[cfg(test)]
 mod refusals;
@@ -126,13 +126,15 @@ mod shared;
 mod stats;
 mod sync;
 mod tail;
+mod trouble;
 mod usage;
 mod view;
 
 pub use audit::AuditReport;
 pub use cache::RangeCache;
 pub use error::{Error, Result};
-pub use held::HeldRange;
+pub use held::{HeldRange, Remembered};
 pub use load::{Load, Progress};
 pub use options::CacheOptions;
 pub use stats::{Dropped, ReadSums, Stats};
+pub use trouble::Trouble;

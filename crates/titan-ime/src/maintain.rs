@@ -59,6 +59,8 @@ impl Shared {
         }
         self.settle();
         self.make_room();
+        #[cfg(test)]
+        self.may_panic("sweep");
         let target = self.target.load();
         for segment in self.directory.load().iter() {
             self.sweep(segment, &target.kept);
@@ -147,6 +149,8 @@ impl Shared {
                     let (Last::Active(left), Last::Active(right)) = (last_a, last_b) else {
                         return;
                     };
+                    #[cfg(test)]
+                    self.may_panic("join");
                     let leaves = left.leaves.iter().chain(&right.leaves).cloned().collect();
                     let mut served = left.served.narrowed(&right.served);
                     // MUTANT: a joined segment serves what one of the two had pruned.

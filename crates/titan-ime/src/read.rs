@@ -6,9 +6,11 @@
 //! what it serves and was pruned by that. So a sequence number is not compared and readers do not announce
 //! themselves. What comes later changes other roots.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use titan_mvcc::entries::AFTER_VERSIONS;
-use titan_mvcc::{Direction, Found, Part, RangeSource, SourceRow, Timestamp};
+use titan_mvcc::{Direction, Found, Part, PartRequest, RangeSource, SourceRow, Timestamp};
 
 use crate::directory::List;
 use crate::root::Root;
@@ -22,33 +24,37 @@ use crate::view::{MergedRow, View};
 /// are dead, and the next one sees what has changed since.
 const LOOKED_AT: usize = 16;
 
+/// Bytes of a row in memory, at least.
+const LEAST_ROW: u64 = 32;
+/// Segments that are looked at to find one that answers. A part of the engine ends there, and the next one looks on: a
+/// read that is too old for all segments does not look at all of them.
+const LOOKED_AHEAD: usize = 8;
+
 impl RangeSource for Shared {
     fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found> {
         let (read, found) = self.look_up(encoded, at);
         self.counters.points.count(read);
+        // MUTANT: point reads do not make a range worth holding.
+        if read == Read::NotHeld
+            && self.chooses
+            && !mutant!("points-are-not-told", "-p titan-ime --test it choosing::")
+        {
+            self.points.add(encoded);
+        }
         found
     }
 
-    fn part(
-        &self,
-        lower: &[u8],
-        upper: Option<&[u8]>,
-        direction: Direction,
-        at: Timestamp,
-        limit: usize,
-        rows: &mut Vec<SourceRow>,
-    ) -> Part {
+    fn part(&self, request: &PartRequest<'_>, rows: &mut Vec<SourceRow>) -> Part {
         self.settle();
         if self.is_off() {
             self.counters.parts.count(Read::Off);
             return Part::Engine { end: None };
         }
         let list = self.directory.load();
-        let range = Range { lower, upper };
-        let taken = Taken::new(rows, at, limit);
-        let (read, part) = match direction {
-            Direction::Forward => forward(&list, range, taken),
-            Direction::Backward => backward(&list, range, taken),
+        let taken = Taken::new(rows, request);
+        let (read, part) = match request.direction {
+            Direction::Forward => forward(&list, request, taken),
+            Direction::Backward => backward(&list, request, taken),
         };
         self.counters.parts.count(read);
         part
@@ -67,6 +73,8 @@ impl RangeSource for Shared {
         let wasted = steps.saturating_sub(rows);
         match self.directory.load().find(lower) {
             Some(segment) => segment.usage.measured(wasted, rows),
+            // It would hide smaller ranges within it that fit.
+            None if rows.saturating_mul(LEAST_ROW) > self.budget.limit() as u64 => {}
             None => self.interest.add(lower, upper, wasted, rows),
         }
     }
@@ -88,8 +96,12 @@ impl Shared {
             Err(why) => return (why, None),
         };
         segment.touch();
-        segment.usage.point();
         let found = found(root.get(encoded, at));
+        match found {
+            // The engine is asked too: that saves nothing.
+            Found::Stored => return (Read::Stored, Some(found)),
+            Found::Nothing | Found::Value(_) => segment.usage.point(),
+        }
         match found {
             Found::Nothing => (Read::HitNothing, Some(found)),
             found => (Read::Hit, Some(found)),
@@ -116,16 +128,15 @@ fn admitted(root: Option<&Root>, at: Timestamp) -> Result<&Root, Read> {
     }
 }
 
-/// Whether a segment would answer.
-fn answers(segment: &Segment, at: Timestamp) -> bool {
-    admitted(segment.root().as_deref(), at).is_ok()
-}
-
-/// What is left of a scan.
-#[derive(Clone, Copy)]
-struct Range<'a> {
-    lower: &'a [u8],
-    upper: Option<&'a [u8]>,
+/// The first of segments that would answer, or the last one that is looked at.
+fn first_to_ask<'l>(
+    segments: impl Iterator<Item = &'l Arc<Segment>>,
+    at: Timestamp,
+) -> Option<&'l Arc<Segment>> {
+    let answers = |segment: &Segment| admitted(segment.root().as_deref(), at).is_ok();
+    let mut looked_at = segments.enumerate();
+    let found = looked_at.find(|(n, segment)| *n == LOOKED_AHEAD || answers(segment));
+    found.map(|(_, segment)| segment)
 }
 
 /// The rows of a part, until there are enough.
@@ -138,11 +149,11 @@ struct Taken<'r> {
 }
 
 impl<'r> Taken<'r> {
-    fn new(rows: &'r mut Vec<SourceRow>, at: Timestamp, limit: usize) -> Self {
+    fn new(rows: &'r mut Vec<SourceRow>, request: &PartRequest<'_>) -> Self {
         Taken {
             rows,
-            at,
-            limit,
+            at: request.at,
+            limit: request.limit,
             steps: 0,
             dead: 0,
         }
@@ -166,15 +177,29 @@ impl<'r> Taken<'r> {
 /// where the scan goes on after the segment, if it does.
 fn from_segment(
     segment: &Segment,
+    request: &PartRequest<'_>,
     beyond: Option<&[u8]>,
     taken: &mut Taken<'_>,
     take: impl FnOnce(&Root, &mut Taken<'_>) -> Option<Vec<u8>>,
 ) -> Result<(Read, Part), Read> {
     let root = segment.root();
-    let root = admitted(root.as_deref(), taken.at)?;
-    if segment.usage.is_measured_now() {
+    let root = admitted(root.as_deref(), request.at)?;
+    let by_engine = |why| {
         let end = beyond.map(<[u8]>::to_vec);
-        return Ok((Read::Measured, Part::Engine { end }));
+        Ok((why, Part::Engine { end }))
+    };
+    if segment.usage.is_measured_now() {
+        return by_engine(Read::Measured);
+    }
+    // MUTANT: a scan looks up each of its large values.
+    if request.fetches_stored
+        && segment.usage.is_iterator_cheaper()
+        && !mutant!(
+            "large-values-are-looked-up",
+            "-p titan-ime --test it reads::"
+        )
+    {
+        return by_engine(Read::Stored);
     }
     segment.touch();
     let end = take(root, taken);
@@ -183,16 +208,16 @@ fn from_segment(
     Ok((Read::Hit, Part::Memory { end, steps, dead }))
 }
 
-fn forward(list: &List, range: Range<'_>, mut taken: Taken<'_>) -> (Read, Part) {
-    let here = list.first_with(range.lower);
-    let is_before_end = |key: &[u8]| range.upper.is_none_or(|upper| key < upper);
+fn forward(list: &List, request: &PartRequest<'_>, mut taken: Taken<'_>) -> (Read, Part) {
+    let here = list.first_with(request.lower);
+    let is_before_end = |key: &[u8]| request.upper.is_none_or(|upper| key < upper);
     let mut why = Read::NotHeld;
     if let Some(segment) = list.get(here)
-        && segment.contains(range.lower)
+        && segment.contains(request.lower)
     {
         let beyond = segment.upper.as_deref().filter(|own| is_before_end(own));
-        let take = |root: &Root, taken: &mut Taken<'_>| rows_forward(root, range, beyond, taken);
-        match from_segment(segment, beyond, &mut taken, take) {
+        let take = |root: &Root, taken: &mut Taken<'_>| rows_forward(root, request, beyond, taken);
+        match from_segment(segment, request, beyond, &mut taken, take) {
             Ok(part) => return part,
             Err(reason) => why = reason,
         }
@@ -200,18 +225,17 @@ fn forward(list: &List, range: Range<'_>, mut taken: Taken<'_>) -> (Read, Part) 
     let next = list
         .iter()
         .skip(here)
-        .filter(|segment| *segment.lower > *range.lower);
-    let mut next = next.take_while(|segment| is_before_end(&segment.lower));
-    let end = next.find(|segment| answers(segment, taken.at));
-    let end = end.map(|segment| segment.lower.to_vec());
+        .filter(|segment| *segment.lower > *request.lower);
+    let next = next.take_while(|segment| is_before_end(&segment.lower));
+    let end = first_to_ask(next, request.at).map(|segment| segment.lower.to_vec());
     (why, Part::Engine { end })
 }
 
-/// Takes rows from the beginning of the range on, up to `beyond` or the end of the range. Returns where that ended, if
+/// Takes rows from the beginning of the range on, up to `beyond` or the end of the request. Returns where that ended, if
 /// the scan goes on there.
 fn rows_forward(
     root: &Root,
-    range: Range<'_>,
+    request: &PartRequest<'_>,
     beyond: Option<&[u8]>,
     taken: &mut Taken<'_>,
 ) -> Option<Vec<u8>> {
@@ -222,10 +246,10 @@ fn rows_forward(
             "-p titan-ime --test it reads::"
         )
     });
-    let upper = beyond.or(range.upper);
-    let first = root.leaf_of(range.lower);
+    let upper = beyond.or(request.upper);
+    let first = root.leaf_of(request.lower);
     for leaf in root.leaves.get(first..).unwrap_or_default() {
-        for row in View::new(leaf).forward(range.lower) {
+        for row in View::new(leaf).forward(request.lower) {
             if upper.is_some_and(|upper| row.key >= upper) {
                 return beyond.map(<[u8]>::to_vec);
             }
@@ -245,13 +269,13 @@ fn rows_forward(
     beyond.map(<[u8]>::to_vec)
 }
 
-fn backward(list: &List, range: Range<'_>, mut taken: Taken<'_>) -> (Read, Part) {
-    // The last segment that begins before the end of the range.
-    let before = match range.upper {
+fn backward(list: &List, request: &PartRequest<'_>, mut taken: Taken<'_>) -> (Read, Part) {
+    // The last segment that begins before the end of the request.
+    let before = match request.upper {
         Some(upper) => list.partition_point(|segment| *segment.lower < *upper),
         None => list.len(),
     };
-    let reaches = |segment: &Segment| match (segment.upper.as_deref(), range.upper) {
+    let reaches = |segment: &Segment| match (segment.upper.as_deref(), request.upper) {
         (None, _) => true,
         (Some(_), None) => false,
         (Some(own), Some(upper)) => own >= upper,
@@ -264,35 +288,35 @@ fn backward(list: &List, range: Range<'_>, mut taken: Taken<'_>) -> (Read, Part)
         .rev()
         .peekable();
     if let Some(segment) = candidates.next_if(|segment| reaches(segment)) {
-        let beyond = (*segment.lower > *range.lower).then_some(&*segment.lower);
-        let take = |root: &Root, taken: &mut Taken<'_>| rows_backward(root, range, beyond, taken);
-        match from_segment(segment, beyond, &mut taken, take) {
+        let beyond = (*segment.lower > *request.lower).then_some(&*segment.lower);
+        let take = |root: &Root, taken: &mut Taken<'_>| rows_backward(root, request, beyond, taken);
+        match from_segment(segment, request, beyond, &mut taken, take) {
             Ok(part) => return part,
             Err(reason) => why = reason,
         }
     }
-    let mut candidates =
-        candidates.take_while(|segment| segment.overlaps(range.lower, range.upper));
-    let end = candidates.find(|segment| answers(segment, taken.at));
-    let end = end.map(|segment| segment.upper.as_deref().unwrap_or_default().to_vec());
+    let candidates =
+        candidates.take_while(|segment| segment.overlaps(request.lower, request.upper));
+    let end = first_to_ask(candidates, request.at)
+        .map(|segment| segment.upper.as_deref().unwrap_or_default().to_vec());
     (why, Part::Engine { end })
 }
 
-/// Takes rows from the end of the range on, down to `beyond` or the beginning of the range. Returns where that ended, if
+/// Takes rows from the end of the range on, down to `beyond` or the beginning of the request. Returns where that ended, if
 /// the scan goes on there.
 fn rows_backward(
     root: &Root,
-    range: Range<'_>,
+    request: &PartRequest<'_>,
     beyond: Option<&[u8]>,
     taken: &mut Taken<'_>,
 ) -> Option<Vec<u8>> {
-    let lower = beyond.unwrap_or(range.lower);
-    let last = match range.upper {
+    let lower = beyond.unwrap_or(request.lower);
+    let last = match request.upper {
         Some(upper) => root.leaf_of(upper),
         None => root.leaves.len().saturating_sub(1),
     };
     for leaf in root.leaves.get(..=last).unwrap_or_default().iter().rev() {
-        for row in View::new(leaf).backward(range.upper) {
+        for row in View::new(leaf).backward(request.upper) {
             if row.key < lower {
                 return beyond.map(<[u8]>::to_vec);
             }

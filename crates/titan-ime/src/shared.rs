@@ -12,12 +12,14 @@ use crate::hot_set::Hot;
 use crate::interest::Interest;
 use crate::memory::Budget;
 use crate::pending::Pending;
+use crate::points::Points;
 use crate::root::Target;
 use crate::segment::Segment;
 use crate::served::Served;
 use crate::stats::{Counters, Dropped};
 use crate::sync::Cell;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::trouble::{Panics, Trouble};
 
 /// No family has this number.
 const NO_FAMILY: u32 = u32::MAX;
@@ -31,17 +33,20 @@ pub(crate) struct Shared {
     pub(crate) target: Cell<Arc<Target>>,
     pub(crate) counters: Counters,
     pub(crate) gaps: Gaps,
+    pub(crate) points: Points,
     pub(crate) interest: Interest,
     pub(crate) auditor: Auditor,
+    /// Of maintenance.
+    pub(crate) maintenance_panics: Panics,
     /// Whether the cache decides by itself what is held.
     pub(crate) chooses: bool,
     /// Bytes of a segment, about.
     pub(crate) segment_size: usize,
     family: AtomicU32,
     is_off: AtomicBool,
-    /// Makes the hook panic.
+    /// Makes the hook or maintenance panic at this place.
     #[cfg(test)]
-    pub(crate) panics: AtomicBool,
+    pub(crate) panics_at: parking_lot::Mutex<Option<&'static str>>,
 }
 
 impl Shared {
@@ -57,14 +62,16 @@ impl Shared {
             })),
             counters: Counters::default(),
             gaps: Gaps::default(),
+            points: Points::default(),
             interest: Interest::default(),
             auditor: Auditor::default(),
+            maintenance_panics: Panics::default(),
             chooses,
             segment_size,
             family: AtomicU32::new(NO_FAMILY),
             is_off: AtomicBool::new(false),
             #[cfg(test)]
-            panics: AtomicBool::new(false),
+            panics_at: parking_lot::Mutex::default(),
         }
     }
 
@@ -87,6 +94,25 @@ impl Shared {
         // ORDER: a hook that panicked does this before its group is published, so no reader that must see the
         // group takes memory for complete.
         self.is_off.store(true, Ordering::Release);
+    }
+
+    /// How the cache fares.
+    pub(crate) fn trouble(&self) -> Trouble {
+        let is_off = self.is_off();
+        let difference = self.auditor.difference().map(str::to_owned);
+        let what = difference.or_else(|| self.maintenance_panics.last());
+        Trouble {
+            is_off,
+            panics: self.maintenance_panics.count(),
+            what: what.or_else(|| is_off.then(|| "following the commits panicked".to_owned())),
+        }
+    }
+
+    /// Panics if a test asked for it, at this place.
+    #[cfg(test)]
+    pub(crate) fn may_panic(&self, place: &'static str) {
+        let is_here = *self.panics_at.lock() == Some(place);
+        assert!(!is_here, "as a test asked");
     }
 
     /// Drops the segments that `which` picks. Returns how many were.

@@ -22,9 +22,11 @@ pub(crate) enum Read {
     Off,
     /// By the engine, though the range is held: to measure what that costs.
     Measured,
+    /// By the engine, though the range is held: it has the values, which are large.
+    Stored,
 }
 
-const KINDS: usize = 7;
+const KINDS: usize = 8;
 const SHARDS: usize = 16;
 
 #[derive(Default)]
@@ -60,6 +62,7 @@ impl ReadCounters {
             too_old: sum(Read::TooOld),
             off: sum(Read::Off),
             measured: sum(Read::Measured),
+            stored: sum(Read::Stored),
         }
     }
 }
@@ -82,6 +85,9 @@ pub struct ReadSums {
     pub off: u64,
     /// By the engine, though the range is held: to measure what that costs.
     pub measured: u64,
+    /// By the engine, though the range is held: it has the values, which are large. Of scans, parts of those that fetch
+    /// most of such values where that costs more than the engine's iterator does.
+    pub stored: u64,
 }
 
 /// Why a segment was dropped.
@@ -102,6 +108,8 @@ pub enum Dropped {
     NotWorth,
     /// A range that saves more was to be held in its place.
     LessWorth,
+    /// Maintenance panicked and may have left it without content.
+    Panicked,
     /// Others took its place: it was split or joined, or its load has ended. Not counted.
     Replaced,
 }
@@ -116,6 +124,7 @@ impl fmt::Display for Dropped {
             Dropped::Off => "the range cache was turned off",
             Dropped::NotWorth => "its writes had cost more than its reads saved",
             Dropped::LessWorth => "a range that saves more was to be held",
+            Dropped::Panicked => "the maintenance of the range cache panicked",
             Dropped::Replaced => "other segments took its place",
         })
     }
@@ -126,7 +135,7 @@ impl fmt::Display for Dropped {
 pub(crate) struct Counters {
     pub(crate) points: ReadCounters,
     pub(crate) parts: ReadCounters,
-    pub(crate) dropped: [AtomicU64; 7],
+    pub(crate) dropped: [AtomicU64; 8],
     pub(crate) loads: AtomicU64,
     pub(crate) gaps: AtomicU64,
     pub(crate) splits: AtomicU64,
@@ -183,7 +192,9 @@ pub struct Stats {
     pub dropped_not_worth: u64,
     /// Segments dropped for a range that saves more.
     pub dropped_less_worth: u64,
-    /// Loads that were begun because scans of the engine had wasted many steps.
+    /// Segments, and loads, dropped because maintenance had panicked and may have left them without content.
+    pub dropped_panicked: u64,
+    /// Loads that were begun because reads of the engine had wasted many steps.
     pub chosen: u64,
     /// Loads that were begun because the range was held when the cache was closed last.
     pub remembered: u64,
@@ -194,4 +205,6 @@ pub struct Stats {
     pub writes: u64,
     /// Segments that maintenance has compared with the engine.
     pub audited: u64,
+    /// Passes of maintenance that panicked. [`RangeCache::trouble`](crate::RangeCache::trouble) says more.
+    pub maintenance_panics: u64,
 }

@@ -115,8 +115,8 @@ pub use percolator::{
     SecondariesStatus, TransactionStatus, Wait,
 };
 pub use read::{
-    Direction, Found, KeyVersions, Part, RangeSource, ReadStats, Row, Scan, Snapshot, SourceRow,
-    StoredVersion,
+    Direction, Found, KeyVersions, Part, PartRequest, RangeSource, ReadStats, Row, Scan, Snapshot,
+    SourceRow, StoredVersion,
 };
 pub use safe_point::{Hold, HoldInfo};
 pub use space::{HoldSpace, StoreSpaceReport, VersionSpace};

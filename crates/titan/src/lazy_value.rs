@@ -19,6 +19,15 @@ pub(crate) trait ValueSource: Send + Sync {
     fn fetch(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes>;
 }
 
+/// Finds a value of a store on the engine that was not looked up yet: see [`LazyValue::deferred`].
+pub trait FindValue: Send + Sync {
+    /// Looks the value up. Every call finds the same one.
+    ///
+    /// # Errors
+    /// Those of a point read; `Corruption` if there is none.
+    fn find(&self) -> Result<LazyValue>;
+}
+
 /// A value that was found but, if it is in a blob file, not read yet. It stays readable for as long
 /// as it is alive, whatever is written, compacted or deleted meanwhile.
 #[derive(Clone)]
@@ -33,6 +42,7 @@ enum Kind {
         source: Arc<dyn ValueSource>,
     },
     Merged(Arc<Parts>),
+    Deferred(Arc<dyn FindValue>),
 }
 
 /// What a merge operator makes a value of.
@@ -65,6 +75,12 @@ impl LazyValue {
         LazyValue(Kind::Inline(value))
     }
 
+    /// A value that is looked up when it is fetched: for stores on the engine that know from elsewhere that there is
+    /// one. The store sees to it that it can be found for as long as the value is alive.
+    pub fn deferred(finder: Arc<dyn FindValue>) -> Self {
+        LazyValue(Kind::Deferred(finder))
+    }
+
     pub(crate) fn blob(key: Bytes, index: BlobIndex, source: Arc<dyn ValueSource>) -> Self {
         LazyValue(Kind::Blob { key, index, source })
     }
@@ -84,21 +100,22 @@ impl LazyValue {
     }
 
     /// The value. Cost: nothing if it is inline, else one read of the blob file, checksum verified;
-    /// and a call of the merge operator if the key has operands. The value is not kept: fetching again
-    /// does all of that again.
+    /// a point read before that if the value is deferred; and a call of the merge operator if the key has operands.
+    /// The value is not kept: fetching again does all of that again.
     ///
     /// # Errors
-    /// `Corruption` with file and offset if the stored record is damaged; `Io`; those of a merge.
+    /// `Corruption` with file and offset if the stored record is damaged; `Io`; those of a merge and of a point read.
     pub fn fetch(&self) -> Result<Bytes> {
         match &self.0 {
             Kind::Inline(value) => Ok(value.clone()),
             Kind::Blob { key, index, source } => source.fetch(key, index),
             Kind::Merged(parts) => parts.merge(),
+            Kind::Deferred(finder) => finder.find()?.fetch(),
         }
     }
 
     /// Bytes of the value as stored: after compression, where its blob file is compressed; with merge
-    /// operands, of all parts. Free.
+    /// operands, of all parts. Free, but for a deferred value: that is looked up, and has zero bytes if it cannot be.
     pub fn stored_len(&self) -> u64 {
         match &self.0 {
             Kind::Inline(value) => value.len() as u64,
@@ -107,11 +124,12 @@ impl LazyValue {
                 let base = parts.base.as_ref().map_or(0, LazyValue::stored_len);
                 base + parts.operands.size_bytes() as u64
             }
+            Kind::Deferred(finder) => finder.find().map_or(0, |value| value.stored_len()),
         }
     }
 
     /// Bytes of the value, where they are known without reading it: inline and in blob files
-    /// that are not compressed, and without merge operands. Free.
+    /// that are not compressed, without merge operands, and not deferred. Free.
     #[expect(clippy::len_without_is_empty, reason = "the length may be unknown")]
     pub fn len(&self) -> Option<u64> {
         match &self.0 {
@@ -119,7 +137,7 @@ impl LazyValue {
             Kind::Blob { index, .. } => {
                 (index.compression == CompressionType::None).then_some(index.size)
             }
-            Kind::Merged(_) => None,
+            Kind::Merged(_) | Kind::Deferred(_) => None,
         }
     }
 }
@@ -130,6 +148,7 @@ impl fmt::Debug for LazyValue {
             Kind::Inline(value) => write!(f, "LazyValue(inline, {} bytes)", value.len()),
             Kind::Blob { index, .. } => write!(f, "LazyValue({index:?})"),
             Kind::Merged(parts) => write!(f, "LazyValue(merged, {:?})", parts.base),
+            Kind::Deferred(_) => write!(f, "LazyValue(deferred)"),
         }
     }
 }

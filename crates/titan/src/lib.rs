@@ -110,7 +110,7 @@ pub use gc::report::{
     BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport,
     SpaceUsage,
 };
-pub use lazy_value::LazyValue;
+pub use lazy_value::{FindValue, LazyValue};
 pub use options::{
     ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, OptionInfo, Options, Stated,
     TakenOptions,

@@ -14,7 +14,7 @@ pub(super) struct Answers {
     pub(super) not_held: u64,
     /// By the engine: what is held is too new.
     pub(super) too_old: u64,
-    /// By the engine: it is being loaded, or measured.
+    /// By the engine: it is being loaded, or measured, or values are large.
     pub(super) others: u64,
 }
 
@@ -34,7 +34,7 @@ impl From<ReadSums> for Answers {
             hits: sums.hits + sums.hits_nothing,
             not_held: sums.not_held,
             too_old: sums.too_old,
-            others: sums.not_ready + sums.off + sums.measured,
+            others: sums.not_ready + sums.off + sums.measured + sums.stored,
         }
     }
 }

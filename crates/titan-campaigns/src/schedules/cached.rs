@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use titan::{ColumnFamily, Db, WriteBatch, WriteOptions};
 use titan_ime::scheduled::{Attached, Cache};
 use titan_ime::{Error, Progress};
-use titan_mvcc::{Direction, Found, Part, Timestamp, entries};
+use titan_mvcc::{Direction, Found, Part, PartRequest, Timestamp, entries};
 use titan_testkit::failure::{CheckFailure, Checked, ensure};
 use titan_testkit::sim::SimVfs;
 
@@ -228,8 +228,15 @@ impl World {
                 return Ok(());
             }
             let mut found = Vec::new();
-            let (source, to) = (self.cache.source(), upper.as_deref());
-            let part = source.part(&lower, to, direction, Timestamp(at), limit, &mut found);
+            let request = PartRequest {
+                lower: &lower,
+                upper: upper.as_deref(),
+                direction,
+                at: Timestamp(at),
+                limit,
+                fetches_stored: false,
+            };
+            let part = self.cache.source().part(&request, &mut found);
             let (end, is_held) = match part {
                 Part::Memory { end, .. } => (end, true),
                 Part::Engine { end } => (end, false),

@@ -1,7 +1,7 @@
 //! What the cache holds by itself. A look at what ranges save and cost is a call of `maintain` here.
 
 use titan::vfs::Vfs;
-use titan_ime::{HeldRange, RangeCache};
+use titan_ime::{RangeCache, Remembered};
 use titan_mvcc::{Direction, Store};
 
 use super::place::{Place, put, rows};
@@ -72,6 +72,66 @@ fn a_range_in_which_scans_pass_many_versions_is_loaded_by_itself() {
     cache.audit().unwrap();
 }
 
+/// Point reads of all rows of a table, `reads` times each.
+fn get(store: &Store, table: u8, reads: usize) {
+    let snapshot = store.snapshot();
+    for _ in 0..reads {
+        for n in 0..200 {
+            snapshot.get(&key(table, n)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_range_that_only_point_reads_read_is_loaded_by_itself() {
+    let cache = place().open();
+    let store = cache.store();
+    for table in 0..3 {
+        fill(store, table);
+    }
+    // What is between the tables is seen when it is in files.
+    store.db().flush().unwrap();
+    for look in 0..2 {
+        get(store, 0, 20);
+        get(store, 1, 1);
+        assert!(!is_held(&cache, 0), "{look}");
+        cache.maintain();
+    }
+    cache.maintain();
+    assert!(is_held(&cache, 0), "{:?}", cache.stats());
+    let stats = cache.stats();
+    assert_eq!(stats.chosen, 1, "{stats:?}");
+    // Its reads keep it, and what was not read much is not held.
+    for _ in 0..3 {
+        get(store, 0, 20);
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert!(stats.saved_steps > 10_000, "{stats:?}");
+    assert!(stats.points.hits > 10_000, "{stats:?}");
+    cache.audit().unwrap();
+}
+
+/// A part of it is held by the program. The rest is loaded around that.
+#[test]
+fn what_point_reads_read_on_both_sides_of_what_is_held_is_loaded() {
+    let cache = place().open();
+    let store = cache.store();
+    fill(store, 0);
+    cache.load(Some(&key(0, 50)), Some(&key(0, 100))).unwrap();
+    for _ in 0..4 {
+        get(store, 0, 20);
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert_eq!(stats.chosen, 2, "{stats:?}");
+    let before = stats.points.not_held;
+    get(store, 0, 1);
+    let missed = cache.stats().points.not_held - before;
+    assert!(missed <= 10, "{missed}");
+    cache.audit().unwrap();
+}
+
 #[test]
 fn what_is_written_more_than_it_is_read_is_dropped_and_not_loaded_again_at_once() {
     let cache = place().open();
@@ -128,7 +188,8 @@ fn reads_keep_a_range_that_is_written_too() {
 #[test]
 fn a_range_that_does_not_fit_is_not_loaded_again_and_again() {
     let mut place = place();
-    place.cache.memory_limit = 4_000;
+    // The rows take more, and not so much that it is seen before a load.
+    place.cache.memory_limit = 8_000;
     let cache = place.open();
     fill(cache.store(), 0);
     for _ in 0..40 {
@@ -138,6 +199,25 @@ fn a_range_that_does_not_fit_is_not_loaded_again_and_again() {
     let stats = cache.stats();
     assert_eq!((stats.chosen, stats.loads), (1, 0), "{stats:?}");
     assert_eq!(stats.memory_used, 0, "{stats:?}");
+}
+
+/// Such scans would make it and all in it be barred.
+#[test]
+fn scans_of_more_than_fits_do_not_hide_a_hot_range_within() {
+    let mut place = place();
+    place.cache.memory_limit = 60_000;
+    let cache = place.open();
+    let store = cache.store();
+    for table in 0..20 {
+        fill(store, table);
+    }
+    for _ in 0..8 {
+        let all = rows(&store.snapshot(), None, None, Direction::Backward);
+        assert_eq!(all.len(), 20 * 200);
+        scan(store, 7, 10);
+        cache.maintain();
+    }
+    assert!(is_held(&cache, 7), "{:?}", cache.stats());
 }
 
 #[test]
@@ -184,8 +264,8 @@ fn what_is_held_is_remembered_over_a_restart_and_loaded_again() {
     assert_eq!(bounds, [(Some(&b"a"[..]), false), (Some(b"b"), true)]);
     assert!(held.iter().all(|held| held.bytes > 0), "{held:?}");
     cache.close().unwrap();
-    let remembered = HeldRange::remembered(&*place.store.db.vfs, "/store".as_ref());
-    assert_eq!(remembered, Some(held));
+    let remembered = Remembered::read(&*place.store.db.vfs, "/store".as_ref());
+    assert_eq!(remembered.unwrap().held, held);
     let cache = place.open();
     assert!(!is_held(&cache, 0));
     cache.maintain();
@@ -232,6 +312,73 @@ fn a_limit_that_goes_up_and_down_does_not_make_ranges_come_and_go() {
     assert!(is_held(&cache, 0), "{:?}", cache.stats());
     assert!(cache.stats().parts.hits > hits);
     cache.audit().unwrap();
+}
+
+/// More than is loaded between two looks. What was worth most is loaded first, and what is being loaded when
+/// the cache is closed again is not forgotten.
+#[test]
+fn a_range_that_is_being_loaded_again_is_remembered_if_the_cache_is_closed() {
+    let place = place();
+    let cache = place.open();
+    for table in 0..2 {
+        for version in 0..220 {
+            let mut transaction = cache.store().begin();
+            for n in 0..200 {
+                transaction.put(&key(table, n), &[version; 20]);
+            }
+            transaction.commit().unwrap();
+        }
+        let (from, to) = (key(table, 0), key(table + 1, 0));
+        cache.load(Some(&from), Some(&to)).unwrap();
+    }
+    // Tables that touch are one range.
+    cache.drop_range(Some(&key(0, 150)), None);
+    cache.load(Some(&key(0, 0)), Some(&key(0, 150))).unwrap();
+    cache.load(Some(&key(1, 0)), None).unwrap();
+    for _ in 0..3 {
+        scan(cache.store(), 1, 20);
+        cache.maintain();
+    }
+    assert_eq!(cache.held().len(), 2);
+    cache.close().unwrap();
+    for _ in 0..2 {
+        let cache = place.open();
+        cache.maintain();
+        let stats = cache.stats();
+        assert_eq!((stats.segments, stats.loading), (0, 1), "{stats:?}");
+        cache.close().unwrap();
+    }
+    let cache = place.open();
+    cache.maintain();
+    cache.maintain();
+    assert!(is_held(&cache, 1) && !is_held(&cache, 0));
+    cache.maintain();
+    assert!(is_held(&cache, 0));
+}
+
+/// Its rows are written again and again, and few scans pass it.
+#[test]
+fn a_gap_that_cost_more_than_it_saved_is_not_loaded_again_at_once() {
+    let cache = place().open();
+    let store = cache.store();
+    for look in 0..50_u32 {
+        for n in 0..100 {
+            put(store, &key(0, n), b"value");
+        }
+        let mut transaction = store.begin();
+        for n in 0..100 {
+            transaction.delete(&key(0, n));
+        }
+        transaction.commit().unwrap();
+        assert_eq!(
+            rows(&store.snapshot(), None, None, Direction::Forward).len(),
+            0,
+            "{look}"
+        );
+        cache.maintain();
+    }
+    let stats = cache.stats();
+    assert_eq!((stats.gaps, stats.dropped_not_worth), (1, 1), "{stats:?}");
 }
 
 /// A part of it is loaded by the program, or as a gap, before its turn comes.

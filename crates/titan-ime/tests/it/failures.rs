@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use titan::vfs::Vfs;
-use titan_ime::{HeldRange, RangeCache};
+use titan_ime::{RangeCache, Remembered};
 use titan_mvcc::{Direction, Error, Store, Timestamp, TimestampOracle};
 use titan_testkit::sim::{Loss, SimVfs};
 
@@ -126,8 +126,8 @@ fn the_machine_stops_at_any_point_and_the_store_has_what_it_would_have_without_a
             let Ok(true) = image.exists(Path::new("/store/CURRENT")) else {
                 continue;
             };
-            let list = HeldRange::remembered(&image, Path::new("/store"));
-            held.insert(list.map_or(0, |list| list.len()));
+            let list = Remembered::read(&image, Path::new("/store"));
+            held.insert(list.map_or(0, |list| list.held.len()));
             let mut again = place.store.clone();
             again.db.vfs = Arc::new(image);
             let what = format!("crash at {}, {loss:?}", point.index());

@@ -14,6 +14,98 @@ fn store_with_held_middle() -> RangeCache {
     cache
 }
 
+/// Nor does it look at all segments for one that answers: see the parts that it takes.
+#[test]
+fn a_read_that_is_too_old_for_all_segments_goes_through_the_engine_in_long_parts() {
+    let cache = Place::new(1).open();
+    let store = cache.store();
+    for key in 0..200_u8 {
+        put(store, &[key], &[key]);
+    }
+    let old = store.snapshot_at(store.now()).unwrap();
+    let expected = rows(&old, None, None, Direction::Forward);
+    for key in 0..200_u8 {
+        put(store, &[key], b"new");
+    }
+    let now = old.timestamp();
+    drop(old);
+    cache.maintain();
+    for key in (0..200_u8).step_by(4) {
+        cache.load(Some(&[key]), Some(&[key + 4])).unwrap();
+    }
+    let old = store.snapshot_at(now).unwrap();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let before = cache.stats().parts;
+        assert_eq!(rows(&old, None, None, direction), expected);
+        let parts = cache.stats().parts;
+        assert_eq!(parts.hits, before.hits);
+        let too_old = parts.too_old - before.too_old;
+        assert!((5..=7).contains(&too_old), "{direction:?}: {too_old}");
+    }
+}
+
+/// 200 rows of large values, all held.
+fn large_rows() -> RangeCache {
+    let cache = Place::new(1).open();
+    for n in 0..200_u8 {
+        put(cache.store(), &[n], &[n; 4_000]);
+    }
+    cache.load(None, None).unwrap();
+    cache
+}
+
+/// Point reads of the engine are counted as seeks.
+#[test]
+fn large_values_are_looked_up_only_when_they_are_fetched() {
+    let cache = large_rows();
+    let store = cache.store();
+    let snapshot = store.snapshot();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let before = store.read_stats();
+        let mut scan = snapshot.scan(None, None, direction).unwrap();
+        let rows: Vec<_> = scan.by_ref().map(|row| row.unwrap()).collect();
+        assert_eq!((rows.len(), scan.stats().seek), (200, 0));
+        drop(scan);
+        assert_eq!(store.read_stats().seek, before.seek);
+        assert_eq!(cache.stats().parts.stored, 0);
+        // They are found later too, whatever was written meanwhile.
+        put(store, &[7], b"new");
+        cache.drop_range(None, None);
+        for row in &rows {
+            assert_eq!(row.value.fetch().unwrap(), vec![row.key[0]; 4_000]);
+        }
+        assert_eq!(store.read_stats().seek, before.seek + 200);
+        cache.load(None, None).unwrap();
+    }
+}
+
+#[test]
+fn a_scan_that_fetches_large_values_reads_them_by_the_iterator_of_the_engine() {
+    let cache = large_rows();
+    let store = cache.store();
+    let snapshot = store.snapshot();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let before = (store.read_stats(), cache.stats().parts);
+        assert_eq!(rows(&snapshot, None, None, direction).len(), 200);
+        let (reads, parts) = (store.read_stats(), cache.stats().parts);
+        // Those of the first part are looked up. Backward, each row of the engine is a seek anyway.
+        let most = [6, 210][usize::from(direction == Direction::Backward)];
+        let seeks = reads.seek - before.0.seek;
+        assert!(seeks <= most, "{direction:?}: {seeks}");
+        assert_eq!(reads.processed - before.0.processed, 200);
+        assert_eq!(parts.hits - before.1.hits, 1, "{direction:?}");
+        assert_eq!(parts.stored - before.1.stored, 1, "{direction:?}");
+    }
+    // A point read of such a row saves nothing, and finds it.
+    let before = cache.stats().points;
+    assert_eq!(snapshot.get(&[9]).unwrap().unwrap(), vec![9; 4_000]);
+    let points = cache.stats().points;
+    assert_eq!(
+        (points.stored, points.hits),
+        (before.stored + 1, before.hits)
+    );
+}
+
 #[test]
 fn points_and_missing_keys_are_answered_from_memory() {
     let cache = store_with_held_middle();
@@ -115,7 +207,7 @@ fn large_values_stay_in_the_engine() {
             ]
         );
     }
-    assert_eq!(cache.stats().points.hits, 2);
+    assert_eq!(cache.stats().points.stored, 2);
 }
 
 /// The reason for all of this: rows that were deleted cost a scan nothing.

@@ -5,6 +5,7 @@
 //! need no snapshots of the engine.
 
 mod dead_rows;
+mod deferred;
 mod locked;
 pub(crate) mod point;
 mod scan;
@@ -16,7 +17,7 @@ mod versions;
 
 pub use scan::{Direction, Row};
 pub use snapshot::Snapshot;
-pub use source::{Found, Part, RangeSource, SourceRow};
+pub use source::{Found, Part, PartRequest, RangeSource, SourceRow};
 pub use stats::ReadStats;
 pub(crate) use stats::ReadTotals;
 pub use stitched::Scan;

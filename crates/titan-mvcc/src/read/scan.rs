@@ -43,7 +43,8 @@ impl Direction {
 pub struct Row {
     /// The key.
     pub key: Vec<u8>,
-    /// The value. If it is in a blob file, it is read when it is fetched.
+    /// The value. If it is in a blob file, it is read when it is fetched; if the row is from a range source that does
+    /// not have the value, it is looked up then.
     pub value: LazyValue,
 }
 
@@ -51,7 +52,7 @@ impl std::fmt::Debug for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Row")
             .field("key", &self.key.escape_ascii().to_string())
-            .field("stored_len", &self.value.stored_len())
+            .field("value", &self.value)
             .finish()
     }
 }

@@ -16,17 +16,8 @@ pub trait RangeSource: Send + Sync {
     /// What an encoded key has at a timestamp; none if the engine must be asked.
     fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found>;
 
-    /// The next part of a scan from the encoded key `lower` to before `upper`, or to the end. Appends the rows of
-    /// a part that it has, at most `limit`, in the direction of the scan.
-    fn part(
-        &self,
-        lower: &[u8],
-        upper: Option<&[u8]>,
-        direction: Direction,
-        at: Timestamp,
-        limit: usize,
-        rows: &mut Vec<SourceRow>,
-    ) -> Part;
+    /// The next part of a scan. Appends the rows of a part that it has, in the direction of the scan.
+    fn part(&self, request: &PartRequest<'_>, rows: &mut Vec<SourceRow>) -> Part;
 
     /// A scan met many rows in the engine, one after the other, that have no value at its timestamp: from the encoded
     /// key `lower` to before `upper`, or to the end.
@@ -41,6 +32,24 @@ impl std::fmt::Debug for dyn RangeSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("RangeSource")
     }
+}
+
+/// What is left of a scan, and what of it is asked for next.
+#[derive(Clone, Copy, Debug)]
+pub struct PartRequest<'a> {
+    /// The first encoded key.
+    pub lower: &'a [u8],
+    /// The first encoded key after it; none if it goes on to the end.
+    pub upper: Option<&'a [u8]>,
+    /// The direction of the scan.
+    pub direction: Direction,
+    /// The timestamp of the scan.
+    pub at: Timestamp,
+    /// Rows that are wanted at most.
+    pub limit: usize,
+    /// Whether the scan has fetched half or more of the values so far that were [`Found::Stored`]. Each costs a point
+    /// read of the engine, so its iterator may be cheaper.
+    pub fetches_stored: bool,
 }
 
 /// What a key has at a timestamp.

@@ -8,10 +8,10 @@
 
 use std::vec;
 
+use super::deferred::Deferrals;
 use super::locked::LockedKeys;
-use super::point::value_at_encoded;
 use super::scan::{Direction, EngineScan, Row};
-use super::source::{Found, Part, SourceRow};
+use super::source::{Found, Part, PartRequest, SourceRow};
 use super::{ReadStats, Snapshot};
 use crate::error::{Error, Result};
 use crate::format::{VERSIONS, decode_key, encode_key};
@@ -36,6 +36,8 @@ pub struct Scan {
     /// Rows of a part from memory.
     rows: vec::IntoIter<SourceRow>,
     part_rows: usize,
+    /// Those of them whose values the engine has.
+    deferrals: Deferrals,
     /// Costs of the parts before.
     stats: ReadStats,
     /// Keys that were locked when the scan began.
@@ -62,6 +64,7 @@ impl Scan {
             engine: None,
             rows: Vec::new().into_iter(),
             part_rows: FIRST_PART,
+            deferrals: Deferrals::default(),
             stats: ReadStats::default(),
         };
         if !is_empty && scan.snapshot.core().range_source.is_none() {
@@ -102,7 +105,7 @@ impl Scan {
     fn next_stored(&mut self) -> Result<Option<Row>> {
         loop {
             if let Some(row) = self.rows.next() {
-                match self.fetch(row)? {
+                match self.returned(row)? {
                     Some(row) => return Ok(Some(row)),
                     None => continue,
                 }
@@ -127,14 +130,17 @@ impl Scan {
         let mut rows = Vec::new();
         let part = match &self.snapshot.core().range_source {
             None => Part::Engine { end: None },
-            Some(source) => source.part(
-                &self.lower,
-                upper,
-                self.direction,
-                self.snapshot.timestamp(),
-                self.part_rows,
-                &mut rows,
-            ),
+            Some(source) => {
+                let request = PartRequest {
+                    lower: &self.lower,
+                    upper,
+                    direction: self.direction,
+                    at: self.snapshot.timestamp(),
+                    limit: self.part_rows,
+                    fetches_stored: self.deferrals.are_fetched(),
+                };
+                source.part(&request, &mut rows)
+            }
         };
         self.rows = rows.into_iter();
         let end = match part {
@@ -169,24 +175,15 @@ impl Scan {
     /// A row of memory, as the store returns it. None if it has no value.
     ///
     /// A source learns of a version before it is published. If the version is not after the timestamp, its key
-    /// was locked when the scan began and is read by itself. So what the engine does not have yet is no error.
-    fn fetch(&mut self, row: SourceRow) -> Result<Option<Row>> {
-        let value = match row.found {
-            Found::Nothing => None,
-            Found::Value(value) => Some(value.into()),
-            Found::Stored => {
-                let (versions, at) = (self.snapshot.versions(), self.snapshot.timestamp());
-                let mut found = ReadStats::default();
-                let value = value_at_encoded(versions, &row.encoded, at, &mut found)?;
-                self.stats.seek += found.seek;
-                value
-            }
-        };
-        let Some(value) = value else {
-            return Ok(None);
-        };
+    /// was locked when the scan began and is read by itself: the row is not returned, and its value not looked up.
+    fn returned(&mut self, row: SourceRow) -> Result<Option<Row>> {
         let key = decode_key(&row.encoded)
             .ok_or_else(|| Error::corrupt_entry(VERSIONS, &row.encoded, "its key is damaged"))?;
+        let value = match row.found {
+            Found::Nothing => return Ok(None),
+            Found::Value(value) => value.into(),
+            Found::Stored => self.deferrals.defer(&self.snapshot, row.encoded),
+        };
         Ok(Some(Row { key, value }))
     }
 }

@@ -1,4 +1,4 @@
-//! `titan ime status`: the ranges that a range cache held when it last wrote them down.
+//! `titan ime status`: the ranges that a range cache held when it last wrote them down, and how it fared.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Map, json};
 use titan::vfs::{StdVfs, Vfs};
 use titan::{Error, Result};
-use titan_ime::HeldRange;
+use titan_ime::{HeldRange, Remembered, Trouble};
 
 use crate::output::{Out, count, size};
 use crate::{Global, keys};
@@ -19,8 +19,9 @@ const BAR: u64 = 40;
 /// A line is a range, from its first key to the first key after it, or for a gap of dead rows from the key before it. A bar
 /// shows its memory beside that of the largest. What a range saves is an average of the last looks of the cache, which are a second
 /// apart unless the program says otherwise, in steps of an iterator through the versions: those that scans and reads of the range were spared, less sixteen for each version that was written to it. It
-/// is negative if the range costs more than it saves. With --json a line is an object. The list is as of the moment when
-/// the program wrote it: about each minute, and when it closed the store.
+/// is negative if the range costs more than it saves. If the maintenance of the cache has panicked, or the cache has turned itself
+/// off, a last line says so and why. With --json a line is an object. The list is as of the moment when
+/// the program wrote it: about each minute, when there was trouble, and when it closed the store.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let vfs = StdVfs;
     // A directory that is none has no list either.
     vfs.read_dir(&args.db)?;
-    let held = HeldRange::remembered(&vfs, &args.db).ok_or_else(|| {
+    let Remembered { held, trouble, .. } = Remembered::read(&vfs, &args.db).ok_or_else(|| {
         let db = args.db.display();
         Error::invalid_argument(format!(
             "{db} has no list of held ranges: no range cache was open that chooses by itself, or the list is damaged"
@@ -61,8 +62,36 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             size(bytes)
         ))?;
     }
+    if trouble != Trouble::default() {
+        match global.json {
+            true => out.json_line(&trouble_object(&trouble))?,
+            false => out.line(trouble_line(&trouble))?,
+        }
+    }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn trouble_line(trouble: &Trouble) -> String {
+    let mut line = match trouble.is_off {
+        true => "the cache is off, and these were held before".to_owned(),
+        false => "the cache is on".to_owned(),
+    };
+    if trouble.panics > 0 {
+        line += &format!("; its maintenance panicked {} times", count(trouble.panics));
+    }
+    if let Some(what) = &trouble.what {
+        line += &format!(": {}", what.escape_debug());
+    }
+    line
+}
+
+fn trouble_object(trouble: &Trouble) -> Map<String, serde_json::Value> {
+    let mut object = Map::new();
+    object.insert("off".into(), trouble.is_off.into());
+    object.insert("maintenance_panics".into(), trouble.panics.into());
+    object.insert("trouble".into(), json!(trouble.what));
+    object
 }
 
 fn line(range: &HeldRange, most: u64, hex: bool) -> Vec<u8> {
