@@ -1,5 +1,6 @@
-//! What the range cache saves a reader and costs a writer, in processor time of the thread, on a store in a directory
-//! of its own. Prints a table.
+//! What the range cache saves a reader and costs a writer, on a store in a directory of its own. Prints tables.
+//! Reads are given in processor time of the thread, commits in time that passes as well, because another thread
+//! does a part of their work.
 //!
 //! ```text
 //! cargo run --release -p titan-ime --example costs [queues|points|commits]
@@ -10,7 +11,7 @@
     reason = "an example shows the calls, and ends where one fails"
 )]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use titan_ime::{CacheOptions, RangeCache};
 use titan_mvcc::{Direction, StoreOptions};
@@ -19,6 +20,17 @@ use titan_mvcc::{Direction, StoreOptions};
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = stat.split(' ').next().and_then(|n| n.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+/// The same of the thread that puts writes into the segments.
+fn applier_time() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let name = |task: &std::path::Path| std::fs::read_to_string(task.join("comm"));
+    let mut tasks = tasks.filter_map(|task| Some(task.ok()?.path()));
+    let applier = tasks.find(|task| name(task).is_ok_and(|name| name.trim() == "titan-ime-apply"));
+    let stat = applier.and_then(|task| std::fs::read_to_string(task.join("schedstat")).ok());
+    let nanos = stat.and_then(|stat| stat.split(' ').next()?.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 
@@ -44,7 +56,8 @@ fn cost(mut f: impl FnMut()) -> f64 {
 
 fn open(dir: &std::path::Path) -> RangeCache {
     let options = CacheOptions {
-        maintenance: None,
+        // The thread that puts writes into the segments is there, and maintenance does not come by itself.
+        maintenance: Some(Duration::from_secs(100_000)),
         chooses: false,
         safe_lag: Duration::ZERO,
         ..CacheOptions::default()
@@ -143,13 +156,47 @@ fn commit(cache: &RangeCache, keys: &mut dyn Iterator<Item = Vec<u8>>, rows: usi
     transaction.commit().unwrap();
 }
 
+/// What a round of commits took.
+struct Round {
+    passed: Duration,
+    /// Of the thread that commits, and of the one that puts writes into the segments.
+    processor: [Duration; 2],
+    /// The 99th percentile of a commit.
+    p99: Duration,
+}
+
+impl Round {
+    fn of(cache: &RangeCache, keys: &mut dyn Iterator<Item = Vec<u8>>, rows: usize) -> Round {
+        let processor = || [processor_time(), applier_time()];
+        let (begun, before) = (Instant::now(), processor());
+        let mut last = begun;
+        let mut took: Vec<Duration> = (0..ROWS / rows)
+            .map(|_| {
+                commit(cache, keys, rows);
+                let now = Instant::now();
+                now - std::mem::replace(&mut last, now)
+            })
+            .collect();
+        let after = processor();
+        took.sort();
+        Round {
+            passed: begun.elapsed(),
+            processor: [after[0] - before[0], after[1] - before[1]],
+            p99: took[took.len() * 99 / 100],
+        }
+    }
+}
+
+/// Rows of a round.
+const ROWS: usize = 20_000;
+
 /// Commits go to a table that is held and to one that is not, in turn. What does a round of the one cost, as a part of the
 /// round of the other before it?
 fn commits(cache: &RangeCache) {
+    println!("commits of new rows of 100 bytes, not held and held in turn: microseconds a row");
     println!(
-        "commits of new rows of 100 bytes, not held and held in turn: microseconds a row, ratio of both"
+        "  time that passes, not held, held; ratio; ratio of the 99th percentiles; processor time of the thread, ratio; of the other thread"
     );
-    const ROWS: usize = 20_000;
     let mut table = 20;
     for is_ascending in [true, false] {
         for rows in [1, 10, 100] {
@@ -166,22 +213,36 @@ fn commits(cache: &RangeCache) {
                 .load(Some(&key(table + 1, 0)), Some(&key(table + 2, 0)))
                 .unwrap();
             table += 2;
-            let round = |keys: &mut dyn Iterator<Item = Vec<u8>>| {
-                let before = processor_time();
-                for _ in 0..ROWS / rows {
-                    commit(cache, keys, rows);
-                }
-                (processor_time() - before).as_secs_f64() * 1e6 / ROWS as f64
-            };
-            let mut pairs: Vec<(f64, f64)> = (0..9)
-                .map(|_| (round(&mut not_held), round(&mut held)))
+            let pairs: Vec<[Round; 2]> = (0..15)
+                .map(|_| {
+                    let pair = [
+                        Round::of(cache, &mut not_held, rows),
+                        Round::of(cache, &mut held, rows),
+                    ];
+                    // What is left is no cost of the next round.
+                    let _ = cache.stats();
+                    pair
+                })
                 .collect();
-            pairs.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
-            let (a, b) = pairs[pairs.len() / 2];
-            let order = ["random", "ascending"][usize::from(is_ascending)];
+            let median = |of: &dyn Fn(&[Round; 2]) -> f64| {
+                let mut all: Vec<f64> = pairs.iter().map(of).collect();
+                all.sort_by(f64::total_cmp);
+                all[all.len() / 2]
+            };
+            let each = |time: Duration| time.as_secs_f64() * 1e6 / ROWS as f64;
+            let ratio = |pair: &[Round; 2], of: &dyn Fn(&Round) -> Duration| {
+                of(&pair[1]).as_secs_f64() / of(&pair[0]).as_secs_f64()
+            };
             println!(
-                "  {order:<10} {rows:>4} a commit {a:>10.2} {b:>8.2} {:>8.2}",
-                b / a
+                "  {:<10} {rows:>4} a commit {:>8.2} {:>6.2} {:>6.3} {:>6.2} {:>6.2} {:>6.2} {:>6.2}",
+                ["random", "ascending"][usize::from(is_ascending)],
+                median(&|pair| each(pair[0].passed)),
+                median(&|pair| each(pair[1].passed)),
+                median(&|pair| ratio(pair, &|round| round.passed)),
+                median(&|pair| ratio(pair, &|round| round.p99)),
+                median(&|pair| each(pair[0].processor[0])),
+                median(&|pair| ratio(pair, &|round| round.processor[0])),
+                median(&|pair| each(pair[1].processor[1])),
             );
         }
     }
