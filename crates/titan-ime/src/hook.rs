@@ -1,7 +1,7 @@
 //! The way of writes into memory: the commit hook.
 //!
-//! Owns what an operation does to segments. Promises that whatever is published is in every segment that is active
-//! then, or that the segment is not active any more. A call does no I/O and calls nothing of the database. It never
+//! Owns what an operation does to segments. Promises that whatever is published is pending, or in every segment that is
+//! active then; or that the segment is not active any more. A call does no I/O and calls nothing of the database. It never
 //! fails: what memory cannot follow drops the segment, and a panic turns the cache off before the group is visible.
 
 use std::panic::{self, AssertUnwindSafe};

@@ -12,23 +12,24 @@
 //! ```text
 //!                       directory: the list of segments, swapped whole
 //!                                          |
-//!  commit ---> hook ---> segment ---> root, swapped whole <--- reads
-//!                           ^            served timestamps
-//!               load, maintenance        leaves -> rows: newest version inline, older ones in a chain
+//!  commit -> hook -> log -> segment ---> root, swapped whole <--- reads
+//!                              ^            served timestamps
+//!                  load, maintenance        leaves -> rows: newest version inline, older ones in a chain
 //!                                               -> tail: what was written since the leaf was made
 //! ```
 //!
 //! # What is promised
 //!
-//! - As long as a segment has a root, the root has every version that is published, but for what was pruned by the
-//!   timestamps that the root serves (`segment`, `hook`). So a read at one of these finds in it what the engine
-//!   has (`read`).
-//! - A commit never fails and never waits for I/O, for a reader or for a load because of the cache. If memory is over
-//!   its limit, segments are dropped before the commit is published (`shared`).
-//! - A read writes no memory that other readers write, and waits for nothing.
+//! - As long as a segment has a root, the root and the pending writes have every version that is published, but for
+//!   what was pruned by the timestamps that the root serves (`segment`, `pending`). A read settles what is pending before
+//!   it looks. So at one of these timestamps it finds what the engine has (`read`).
+//! - A commit never fails and never waits for I/O or for a load because of the cache. It waits for who applies writes only if half a MiB
+//!   of them is pending. If memory is over its limit when writes are applied, segments are dropped (`shared`).
+//! - A read waits for writes that were published before it and are not applied yet, and for nothing else. If there are none, it
+//!   writes no memory that other readers write.
 //! - The cache's safe point is its own. No hold of the store keeps versions in memory; readers keep what they find
 //!   themselves, and nothing that came later (`served`, `row`).
-//! - A panic in the hook turns the cache off; the store goes on (`hook`). One in maintenance is counted, and maintenance
+//! - A panic in the hook, or while writes are applied, turns the cache off; the store and all reads go on (`hook`). One in maintenance is counted, and maintenance
 //!   goes on, unless one pass after the other panics (`trouble`).
 //!
 //! It is assumed that nothing but the store writes to its database, that compaction filters are those of the store, and
@@ -53,6 +54,7 @@
 //! | `usage` | what a segment saves and costs |
 //! | `segment` | the states of a segment |
 //! | `directory` | the list of segments |
+//! | `pending` | writes on their way from the hook to the segments |
 //! | `gaps` | ranges of dead rows that scans met |
 //! | `points` | point reads of keys that are not held |
 //! | `interest` | ranges that are not held, and what reads waste there |
@@ -60,6 +62,7 @@
 //! | `hot_set` | the file with the ranges that are held |
 //! | `shared` | what all below share, and dropping segments |
 //! | `hook` | the way of writes |
+//! | `applier` | the thread that applies pending writes |
 //! | `read` | the way of reads |
 //! | `cut`, `load` | cutting content into segments; loads |
 //! | `maintain` | looking at readers, pruning idle rows, splitting and joining |
@@ -71,13 +74,12 @@
 //!
 //! # Not there yet
 //!
-//! - A commit to a held range costs a fifth to four fifths more processor time than one elsewhere; the record has the
-//!   measurements. Only what is read more than written is worth holding.
+//! - Writes to a held range take processor time of another thread, 0.3 to 2 us a row. If no processor is free, or keys are
+//!   random, that slows writers down (ADR 56). Only what is read more than written is worth holding.
 //! - A gap of dead rows becomes a segment by the next maintenance, not at once, and costs a look at all of its dead
 //!   rows more. Where rows die at its end, it grows with each maintenance.
-//! - `titan ime status`, the experiment with TPC-C and its curves.
 //! - The limit of memory is compared with what is charged, which a test compares with what the allocator says. The
-//!   little that the cache takes by itself is not charged, nor what a load has of rows that are not in a leaf yet.
+//!   little that the cache takes by itself is not charged, nor are pending writes, nor what a load has of rows that are not in a leaf yet.
 //! - While readers keep roots of dropped segments alive, their memory still counts, and more segments may be dropped
 //!   than would be needed.
 //! - A load asks for memory between its steps, and never drops a colder range to get it. All steps are made

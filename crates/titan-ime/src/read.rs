@@ -1,9 +1,9 @@
 //! Reads from memory.
 //!
-//! Owns the rule of admission. A read takes the root of a segment with one load. If the root serves the timestamp
-//! of the read, it has all that the read can find: every version that was published before the call, because the
-//! hook puts it there or ends the segment first, and every old one that the timestamp needs, because the root says
-//! what it serves and was pruned by that. So a sequence number is not compared and readers do not announce
+//! Owns the rule of admission. A read settles the pending writes and takes the root of a segment with one load. If the
+//! root serves the timestamp of the read, it has all that the read can find: every version that was published before the
+//! call, because it was pending, or put there, or the segment ended first; and every old one that the timestamp needs,
+//! because the root says what it serves and was pruned by that. So a sequence number is not compared and readers do not announce
 //! themselves. What comes later changes other roots.
 
 use std::sync::Arc;
