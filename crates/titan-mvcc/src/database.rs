@@ -48,7 +48,8 @@ impl Database {
             ..Options::default()
         };
         if options.db.max_total_wal_size == 0 {
-            options.db.max_total_wal_size = LOGS_OF_MEMTABLES * versions.write_buffer_size;
+            options.db.max_total_wal_size =
+                LOGS_OF_MEMTABLES.saturating_mul(versions.write_buffer_size);
         }
         let names = match Db::list_column_families(dir, &options) {
             Ok(names) => names,

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 pub(crate) const FORMAT: &str = "format";
 /// No version is read before this timestamp.
 pub(crate) const SAFE_POINT: &str = "safe point";
-/// The local oracle has handed out no timestamp from this one on.
+/// No oracle of the store has handed out a timestamp from this one on.
 pub(crate) const LEASE: &str = "timestamps leased";
 /// All names.
 pub(crate) const KNOWN: [&str; 3] = [FORMAT, SAFE_POINT, LEASE];

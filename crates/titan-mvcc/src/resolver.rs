@@ -167,28 +167,45 @@ pub(crate) fn wait(
     }
 }
 
-/// Ends all locks of transactions that began at `until` or before and have ended or expired.
+/// Ends all locks of transactions that began at `until` or before and have ended or expired. One that cannot be ended
+/// keeps no other one.
 ///
 /// # Errors
-/// Those of the engine.
+/// Those of the engine, and `Corruption`: the first one.
 pub(crate) fn end_expired(core: &Core, until: Timestamp) -> Result<()> {
+    let mut result = Ok(());
     for (key, lock) in core.locks.list(b"", usize::MAX, |lock| lock.start <= until) {
-        let Some(held) = core.locks.of(&key, lock.start) else {
-            continue;
-        };
-        match standing(core, &held, true)? {
-            Standing::Committed(commit) => end(core, &key, &lock, Some(commit))?,
-            Standing::RolledBack => end(core, &key, &lock, None)?,
-            Standing::Alive => {}
-        }
+        let ended = end_if_expired(core, &key, lock.start);
+        result = result.and(ended);
     }
-    Ok(())
+    result
+}
+
+/// Ends the lock that the transaction that began at `start` has on a key, if the transaction has ended or expired.
+fn end_if_expired(core: &Core, key: &[u8], start: Timestamp) -> Result<()> {
+    let Some(held) = core.locks.of(key, start) else {
+        return Ok(());
+    };
+    match standing(core, &held, true)? {
+        Standing::Committed(commit) => end(core, key, &held.lock, Some(commit)),
+        Standing::RolledBack => end(core, key, &held.lock, None),
+        Standing::Alive => Ok(()),
+    }
 }
 
 /// How the transaction of a lock stands. With `may_roll_back` it is rolled back if it has expired.
 fn standing(core: &Core, held: &Held, may_roll_back: bool) -> Result<Standing> {
-    let (primary, start) = (&held.lock.primary, held.lock.start);
-    let Some(deciding) = core.locks.of(primary, start) else {
+    let (mut primary, start) = (&held.lock.primary, held.lock.start);
+    let mut deciding = core.locks.of(primary, start);
+    // A pessimistic transaction may give up its primary key and choose another one. A lock that stayed from before
+    // ends as the transaction does.
+    let chosen = deciding
+        .as_ref()
+        .map(|deciding| deciding.lock.primary.clone());
+    if let Some(chosen) = chosen.as_ref().filter(|chosen| *chosen != primary) {
+        (primary, deciding) = (chosen, core.locks.of(chosen, start));
+    }
+    let Some(deciding) = deciding else {
         return match ended(&core.versions, primary, start)? {
             Ended::Committed(at) => Ok(Standing::Committed(at)),
             Ended::RolledBack => Ok(Standing::RolledBack),

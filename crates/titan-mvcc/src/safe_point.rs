@@ -42,6 +42,18 @@ struct State {
     wanted: Timestamp,
 }
 
+impl State {
+    fn check(&self, at: Timestamp) -> Result<()> {
+        match at < self.safe_point {
+            true => Err(Error::BeforeSafePoint {
+                asked: at,
+                safe_point: self.safe_point,
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
 struct Holder {
     name: Cow<'static, str>,
     since: Duration,
@@ -110,13 +122,16 @@ impl SafePoint {
     /// `BeforeSafePoint` if it has passed already.
     pub(crate) fn hold(self: &Arc<Self>, name: Cow<'static, str>, at: Timestamp) -> Result<Hold> {
         let mut state = self.state.lock();
-        if at < state.safe_point {
-            return Err(Error::BeforeSafePoint {
-                asked: at,
-                safe_point: state.safe_point,
-            });
-        }
+        state.check(at)?;
         Ok(self.add(&mut state, name, at))
+    }
+
+    /// Whether a look that has been made found everything that was committed after `at`.
+    ///
+    /// # Errors
+    /// `BeforeSafePoint` if some of it may have been dropped.
+    pub(crate) fn check(&self, at: Timestamp) -> Result<()> {
+        self.state.lock().check(at)
     }
 
     /// Keeps the safe point from passing the visible timestamp.
@@ -156,18 +171,15 @@ impl SafePoint {
     }
 
     /// Moves the safe point forward to `to`, or to the oldest hold before it, as time goes on. Does nothing if
-    /// it is there already. When the hold ends, the sweeper is woken.
+    /// versions are dropped by it already. When the hold ends, the sweeper is woken.
     ///
     /// # Errors
     /// Those of [`SafePoint::advance`].
     pub(crate) fn follow(&self, to: Timestamp, order: &CommitOrder) -> Result<()> {
-        {
-            let mut state = self.state.lock();
-            if to <= state.safe_point {
-                return Ok(());
-            }
-            state.wanted = to;
+        if to <= self.droppable() {
+            return Ok(());
         }
+        self.state.lock().wanted = to;
         match self.advance(to, order) {
             // Moved by hand meanwhile.
             Ok(_) | Err(Error::SafePointBackwards { .. }) => Ok(()),

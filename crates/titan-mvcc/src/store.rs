@@ -18,7 +18,7 @@ use crate::filter::{FilterFactory, Versions};
 use crate::latches::Latches;
 use crate::locks::Locks;
 use crate::meta::Meta;
-use crate::oracle::{LocalOracle, TimestampOracle};
+use crate::oracle::{GivenOracle, LocalOracle, TimestampOracle};
 use crate::percolator::Percolator;
 use crate::read::{KeyVersions, RangeSource, ReadStats, ReadTotals, Snapshot};
 use crate::resolver;
@@ -39,7 +39,9 @@ pub struct StoreOptions {
     /// others are refused.
     pub versions: ColumnFamilyOptions,
     /// Where timestamps come from. By default from the clock of `db` and a lease on disk, which is right for
-    /// a store that one process at a time uses.
+    /// a store that one process at a time uses. The timestamps of another oracle are leased, too, which costs a
+    /// synced write once in three seconds of its time: so each opening goes on after the timestamps of the last one,
+    /// whichever oracle it has.
     pub oracle: Option<Arc<dyn TimestampOracle>>,
     /// How commits are written. Synced ones survive power failures. Those without a WAL are refused: a flush of
     /// one family would part locks from the versions that replace them.
@@ -163,7 +165,7 @@ impl Store {
     ///
     /// # Errors
     /// `NotVersioned` for a database that is no store; `Oracle` if the oracle has no timestamp, or is before the
-    /// store's safe point; those of [`Db::open`].
+    /// store's safe point or timestamps that the store has had; those of [`Db::open`].
     pub fn open(dir: impl AsRef<Path>, options: &StoreOptions) -> Result<Self> {
         let dir = dir.as_ref();
         if options.write.disable_wal {
@@ -192,8 +194,8 @@ impl Store {
         } = Database::open(dir, &db_options, family_options, lock_options)?;
         let meta = Meta(db.clone());
         let clock = &options.db.clock;
-        let oracle = match &options.oracle {
-            Some(oracle) => Arc::clone(oracle),
+        let oracle: Arc<dyn TimestampOracle> = match &options.oracle {
+            Some(oracle) => Arc::new(GivenOracle::open(meta.clone(), Arc::clone(oracle))?),
             None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
         };
         let order = CommitOrder::new(Arc::clone(&oracle))?;
@@ -389,8 +391,8 @@ impl Store {
         &self.core.db
     }
 
-    /// Closes the store; later calls fail, and so do those that wait for a lock. Without it, the store closes when the last handle is dropped, which waits
-    /// for the range that a sweep compacts.
+    /// Closes the store; later calls fail, and so do those that wait for a lock. Without it, the store closes when
+    /// the last handle is dropped, which waits for the range that a sweep compacts.
     ///
     /// # Errors
     /// Those of [`Db::close`].

@@ -1,8 +1,8 @@
 //! Waiting for locks, and finding deadlocks.
 //!
-//! A transaction waits for one lock at a time, so who waits for whom is a chain from each waiter on. A wait
-//! that would close the chain to a circle is refused: the caller gets the circle, and should roll back. When the
-//! store is closed, all waits end.
+//! A transaction usually waits for one lock at a time; one whose client is elsewhere may wait for several at once. A
+//! wait that would close a circle of waiting transactions is refused: the caller gets the circle, and should roll
+//! back. When the store is closed, all waits end.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,10 +22,25 @@ pub(crate) struct Waits {
 
 #[derive(Default)]
 struct State {
-    /// The start of each waiting transaction, and that of the one for which it waits.
-    waiting: HashMap<Timestamp, Timestamp>,
+    /// The start of each waiting transaction, and those of the ones for which it waits: one for each wait.
+    waiting: HashMap<Timestamp, Vec<Timestamp>>,
     /// The store has been closed.
     is_closed: bool,
+}
+
+impl State {
+    /// One wait of a transaction for another has ended.
+    fn remove(&mut self, waiter: Timestamp, holder: Timestamp) {
+        let Some(holders) = self.waiting.get_mut(&waiter) else {
+            return;
+        };
+        if let Some(at) = holders.iter().position(|other| *other == holder) {
+            holders.swap_remove(at);
+        }
+        if holders.is_empty() {
+            self.waiting.remove(&waiter);
+        }
+    }
 }
 
 /// Why a wait was refused or broken off.
@@ -72,7 +87,7 @@ impl Waits {
             if let Some(circle) = circle(&state.waiting, waiter, holder) {
                 return Err(NoWait::Deadlock(circle));
             }
-            state.waiting.insert(waiter, holder);
+            state.waiting.entry(waiter).or_default().push(holder);
         }
         let released = loop {
             if state.is_closed {
@@ -89,24 +104,38 @@ impl Waits {
             self.changed.wait_for(&mut state, block);
         };
         if let Some(waiter) = waiter {
-            state.waiting.remove(&waiter);
+            state.remove(waiter, holder);
         }
         released
     }
 }
 
-/// The circle that would be closed if `waiter` waited for `holder`.
+/// The circle that would be closed if `waiter` waited for `holder`. Cost: goes through all transactions for which
+/// `holder` waits, by way of others too.
 fn circle(
-    waiting: &HashMap<Timestamp, Timestamp>,
+    waiting: &HashMap<Timestamp, Vec<Timestamp>>,
     waiter: Timestamp,
     holder: Timestamp,
 ) -> Option<Circle> {
-    let mut circle = vec![waiter];
-    let mut next = holder;
-    while next != waiter {
-        circle.push(next);
-        next = *waiting.get(&next)?;
+    // Each transaction that was met, and one that waits for it.
+    let mut met = HashMap::from([(holder, waiter)]);
+    let mut left = vec![holder];
+    while !met.contains_key(&waiter) {
+        let next = left.pop()?;
+        for holder in waiting.get(&next).into_iter().flatten() {
+            met.entry(*holder).or_insert_with(|| {
+                left.push(*holder);
+                next
+            });
+        }
     }
+    let mut circle = Vec::new();
+    let mut at = waiter;
+    while let Some(before) = met.remove(&at) {
+        circle.push(before);
+        at = before;
+    }
+    circle.reverse();
     // MUTANT: nobody looks whether transactions wait for each other.
     (!mutant!(
         "deadlock-not-found",
@@ -117,15 +146,50 @@ fn circle(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use titan::StdClock;
+
     use super::*;
 
     #[test]
     fn a_circle_is_found_from_its_last_wait() {
         let t = |n| Timestamp(n);
-        let waiting = HashMap::from([(t(1), t(2)), (t(2), t(3)), (t(4), t(2))]);
+        let waiting = [(1, vec![2]), (2, vec![9, 3, 8]), (4, vec![2]), (8, vec![2])];
+        let starts = |(waiter, holders): (u64, Vec<u64>)| {
+            (t(waiter), holders.into_iter().map(Timestamp).collect())
+        };
+        let waiting = HashMap::from(waiting.map(starts));
         assert_eq!(circle(&waiting, t(3), t(1)), Some(vec![t(3), t(1), t(2)]));
         assert_eq!(circle(&waiting, t(3), t(4)), Some(vec![t(3), t(4), t(2)]));
         assert_eq!(circle(&waiting, t(4), t(1)), None);
         assert_eq!(circle(&waiting, t(5), t(5)), Some(vec![t(5)]));
+    }
+
+    #[test]
+    fn a_transaction_that_waits_for_several_locks_is_in_all_circles_that_they_close() {
+        let clock = StdClock;
+        let waits = Waits::default();
+        let t = |n| Timestamp(n);
+        let for_long = clock.monotonic() + Duration::from_secs(1000);
+        let held = AtomicBool::new(true);
+        let wait = |waiter, holder, deadline| {
+            let is_held = || held.load(Ordering::SeqCst);
+            waits.wait(&clock, Some(t(waiter)), t(holder), deadline, is_held)
+        };
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| wait(1, 2, for_long));
+            while waits.state.lock().waiting.is_empty() {
+                std::thread::yield_now();
+            }
+            // The end of one wait is not the end of another.
+            assert_eq!(wait(1, 3, Duration::ZERO), Ok(false));
+            let circle = wait(2, 1, Duration::ZERO);
+            held.store(false, Ordering::SeqCst);
+            waits.wake();
+            assert_eq!(circle, Err(NoWait::Deadlock(vec![t(2), t(1)])));
+            assert_eq!(first.join().unwrap(), Ok(true));
+        });
+        assert!(waits.state.lock().waiting.is_empty());
     }
 }

@@ -86,7 +86,7 @@ impl Version {
 
 /// Where the versions of an encoded key begin that were committed at `at` or before: to seek to.
 pub(crate) fn newest_at(encoded: &[u8], at: Timestamp) -> Vec<u8> {
-    let mut out = Vec::with_capacity(encoded.len() + 19);
+    let mut out = Vec::with_capacity(encoded.len() + size_of::<Timestamp>());
     out.extend_from_slice(encoded);
     put_timestamp(&mut out, at);
     out

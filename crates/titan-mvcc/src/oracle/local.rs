@@ -6,12 +6,10 @@ use parking_lot::Mutex;
 use titan::SystemClock;
 
 use super::TimestampOracle;
+use super::lease::Lease;
 use crate::error::{Error, Result};
-use crate::meta::{LEASE, Meta};
+use crate::meta::Meta;
 use crate::timestamp::Timestamp;
-
-/// How far ahead timestamps are leased: 3 s, so that an oracle in use writes once in 3 s.
-const LEASED_AHEAD: u64 = 3_000 << 18;
 
 /// Follows the clock where that is ahead of the last timestamp, and counts up from there otherwise. So a
 /// clock that is set back stops the time of timestamps, not their order.
@@ -19,7 +17,6 @@ const LEASED_AHEAD: u64 = 3_000 << 18;
 /// Before it hands out a timestamp, the end of a lease beyond it is on disk. The next opening begins at that
 /// end, so it repeats none, and is ahead of the clock by the lease at most.
 pub(crate) struct LocalOracle {
-    meta: Meta,
     clock: Arc<dyn SystemClock>,
     state: Mutex<State>,
 }
@@ -27,8 +24,7 @@ pub(crate) struct LocalOracle {
 struct State {
     /// The next timestamp is not before this one.
     next: Timestamp,
-    /// Timestamps before this one may be handed out.
-    leased: Timestamp,
+    lease: Lease,
 }
 
 impl LocalOracle {
@@ -37,13 +33,11 @@ impl LocalOracle {
     /// # Errors
     /// Those of the engine.
     pub(crate) fn open(meta: Meta, clock: Arc<dyn SystemClock>) -> Result<Self> {
-        // The timestamp 0 is before all commits, so it is never handed out.
-        let leased = Timestamp(meta.get(LEASE)?.unwrap_or(1));
-        let next = leased;
+        let lease = Lease::open(meta)?;
+        let next = lease.end();
         Ok(LocalOracle {
-            meta,
             clock,
-            state: Mutex::new(State { next, leased }),
+            state: Mutex::new(State { next, lease }),
         })
     }
 }
@@ -59,12 +53,7 @@ impl TimestampOracle for LocalOracle {
         let after = timestamp
             .next()
             .ok_or_else(|| Error::oracle("all timestamps have been handed out"))?;
-        if after > state.leased {
-            let end = Timestamp(after.0.saturating_add(LEASED_AHEAD));
-            // ORDER: the lease is durable before a timestamp within it is handed out.
-            self.meta.set(LEASE, end.0)?;
-            state.leased = end;
-        }
+        state.lease.cover(timestamp)?;
         state.next = after;
         Ok(timestamp)
     }

@@ -1,5 +1,7 @@
 //! Where timestamps come from.
 
+mod given;
+mod lease;
 mod local;
 
 use std::fmt;
@@ -7,6 +9,7 @@ use std::fmt;
 use crate::error::Result;
 use crate::timestamp::Timestamp;
 
+pub(crate) use given::GivenOracle;
 pub(crate) use local::LocalOracle;
 
 /// Hands out timestamps. One oracle serves all stores whose commits are to be in one order.

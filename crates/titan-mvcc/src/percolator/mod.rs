@@ -152,7 +152,8 @@ impl Percolator {
     ///
     /// # Errors
     /// `KeyIsLocked` by another transaction; `Conflict` if a key was written after the start; `RolledBack`;
-    /// `PessimisticLockNotFound`; `BeforeSafePoint` for a start that is so old that nothing is known of it.
+    /// `PessimisticLockNotFound`; `BeforeSafePoint` for a start that is so old that nothing is known of it, or a
+    /// read after which conflicts may have been dropped.
     pub fn prewrite(&self, request: &Prewrite<'_>) -> Result<Prewritten> {
         prewrite(&self.0, request)
     }

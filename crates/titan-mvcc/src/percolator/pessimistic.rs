@@ -115,6 +115,8 @@ fn try_lock<'k>(
             }
         }
     }
+    // After the checks: what they must find had not been dropped then.
+    core.safe_point.check(request.since)?;
     // Before the locks are written: a value that cannot be read leaves none.
     let value = |key: &&[u8]| -> Result<Option<Bytes>> {
         if !request.return_values {

@@ -39,6 +39,17 @@ pub struct Prewrite<'a> {
     pub secondaries: Option<&'a [Bytes]>,
 }
 
+impl Prewrite<'_> {
+    /// What was committed after this timestamp is a conflict, for a key that the transaction has no lock of.
+    fn conflicts_after(&self) -> Timestamp {
+        match self.for_update {
+            // A pessimistic transaction that has lost its lock may go on if nobody has written the key since it began.
+            Some(_) => self.start,
+            None => self.read_at,
+        }
+    }
+}
+
 /// What [`Percolator::prewrite`](super::Percolator::prewrite) did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -53,10 +64,10 @@ pub struct Prewritten {
 enum Found {
     /// It is to be locked.
     New,
-    /// A pessimistic lock of the transaction is to be replaced, which was taken at this timestamp.
-    Locked(Timestamp),
-    /// It is prewritten already, and commits at this timestamp or later.
-    Prewritten(Timestamp),
+    /// This pessimistic lock of the transaction is to be replaced.
+    Locked(Lock),
+    /// It is prewritten already, with this lock.
+    Prewritten(Lock),
     /// The transaction has committed.
     Committed(Timestamp),
 }
@@ -73,20 +84,39 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>) -> Result<Prewritten
         committed: None,
     };
     let mut to_lock = Vec::with_capacity(request.mutations.len());
+    // When an async commit commits at last, as its locks say.
+    let mut async_commit = None;
     for mutation in request.mutations {
         match check(core, request, mutation.key())? {
-            Found::New => to_lock.push((mutation, Timestamp::ZERO)),
-            Found::Locked(for_update) => to_lock.push((mutation, for_update)),
-            Found::Prewritten(at) => result.min_commit = result.min_commit.max(at),
+            Found::New => to_lock.push((mutation, None)),
+            Found::Locked(lock) => {
+                result.min_commit = result.min_commit.max(lock.min_commit);
+                to_lock.push((mutation, Some(lock)));
+            }
+            Found::Prewritten(lock) => {
+                result.min_commit = result.min_commit.max(lock.min_commit);
+                if lock.is_async() {
+                    async_commit = async_commit.max(Some(lock.min_commit));
+                }
+            }
             Found::Committed(at) => {
                 result.committed = Some(at);
+                // ORDER: before the wait, in which nobody else is to wait for this.
+                drop(latches);
+                // The call that committed it may not have returned yet.
+                core.order.include(at);
                 return Ok(result);
             }
         }
     }
     if to_lock.is_empty() {
+        drop(latches);
+        // The same: the call that prewrote it may still wait for older commits.
+        async_commit.map_or(Ok(()), |at| core.order.settle(at))?;
         return Ok(result);
     }
+    // After the checks: what they must find had not been dropped then.
+    core.safe_point.check(request.conflicts_after())?;
     // An async commit must be after all reads of its keys. Those that have been made are before this timestamp;
     // later ones find the locks, or wait for the commit in flight.
     let in_flight = match request.secondaries {
@@ -101,15 +131,19 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>) -> Result<Prewritten
     let primary = Bytes::copy_from_slice(request.primary);
     let mut batch = WriteBatch::new();
     let mut locks = Vec::with_capacity(to_lock.len());
-    for (mutation, for_update) in to_lock {
+    for (mutation, replaced) in to_lock {
         let key = mutation.key();
+        let (for_update, ttl) = match replaced {
+            Some(lock) => (lock.for_update, lock.ttl),
+            None => Default::default(),
+        };
         let lock = Lock {
             kind: mutation.kind(),
             primary: primary.clone(),
             start,
             for_update: for_update.max(request.for_update.unwrap_or_default()),
             min_commit: result.min_commit,
-            ttl: request.ttl,
+            ttl: ttl.max(request.ttl),
             txn_size: request.txn_size,
             secondaries: match key == request.primary {
                 true => secondaries.clone(),
@@ -138,15 +172,11 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
         let lock = held.lock;
         return match lock.start == start {
             false => Err(key_is_locked(key, &lock)),
-            true if lock.is_prewritten() => Ok(Found::Prewritten(lock.min_commit)),
-            true => Ok(Found::Locked(lock.for_update)),
+            true if lock.is_prewritten() => Ok(Found::Prewritten(lock)),
+            true => Ok(Found::Locked(lock)),
         };
     }
-    // A pessimistic transaction that has lost its lock may go on if nobody has written the key since it began.
-    let since = match request.for_update {
-        Some(_) => start,
-        None => request.read_at,
-    };
+    let since = request.conflicts_after();
     let Some(newest) = newest_version(&core.versions, key)? else {
         return Ok(Found::New);
     };
@@ -200,10 +230,26 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
     use std::thread;
 
     use super::*;
+    use crate::percolator::commit_at;
     use crate::{Store, StoreOptions};
+
+    fn deletion<'a>(start: Timestamp, mutations: &'a [Mutation<'a>]) -> Prewrite<'a> {
+        Prewrite {
+            mutations,
+            primary: b"k",
+            start,
+            read_at: start,
+            ttl: Duration::from_secs(1000),
+            txn_size: 1,
+            min_commit: Timestamp::ZERO,
+            for_update: None,
+            secondaries: Some(&[]),
+        }
+    }
 
     #[test]
     fn an_async_prewrite_waits_for_older_commits_without_latches() {
@@ -213,30 +259,50 @@ mod tests {
         let start = core.order.name().unwrap();
         // A commit that has its timestamp, and then takes its latches.
         let older = core.order.begin().unwrap();
+        let mutations = [Mutation::Delete { key: b"k" }];
+        let request = deletion(start, &mutations);
+        let (done, returned) = mpsc::channel();
         thread::scope(|scope| {
-            let prewrite = scope.spawn(|| {
-                let request = Prewrite {
-                    mutations: &[Mutation::Delete { key: b"k" }],
-                    primary: b"k",
-                    start,
-                    read_at: start,
-                    ttl: Duration::from_secs(1000),
-                    txn_size: 1,
-                    min_commit: Timestamp::ZERO,
-                    for_update: None,
-                    secondaries: Some(&[]),
-                };
-                prewrite(&core, &request)
-            });
+            let first = scope.spawn(|| prewrite(&core, &request));
             while core.locks.get(b"k").is_none() {
                 thread::yield_now();
             }
             // Its primary key has the same latch. If that were held, neither would ever end.
             drop(core.latches.take(std::iter::once(&b"k"[..])));
+            // The same call again, as by a client that has had no answer: the transaction is not acknowledged yet.
+            let again = scope.spawn(|| {
+                let result = prewrite(&core, &request);
+                done.send(()).unwrap();
+                result
+            });
+            for _ in 0..1000 {
+                assert!(returned.try_recv().is_err());
+                thread::yield_now();
+            }
             let commit = older.published();
-            let prewritten = prewrite.join().unwrap().unwrap();
+            let prewritten = first.join().unwrap().unwrap();
+            assert_eq!(again.join().unwrap().unwrap(), prewritten);
             assert!(commit < prewritten.min_commit);
             assert_eq!(core.order.visible(), prewritten.min_commit);
         });
+    }
+
+    #[test]
+    fn a_prewrite_that_finds_its_transaction_committed_returns_when_reads_see_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
+        let core = store.percolator().0;
+        let start = core.order.name().unwrap();
+        let mutations = [Mutation::Delete { key: b"k" }];
+        let request = Prewrite {
+            secondaries: None,
+            ..deletion(start, &mutations)
+        };
+        prewrite(&core, &request).unwrap();
+        // The engine has published the commit, and its call has not returned.
+        let commit = core.order.name().unwrap();
+        commit_at(&core, &[b"k"], start, commit, &core.write).unwrap();
+        assert_eq!(prewrite(&core, &request).unwrap().committed, Some(commit));
+        assert_eq!(core.order.visible(), commit);
     }
 }

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
 
-/// How many keys are ended in one batch.
-const PIECE: usize = 256;
+/// How many keys are ended in one batch at most.
+const MOST_KEYS: usize = 256;
 
 /// All keys of which a transaction has locks. Cost: a look at all locks.
 pub(super) fn keys_of(core: &Core, start: Timestamp) -> Vec<bytes::Bytes> {
@@ -16,8 +16,8 @@ pub(super) fn keys_of(core: &Core, start: Timestamp) -> Vec<bytes::Bytes> {
 }
 
 /// Ends those locks of a transaction that are on these keys: commits them at `commit`, or rolls them back if there
-/// is none. What it writes follows from what the primary key says, so it need not be synced. Returns how many there
-/// were.
+/// is none. What it writes follows from what the primary key says, so it need not be synced. Its batches have about
+/// [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes). Returns how many locks there were.
 ///
 /// # Errors
 /// Those of [`commit_at`] and [`roll_back`].
@@ -29,11 +29,31 @@ pub(crate) fn resolve(
 ) -> Result<usize> {
     let is_locked = |key: &&[u8]| core.locks.of(key, start).is_some();
     let locked: Vec<&[u8]> = keys.iter().copied().filter(is_locked).collect();
-    for piece in locked.chunks(PIECE) {
+    let mut left = &locked[..];
+    while !left.is_empty() {
+        let (piece, rest) = left.split_at(piece_len(core, left, commit.is_some())?);
+        left = rest;
         match commit {
             Some(commit) => commit_at(core, piece, start, commit, &core.unsynced)?,
             None => roll_back(core, piece, start, false)?,
         }
     }
     Ok(locked.len())
+}
+
+/// How many of the keys are ended in one batch: one at least. Cost: a lookup of each value that is to be written, which
+/// reads none from a blob file.
+fn piece_len(core: &Core, keys: &[&[u8]], with_values: bool) -> Result<usize> {
+    let mut size = 0;
+    for (len, key) in keys.iter().enumerate().take(MOST_KEYS) {
+        let value = match with_values {
+            true => core.locks.value(key)?.map_or(0, |value| value.stored_len()),
+            false => 0,
+        };
+        size += key.len() as u64 + value;
+        if len > 0 && size > core.transactions.one_batch_bytes as u64 {
+            return Ok(len);
+        }
+    }
+    Ok(keys.len().min(MOST_KEYS))
 }

@@ -8,8 +8,8 @@ use crate::format::version::{newest_at, put_timestamp, split};
 use crate::format::{Kind, encode_key};
 use crate::timestamp::Timestamp;
 
-/// What `key` has at `at`. Adds what it costs to `stats`. Cost: a point read of the engine; if the newest version is a lock, an iterator
-/// that steps over the locks.
+/// What `key` has at `at`. Adds what it costs to `stats`. Cost: a point read of the engine; if the newest version is a
+/// lock, an iterator that steps over the locks.
 pub(crate) fn value_at(
     family: &ColumnFamily,
     key: &[u8],

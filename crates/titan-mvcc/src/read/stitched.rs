@@ -205,6 +205,7 @@ impl Iterator for Scan {
             self.has_parts = false;
             self.engine = None;
             self.rows = Vec::new().into_iter();
+            self.locked = LockedKeys::default();
         }
         row.transpose()
     }

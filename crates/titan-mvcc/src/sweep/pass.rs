@@ -97,7 +97,7 @@ impl Sweeps {
     }
 
     fn once(&self) -> Result<Swept> {
-        self.follow_time()?;
+        let followed = self.follow_time();
         let safe_point = self.core.safe_point.droppable();
         self.core.versions.advance_garbage_moment(safe_point.0);
         let mut ranges = 0;
@@ -111,6 +111,7 @@ impl Sweeps {
                 ranges += 1;
             }
         }
+        followed?;
         Ok(Swept { safe_point, ranges })
     }
 
@@ -170,7 +171,7 @@ impl Sweeps {
             return Ok(());
         };
         let visible = self.core.order.visible();
-        if visible <= self.core.safe_point.get() {
+        if visible <= self.core.safe_point.droppable() {
             // Nothing was committed since.
             return Ok(());
         }
@@ -182,8 +183,9 @@ impl Sweeps {
         let now = self.core.oracle.next()?.unix_time();
         let to = before(now, retention).min(visible);
         // Locks keep the safe point back.
-        resolver::end_expired(&self.core, to)?;
-        self.core.safe_point.follow(to, &self.core.order)
+        let ended = resolver::end_expired(&self.core, to);
+        self.core.safe_point.follow(to, &self.core.order)?;
+        ended
     }
 
     /// Where the safe point would be without holds.
@@ -222,7 +224,7 @@ impl Sweeps {
     }
 
     fn time_brings_something(&self) -> bool {
-        let safe_point = self.core.safe_point.get();
+        let safe_point = self.core.safe_point.droppable();
         self.core.order.visible() > safe_point || self.overdue(safe_point) < safe_point
     }
 }

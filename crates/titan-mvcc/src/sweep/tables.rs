@@ -27,7 +27,12 @@ const RICH: u64 = 3;
 const OVERDUE: u64 = 10;
 
 /// The tables of the family at one moment.
-pub(crate) struct Tables(Vec<Table>);
+pub(crate) struct Tables {
+    /// In the order of their first keys.
+    all: Vec<Table>,
+    /// The places in `all` of the tables of each level, in the same order.
+    levels: Vec<Vec<usize>>,
+}
 
 /// A table.
 struct Table {
@@ -67,19 +72,31 @@ impl Tables {
             known: TableVersions::decode(&table.properties),
             bytes: table.garbage,
         });
-        let mut tables: Vec<Table> = tables.collect();
-        tables.sort_by(|a, b| a.first.cmp(&b.first));
-        Ok(Tables(tables))
+        Ok(Tables::new(tables.collect()))
+    }
+
+    fn new(mut all: Vec<Table>) -> Self {
+        all.sort_by(|a, b| (&a.first, &a.last).cmp(&(&b.first, &b.last)));
+        let mut levels: Vec<Vec<usize>> = Vec::new();
+        for (at, table) in all.iter().enumerate() {
+            if levels.len() <= table.level {
+                levels.resize_with(table.level + 1, Vec::new);
+            }
+            if let Some(level) = levels.get_mut(table.level) {
+                level.push(at);
+            }
+        }
+        Tables { all, levels }
     }
 
     /// What is known about all of them.
     pub(crate) fn known(&self) -> impl Iterator<Item = Option<&TableVersions>> {
-        self.0.iter().map(|table| table.known.as_ref())
+        self.all.iter().map(|table| table.known.as_ref())
     }
 
     /// Bytes that may be dropped at a safe point, as far as single tables show it.
     pub(crate) fn droppable_bytes(&self, safe_point: Timestamp) -> u64 {
-        let each = self.0.iter().map(|t| sum_until(&t.bytes, safe_point));
+        let each = self.all.iter().map(|t| sum_until(&t.bytes, safe_point));
         each.fold(0, u64::saturating_add)
     }
 
@@ -135,17 +152,29 @@ impl Tables {
         beside.any(|other| other.known.is_some() && other.may_supersede(table, safe_point))
     }
 
-    /// The other tables that may have versions of the same keys.
+    /// The other tables that may have versions of the same keys. Cost: O(log n) for each level but the first, all
+    /// tables of which are looked at, and what is returned.
     fn beside<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = &'a Table> {
-        let from_there_on = self.0.iter().take_while(|other| other.first <= table.last);
-        from_there_on.filter(|other| other.last >= table.first && !std::ptr::eq(*other, table))
+        let level = move |(n, places): (usize, &'a Vec<usize>)| {
+            // Only tables of the first level overlap. In the others the last keys ascend as the first ones do.
+            let from = match n {
+                0 => 0,
+                _ => places.partition_point(|at| {
+                    let other = self.all.get(*at);
+                    other.is_some_and(|other| other.last < table.first)
+                }),
+            };
+            let others = places.iter().skip(from).filter_map(|at| self.all.get(*at));
+            let others = others.take_while(|other| other.first <= table.last);
+            others.filter(|other| other.last >= table.first && !std::ptr::eq(*other, table))
+        };
+        self.levels.iter().enumerate().flat_map(level)
     }
 
-    /// The ranges of the tables that are wanted, joined where they overlap, in the order of keys. Cost:
-    /// O(tables).
+    /// The ranges of the tables that are wanted, joined where they overlap, in the order of keys.
     fn ranges(&self, wanted: impl Fn(&Table) -> bool) -> Vec<KeyRange> {
         let mut ranges: Vec<KeyRange> = Vec::new();
-        for table in self.0.iter().filter(|table| wanted(table)) {
+        for table in self.all.iter().filter(|table| wanted(table)) {
             let end = [&table.last[..], &AFTER_VERSIONS].concat();
             match ranges.last_mut() {
                 Some(range) if range.end >= table.first => {
@@ -249,11 +278,6 @@ mod tests {
         }
     }
 
-    fn tables(mut tables: Vec<Table>) -> Tables {
-        tables.sort_by(|a, b| a.first.cmp(&b.first));
-        Tables(tables)
-    }
-
     fn bounds(ranges: &[KeyRange]) -> Vec<[String; 2]> {
         let text = |bytes: &[u8]| {
             let key = bytes[..encoded_len(bytes).unwrap()].to_vec();
@@ -266,7 +290,7 @@ mod tests {
 
     #[test]
     fn tables_without_anything_to_drop_are_left_out_and_neighbours_joined() {
-        let all = tables(vec![
+        let all = Tables::new(vec![
             table(6, ["a", "c"], 10, [5, 90], (50, 1)),
             table(6, ["d", "f"], 10, [5, 90], (70, 1)),
             table(6, ["g", "i"], 10, [5, 90], (0, 0)),
@@ -283,9 +307,42 @@ mod tests {
     }
 
     #[test]
+    fn tables_beside_one_are_those_that_overlap_it() {
+        for seed in 0..500 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let key = |n: usize| format!("{n:03}");
+            let mut all = Vec::new();
+            for level in 0..4 {
+                let mut at = rng.usize(..20);
+                for _ in 0..rng.usize(..12) {
+                    // A key whose versions are in two tables of a level ends one and begins the other.
+                    let end = at + rng.usize(..10);
+                    all.push(table(level, [&key(at), &key(end)], 1, [1, 1], (0, 0)));
+                    at = match level {
+                        0 => rng.usize(..60),
+                        _ => end + rng.usize(..10),
+                    };
+                }
+            }
+            let all = Tables::new(all);
+            for one in &all.all {
+                let is_beside = |other: &&Table| {
+                    other.first <= one.last && other.last >= one.first && !std::ptr::eq(*other, one)
+                };
+                let place = |table: &Table| (table.level, table.first.clone(), table.last.clone());
+                let mut expected: Vec<_> = all.all.iter().filter(is_beside).map(place).collect();
+                let mut found: Vec<_> = all.beside(one).map(place).collect();
+                expected.sort();
+                found.sort();
+                assert_eq!(found, expected, "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
     fn a_range_has_all_versions_of_its_keys() {
         let newest = crate::format::version::newest_at(&encode_key(b"a"), Timestamp::MAX);
-        let all = tables(vec![table(6, ["a", "a"], 1, [5, 5], (5, 1))]);
+        let all = Tables::new(vec![table(6, ["a", "a"], 1, [5, 5], (5, 1))]);
         let range = &all.with_droppable(Timestamp(5))[0];
         assert!(range.begin <= newest);
         let oldest = crate::format::version::newest_at(&encode_key(b"a"), Timestamp::ZERO);
@@ -298,7 +355,7 @@ mod tests {
     fn what_is_unknown_counts_for_a_call_by_hand_alone() {
         let mut unknown = table(6, ["a", "b"], 10, [5, 90], (0, 0));
         unknown.known = None;
-        let all = tables(vec![unknown]);
+        let all = Tables::new(vec![unknown]);
         assert_eq!(all.with_droppable(Timestamp(1)).len(), 1);
         assert_eq!(all.with_deletions(Timestamp(1)).len(), 1);
         let at = Timestamp(100);
@@ -308,7 +365,7 @@ mod tests {
     #[test]
     fn a_range_is_worth_it_by_the_share_of_all_its_tables() {
         let worth = |tables_of: Vec<Table>, at, overdue| {
-            let all = tables(tables_of);
+            let all = Tables::new(tables_of);
             bounds(&all.worth_it(Timestamp(at), Timestamp(overdue)))
         };
         let none: Vec<[String; 2]> = Vec::new();

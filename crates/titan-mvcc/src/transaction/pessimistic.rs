@@ -20,8 +20,8 @@ use crate::timestamp::Timestamp;
 /// since the snapshot is a conflict at once. [`PessimisticTransaction::get_for_update`] is the exception: it locks
 /// the key and reads its present value, which the transaction sees from then on and may write.
 ///
-/// The locks live for [`lock_ttl`](crate::TransactionOptions::lock_ttl) after the last call that took one;
-/// [`PessimisticTransaction::heartbeat`] makes them live on.
+/// The locks live for two thirds of [`lock_ttl`](crate::TransactionOptions::lock_ttl) at least after the last call that
+/// took one, also if that waited; [`PessimisticTransaction::heartbeat`] makes them live on.
 #[must_use = "a transaction that is dropped writes nothing"]
 pub struct PessimisticTransaction {
     /// All locked keys are among its writes.

@@ -21,7 +21,7 @@ use crate::timestamp::Timestamp;
 /// The most keys of an async commit: all of them are written to the lock of the primary key.
 const MAX_ASYNC: usize = 256;
 /// How many locks are removed in one batch.
-const PIECE: usize = 256;
+const FORGOTTEN_AT_ONCE: usize = 256;
 
 /// The timestamps of a transaction.
 #[derive(Clone, Copy)]
@@ -212,7 +212,7 @@ impl PrewrittenTransaction {
 
     /// Removes the locks. What cannot be removed expires.
     fn forget(&self) {
-        for piece in self.keys.chunks(PIECE) {
+        for piece in self.keys.chunks(FORGOTTEN_AT_ONCE) {
             let keys: Vec<&[u8]> = piece.iter().map(Vec::as_slice).collect();
             if forget(&self.core, &keys, self.start).is_err() {
                 return;
@@ -257,6 +257,11 @@ fn piece_len(mutations: &[Mutation<'_>], bytes: usize) -> usize {
 }
 
 impl CommittedTransaction {
+    /// Names the transaction in its locks.
+    pub fn start(&self) -> Timestamp {
+        self.start
+    }
+
     /// When the transaction committed.
     pub fn timestamp(&self) -> Timestamp {
         self.commit
@@ -265,12 +270,8 @@ impl CommittedTransaction {
     /// The second phase: commits the other keys. What fails is left to others, who find the locks. Returns the
     /// timestamp of the commit.
     pub fn commit_secondaries(self) -> Timestamp {
-        for piece in self.keys.chunks(PIECE) {
-            let keys: Vec<&[u8]> = piece.iter().map(Vec::as_slice).collect();
-            if resolve(&self.core, &keys, self.start, Some(self.commit)).is_err() {
-                break;
-            }
-        }
+        let keys: Vec<&[u8]> = self.keys.iter().map(Vec::as_slice).collect();
+        let _ = resolve(&self.core, &keys, self.start, Some(self.commit));
         self.commit
     }
 }

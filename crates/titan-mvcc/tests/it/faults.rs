@@ -6,6 +6,7 @@ use titan_mvcc::Error;
 use titan_testkit::sim::{Fault, OpKind};
 
 use super::place::{Place, put};
+use super::sweeps::{by_hand, open_by_hand};
 use super::two_phase::{locks, open, values, writes};
 
 const KEYS: &[&str] = &["a", "b", "c"];
@@ -105,4 +106,25 @@ fn after_commits_of_several_threads_have_failed_together_no_later_one_waits_for_
             }
         }
     }
+}
+
+#[test]
+fn a_sweep_that_could_not_write_the_safe_point_is_made_up_for_by_the_next_one() {
+    let place = by_hand(1, Duration::ZERO);
+    let store = open_by_hand(&place);
+    put(&store, b"a", b"1");
+    let last = put(&store, b"a", b"2");
+    place.clock.advance(Duration::from_secs(10));
+    // The first write is the lease of the oracle.
+    let fault = place
+        .vfs
+        .inject(Fault::on([OpKind::Sync]).path("*.log").skip(1));
+    let failed = store.sweep().unwrap_err();
+    assert!(matches!(failed, Error::Engine(_)), "{failed}");
+    assert_eq!(fault.hits(), 1);
+    place.vfs.clear_faults();
+    store.db().resume().unwrap();
+    assert_eq!(store.sweep().unwrap().safe_point, last);
+    store.drop_old_versions().unwrap();
+    assert_eq!(super::place::stored_versions(&store), 1);
 }

@@ -217,7 +217,7 @@ fn locks_of_a_pessimistic_transaction_survive_a_restart_of_the_store_until_their
     assert_eq!(locks(&store), 0);
 }
 
-fn lock<'a>(start: Timestamp, for_update: Timestamp) -> PessimisticLock<'a> {
+pub fn lock<'a>(start: Timestamp, for_update: Timestamp) -> PessimisticLock<'a> {
     PessimisticLock {
         primary: b"k",
         start,

@@ -183,3 +183,39 @@ fn an_oracle_that_goes_back_after_a_transaction_took_its_name_fails_the_commit()
         put(&store, b"a", b"3");
     }
 }
+
+#[test]
+fn timestamps_ascend_from_one_oracle_to_the_next() {
+    let place = Place::new(7);
+    let with = |oracle: &Arc<Remote>| StoreOptions {
+        oracle: Some(Arc::clone(oracle) as Arc<dyn TimestampOracle>),
+        ..place.options.clone()
+    };
+    let first = put(&place.open(), b"a", b"1");
+    // The clock of a server may be ahead.
+    let ahead = Timestamp::at(place.clock.unix_time() + Duration::from_secs(3600)).unwrap();
+    let remote = Arc::new(Remote(AtomicU64::new(ahead.0)));
+    let store = Store::open(DIR, &with(&remote)).unwrap();
+    let second = put(&store, b"a", b"2");
+    store.advance_safe_point(second).unwrap();
+    assert!(first < second && ahead < second);
+    store.close().unwrap();
+    drop(store);
+    let found = |store: &Store| store.snapshot().get(b"a").unwrap().unwrap();
+    let reader = Store::open_read_only(DIR, &place.options).unwrap();
+    assert_eq!(found(&reader), "2");
+    drop(reader);
+    let store = place.open();
+    assert_eq!(found(&store), "2");
+    let report = store.check(&mut |_| {}).unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert!(put(&store, b"a", b"3") > second);
+    assert_eq!(found(&store), "3");
+    store.close().unwrap();
+    drop(store);
+    // What it commits would be hidden by what is there.
+    let behind = Arc::new(Remote(AtomicU64::new(second.0)));
+    let refused = Store::open(DIR, &with(&behind)).unwrap_err();
+    assert!(matches!(refused, Error::Oracle { .. }), "{refused}");
+    assert_eq!(found(&place.open()), "3");
+}

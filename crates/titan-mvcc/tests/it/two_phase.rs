@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 use titan_mvcc::{
     Direction, Error, Result, Store, StoreOptions, Timestamp, TimestampOracle, Transaction,
 };
@@ -355,4 +356,56 @@ fn rows_that_a_scan_finds_locked_count_once() {
     assert_eq!(after.processed - before.processed, scanned.processed);
     assert_eq!(after.seek - before.seek, scanned.seek);
     prewritten.rollback();
+}
+
+/// The most bytes that a group of the engine has written.
+#[derive(Default)]
+struct LargestGroup(AtomicU64);
+
+impl CommitHook for LargestGroup {
+    fn before_publish(&self, _: SequenceNumber, operations: &CommittedOps<'_>) {
+        let size = |op: BatchOp<'_>| match op {
+            BatchOp::Put { value, .. } => value.len() as u64,
+            _ => 0,
+        };
+        let bytes = operations.iter().map(|(_, op)| size(op)).sum();
+        self.0.fetch_max(bytes, Ordering::SeqCst);
+    }
+
+    fn on_bypass(&self, _: &BypassedRange<'_>, _: SequenceNumber) {}
+}
+
+#[test]
+fn no_step_of_a_large_commit_writes_more_than_one_batch_may_have() {
+    const VALUE: usize = 10_000;
+    for async_commit in [false, true] {
+        let mut place = Place::new(12);
+        let largest = Arc::new(LargestGroup::default());
+        place.options.db.commit_hook = Some(Arc::clone(&largest) as Arc<dyn CommitHook>);
+        place.options.transactions.async_commit = async_commit;
+        place.options.transactions.one_batch_bytes = 3 * VALUE;
+        let store = place.open();
+        let large = |value: u8| {
+            let mut transaction = store.begin();
+            (0..20).for_each(|key| transaction.put(&[key], &[value; VALUE]));
+            transaction.prewrite().unwrap()
+        };
+        large(1).commit().unwrap();
+        // The locks that are left to others.
+        let committed = large(2).commit_primary().unwrap();
+        let (start, commit) = (committed.start(), committed.timestamp());
+        drop(committed);
+        let calls = store.percolator();
+        calls.resolve_lock(start, Some(commit), None).unwrap();
+        assert_eq!(locks(&store), 0);
+        let rows = store
+            .snapshot()
+            .scan(None, None, Direction::Forward)
+            .unwrap();
+        let values = rows.map(|row| row.unwrap().value.fetch().unwrap());
+        assert!(values.eq(vec![vec![2; VALUE]; 20]));
+        let largest = largest.0.load(Ordering::SeqCst);
+        // The records of locks are beside the values.
+        assert!(largest < 3 * VALUE as u64 + 2_000, "{largest} bytes");
+    }
 }

@@ -1,6 +1,8 @@
 //! Prewriting, committing and rolling back.
 
 use super::*;
+use crate::pessimistic::lock;
+use crate::place::delete;
 
 #[test]
 fn what_is_prewritten_is_seen_once_it_is_committed() {
@@ -192,4 +194,78 @@ fn timestamps_in_the_future_are_refused_and_change_nothing() {
     );
     bench.calls.commit(K, start, bench.ts()).unwrap();
     assert_eq!(crate::place::stored_versions(&bench.store), 1);
+}
+
+#[test]
+fn a_prewrite_keeps_what_its_pessimistic_lock_has_promised() {
+    let bench = Bench::new(20);
+    let start = bench.ts();
+    bench
+        .calls
+        .pessimistic_lock(K, &lock(start, start))
+        .unwrap();
+    let longer = TTL * 2;
+    assert_eq!(bench.calls.heartbeat(b"k", start, longer).unwrap(), longer);
+    let reader = bench.ts();
+    let status = bench
+        .calls
+        .check_transaction_status(b"k", start, reader, reader, false);
+    assert!(matches!(
+        status.unwrap(),
+        TransactionStatus::Alive {
+            is_pushed: true,
+            ..
+        }
+    ));
+    let mutations = [Mutation::Delete { key: b"k" }];
+    let request = Prewrite {
+        for_update: Some(start),
+        ..request(start, b"k", &mutations)
+    };
+    let prewritten = bench.calls.prewrite(&request).unwrap();
+    assert!(prewritten.min_commit > reader);
+    let found = &bench.calls.scan_locks(start, b"", 1)[0];
+    assert_eq!(
+        (found.min_commit, found.ttl),
+        (prewritten.min_commit, longer)
+    );
+}
+
+#[test]
+fn conflicts_that_may_have_been_dropped_are_not_overlooked() {
+    let bench = Bench::new(21);
+    let read_at = put(&bench.store, b"k", b"v");
+    delete(&bench.store, b"k");
+    let safe_point = put(&bench.store, b"other", b"");
+    bench.store.advance_safe_point(safe_point).unwrap();
+    bench.store.drop_old_versions().unwrap();
+    assert_eq!(bench.store.versions(b"k").unwrap().count(), 0);
+    let start = bench.ts();
+    let mutations = [Mutation::Delete { key: b"k" }];
+    let prewrite = |read_at| {
+        bench.calls.prewrite(&Prewrite {
+            read_at,
+            ..request(start, b"k", &mutations)
+        })
+    };
+    let locked = |since| {
+        let request = lock(start, start);
+        bench
+            .calls
+            .pessimistic_lock(K, &PessimisticLock { since, ..request })
+    };
+    for refused in [prewrite(read_at).unwrap_err(), locked(read_at).unwrap_err()] {
+        match refused {
+            Error::BeforeSafePoint {
+                asked,
+                safe_point: at,
+            } => {
+                assert_eq!((asked, at), (read_at, safe_point));
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert!(bench.locks().is_empty());
+    locked(safe_point).unwrap();
+    prewrite(safe_point).unwrap();
 }

@@ -7,8 +7,8 @@ mod stored;
 use std::time::Duration;
 
 use titan_mvcc::{
-    Error, LockKind, Mutation, Percolator, Prewrite, Prewritten, Result, SecondariesStatus, Store,
-    Timestamp, TransactionStatus,
+    Error, LockKind, Mutation, Percolator, PessimisticLock, Prewrite, Prewritten, Result,
+    SecondariesStatus, Store, Timestamp, TransactionStatus,
 };
 
 use crate::place::{Place, put};

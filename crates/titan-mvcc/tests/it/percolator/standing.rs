@@ -1,6 +1,7 @@
 //! How transactions stand, and ending their locks.
 
 use super::*;
+use crate::pessimistic::lock;
 
 #[test]
 fn a_reader_pushes_the_commit_of_a_living_transaction_and_reads_below_it() {
@@ -214,4 +215,23 @@ fn secondary_locks_say_how_an_async_commit_stands() {
     assert_eq!(status, SecondariesStatus::RolledBack);
     let late = bench.put(start, &[b"x"]).unwrap_err();
     assert!(matches!(late, Error::RolledBack { .. }), "{late}");
+}
+
+#[test]
+fn a_lock_with_a_primary_key_that_its_transaction_gave_up_is_ended_with_it() {
+    let bench = Bench::new(22);
+    let start = bench.ts();
+    // The lock of `a` stayed when the transaction chose another primary key.
+    for (key, primary) in [(b"a", b"b"), (b"b", b"c"), (b"c", b"c")] {
+        let request = PessimisticLock {
+            primary,
+            ..lock(start, start)
+        };
+        bench.calls.pessimistic_lock(&[key], &request).unwrap();
+    }
+    let later = put(&bench.store, b"other", b"");
+    assert!(bench.store.advance_safe_point(later).unwrap() < start);
+    bench.place.clock.advance(TTL + Duration::from_secs(1));
+    assert_eq!(bench.store.advance_safe_point(later).unwrap(), later);
+    assert!(bench.locks().is_empty());
 }

@@ -1,5 +1,8 @@
 //! Locks on disk: values, restarts, the safe point.
 
+use titan::{WriteBatch, WriteOptions};
+use titan_mvcc::Direction;
+
 use super::*;
 
 #[test]
@@ -107,4 +110,45 @@ fn locks_survive_restarts_with_values_in_tables_and_blob_files() {
         .unwrap();
     assert_eq!(bench.read(b"k").unwrap(), value);
     assert_eq!(bench.read(b"small").unwrap(), b"s");
+}
+
+/// Takes away the value that a prewritten put of the key `b` has.
+fn lose_the_value_of_b(store: &Store) {
+    let locks = store.db().column_family("locks").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.delete(&locks, b"b\0\0\0\0\0\0\0\xf8V").unwrap();
+    store.db().write(batch, &WriteOptions::default()).unwrap();
+}
+
+#[test]
+fn a_scan_ends_after_a_lock_whose_value_is_lost() {
+    let bench = Bench::new(23);
+    let start = bench.ts();
+    bench.put(start, &[b"a", b"b", b"c"]).unwrap();
+    lose_the_value_of_b(&bench.store);
+    bench.calls.commit(&[b"a"], start, bench.ts()).unwrap();
+    let snapshot = bench.store.snapshot();
+    for (direction, first) in [(Direction::Forward, b"a"), (Direction::Backward, b"c")] {
+        let mut scan = snapshot.scan(None, None, direction).unwrap();
+        assert_eq!(scan.next().unwrap().unwrap().key, first);
+        let lost = scan.next().unwrap().unwrap_err();
+        assert!(matches!(lost, Error::Corruption { .. }), "{lost}");
+        assert!(scan.next().is_none());
+    }
+}
+
+#[test]
+fn a_lock_that_cannot_be_ended_keeps_no_other_one() {
+    let bench = Bench::new(24);
+    let (committed, dead) = (bench.ts(), bench.ts());
+    bench.put(committed, &[b"a", b"b", b"c"]).unwrap();
+    bench.put(dead, &[b"d"]).unwrap();
+    lose_the_value_of_b(&bench.store);
+    bench.calls.commit(&[b"a"], committed, bench.ts()).unwrap();
+    let later = put(&bench.store, b"other", b"");
+    bench.place.clock.advance(TTL + Duration::from_secs(1));
+    let lost = bench.store.advance_safe_point(later).unwrap_err();
+    assert!(matches!(lost, Error::Corruption { .. }), "{lost}");
+    assert_eq!(bench.locks(), [b"b"]);
+    assert_eq!(bench.read(b"c").unwrap(), b"v");
 }
