@@ -37,6 +37,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let is_test = TEST_FILES.contains(&&*name)
+            || name.ends_with("_tests")
             || name.ends_with("_tests.rs")
             || name.ends_with("_models.rs");
         match path.is_dir() {
