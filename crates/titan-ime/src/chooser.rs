@@ -4,6 +4,8 @@
 //!
 //! - A range is loaded after scans have wasted many steps in it for two looks ([`Interest`](crate::interest::Interest)). A point read
 //!   counts as some steps ([`Points`](crate::points::Points)).
+//! - It is held up to the next key that the engine has. So what is appended to it, such as the latest orders of a
+//!   district, is held too.
 //! - A segment is dropped after its writes have cost more than its reads saved for ten looks. What was dropped
 //!   so, or did not fit, is not loaded again for sixty looks. So nothing goes to and fro.
 //! - A load begins while a quarter of the memory is free, and is given up before memory is full. If there is less, the segments of
@@ -15,8 +17,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
+use titan::ReadOptions;
+use titan_mvcc::entries;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::hot_set::{Hot, HotSet, HotSetFile};
 use crate::interest::{WORTH, Wanted, overlap};
 use crate::keeper::Keeper;
@@ -232,7 +236,7 @@ impl State {
         let wanted = std::mem::take(&mut self.wanted);
         let mut wanted = wanted.into_iter();
         let mut begun = None;
-        for one in wanted.by_ref() {
+        for mut one in wanted.by_ref() {
             // MUTANT: what was dropped is loaded again at once.
             let is_barred = self.is_barred(&one.range)
                 && !mutant!(
@@ -241,6 +245,10 @@ impl State {
                 );
             if is_barred || !(has_room(keeper) || make_room(keeper, one.rate)) {
                 continue;
+            }
+            // MUTANT: what is appended to a range is not held.
+            if !mutant!("appended-is-not-held", "-p titan-ime --test it choosing::") {
+                one.range = up_to_next_key(keeper, one.range);
             }
             // Where it overlaps what is held by now, reads of the rest tell of the rest.
             if let Ok(load) = keeper.begin_load_of(one.range.clone(), Kind::Range) {
@@ -270,6 +278,39 @@ fn tell_points(keeper: &Keeper) {
         let (lower, upper) = (&range.0, range.1.as_deref());
         let interest = &keeper.shared.interest;
         interest.add(lower, upper, reads * LEAST_SAVED, reads);
+    }
+}
+
+/// The range up to the next key that the engine has, or up to the next segment. Cost: a seek.
+fn up_to_next_key(keeper: &Keeper, (lower, upper): EncodedRange) -> EncodedRange {
+    let Some(upper) = upper else {
+        return (lower, None);
+    };
+    let grown = match next_key(keeper, &upper) {
+        Ok(grown) => grown,
+        Err(_) => Some(upper.clone()),
+    };
+    let list = keeper.shared.directory.load();
+    let after = list.get(list.first_with(&upper));
+    let next = after.map(|segment| segment.lower.to_vec());
+    let end = match (grown, next) {
+        (Some(grown), Some(next)) => Some(grown.min(next)),
+        (grown, next) => grown.or(next),
+    };
+    // A segment may have come meanwhile that has the end.
+    (lower, end.map(|end| end.max(upper)))
+}
+
+/// The first encoded key from `from` on; none if there is none.
+fn next_key(keeper: &Keeper, from: &[u8]) -> Result<Option<Vec<u8>>> {
+    let mut cursor = keeper.family.iter(&ReadOptions {
+        lower_bound: Some(from.to_vec()),
+        ..ReadOptions::default()
+    })?;
+    cursor.seek_to_first()?;
+    match cursor.valid() {
+        true => Ok(Some(entries::decode(cursor.key())?.encoded.to_vec())),
+        false => Ok(None),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::memory::{BLOCK, Budget, Charge};
 use crate::root::Write;
 use crate::row::{Chain, Content, Seen, Tag, Version};
 use crate::served::Served;
-use crate::tail::{SLOTS, Tail};
+use crate::tail::{Entries, SLOTS, Tail};
 use crate::view::View;
 
 /// Leaves are cut to about this size,
@@ -45,6 +45,8 @@ pub(crate) struct Leaf {
     heads: Box<[Head]>,
     /// By the number of the row.
     chains: Box<[(u32, Arc<Chain>)]>,
+    /// The newest versions of all rows are deletions, the last of them at this timestamp; none if one has a value.
+    dead_from: Option<Timestamp>,
     /// Made by the first write.
     tail: OnceLock<Box<Tail>>,
     charge: Charge,
@@ -96,6 +98,17 @@ impl<'a> Row<'a> {
 impl Leaf {
     pub(crate) fn len(&self) -> usize {
         self.heads.len()
+    }
+
+    /// Whether a timestamp finds no row of it. Cost: a look at what was written since it was made, and none at the rows.
+    pub(crate) fn is_dead_at(&self, at: Timestamp) -> bool {
+        // MUTANT: a leaf of rows that were deleted later is passed.
+        let is_dead = self.dead_from.is_some_and(|from| from <= at)
+            || (self.dead_from.is_some()
+                && mutant!("leaf-is-dead-too-early", "-p titan-ime --test it reads::"));
+        // MUTANT: a row that was put again into a leaf of dead rows is passed.
+        let is_overlooked = mutant!("written-to-a-dead-leaf", "-p titan-ime --test it reads::");
+        is_dead && (is_overlooked || Entries::of(self.tail()).len() == 0)
     }
 
     /// Bytes that it takes, with its older versions and its tail, as that is now.
@@ -329,10 +342,13 @@ fn leaf(
     };
     let own = size_of::<Leaf>() + 16 + blocks * BLOCK;
     let size = own + bytes.len() + size_of_val(&*heads) + size_of_val(&*chains);
+    let is_dead = heads.iter().all(|head| head.tag == Tag::Deleted);
+    let last = heads.iter().map(|head| head.commit).max();
     Arc::new(Leaf {
         bytes: bytes.into_boxed_slice(),
         heads: heads.into_boxed_slice(),
         chains: chains.into_boxed_slice(),
+        dead_from: last.filter(|_| is_dead),
         tail: OnceLock::new(),
         charge: Charge::new(budget, size),
     })

@@ -13,6 +13,7 @@ use titan_mvcc::entries::AFTER_VERSIONS;
 use titan_mvcc::{Direction, Found, Part, PartRequest, RangeSource, SourceRow, Timestamp};
 
 use crate::directory::List;
+use crate::leaf::Leaf;
 use crate::root::Root;
 use crate::row::Seen;
 use crate::segment::Segment;
@@ -171,6 +172,13 @@ impl<'r> Taken<'r> {
         }
         self.rows.len() < self.limit && (self.steps as usize) < self.limit * LOOKED_AT
     }
+
+    /// Passes a leaf in one step, if the read finds none of its rows.
+    fn passes(&mut self, leaf: &Leaf) -> bool {
+        let passes = leaf.is_dead_at(self.at);
+        self.steps += u64::from(passes);
+        passes
+    }
 }
 
 /// A part from a segment, if that answers: what `take` finds in its root, which returns where the part ends. `beyond` is
@@ -249,6 +257,12 @@ fn rows_forward(
     let upper = beyond.or(request.upper);
     let first = root.leaf_of(request.lower);
     for leaf in root.leaves.get(first..).unwrap_or_default() {
+        if upper.is_some_and(|upper| leaf.first_key() >= upper) {
+            return beyond.map(<[u8]>::to_vec);
+        }
+        if taken.passes(leaf) {
+            continue;
+        }
         for row in View::new(leaf).forward(request.lower) {
             if upper.is_some_and(|upper| row.key >= upper) {
                 return beyond.map(<[u8]>::to_vec);
@@ -316,6 +330,13 @@ fn rows_backward(
         None => root.leaves.len().saturating_sub(1),
     };
     for leaf in root.leaves.get(..=last).unwrap_or_default().iter().rev() {
+        let has_all_before = leaf.first_key() < lower;
+        if taken.passes(leaf) {
+            if has_all_before {
+                return beyond.map(<[u8]>::to_vec);
+            }
+            continue;
+        }
         for row in View::new(leaf).backward(request.upper) {
             if row.key < lower {
                 return beyond.map(<[u8]>::to_vec);

@@ -112,6 +112,41 @@ fn a_range_that_only_point_reads_read_is_loaded_by_itself() {
     cache.audit().unwrap();
 }
 
+/// What is appended to a range is held too: up to the next table, or to the end.
+#[test]
+fn a_range_is_loaded_with_what_is_appended_to_it() {
+    for has_next in [true, false] {
+        let cache = place().open();
+        let store = cache.store();
+        fill(store, 0);
+        if has_next {
+            put(store, &key(1, 7), b"row");
+        }
+        for _ in 0..3 {
+            scan(store, 0, 20);
+            cache.maintain();
+        }
+        assert_eq!(cache.stats().chosen, 1, "{:?}", cache.stats());
+        for n in 200..300 {
+            put(store, &key(0, n), b"appended");
+        }
+        let not_held = cache.stats().parts.not_held;
+        let (from, to) = (key(0, 280), key(1, 0));
+        let appended = rows(
+            &store.snapshot(),
+            Some(&from),
+            Some(&to),
+            Direction::Forward,
+        );
+        assert_eq!(
+            (appended.len(), cache.stats().parts.not_held),
+            (20, not_held)
+        );
+        assert!(!has_next || !is_held(&cache, 1));
+        cache.audit().unwrap();
+    }
+}
+
 /// A part of it is held by the program. The rest is loaded around that.
 #[test]
 fn what_point_reads_read_on_both_sides_of_what_is_held_is_loaded() {
