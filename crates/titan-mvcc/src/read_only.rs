@@ -25,7 +25,9 @@ impl Store {
     /// changed. If another process has it open, the store is shown as of one moment, which
     /// [`Db::moment`] of [`Store::db`] names, and that process goes on.
     ///
-    /// Reads of the present find all that was committed. Commits, and whatever else would change the store,
+    /// Reads of the present find all that was committed then, and so do reads at the timestamp of a commit that was
+    /// acknowledged before. Beside a process that goes on, a read at a later timestamp finds what there was at that
+    /// moment, and may miss commits up to that timestamp that were made after it. Commits, and whatever else would change the store,
     /// fail. The options for writing and sweeping have no effect.
     ///
     /// # Errors
