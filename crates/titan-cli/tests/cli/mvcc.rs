@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
-use titan_mvcc::{Mutation, Prewrite, Store, StoreOptions, Timestamp, TimestampOracle};
+use titan_mvcc::{
+    Mutation, Prewrite, Store, StoreOptions, Timestamp, TimestampOracle, TransactionOptions,
+};
 
 use crate::{Place, tree};
 
@@ -365,6 +367,48 @@ fn locks_are_listed_and_do_not_keep_others_from_reading() {
     // A write does not wait for ever.
     let said = place.fails(1, &["mvcc", "put", "db", "k", "other"]);
     assert!(said.starts_with("titan: lock"), "{said}");
+}
+
+#[test]
+fn locks_whose_owners_are_gone_end_before_the_safe_point_moves() {
+    let place = Place::new();
+    let leave_a_lock = |key: &[u8], lock_ttl: Duration| {
+        let options = StoreOptions {
+            retention: None,
+            transactions: TransactionOptions {
+                async_commit: false,
+                lock_ttl,
+                ..TransactionOptions::default()
+            },
+            ..StoreOptions::default()
+        };
+        let store = Store::open(place.path("db"), &options).unwrap();
+        let mut transaction = store.begin();
+        transaction.put(key, b"value");
+        let start = transaction.prewrite().unwrap().start();
+        store.close().unwrap();
+        start.0
+    };
+    let start = leave_a_lock(b"short", Duration::from_millis(300));
+    let told = place.json(&["mvcc", "gc", "db", "--safe-point", "now", "--json"]);
+    assert!(told["safe_point"].as_u64().unwrap() > start, "{told}");
+    assert_eq!(told["locks_before_it"], 0);
+    assert_eq!(place.text(&["mvcc", "locks", "db"]), "");
+
+    // Nobody waits for an hour.
+    let start = leave_a_lock(b"long", Duration::from_secs(3600));
+    let output = place.run(&["mvcc", "gc", "db", "--safe-point", "now"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        told.contains(&format!("safe point {}: ", start - 1)),
+        "{told}"
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("1 lock keeps the safe point back: see titan mvcc locks"),
+        "{said}"
+    );
 }
 
 #[test]
