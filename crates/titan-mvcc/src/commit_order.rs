@@ -167,9 +167,10 @@ impl CommitOrder {
     fn take_after(&self, last: &mut Timestamp) -> Result<Timestamp> {
         let next = self.oracle.next()?;
         if next <= *last {
-            return Err(Error::oracle(format!(
-                "the oracle went back from {last} to {next}"
-            )));
+            return Err(Error::oracle(match next == *last {
+                true => format!("the oracle gave {next} twice"),
+                false => format!("the oracle went back from {last} to {next}"),
+            }));
         }
         *last = next;
         Ok(next)

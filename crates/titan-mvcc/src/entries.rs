@@ -1,7 +1,7 @@
 //! The entries of a store, taken apart: for code that keeps a copy of them in step with a
 //! [commit hook](titan::CommitHook).
 //!
-//! Owns nothing: the bytes are those of [`format`](crate::format). A version of a key is one entry of the family
+//! Owns nothing: the bytes are those of the module `format`. A version of a key is one entry of the family
 //! [`FAMILY`], and is written by a put, once. The versions of a key are written in the order of their
 //! timestamps.
 

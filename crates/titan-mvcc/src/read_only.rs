@@ -23,14 +23,16 @@ const AFTER_ALL: Timestamp = Timestamp(u64::MAX / 2);
 impl Store {
     /// Opens the store in the directory `dir` to read what it has at this moment. Nothing in the directory is
     /// changed. If another process has it open, the store is shown as of one moment, which
-    /// [`Db::moment`] of [`Store::db`] names, and that process goes on.
+    /// [`Db::moment`](titan::Db::moment) of [`Store::db`] names, and that process goes on.
     ///
-    /// Reads of the present find all that was committed. Commits, and whatever else would change the store,
+    /// Reads of the present find all that was committed then, and so do reads at the timestamp of a commit that was
+    /// acknowledged before. Beside a process that goes on, a read at a later timestamp finds what there was at that
+    /// moment, and may miss commits up to that timestamp that were made after it. Commits, and whatever else would change the store,
     /// fail. The options for writing and sweeping have no effect.
     ///
     /// # Errors
-    /// `NotVersioned` for a database that is no store; those of [`Db::open_read_only`] and of
-    /// [`Secondary::open`].
+    /// `NotVersioned` for a database that is no store; those of
+    /// [`Db::open_read_only`](titan::Db::open_read_only) and of [`Secondary::open`](titan::Secondary::open).
     pub fn open_read_only(dir: impl AsRef<Path>, options: &StoreOptions) -> Result<Self> {
         let dir = dir.as_ref();
         let filter = FilterFactory {

@@ -307,6 +307,10 @@ impl Store {
     /// `SafePointBackwards`; `InFuture` if `to` is after [`Store::now`]; `Engine`. After an error of the engine
     /// reads before `to` may be refused, and nothing is dropped by it until a call succeeds.
     pub fn advance_safe_point(&self, to: Timestamp) -> Result<Timestamp> {
+        if self.core.is_read_only {
+            let what = "the store was opened for reading only";
+            return Err(titan::Error::new(ErrorKind::ReadOnly, what).into());
+        }
         // Locks keep the safe point back.
         resolver::end_expired(&self.core, to)?;
         let safe_point = self.core.safe_point.advance(to, &self.core.order)?;

@@ -46,7 +46,8 @@ use report::{Report, StepReport};
 /// With --mvcc the database is a store of versions: see titan mvcc. Its steps are load, update, get and
 /// scan; load DESTROYS the store. Each update adds a version to a row, so load followed by nine updates
 /// leaves ten versions a row on average. A write is a transaction of --batch-size rows, which is repeated
-/// if it conflicts. next counts steps of the engine's iterator, and processed the rows that were found.
+/// if it conflicts. next counts steps of the engine's iterator, and processed the rows that were found. The safe
+/// point is moved to ten minutes ago, also that of a store that --existing keeps.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {

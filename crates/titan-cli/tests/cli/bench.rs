@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::process::Stdio;
 
-use crate::Place;
+use crate::{Place, tree};
 
 const STEPS: &str = "fillseq,fillrandom,overwrite,readrandom,multireadrandom,seekrandom,readseq,\
                      deleterandom";
@@ -338,6 +338,12 @@ fn steps_of_versions_are_apart_and_destroy_only_their_own() {
         "10",
     ]);
     assert!(said.contains("load             : 10 ops"), "{said}");
+    // A store with rows of somebody else stays as it is, its safe point and its old versions included.
+    place.ok(&["mvcc", "put", "theirs", "precious", "value"]);
+    let before = tree(&place.path("theirs"));
+    let said = place.fails(1, &[&["bench", "theirs"], &load[2..]].concat());
+    assert!(said.contains("keys that no step writes"), "{said}");
+    assert_eq!(tree(&place.path("theirs")), before);
     // Nor does the other command destroy a store of versions.
     let said = place.fails(
         1,

@@ -2,9 +2,14 @@
 
 use std::io::Write;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
-use titan_mvcc::{Mutation, Prewrite, Store, StoreOptions, Timestamp};
+use titan_mvcc::{
+    Mutation, Prewrite, Store, StoreOptions, Timestamp, TimestampOracle, TransactionOptions,
+};
 
 use crate::{Place, tree};
 
@@ -59,6 +64,40 @@ fn each_timestamp_has_its_value() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(told["commit"].as_u64().unwrap() > second.parse().unwrap());
     assert_eq!(place.ok(&["mvcc", "get", "db", "piped"]), b"from a pipe");
+}
+
+/// Counts from a time long ago.
+struct Old(AtomicU64);
+
+impl TimestampOracle for Old {
+    fn next(&self) -> titan_mvcc::Result<Timestamp> {
+        Ok(Timestamp(self.0.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+#[test]
+fn a_time_since_the_last_commit_is_not_in_the_future() {
+    let place = Place::new();
+    let options = StoreOptions {
+        retention: None,
+        oracle: Some(Arc::new(Old(AtomicU64::new(1000)))),
+        ..StoreOptions::default()
+    };
+    let store = Store::open(place.path("db"), &options).unwrap();
+    let mut transaction = store.begin();
+    transaction.put(b"k", b"v");
+    let commit = transaction.commit().unwrap();
+    store.close().unwrap();
+    let seconds = |unix: u64| Timestamp::at(Duration::from_secs(unix)).unwrap().0;
+    let now = UNIX_EPOCH.elapsed().unwrap().as_secs();
+    for at in [commit.0, seconds(1_000_000_000), seconds(now)] {
+        let at = at.to_string();
+        assert_eq!(place.ok(&["mvcc", "get", "db", "k", "--at", &at]), b"v");
+        assert_eq!(place.text(&["mvcc", "scan", "db", "--at", &at]), "k : v\n");
+    }
+    let ahead = seconds(now + 3600).to_string();
+    let said = place.fails(1, &["mvcc", "get", "db", "k", "--at", &ahead]);
+    assert!(said.contains("is in the future"), "{said}");
 }
 
 #[test]
@@ -289,7 +328,7 @@ fn locks_are_listed_and_do_not_keep_others_from_reading() {
         primary: b"k",
         start,
         read_at: start,
-        ttl: std::time::Duration::from_secs(3600),
+        ttl: Duration::from_secs(3600),
         txn_size: 2,
         min_commit: Timestamp::ZERO,
         for_update: None,
@@ -328,6 +367,48 @@ fn locks_are_listed_and_do_not_keep_others_from_reading() {
     // A write does not wait for ever.
     let said = place.fails(1, &["mvcc", "put", "db", "k", "other"]);
     assert!(said.starts_with("titan: lock"), "{said}");
+}
+
+#[test]
+fn locks_whose_owners_are_gone_end_before_the_safe_point_moves() {
+    let place = Place::new();
+    let leave_a_lock = |key: &[u8], lock_ttl: Duration| {
+        let options = StoreOptions {
+            retention: None,
+            transactions: TransactionOptions {
+                async_commit: false,
+                lock_ttl,
+                ..TransactionOptions::default()
+            },
+            ..StoreOptions::default()
+        };
+        let store = Store::open(place.path("db"), &options).unwrap();
+        let mut transaction = store.begin();
+        transaction.put(key, b"value");
+        let start = transaction.prewrite().unwrap().start();
+        store.close().unwrap();
+        start.0
+    };
+    let start = leave_a_lock(b"short", Duration::from_millis(300));
+    let told = place.json(&["mvcc", "gc", "db", "--safe-point", "now", "--json"]);
+    assert!(told["safe_point"].as_u64().unwrap() > start, "{told}");
+    assert_eq!(told["locks_before_it"], 0);
+    assert_eq!(place.text(&["mvcc", "locks", "db"]), "");
+
+    // Nobody waits for an hour.
+    let start = leave_a_lock(b"long", Duration::from_secs(3600));
+    let output = place.run(&["mvcc", "gc", "db", "--safe-point", "now"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        told.contains(&format!("safe point {}: ", start - 1)),
+        "{told}"
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("1 lock keeps the safe point back: see titan mvcc locks"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -45,6 +45,9 @@ impl TimestampOracle for GivenOracle {
     /// Cost: that of the other oracle; a synced write once in three seconds of its time.
     fn next(&self) -> Result<Timestamp> {
         let next = self.given.next()?;
+        if next == Timestamp::MAX {
+            return Err(Error::oracle("all timestamps have been handed out"));
+        }
         if let Some(taken) = self.taken.filter(|taken| next <= *taken) {
             return Err(Error::oracle(format!(
                 "the oracle is at {next}, and the store has had the timestamp {taken}"
@@ -52,7 +55,7 @@ impl TimestampOracle for GivenOracle {
         }
         if next.0 >= self.leased.load(Ordering::Acquire) {
             let mut lease = self.lease.lock();
-            lease.cover(next)?;
+            lease.cover(next, next)?;
             self.leased.store(lease.end().0, Ordering::Release);
         }
         Ok(next)

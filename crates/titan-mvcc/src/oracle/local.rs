@@ -15,7 +15,7 @@ use crate::timestamp::Timestamp;
 /// clock that is set back stops the time of timestamps, not their order.
 ///
 /// Before it hands out a timestamp, the end of a lease beyond it is on disk. The next opening begins at that
-/// end, so it repeats none, and is ahead of the clock by the lease at most.
+/// end, so it repeats none, and is ahead of the clock by the lease at most, however often the store is opened.
 pub(crate) struct LocalOracle {
     clock: Arc<dyn SystemClock>,
     state: Mutex<State>,
@@ -53,7 +53,7 @@ impl TimestampOracle for LocalOracle {
         let after = timestamp
             .next()
             .ok_or_else(|| Error::oracle("all timestamps have been handed out"))?;
-        state.lease.cover(timestamp)?;
+        state.lease.cover(timestamp, by_clock)?;
         state.next = after;
         Ok(timestamp)
     }

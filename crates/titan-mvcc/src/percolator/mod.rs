@@ -138,8 +138,13 @@ impl<'a> Mutation<'a> {
     }
 }
 
-/// The calls of Percolator transactions on a store, from [`Store::percolator`](crate::Store::percolator). See the
-/// module `percolator` of the source for what clients must do.
+/// The calls of Percolator transactions on a store, from [`Store::percolator`](crate::Store::percolator), with the
+/// meaning that TiKV gives them.
+///
+/// A client names its transaction by its start, a timestamp of [`Store::oracle`](crate::Store::oracle). It prewrites
+/// all keys, takes a commit timestamp when all prewrites have returned, and commits the primary key first: with that
+/// the transaction has committed. Then it commits the other keys. Each start names one transaction. Each call is
+/// atomic, and may be repeated.
 ///
 /// All calls fail with `Engine` if the engine does, with `Corruption` for entries that no version of the
 /// crate can have written, and with `InFuture` for timestamps that the oracle has not handed out.
@@ -153,8 +158,9 @@ impl Percolator {
     /// # Errors
     /// `KeyIsLocked` by another transaction; `Conflict` if a key was written after the start; `RolledBack`;
     /// `PessimisticLockNotFound`; `BeforeSafePoint` for a start that is so old that nothing is known of it, or a
-    /// read after which conflicts may have been dropped.
+    /// read after which conflicts may have been dropped; `Engine` with `InvalidArgument` for two mutations of a key.
     pub fn prewrite(&self, request: &Prewrite<'_>) -> Result<Prewritten> {
+        prewrite::refuse_repeated_keys(request.mutations)?;
         prewrite(&self.0, request)
     }
 

@@ -1,5 +1,6 @@
 //! The first phase: locks with the values.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::timestamp::Timestamp;
 /// What [`Percolator::prewrite`](super::Percolator::prewrite) is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Prewrite<'a> {
-    /// What is done to the keys.
+    /// What is done to the keys, once for each.
     pub mutations: &'a [Mutation<'a>],
     /// The key that decides on the transaction. It must be prewritten by this call or another.
     pub primary: &'a [u8],
@@ -163,6 +164,28 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>) -> Result<Prewritten
         in_flight.published();
     }
     Ok(result)
+}
+
+/// # Errors
+/// `InvalidArgument` for two mutations of the same key: the lock would be that of the last one, and the value that of the
+/// last put.
+pub(super) fn refuse_repeated_keys(mutations: &[Mutation<'_>]) -> Result<()> {
+    // So most clients send them.
+    if mutations.is_sorted_by(|a, b| a.key() < b.key()) {
+        return Ok(());
+    }
+    let mut keys = BTreeSet::new();
+    let repeated = mutations
+        .iter()
+        .map(Mutation::key)
+        .find(|key| !keys.insert(*key));
+    match repeated {
+        None => Ok(()),
+        Some(key) => {
+            let what = format!("two mutations of the key \"{}\"", key.escape_ascii());
+            Err(titan::Error::invalid_argument(what).into())
+        }
+    }
 }
 
 /// Whether the transaction may lock a key.

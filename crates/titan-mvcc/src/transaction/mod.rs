@@ -43,8 +43,8 @@ pub use pessimistic::PessimisticTransaction;
 pub use scan::TransactionScan;
 pub use two_phase::{CommittedTransaction, PrewrittenTransaction};
 
-/// A transaction. Dropping it rolls it back. Its writes take memory until it ends, and are written as one
-/// batch of the engine.
+/// A transaction. Dropping it rolls it back. Its writes take memory until it ends: the engine is given them by the
+/// commit.
 #[must_use = "a transaction that is dropped writes nothing"]
 pub struct Transaction {
     snapshot: Snapshot,

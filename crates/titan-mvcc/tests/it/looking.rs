@@ -53,6 +53,9 @@ fn a_store_is_read_without_a_change_beside_its_writer_and_after_it() {
     assert!(is_read_only(transaction.commit().unwrap_err()));
     drop((at, scan, row));
     assert!(is_read_only(alone.advance_safe_point(third).unwrap_err()));
+    // Nor has the safe point been moved for this opening.
+    assert_eq!(alone.safe_point(), second);
+    alone.snapshot_at(second).unwrap();
     alone.close().unwrap();
     drop(alone);
     let again = place.open();

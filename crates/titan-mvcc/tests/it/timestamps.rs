@@ -49,6 +49,22 @@ fn a_clock_that_is_set_back_an_hour_stops_no_commit_and_repeats_no_timestamp() {
 }
 
 #[test]
+fn however_often_a_store_is_opened_its_timestamps_are_ahead_of_the_clock_by_one_lease() {
+    let place = Place::new(8);
+    let mut last = Timestamp::ZERO;
+    for _ in 0..50 {
+        let store = place.open();
+        let commit = put(&store, b"a", b"");
+        assert!(last < commit);
+        last = commit;
+        store.close().unwrap();
+    }
+    // And by some of the milliseconds that are leased where the timestamps are a whole lease ahead.
+    let ahead = last.unix_time().saturating_sub(place.clock.unix_time());
+    assert!(ahead <= Duration::from_secs(4), "{ahead:?}");
+}
+
+#[test]
 fn timestamps_ascend_over_jumps_and_restarts() {
     for seed in seeds(20) {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -151,6 +167,39 @@ fn an_oracle_that_is_unreachable_or_goes_back_fails_what_needs_it() {
     assert!(
         refused.to_string().contains("before the safe point"),
         "{refused}"
+    );
+}
+
+#[test]
+fn an_oracle_comes_to_its_end_without_harm() {
+    let place = Place::new(9);
+    let last = Arc::new(Remote(AtomicU64::new(u64::MAX - 5)));
+    let options = StoreOptions {
+        oracle: Some(last),
+        ..place.options.clone()
+    };
+    let store = Store::open(DIR, &options).unwrap();
+    let commit = put(&store, b"a", b"1");
+    assert!(commit < Timestamp::MAX);
+    let refused = loop {
+        let mut transaction = store.begin();
+        transaction.put(b"b", b"1");
+        if let Err(refused) = transaction.commit() {
+            break refused;
+        }
+    };
+    assert!(matches!(refused, Error::Oracle { .. }), "{refused}");
+    assert!(refused.to_string().contains("all timestamps"), "{refused}");
+    store.advance_safe_point(store.now()).unwrap();
+    let report = store.check(&mut |_| {}).unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    store.close().unwrap();
+    drop(store);
+    // What has been written can be read for ever.
+    let store = Store::open_read_only(DIR, &options).unwrap();
+    assert_eq!(
+        store.snapshot().get(b"a").unwrap().as_deref(),
+        Some(&b"1"[..])
     );
 }
 

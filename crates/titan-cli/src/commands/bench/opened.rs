@@ -1,6 +1,6 @@
 //! The database of a run: one of the engine, or a store of versions.
 
-use titan::{Db, DbIterator, Error, ErrorKind, Options, ReadOptions, Result, WriteOptions};
+use titan::{Db, DbIterator, Error, Options, ReadOptions, Result, WriteOptions};
 use titan_mvcc::{Direction, Store, StoreOptions};
 use titan_workload::titan::Titan;
 use titan_workload::versions::{ReadCounters, Versions, engine_error};
@@ -62,8 +62,12 @@ impl Opened {
 }
 
 fn open_store(args: &Args, options: &Options) -> Result<Store> {
+    Store::open(&args.db, &store_options(args, options)).map_err(engine_error)
+}
+
+fn store_options(args: &Args, options: &Options) -> StoreOptions {
     let versions = options.families.get("versions");
-    let options = StoreOptions {
+    StoreOptions {
         db: options.db.clone(),
         versions: versions.unwrap_or(&options.default).clone(),
         write: WriteOptions {
@@ -71,8 +75,7 @@ fn open_store(args: &Args, options: &Options) -> Result<Store> {
             ..WriteOptions::default()
         },
         ..StoreOptions::default()
-    };
-    Store::open(&args.db, &options).map_err(engine_error)
+    }
 }
 
 /// A database whose first or last key no step writes has data that the user may want to keep.
@@ -106,15 +109,10 @@ fn is_foreign(args: &Args, options: &Options) -> Result<bool> {
     Ok(is_foreign)
 }
 
-/// A store cannot be opened to be read alone; nothing is written to one that exists.
+/// Opens the store to be read alone: an opening that may write would move its safe point.
 fn is_foreign_store(args: &Args, options: &Options) -> Result<bool> {
-    // Without the option that makes one: what is not there is not found.
-    let mut options = options.clone();
-    options.db.create_if_missing = false;
-    let store = match open_store(args, &options) {
-        Err(error) if error.kind() == ErrorKind::InvalidArgument => return Err(error),
-        opened => opened?,
-    };
+    let options = store_options(args, options);
+    let store = Store::open_read_only(&args.db, &options).map_err(engine_error)?;
     let snapshot = store.snapshot();
     let mut is_foreign = false;
     for direction in [Direction::Forward, Direction::Backward] {

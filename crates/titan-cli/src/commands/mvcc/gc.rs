@@ -1,10 +1,12 @@
 //! `titan mvcc gc`: moves the safe point and drops what no read can find any more.
 //!
 //! Ctrl-C closes the store: the safe point stays moved, and what has been dropped is dropped.
+//!
+//! Locks keep the safe point back. Their time to live begins anew when a store is opened, so it is waited for.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use titan::{CollectGarbageOptions, Error, ErrorKind, Result};
@@ -18,8 +20,9 @@ use crate::{Global, progress, usage};
 /// Move the safe point, drop the versions before it that no read can find, and free their space
 ///
 /// From then on reads before the safe point are refused, in all later openings too: it never moves back. Of each
-/// key the newest version at the safe point stays, and everything newer. It can be interrupted at any time and
-/// keeps what it has done.
+/// key the newest version at the safe point stays, and everything newer. Locks of transactions that have not ended
+/// keep the safe point back: the command waits up to a minute for their time to live, ends them, and says on standard
+/// error if some are left. It can be interrupted at any time and keeps what it has done.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -50,6 +53,11 @@ const EXAMPLES: &str = "Examples:
   titan mvcc gc notes.db --safe-point now
   titan mvcc gc notes.db --safe-point 467845120000000000";
 
+/// The longest time to live that is waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The time between two looks at locks.
+const PAUSE: Duration = Duration::from_millis(20);
+
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let store = write(&args.db, global, false)?;
     let closing = store.clone();
@@ -71,11 +79,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         safe_point,
         versions,
         left,
+        locks,
     } = dropped;
     if global.json {
         out.json(&json!({
             "seconds": seconds,
             "safe_point": safe_point,
+            "locks_before_it": locks,
             "versions_before": versions.versions,
             "versions_after": left.versions,
             "before": before,
@@ -91,11 +101,20 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         ))?;
     }
     out.flush()?;
+    if locks > 0 && !global.json {
+        let keep = match locks {
+            1 => "1 lock keeps".to_owned(),
+            n => format!("{} locks keep", output::count(n as u64)),
+        };
+        eprintln!("titan: {keep} the safe point back: see titan mvcc locks");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 struct Dropped {
     safe_point: Timestamp,
+    /// How many locks have kept it from going further.
+    locks: usize,
     /// Versions before and after.
     versions: VersionSpace,
     left: VersionSpace,
@@ -113,7 +132,7 @@ fn drop_old(store: &Store, goal: Goal) -> Result<Dropped> {
         Goal::At(at) => at,
         Goal::Now => store.now(),
     };
-    let safe_point = store.advance_safe_point(to).map_err(translated)?;
+    let (safe_point, locks) = advance(store, to)?;
     store.drop_old_versions().map_err(translated)?;
     let bar = progress::bytes("gc", Some(0));
     let options = CollectGarbageOptions {
@@ -135,7 +154,28 @@ fn drop_old(store: &Store, goal: Goal) -> Result<Dropped> {
     }
     Ok(Dropped {
         safe_point,
+        locks,
         versions,
         left: count()?,
     })
+}
+
+/// Moves the safe point. Returns where it is then, and how many locks keep it from going further.
+fn advance(store: &Store, to: Timestamp) -> Result<(Timestamp, usize)> {
+    let begun = Instant::now();
+    loop {
+        let safe_point = store.advance_safe_point(to).map_err(translated)?;
+        if safe_point >= to {
+            return Ok((safe_point, 0));
+        }
+        let locks = store.percolator().scan_locks(to, b"", usize::MAX);
+        let lives = locks.iter().map(|lock| lock.ttl);
+        let waits = lives.filter(|ttl| *ttl <= LONGEST_WAIT).max();
+        if waits.is_none_or(|ttl| begun.elapsed() > ttl + PAUSE) {
+            return Ok((safe_point, locks.len()));
+        }
+        std::thread::sleep(PAUSE);
+        // Fails if an interruption has closed the store: moving the safe point no further needs no engine.
+        store.versions(b"").map_err(translated)?;
+    }
 }

@@ -1,6 +1,7 @@
 //! Opens a store in the way that a command needs, and translates its errors.
 
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use titan::{Error, ErrorKind, Result, WriteOptions};
 use titan_mvcc::{Snapshot, Store, StoreOptions, Timestamp};
@@ -48,8 +49,14 @@ pub(super) fn timestamp(text: &str) -> Result<Timestamp, &'static str> {
 }
 
 /// The store as of a timestamp, or as of now.
+///
+/// The newest timestamp that a store knows of is that of its last commit, or seconds later. Whoever asks for a later one
+/// that has passed by the clock is to see all that was committed.
 pub(super) fn snapshot(store: &Store, at: Option<Timestamp>) -> Result<Snapshot> {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).ok();
+    let clock = clock.and_then(Timestamp::at).unwrap_or(Timestamp::ZERO);
     match at {
+        Some(at) if at > store.now() && at <= clock => Ok(store.snapshot()),
         Some(at) => store.snapshot_at(at).map_err(translated),
         None => Ok(store.snapshot()),
     }

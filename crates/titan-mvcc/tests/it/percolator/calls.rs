@@ -65,6 +65,31 @@ fn a_prewrite_fails_on_locks_and_on_newer_writes_and_locks_nothing_then() {
 }
 
 #[test]
+fn a_prewrite_of_a_key_twice_is_refused() {
+    let bench = Bench::new(21);
+    let put = Mutation::Put {
+        key: b"a",
+        value: b"1",
+    };
+    let other = Mutation::Put {
+        key: b"b",
+        value: b"1",
+    };
+    let delete = Mutation::Delete { key: b"a" };
+    for mutations in [
+        [put, delete, other],
+        [delete, other, put],
+        [other, put, put],
+    ] {
+        let refused = bench.prewrite(bench.ts(), b"a", &mutations).unwrap_err();
+        assert!(refused.to_string().contains("two mutations"), "{refused}");
+        assert!(bench.locks().is_empty());
+    }
+    let report = bench.store.check(&mut |_| {}).unwrap();
+    assert_eq!(report.problems, []);
+}
+
+#[test]
 fn prewriting_and_committing_twice_changes_nothing() {
     let bench = Bench::new(3);
     let start = bench.ts();
