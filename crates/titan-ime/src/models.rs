@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64 as Count;
 
 use titan_mvcc::{Found, RangeSource, Timestamp};
 
-use crate::load::merge;
+use crate::load::{Merging, merge};
 use crate::root::{NewValue, Root, Target, Write};
 use crate::segment::Segment;
 use crate::served::Served;
@@ -324,11 +324,12 @@ fn what_is_written_while_a_load_ends_is_found() {
         let list = world.shared.directory.load();
         let segment = list.first().unwrap();
         let target = target(served(0, &[]));
-        let mut root = Some(Root::new(served(0, &[]), Vec::new(), &world.shared.budget));
+        let root = Root::new(served(0, &[]), Vec::new(), &world.shared.budget);
         let loaded = KEYS.map(|key| put(key, 1));
-        root = root.map(|root| root.with(&loaded, &target, &world.shared.budget));
-        while let Some(content) = root {
-            root = merge(&world.shared, segment, &target, content).unwrap();
+        let root = root.with(&loaded, &target, &world.shared.budget);
+        let mut merging = Some(Merging::new(root));
+        while let Some(content) = merging {
+            merging = merge(&world.shared, segment, &target, content).unwrap();
         }
     }
     fn loading() -> World {
