@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use titan::CommitHook;
+use titan::{CommitHook, EventListener};
 use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 
 use crate::applier::Applier;
@@ -71,6 +71,10 @@ impl RangeCache {
         ));
         let mut options = options.clone();
         options.db.commit_hook = Some(Arc::clone(&shared) as Arc<dyn CommitHook>);
+        options
+            .db
+            .listeners
+            .push(Arc::clone(&shared) as Arc<dyn EventListener>);
         options.range_source = Some(Arc::clone(&shared) as Arc<dyn RangeSource>);
         let vfs = Arc::clone(&options.db.vfs);
         let file = HotSetFile::new(vfs, dir.as_ref());
@@ -114,7 +118,8 @@ impl RangeCache {
     /// Begins to load a range. From here on no other load can overlap it.
     ///
     /// # Errors
-    /// `EmptyRange`, `Overlaps`, `Off`.
+    /// `EmptyRange`, `Off`; `Overlaps` if a part of it is held, which may be one that the cache has chosen or a gap of dead rows.
+    /// [`RangeCache::drop_range`] makes room for it.
     pub fn begin_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
         self.keeper.begin_load(from, to, Kind::Range)
     }
@@ -196,7 +201,7 @@ impl RangeCache {
             saved_steps: counters.saved.load(Ordering::Relaxed),
             writes: counters.writes.load(Ordering::Relaxed),
             audited: self.keeper.shared.auditor.audited(),
-            maintenance_panics: self.keeper.shared.maintenance_panics.count(),
+            maintenance_panics: self.keeper.shared.panics.count(),
         }
     }
 
@@ -244,7 +249,7 @@ impl Drop for RangeCache {
         drop(self.threads.take());
         self.keeper.remember();
         self.keeper.shared.turn_off();
-        self.keeper.shared.drop_all(Dropped::Off);
+        self.keeper.shared.give_back();
     }
 }
 

@@ -312,6 +312,16 @@ fn what_is_written_while_a_segment_is_dropped_is_found() {
     model(4, large, &[World::drop_all, World::write, World::read]);
 }
 
+/// What is pending is forgotten then, and nobody takes that for applied.
+#[test]
+fn what_is_written_while_the_cache_goes_off_is_not_missed() {
+    fn go_off(world: &World) {
+        world.shared.turn_off();
+        world.shared.give_back();
+    }
+    model(4, large, &[go_off, World::write, World::read]);
+}
+
 #[test]
 fn a_segment_that_is_split_and_dropped_is_not_read_any_more() {
     model(3, large, &[World::split, World::drop_all, World::write]);
