@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use titan::vfs::Vfs;
 use titan::{CommitHook, EventListener};
 use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 
@@ -47,6 +48,8 @@ use crate::trouble::Trouble;
 /// ```
 pub struct RangeCache {
     keeper: Keeper,
+    /// The largest limit of memory that makes sense here.
+    largest_limit: usize,
     /// Both or none.
     threads: Option<(Maintenance, Applier)>,
 }
@@ -64,8 +67,9 @@ impl RangeCache {
         if options.db.commit_hook.is_some() || options.range_source.is_some() {
             return Err(Error::HookInUse);
         }
+        let largest_limit = largest_limit(&*options.db.vfs);
         let shared = Arc::new(Shared::new(
-            cache.memory_limit,
+            cache.memory_limit.min(largest_limit),
             cache.segment_size,
             cache.chooses,
         ));
@@ -98,7 +102,11 @@ impl RangeCache {
             Ok::<_, Error>((Maintenance::start(keeper.clone(), every)?, applier))
         };
         let threads = cache.maintenance.map(start).transpose()?;
-        Ok(RangeCache { keeper, threads })
+        Ok(RangeCache {
+            keeper,
+            largest_limit,
+            threads,
+        })
     }
 
     /// The store.
@@ -142,9 +150,11 @@ impl RangeCache {
         self.keeper.shared.drop_segments(Dropped::Asked, overlaps)
     }
 
-    /// Changes the limit of memory. Segments are dropped at once if they exceed it.
+    /// Changes the limit of memory, which is bounded as [`CacheOptions::memory_limit`] is. Segments are dropped at once if
+    /// they exceed it.
     pub fn set_memory_limit(&self, bytes: usize) {
-        self.keeper.shared.budget.set_limit(bytes);
+        let limit = bytes.min(self.largest_limit);
+        self.keeper.shared.budget.set_limit(limit);
         self.keeper.shared.make_room();
     }
 
@@ -259,6 +269,14 @@ impl std::fmt::Debug for RangeCache {
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
+}
+
+/// Three quarters of the memory that the process may use, if that is known.
+fn largest_limit(vfs: &dyn Vfs) -> usize {
+    let memory = vfs.resources().memory;
+    memory.map_or(usize::MAX, |memory| {
+        usize::try_from(memory.total / 4 * 3).unwrap_or(usize::MAX)
+    })
 }
 
 /// The thread that maintains a cache. Dropping it ends the thread.
