@@ -5,8 +5,8 @@
 //! them there, before it looks: a read, the barrier of a load or an audit, maintenance. The applier does it when many
 //! have come, so that a read finds few.
 //!
-//! Promises that after a call of `settle` everything is in the segments that was added before the call; that each write
-//! gets there once, those of a key in the order in which they were added.
+//! Promises that after a call of `settle` everything is in the segments that was added before the call, or the cache is off;
+//! that each write gets there once, those of a key in the order in which they were added.
 
 use std::sync::OnceLock;
 use std::thread::Thread;

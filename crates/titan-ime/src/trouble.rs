@@ -20,7 +20,7 @@ pub(crate) struct Panics {
     last: Mutex<Option<String>>,
 }
 
-/// How the maintenance of a cache fares.
+/// How a cache fares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Trouble {
