@@ -1,5 +1,6 @@
 //! What the hook, the readers, loads and maintenance of a cache share.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use titan::ColumnFamilyId;
@@ -188,7 +189,8 @@ impl Shared {
             excess = excess.saturating_sub(segment.bytes());
             gone.push(segment);
         }
-        let is_gone = |one: &Arc<Segment>| gone.iter().any(|other| Arc::ptr_eq(one, other));
+        let generations: HashSet<u64> = gone.iter().map(|segment| segment.generation).collect();
+        let is_gone = |segment: &Segment| generations.contains(&segment.generation);
         changing.list.retain(|segment| !is_gone(segment));
         self.end(&changing, &gone, Dropped::MemoryLimit);
     }
