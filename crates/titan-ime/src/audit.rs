@@ -19,8 +19,6 @@ use crate::root::Root;
 use crate::row::Seen;
 use crate::segment::Segment;
 use crate::shared::Shared;
-use crate::stats::Dropped;
-
 use crate::view::{MergedRow, View};
 
 /// Which segments maintenance audits, and what it has found.
@@ -108,7 +106,7 @@ impl Shared {
                 // The first one is kept.
                 let _ = self.auditor.difference.set(what);
                 self.turn_off();
-                self.drop_all(Dropped::Off);
+                self.give_back();
                 return;
             }
         }

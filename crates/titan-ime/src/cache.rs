@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use titan::CommitHook;
+use titan::vfs::Vfs;
+use titan::{CommitHook, EventListener};
 use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 
 use crate::applier::Applier;
@@ -47,6 +48,8 @@ use crate::trouble::Trouble;
 /// ```
 pub struct RangeCache {
     keeper: Keeper,
+    /// The largest limit of memory that makes sense here.
+    largest_limit: usize,
     /// Both or none.
     threads: Option<(Maintenance, Applier)>,
 }
@@ -64,13 +67,18 @@ impl RangeCache {
         if options.db.commit_hook.is_some() || options.range_source.is_some() {
             return Err(Error::HookInUse);
         }
+        let largest_limit = largest_limit(&*options.db.vfs);
         let shared = Arc::new(Shared::new(
-            cache.memory_limit,
+            cache.memory_limit.min(largest_limit),
             cache.segment_size,
             cache.chooses,
         ));
         let mut options = options.clone();
         options.db.commit_hook = Some(Arc::clone(&shared) as Arc<dyn CommitHook>);
+        options
+            .db
+            .listeners
+            .push(Arc::clone(&shared) as Arc<dyn EventListener>);
         options.range_source = Some(Arc::clone(&shared) as Arc<dyn RangeSource>);
         let vfs = Arc::clone(&options.db.vfs);
         let file = HotSetFile::new(vfs, dir.as_ref());
@@ -94,7 +102,11 @@ impl RangeCache {
             Ok::<_, Error>((Maintenance::start(keeper.clone(), every)?, applier))
         };
         let threads = cache.maintenance.map(start).transpose()?;
-        Ok(RangeCache { keeper, threads })
+        Ok(RangeCache {
+            keeper,
+            largest_limit,
+            threads,
+        })
     }
 
     /// The store.
@@ -114,7 +126,8 @@ impl RangeCache {
     /// Begins to load a range. From here on no other load can overlap it.
     ///
     /// # Errors
-    /// `EmptyRange`, `Overlaps`, `Off`.
+    /// `EmptyRange`, `Off`; `Overlaps` if a part of it is held, which may be one that the cache has chosen or a gap of dead rows.
+    /// [`RangeCache::drop_range`] makes room for it.
     pub fn begin_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
         self.keeper.begin_load(from, to, Kind::Range)
     }
@@ -137,9 +150,11 @@ impl RangeCache {
         self.keeper.shared.drop_segments(Dropped::Asked, overlaps)
     }
 
-    /// Changes the limit of memory. Segments are dropped at once if they exceed it.
+    /// Changes the limit of memory, which is bounded as [`CacheOptions::memory_limit`] is. Segments are dropped at once if
+    /// they exceed it.
     pub fn set_memory_limit(&self, bytes: usize) {
-        self.keeper.shared.budget.set_limit(bytes);
+        let limit = bytes.min(self.largest_limit);
+        self.keeper.shared.budget.set_limit(limit);
         self.keeper.shared.make_room();
     }
 
@@ -196,7 +211,7 @@ impl RangeCache {
             saved_steps: counters.saved.load(Ordering::Relaxed),
             writes: counters.writes.load(Ordering::Relaxed),
             audited: self.keeper.shared.auditor.audited(),
-            maintenance_panics: self.keeper.shared.maintenance_panics.count(),
+            maintenance_panics: self.keeper.shared.panics.count(),
         }
     }
 
@@ -244,7 +259,7 @@ impl Drop for RangeCache {
         drop(self.threads.take());
         self.keeper.remember();
         self.keeper.shared.turn_off();
-        self.keeper.shared.drop_all(Dropped::Off);
+        self.keeper.shared.give_back();
     }
 }
 
@@ -254,6 +269,14 @@ impl std::fmt::Debug for RangeCache {
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
+}
+
+/// Three quarters of the memory that the process may use, if that is known.
+fn largest_limit(vfs: &dyn Vfs) -> usize {
+    let memory = vfs.resources().memory;
+    memory.map_or(usize::MAX, |memory| {
+        usize::try_from(memory.total / 4 * 3).unwrap_or(usize::MAX)
+    })
 }
 
 /// The thread that maintains a cache. Dropping it ends the thread.

@@ -13,7 +13,7 @@
 //! - Loads are gentle: one at a time, some ten thousand entries between two looks. Those of the hot set come first.
 //! - Pinned segments are not dropped.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
@@ -158,7 +158,7 @@ impl State {
 
     fn drop_losses(&mut self, keeper: &Keeper) {
         let shared = &keeper.shared;
-        let mut gone = Vec::new();
+        let mut gone = HashSet::new();
         for segment in shared.directory.load().iter() {
             let balance = segment.usage.look();
             let counters = &shared.counters;
@@ -169,7 +169,7 @@ impl State {
                 && !segment.is_pinned
                 && !mutant!("losses-are-held", "-p titan-ime --test it choosing::")
             {
-                gone.push(segment.generation);
+                gone.insert(segment.generation);
                 self.bar(segment.range());
             }
         }
@@ -349,14 +349,14 @@ fn make_room(keeper: &Keeper, rate: u64) -> bool {
     segments.retain(|segment| !segment.is_pinned && segment.root().is_some());
     segments.sort_by_key(|segment| segment.usage.worth());
     let (mut bytes, mut worth) = (0, 0);
-    let mut gone = Vec::new();
+    let mut gone = HashSet::new();
     for segment in segments {
         if bytes >= shared.budget.limit() / 8 {
             break;
         }
         bytes += segment.root().as_ref().map_or(0, |root| root.bytes);
         worth += segment.usage.worth().max(0);
-        gone.push(segment.generation);
+        gone.insert(segment.generation);
     }
     if gone.is_empty() || worth.saturating_mul(2) > i64::try_from(rate).unwrap_or(i64::MAX) {
         return false;

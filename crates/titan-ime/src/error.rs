@@ -60,6 +60,9 @@ impl fmt::Display for Error {
         match self {
             Error::Overlaps => f.write_str("a part of the range is held or being loaded already"),
             Error::EmptyRange => f.write_str("the range is empty"),
+            Error::MemoryLimit { limit: 0, .. } => {
+                f.write_str("the limit of memory is zero, so nothing is held")
+            }
             Error::MemoryLimit { used, limit } => write!(
                 f,
                 "the range does not fit: {used} bytes were taken when the load ended, of {limit}"

@@ -4,10 +4,10 @@
 //! active then; or that the segment is not active any more. A call does no I/O and calls nothing of the database. It never
 //! fails: what memory cannot follow drops the segment, and a panic turns the cache off before the group is visible.
 
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, SequenceNumber};
+use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, EventListener, SequenceNumber};
 use titan_mvcc::entries::{self, Effect};
 
 use crate::directory::List;
@@ -24,47 +24,57 @@ enum Change<'a> {
     Unknown(&'a [u8], Option<&'a [u8]>),
 }
 
-/// Turns the cache off if it is dropped by a panic of the hook: before [`OffOnPanic::done`].
-struct OffOnPanic<'a>(&'a Shared);
-
-impl OffOnPanic<'_> {
-    fn done(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for OffOnPanic<'_> {
-    fn drop(&mut self) {
-        // MUTANT: a hook that panicked leaves its segments to readers.
-        if !mutant!("hook-panics-unnoticed", "-p titan-ime --lib hook::") {
-            self.0.turn_off();
-        }
-    }
-}
-
 impl CommitHook for Shared {
     fn before_publish(&self, _: SequenceNumber, operations: &CommittedOps<'_>) {
-        let off_on_panic = OffOnPanic(self);
-        self.follow(operations);
-        off_on_panic.done();
+        let followed = self.off_on_panic(|| self.follow(operations));
+        // The engine is to know that the hook has panicked.
+        followed.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
     fn on_bypass(&self, range: &BypassedRange<'_>, _: SequenceNumber) {
-        let off_on_panic = OffOnPanic(self);
-        if self.is_versions(range.column_family) {
-            self.bypass(range.begin.unwrap_or_default(), range.end);
-        }
-        off_on_panic.done();
+        let followed = self.off_on_panic(|| {
+            if self.is_versions(range.column_family) {
+                self.bypass(range.begin.unwrap_or_default(), range.end);
+            }
+        });
+        followed.unwrap_or_else(|panic| resume_unwind(panic));
+    }
+}
+
+impl EventListener for Shared {
+    /// Also if it was the store's own part of the hook that panicked: this one is not called any more either.
+    fn commit_hook_poisoned(&self) {
+        self.turn_off();
     }
 }
 
 impl Shared {
+    /// Runs a part of the way of writes. If that panics, the cache is off when this returns.
+    ///
+    /// # Errors
+    /// The panic.
+    fn off_on_panic(&self, run: impl FnOnce()) -> std::thread::Result<()> {
+        let ran = catch_unwind(AssertUnwindSafe(run));
+        // MUTANT: a hook that panicked leaves its segments to readers.
+        if let Err(panic) = &ran
+            && !mutant!("hook-panics-unnoticed", "-p titan-ime --lib hook::")
+        {
+            self.turn_off();
+            self.panics.note_following(&**panic);
+        }
+        ran
+    }
+
     /// Takes up what the operations do.
     fn follow(&self, operations: &CommittedOps<'_>) {
         if self.is_off() || self.directory.load().is_empty() {
             return;
         }
         let mut filling = self.pending.fill();
+        // ORDER: with the lock of the log, so that nothing is added after a cache that is off has forgotten its log.
+        if self.is_off() {
+            return;
+        }
         for (_, op) in operations.iter() {
             match self.change(&op) {
                 Change::Nothing => {}
@@ -123,18 +133,17 @@ impl Shared {
     /// Puts what was added before the call into the segments, or waits until another thread has done that. To be called
     /// before anything looks at what segments have, and then [`Shared::is_off`]. Cost: two loads if nothing is pending.
     pub(crate) fn settle(&self) {
-        let settled = panic::catch_unwind(AssertUnwindSafe(|| {
-            self.pending.settle(|writes| {
-                let off_on_panic = OffOnPanic(self);
+        self.pending.settle(|writes| {
+            let applied = self.off_on_panic(|| {
                 #[cfg(test)]
                 self.may_panic("apply");
                 self.write(self.directory.load(), writes);
                 self.make_room();
-                off_on_panic.done();
             });
-        }));
-        // The cache is off then, and a reader goes on in the engine.
-        drop(settled);
+            // ORDER: the cache is off before these count as applied. So whoever waits for them finds it off, a reader
+            // goes on in the engine, and nobody tries again.
+            drop(applied);
+        });
     }
 
     /// Adds versions, which are in the order of their keys, to the segments that have the keys. The list may be
@@ -199,7 +208,7 @@ fn unknown(key: &[u8]) -> Change<'_> {
 
 #[cfg(test)]
 mod tests {
-    use titan::{DbOptions, WriteBatch, WriteOptions};
+    use titan::{DbOptions, EventListener, WriteBatch, WriteOptions};
     use titan_mvcc::entries::encode_key;
     use titan_mvcc::{Direction, Found, RangeSource, Store, StoreOptions};
     use titan_testkit::sim::SimVfs;
@@ -290,6 +299,50 @@ mod tests {
         cache.maintain();
         let stats = cache.stats();
         assert_eq!((stats.segments, stats.memory_used), (0, 0), "{stats:?}");
+    }
+
+    /// Neither by the next read nor by maintenance.
+    #[test]
+    fn what_was_pending_when_the_cache_went_off_is_not_applied_any_more_and_takes_no_memory() {
+        let cache = cache();
+        let (store, shared) = (cache.store().clone(), std::sync::Arc::clone(cache.shared()));
+        shared.panics_at.lock().replace("apply");
+        put(&store, b"a1", b"new");
+        assert_eq!(get(&store, b"a1").as_deref(), Some(&b"new"[..]));
+        let trouble = cache.trouble();
+        assert!(trouble.is_off);
+        let what = "following the commits panicked: as a test asked";
+        assert_eq!(trouble.what.as_deref(), Some(what));
+        shared.panics_at.lock().take();
+        assert_eq!(get(&store, b"a1").as_deref(), Some(&b"new"[..]));
+        let list = shared.directory.load();
+        let written: u64 = list.iter().map(|s| s.usage.look().writes).sum();
+        assert_eq!((list.len(), written), (3, 0));
+        cache.maintain();
+        put(&store, b"a1", b"newer");
+        assert_eq!(shared.pending.capacity(), 0);
+    }
+
+    #[test]
+    fn a_cache_that_is_dropped_leaves_nothing_in_the_store() {
+        let cache = cache();
+        let (store, shared) = (cache.store().clone(), std::sync::Arc::clone(cache.shared()));
+        put(&store, b"a1", b"new");
+        assert_ne!(shared.pending.capacity(), 0);
+        drop(cache);
+        put(&store, b"a1", b"newer");
+        assert_eq!(get(&store, b"a1").as_deref(), Some(&b"newer"[..]));
+        assert_eq!((shared.pending.capacity(), shared.budget.used()), (0, 0));
+    }
+
+    /// The hook of the cache is a part of that of the store, and another part may panic.
+    #[test]
+    fn a_cache_whose_hook_is_not_called_any_more_is_off() {
+        let cache = cache();
+        cache.shared().commit_hook_poisoned();
+        assert!(cache.is_off());
+        put(cache.store(), b"a1", b"new");
+        assert_eq!(get(cache.store(), b"a1").as_deref(), Some(&b"new"[..]));
     }
 
     /// A thread may commit while it ends by a panic of its own, and may lead the group of others.

@@ -59,7 +59,7 @@ impl Keeper {
     pub(crate) fn maintain(&self) {
         let passed = catch_unwind(AssertUnwindSafe(|| self.pass()));
         match passed {
-            Ok(()) => self.shared.maintenance_panics.none(),
+            Ok(()) => self.shared.panics.none(),
             // MUTANT: a panic of maintenance ends its thread.
             Err(panic) if mutant!("maintenance-panics-on", "-p titan-ime --lib keeper::") => {
                 resume_unwind(panic);
@@ -77,9 +77,9 @@ impl Keeper {
     /// Goes on after a pass that panicked.
     fn survive(&self, panic: &(dyn Any + Send)) {
         let shared = &self.shared;
-        if shared.maintenance_panics.note(panic) {
+        if shared.panics.note(panic) {
             shared.turn_off();
-            shared.drop_all(Dropped::Off);
+            shared.give_back();
         } else {
             // ORDER: a segment gets or loses its content at one moment, so one without it answers nothing. It may
             // have been left so for good, and then its range could not be held again.

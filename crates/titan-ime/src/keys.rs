@@ -8,7 +8,7 @@ pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
 pub(crate) struct Keys {
     bytes: Box<[u8]>,
     /// Where each of them ends.
-    ends: Box<[u32]>,
+    ends: Box<[usize]>,
 }
 
 impl Keys {
@@ -17,8 +17,7 @@ impl Keys {
         let mut bytes = Vec::with_capacity(keys.clone().map(<[u8]>::len).sum());
         let ends = keys.map(|key| {
             bytes.extend_from_slice(key);
-            // Keys have at most some KiB, and there are some thousand at most.
-            bytes.len() as u32
+            bytes.len()
         });
         let ends = ends.collect();
         Keys {
@@ -33,9 +32,9 @@ impl Keys {
     }
 
     pub(crate) fn get(&self, n: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(n)? as usize;
+        let end = *self.ends.get(n)?;
         let begin = match n.checked_sub(1) {
-            Some(before) => *self.ends.get(before)? as usize,
+            Some(before) => *self.ends.get(before)?,
             None => 0,
         };
         self.bytes.get(begin..end)

@@ -6,8 +6,8 @@
 //! 2. In a *barrier*, without a commit under way, a snapshot of the engine is taken, and the segment begins to keep
 //!    writes. What was published before is in the snapshot, what is published later in the delta.
 //! 3. The snapshot is read, some rows at a time. Each row is pruned before it takes memory.
-//! 4. The delta is merged, most of it while writes go on, the last of it under the lock of the segment. Segments of
-//!    the usual size take the place of the loading one, and are active.
+//! 4. The delta is merged, most of it while writes go on, the last of it under the lock of the segment, when it is short or
+//!    does not get shorter any more. Segments of the usual size take the place of the loading one, and are active.
 //!
 //! A load can be dropped after each step. Then nothing of it remains.
 
@@ -30,7 +30,7 @@ use crate::stats::Dropped;
 
 /// Entries of the engine that one step reads.
 const STEP: usize = 512;
-/// A delta that is not longer is merged under the lock of the segment.
+/// After a delta that is not longer, the next one is merged under the lock of the segment.
 const SHORT_DELTA: usize = 64;
 
 /// A load of a range, from [`RangeCache::begin_load`](crate::RangeCache::begin_load). Dropping it abandons it.
@@ -67,8 +67,25 @@ enum Stage {
         encoded: Vec<u8>,
         versions: Vec<Version>,
     },
-    Merging(Root),
+    Merging(Merging),
     Done,
+}
+
+/// The content of a load whose snapshot was read.
+pub(crate) struct Merging {
+    root: Root,
+    /// Writes of the delta that was merged last.
+    merged: usize,
+}
+
+impl Merging {
+    /// Nothing was merged yet.
+    pub(crate) fn new(root: Root) -> Self {
+        Merging {
+            root,
+            merged: usize::MAX,
+        }
+    }
 }
 
 /// What a step of a load left to do.
@@ -184,10 +201,12 @@ impl Load {
                 encoded,
                 versions,
             } => self.stage = self.scan(cursor, encoded, versions)?,
-            Stage::Merging(root) => match merge(&self.shared, &self.segment, &self.target, root)? {
-                Some(root) => self.stage = Stage::Merging(root),
-                None => return Ok(Progress::Done),
-            },
+            Stage::Merging(merging) => {
+                match merge(&self.shared, &self.segment, &self.target, merging)? {
+                    Some(merging) => self.stage = Stage::Merging(merging),
+                    None => return Ok(Progress::Done),
+                }
+            }
         }
         Ok(Progress::Going)
     }
@@ -230,7 +249,7 @@ impl Load {
                 let leaves = leaves.map_err(|why| Error::Abandoned { why })?;
                 let served = self.target.kept.clone();
                 let root = Root::new(served, leaves, &self.shared.budget);
-                return Ok(Stage::Merging(root));
+                return Ok(Stage::Merging(Merging::new(root)));
             }
             let entry = entries::decode(cursor.key())?;
             if *entry.encoded != *encoded {
@@ -301,8 +320,8 @@ impl Load {
     }
 }
 
-/// Merges the delta of a segment that is being loaded into its content. Returns the content if more of it may come, and
-/// none if the range is held.
+/// Merges the delta of a segment that is being loaded into its content. Returns the content if the next delta will be
+/// shorter, and none if the range is held.
 ///
 /// # Errors
 /// `Abandoned`.
@@ -310,14 +329,17 @@ pub(crate) fn merge(
     shared: &Shared,
     segment: &Segment,
     target: &Target,
-    root: Root,
-) -> Result<Option<Root>> {
+    merging: Merging,
+) -> Result<Option<Merging>> {
     let budget = &shared.budget;
     let delta = segment.take_delta(budget);
     let delta = delta.map_err(|why| Error::Abandoned { why })?;
-    let root = root.with(&delta.sorted(), target, budget);
-    if delta.len() > SHORT_DELTA {
-        return Ok(Some(root));
+    let root = merging.root.with(&delta.sorted(), target, budget);
+    let merged = delta.len();
+    // Each delta is what came while the one before was merged. Where writes come so fast that it is not half as long,
+    // the load would not end.
+    if merged > SHORT_DELTA && merged <= merging.merged / 2 {
+        return Ok(Some(Merging { root, merged }));
     }
     let mut changing = shared.directory.change();
     let Some(at) = changing.position(segment.generation) else {

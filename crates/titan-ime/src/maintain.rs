@@ -54,7 +54,7 @@ impl Shared {
     /// was lowered. Forgets which segments were read.
     pub(crate) fn maintain(&self) {
         if self.is_off() {
-            self.drop_all(Dropped::Off);
+            self.give_back();
             return;
         }
         self.settle();

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64 as Count;
 
 use titan_mvcc::{Found, RangeSource, Timestamp};
 
-use crate::load::merge;
+use crate::load::{Merging, merge};
 use crate::root::{NewValue, Root, Target, Write};
 use crate::segment::Segment;
 use crate::served::Served;
@@ -312,6 +312,16 @@ fn what_is_written_while_a_segment_is_dropped_is_found() {
     model(4, large, &[World::drop_all, World::write, World::read]);
 }
 
+/// What is pending is forgotten then, and nobody takes that for applied.
+#[test]
+fn what_is_written_while_the_cache_goes_off_is_not_missed() {
+    fn go_off(world: &World) {
+        world.shared.turn_off();
+        world.shared.give_back();
+    }
+    model(4, large, &[go_off, World::write, World::read]);
+}
+
 #[test]
 fn a_segment_that_is_split_and_dropped_is_not_read_any_more() {
     model(3, large, &[World::split, World::drop_all, World::write]);
@@ -324,11 +334,12 @@ fn what_is_written_while_a_load_ends_is_found() {
         let list = world.shared.directory.load();
         let segment = list.first().unwrap();
         let target = target(served(0, &[]));
-        let mut root = Some(Root::new(served(0, &[]), Vec::new(), &world.shared.budget));
+        let root = Root::new(served(0, &[]), Vec::new(), &world.shared.budget);
         let loaded = KEYS.map(|key| put(key, 1));
-        root = root.map(|root| root.with(&loaded, &target, &world.shared.budget));
-        while let Some(content) = root {
-            root = merge(&world.shared, segment, &target, content).unwrap();
+        let root = root.with(&loaded, &target, &world.shared.budget);
+        let mut merging = Some(Merging::new(root));
+        while let Some(content) = merging {
+            merging = merge(&world.shared, segment, &target, content).unwrap();
         }
     }
     fn loading() -> World {

@@ -5,8 +5,10 @@ use std::time::Duration;
 /// How a cache is opened.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// Bytes of memory that segments may take. A group of commits may exceed it for the moment of its commit. Zero
-    /// holds nothing.
+    /// Bytes of memory that segments may take. Writes may exceed it until they are applied, which is by the next read at
+    /// the latest. Zero holds nothing. More than three quarters of the memory that the process may use counts as that,
+    /// so that the cache is not what the process is ended for; [`Stats::memory_limit`](crate::Stats::memory_limit) is what
+    /// counts.
     pub memory_limit: usize,
     /// Bytes of a segment, about: it is split at twice as many, and joined with its neighbour if they have less than
     /// half together. A leaf that is made anew, at about every tenth write to it, costs a copy of the list of the leaves

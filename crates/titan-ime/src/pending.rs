@@ -5,8 +5,8 @@
 //! them there, before it looks: a read, the barrier of a load or an audit, maintenance. The applier does it when many
 //! have come, so that a read finds few.
 //!
-//! Promises that after a call of `settle` everything is in the segments that was added before the call; that each write
-//! gets there once, those of a key in the order in which they were added.
+//! Promises that after a call of `settle` everything is in the segments that was added before the call, or the cache is off;
+//! that each write gets there once, those of a key in the order in which they were added.
 
 use std::sync::OnceLock;
 use std::thread::Thread;
@@ -57,6 +57,10 @@ impl Log {
         self.bytes.len() + size_of_val(&*self.heads)
     }
 
+    fn capacity(&self) -> usize {
+        self.bytes.capacity() + self.heads.capacity() * size_of::<Head>()
+    }
+
     fn push(&mut self, write: &Write<'_>) {
         let (tag, value) = write.tagged();
         self.bytes.extend_from_slice(write.key);
@@ -87,7 +91,7 @@ impl Log {
 
     /// Forgets all, and keeps the buffers unless one large group made them large.
     fn clear(&mut self) {
-        if self.bytes.capacity() + self.heads.capacity() * size_of::<Head>() > 2 * TOO_MANY {
+        if self.capacity() > 2 * TOO_MANY {
             *self = Log::default();
         }
         self.bytes.clear();
@@ -189,5 +193,20 @@ impl Pending {
         apply(&log.sorted());
         log.clear();
         self.applied.store(added, Ordering::Release);
+    }
+
+    /// Forgets what is pending, also what a panic left, and gives its memory back. Called when the cache is off.
+    pub(crate) fn forget(&self) {
+        let mut log = self.applying.lock();
+        let mut filled = self.filled.lock();
+        (*log, *filled) = (Log::default(), Log::default());
+        let added = self.added.load(Ordering::Relaxed);
+        self.applied.store(added, Ordering::Release);
+    }
+
+    /// Bytes of both buffers.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.applying.lock().capacity() + self.filled.lock().capacity()
     }
 }

@@ -267,11 +267,12 @@ fn rebuild(
         let (these, others) = rest.split_at(of_key);
         for write in these {
             row::add(&mut versions, write.version());
+            // Each is inserted before all others, so there must not be thousands of them.
+            if versions.len() > 4 * LONGEST_CHAIN {
+                prune(&mut versions, served, target);
+            }
         }
-        row::prune(&mut versions, served);
-        if versions.len() > LONGEST_CHAIN {
-            shorten(&mut versions, served, target);
-        }
+        prune(&mut versions, served, target);
         rows.push(key, &versions, budget);
         rest = others;
     }
@@ -281,9 +282,13 @@ fn rebuild(
     rows
 }
 
-/// Prunes a long chain to what readers need, as of the last look; and if that is long ago, to its newest half
-/// and what those readers need. Narrows `served` by as much.
-fn shorten(versions: &mut Vec<Version>, served: &mut Served, target: &Target) {
+/// Prunes the versions of a key. If many are left, prunes them to what readers need, as of the last look; and if that is
+/// long ago, to their newest half and what those readers need. Narrows `served` by as much.
+fn prune(versions: &mut Vec<Version>, served: &mut Served, target: &Target) {
+    row::prune(versions, served);
+    if versions.len() <= LONGEST_CHAIN {
+        return;
+    }
     *served = served.narrowed(&target.needed);
     row::prune(versions, served);
     if versions.len() > LONGEST_CHAIN
@@ -424,6 +429,36 @@ mod tests {
         }
         let each = budget.used() as u64 / rows;
         assert!(each <= 180, "{each}");
+    }
+
+    /// They come at once if a row was written much and not read. With a cost that grows with the square of their number
+    /// this would take minutes.
+    #[test]
+    fn many_versions_of_a_row_that_come_at_once_are_pruned_as_they_come() {
+        let budget = Arc::new(Budget::new(usize::MAX));
+        let served = Served::new(Timestamp(0), []);
+        let target = Target {
+            kept: served.clone(),
+            needed: Served::new(Timestamp(500), [Timestamp(7)]),
+        };
+        let commits = 1..=1_000_000_u64;
+        let values: Vec<_> = commits.clone().map(u64::to_be_bytes).collect();
+        let writes = commits.zip(&values).map(|(commit, value)| Write {
+            key: b"hot",
+            commit: Timestamp(commit),
+            value: Some(NewValue::Inline(value)),
+        });
+        let writes: Vec<_> = writes.collect();
+        let root = Root::new(served, Vec::new(), &budget).with(&writes, &target, &budget);
+        let left = root.leaves[0].row(0).versions();
+        assert!(left.len() <= LONGEST_CHAIN, "{}", left.len());
+        for at in [7, 1_000_000] {
+            let at = Timestamp(at);
+            assert!(root.served.has(at));
+            let value = at.0.to_be_bytes();
+            assert_eq!(root.get(b"hot", at), Seen::Value(&value), "{at}");
+        }
+        assert!(!root.served.has(Timestamp(8)) && !root.served.has(Timestamp(500)));
     }
 
     /// Also when nobody has looked at the readers for long.

@@ -147,7 +147,7 @@ impl Segment {
     ) -> Self {
         let upper_len = upper.as_ref().map_or(0, |upper| upper.len());
         let own = size_of::<Segment>() + 16 + 3 * BLOCK + lower.len() + upper_len;
-        let place = size_of::<Arc<Segment>>() + size_of::<u32>() + upper_len;
+        let place = size_of::<Arc<Segment>>() + size_of::<usize>() + upper_len;
         Segment {
             charge: Charge::new(budget, own + place),
             lower,

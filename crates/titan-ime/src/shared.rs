@@ -1,5 +1,6 @@
 //! What the hook, the readers, loads and maintenance of a cache share.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use titan::ColumnFamilyId;
@@ -36,8 +37,7 @@ pub(crate) struct Shared {
     pub(crate) points: Points,
     pub(crate) interest: Interest,
     pub(crate) auditor: Auditor,
-    /// Of maintenance.
-    pub(crate) maintenance_panics: Panics,
+    pub(crate) panics: Panics,
     /// Whether the cache decides by itself what is held.
     pub(crate) chooses: bool,
     /// Bytes of a segment, about.
@@ -65,7 +65,7 @@ impl Shared {
             points: Points::default(),
             interest: Interest::default(),
             auditor: Auditor::default(),
-            maintenance_panics: Panics::default(),
+            panics: Panics::default(),
             chooses,
             segment_size,
             family: AtomicU32::new(NO_FAMILY),
@@ -89,7 +89,7 @@ impl Shared {
         self.is_off.load(Ordering::Acquire)
     }
 
-    /// Turns the cache off for good. Cost: one store; the memory is given back by [`Shared::drop_all`].
+    /// Turns the cache off for good. Cost: one store; the memory is given back by [`Shared::give_back`].
     pub(crate) fn turn_off(&self) {
         // ORDER: a hook that panicked does this before its group is published, so no reader that must see the
         // group takes memory for complete.
@@ -100,11 +100,11 @@ impl Shared {
     pub(crate) fn trouble(&self) -> Trouble {
         let is_off = self.is_off();
         let difference = self.auditor.difference().map(str::to_owned);
-        let what = difference.or_else(|| self.maintenance_panics.last());
+        let what = difference.or_else(|| self.panics.last());
         Trouble {
             is_off,
-            panics: self.maintenance_panics.count(),
-            what: what.or_else(|| is_off.then(|| "following the commits panicked".to_owned())),
+            panics: self.panics.count(),
+            what: what.or_else(|| is_off.then(|| "the commit hook panicked".to_owned())),
         }
     }
 
@@ -161,6 +161,12 @@ impl Shared {
         self.drop_segments(why, |_| true);
     }
 
+    /// Gives back the memory of a cache that is off.
+    pub(crate) fn give_back(&self) {
+        self.drop_all(Dropped::Off);
+        self.pending.forget();
+    }
+
     /// Drops segments until memory is within its limit, as far as it is known: those first that are being loaded,
     /// which have saved nothing yet, then those that were not read since the last look, then the oldest; pinned ones last.
     pub(crate) fn make_room(&self) {
@@ -183,7 +189,8 @@ impl Shared {
             excess = excess.saturating_sub(segment.bytes());
             gone.push(segment);
         }
-        let is_gone = |one: &Arc<Segment>| gone.iter().any(|other| Arc::ptr_eq(one, other));
+        let generations: HashSet<u64> = gone.iter().map(|segment| segment.generation).collect();
+        let is_gone = |segment: &Segment| generations.contains(&segment.generation);
         changing.list.retain(|segment| !is_gone(segment));
         self.end(&changing, &gone, Dropped::MemoryLimit);
     }

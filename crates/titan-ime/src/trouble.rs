@@ -1,7 +1,7 @@
-//! Panics of maintenance: caught, counted and survived.
+//! Panics: those of maintenance are caught, counted and survived; one on the way of writes turns the cache off.
 //!
-//! Owns the count, and why the cache is off if it is. A pass that panics may leave segments that have no content, and those
-//! are dropped; what has content is complete, because content is replaced as a whole. If one pass after the other
+//! Owns the count, and what the last one said. A pass of maintenance that panics may leave segments that have no content, and
+//! those are dropped; what has content is complete, because content is replaced as a whole. If one pass after the other
 //! panics, the cache is turned off: what is held would not be pruned any more.
 
 use std::any::Any;
@@ -20,7 +20,7 @@ pub(crate) struct Panics {
     last: Mutex<Option<String>>,
 }
 
-/// How the maintenance of a cache fares.
+/// How a cache fares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Trouble {
@@ -40,14 +40,24 @@ impl Panics {
 
     /// A pass has panicked. Returns whether that was one too many.
     pub(crate) fn note(&self, panic: &(dyn Any + Send)) -> bool {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        let text = text.unwrap_or_else(|| "without a text".to_owned());
-        *self.last.lock() = Some(format!("maintenance panicked: {text}"));
+        self.keep("maintenance", panic);
         self.all.fetch_add(1, Ordering::Relaxed);
         self.in_a_row.fetch_add(1, Ordering::Relaxed) >= MOST
     }
 
+    /// What follows the commits has panicked.
+    pub(crate) fn note_following(&self, panic: &(dyn Any + Send)) {
+        self.keep("following the commits", panic);
+    }
+
+    fn keep(&self, what: &str, panic: &(dyn Any + Send)) {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        let text = text.unwrap_or_else(|| "without a text".to_owned());
+        *self.last.lock() = Some(format!("{what} panicked: {text}"));
+    }
+
+    /// Passes of maintenance that panicked.
     pub(crate) fn count(&self) -> u64 {
         self.all.load(Ordering::Relaxed)
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use titan::vfs::Vfs;
+use titan::vfs::{Memory, Resources, Vfs};
 use titan_ime::{RangeCache, Remembered};
 use titan_mvcc::{Direction, Error, Store, Timestamp, TimestampOracle};
 use titan_testkit::sim::{Loss, SimVfs};
@@ -73,6 +73,42 @@ fn an_oracle_that_stands_still_stops_commits_and_nothing_else() {
         "value"
     );
     cache.audit().unwrap();
+}
+
+/// A limit that the machine does not have is no reason to be ended by the kernel.
+#[test]
+fn a_limit_beyond_memory_is_one_that_fits() {
+    let vfs = SimVfs::new();
+    let (total, left) = (200_000, 100_000);
+    vfs.set_resources(Resources {
+        memory: Some(Memory { total, left }),
+        ..Resources::default()
+    });
+    let mut place = Place::new(4);
+    place.store.db.vfs = Arc::new(vfs);
+    place.cache.memory_limit = usize::MAX;
+    let cache = place.open();
+    assert_eq!(cache.stats().memory_limit, 150_000);
+    for n in 0..300_u32 {
+        put(cache.store(), &n.to_be_bytes(), &[1; 40]);
+    }
+    cache.load(None, Some(&100_u32.to_be_bytes())).unwrap();
+    for n in 300..3_000_u32 {
+        put(cache.store(), &n.to_be_bytes(), &[1; 40]);
+    }
+    let rest = cache.load(Some(&100_u32.to_be_bytes()), None);
+    let refused = rest.unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            titan_ime::Error::MemoryLimit { limit: 150_000, .. }
+        ),
+        "{refused}"
+    );
+    cache.set_memory_limit(usize::MAX);
+    assert_eq!(cache.stats().memory_limit, 150_000);
+    cache.set_memory_limit(20_000);
+    assert_eq!(cache.stats().memory_limit, 20_000);
 }
 
 #[test]

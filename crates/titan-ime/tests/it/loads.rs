@@ -69,6 +69,29 @@ fn writes_that_come_while_a_range_is_loaded_are_not_lost() {
     }
 }
 
+/// However many come between two of its steps.
+#[test]
+fn a_load_ends_while_writes_go_on() {
+    let cache = fill(&Place::new(1));
+    let mut load = cache.begin_load(None, None).unwrap();
+    let mut steps = 0;
+    while load.step().unwrap() == Progress::Going {
+        steps += 1;
+        assert!(steps < 50, "the load does not end");
+        let mut transaction = cache.store().begin();
+        for n in 0..100_u32 {
+            transaction.put(&n.to_be_bytes(), &[steps; 40]);
+        }
+        transaction.commit().unwrap();
+        // The writes are applied.
+        cache.stats();
+    }
+    let found = cache.store().snapshot().get(&7_u32.to_be_bytes()).unwrap();
+    assert_eq!(found.as_deref(), Some(&[steps; 40][..]));
+    assert_eq!(cache.stats().points.hits, 1);
+    cache.audit().unwrap();
+}
+
 #[test]
 fn a_load_can_be_abandoned_after_each_step_and_begun_again() {
     let place = Place::new(2);

@@ -10,8 +10,8 @@ use crate::timestamp::Timestamp;
 /// A copy of ranges of a store, kept by a commit hook of the same database.
 ///
 /// It is asked for a timestamp that is settled and held, after the read has looked at what else it must look at.
-/// So it answers for every version that was published before the call, or not at all. It never fails and never
-/// waits.
+/// So it answers for every version that was published before the call, or not at all. It never fails, and waits for no
+/// I/O.
 pub trait RangeSource: Send + Sync {
     /// What an encoded key has at a timestamp; none if the engine must be asked.
     fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found>;
