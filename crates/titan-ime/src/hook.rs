@@ -6,6 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, EventListener, SequenceNumber};
 use titan_mvcc::entries::{self, Effect};
@@ -133,17 +134,27 @@ impl Shared {
     /// Puts what was added before the call into the segments, or waits until another thread has done that. To be called
     /// before anything looks at what segments have, and then [`Shared::is_off`]. Cost: two loads if nothing is pending.
     pub(crate) fn settle(&self) {
-        self.pending.settle(|writes| {
-            let applied = self.off_on_panic(|| {
-                #[cfg(test)]
-                self.may_panic("apply");
-                self.write(self.directory.load(), writes);
-                self.make_room();
-            });
-            // ORDER: the cache is off before these count as applied. So whoever waits for them finds it off, a reader
-            // goes on in the engine, and nobody tries again.
-            drop(applied);
+        self.pending.settle(|writes| self.apply(writes));
+    }
+
+    /// The same for a read, which waits for other threads no longer than that, and leaves much to the applier. If false,
+    /// segments may lack what was published.
+    #[must_use]
+    pub(crate) fn settle_within(&self, wait: Duration) -> bool {
+        self.pending
+            .settle_within(wait, |writes| self.apply(writes))
+    }
+
+    fn apply(&self, writes: &[Write<'_>]) {
+        let applied = self.off_on_panic(|| {
+            #[cfg(test)]
+            self.may_panic("apply");
+            self.write(self.directory.load(), writes);
+            self.make_room();
         });
+        // ORDER: the cache is off before these count as applied. So whoever waits for them finds it off, a reader
+        // goes on in the engine, and nobody tries again.
+        drop(applied);
     }
 
     /// Adds versions, which are in the order of their keys, to the segments that have the keys. The list may be
@@ -261,6 +272,23 @@ mod tests {
     fn count(store: &Store) -> usize {
         let scan = store.snapshot().scan(None, None, Direction::Forward);
         scan.unwrap().fold(0, |n, row| n + usize::from(row.is_ok()))
+    }
+
+    #[test]
+    fn a_read_does_not_wait_for_a_thread_that_applies_writes() {
+        let cache = cache();
+        let store = cache.store();
+        put(store, b"a1", b"new");
+        let is_being_applied = cache.shared().pending.is_being_applied();
+        let before = cache.shared().counters.points.sums();
+        assert_eq!(get(store, b"a1").as_deref(), Some(&b"new"[..]));
+        assert_eq!(count(store), 3);
+        let after = cache.shared().counters.points.sums();
+        assert_eq!((after.hits, after.not_applied), (before.hits, 1));
+        assert!(cache.shared().counters.parts.sums().not_applied > 0);
+        drop(is_being_applied);
+        assert_eq!(get(store, b"a1").as_deref(), Some(&b"new"[..]));
+        assert_eq!(cache.stats().points.hits, before.hits + 1);
     }
 
     #[test]

@@ -2,14 +2,16 @@
 //!
 //! Owns the log between the hook and the segments. The hook adds the writes of a group before the group is published,
 //! which is one copy of their bytes. [`Pending::settle`] puts them into the segments. It is called by whoever needs
-//! them there, before it looks: a read, the barrier of a load or an audit, maintenance. The applier does it when many
-//! have come, so that a read finds few.
+//! them there, before it looks: the barrier of a load or an audit, maintenance. The applier does it when many
+//! have come, so that a read finds few. A read does it within bounds ([`Pending::settle_within`]): where much is to be
+//! done, or another thread is at it, the engine answers.
 //!
 //! Promises that after a call of `settle` everything is in the segments that was added before the call, or the cache is off;
 //! that each write gets there once, those of a key in the order in which they were added.
 
 use std::sync::OnceLock;
 use std::thread::Thread;
+use std::time::Duration;
 
 use titan_mvcc::Timestamp;
 
@@ -18,8 +20,7 @@ use crate::row::Tag;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// The applier is woken when the log has so many bytes. A read that comes before it has to apply about two hundred
-/// rows at most, and waking the thread is cheap beside the commits that made them.
+/// The applier is woken when the log has so many bytes. A read applies less, about two hundred rows at most, and waking the thread is cheap beside the commits that made them.
 const MANY: usize = 32 << 10;
 /// The writer applies the log when it has so many bytes: the applier does not keep up, or there is none.
 const TOO_MANY: usize = 512 << 10;
@@ -167,25 +168,53 @@ impl Pending {
     /// another thread has done that. Cost: two loads if nothing is pending.
     pub(crate) fn settle(&self, apply: impl FnOnce(&[Write<'_>])) {
         let wanted = self.added.load(Ordering::Acquire);
-        // ORDER: what `apply` did is seen by whoever sees that it was done.
-        let is_applied = || self.applied.load(Ordering::Acquire) >= wanted;
-        if is_applied() {
+        if self.has_applied(wanted) {
             return;
         }
-        // MUTANT: a read does not wait for another thread that applies.
-        let is_taken = mutant!("settled-while-applied", "loom -p titan-ime --lib models::");
-        if is_taken && self.filled.lock().heads.is_empty() {
-            return;
+        let log = self.applying.lock();
+        if !self.has_applied(wanted) {
+            self.apply(log, self.filled.lock(), apply);
         }
-        let mut log = self.applying.lock();
-        if is_applied() {
-            return;
+    }
+
+    /// The same for a read. False if something is not applied after all: there is so much that the applier is to do it,
+    /// or another thread did not end in time.
+    #[must_use]
+    pub(crate) fn settle_within(&self, wait: Duration, apply: impl FnOnce(&[Write<'_>])) -> bool {
+        let wanted = self.added.load(Ordering::Acquire);
+        if self.has_applied(wanted) {
+            return true;
         }
-        let added = {
-            let mut filled = self.filled.lock();
-            std::mem::swap(&mut *filled, &mut *log);
-            self.added.load(Ordering::Relaxed)
+        let Some(log) = lock_within(&self.applying, wait) else {
+            // MUTANT: a read does not mind that another thread applies.
+            return self.has_applied(wanted)
+                || mutant!("settled-while-applied", "loom -p titan-ime --lib models::");
         };
+        if self.has_applied(wanted) {
+            return true;
+        }
+        let is_little = |log: &Log| log.len() < MANY || self.applier.get().is_none();
+        match lock_within(&self.filled, wait).filter(|filled| is_little(filled)) {
+            Some(filled) => self.apply(log, filled, apply),
+            None => return false,
+        }
+        true
+    }
+
+    fn has_applied(&self, wanted: u64) -> bool {
+        // ORDER: what `apply` did is seen by whoever sees that it was done.
+        self.applied.load(Ordering::Acquire) >= wanted
+    }
+
+    fn apply(
+        &self,
+        mut log: MutexGuard<'_, Log>,
+        mut filled: MutexGuard<'_, Log>,
+        apply: impl FnOnce(&[Write<'_>]),
+    ) {
+        std::mem::swap(&mut *filled, &mut *log);
+        let added = self.added.load(Ordering::Relaxed);
+        drop(filled);
         // MUTANT: writes count as applied before they are.
         if mutant!("applied-too-early", "loom -p titan-ime --lib models::") {
             self.applied.store(added, Ordering::Release);
@@ -204,9 +233,23 @@ impl Pending {
         self.applied.store(added, Ordering::Release);
     }
 
+    /// Keeps others from applying, as a thread that applies does.
+    #[cfg(test)]
+    pub(crate) fn is_being_applied(&self) -> impl Drop {
+        self.applying.lock()
+    }
+
     /// Bytes of both buffers.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.applying.lock().capacity() + self.filled.lock().capacity()
+    }
+}
+
+/// The lock, if it is free by then.
+fn lock_within<T>(mutex: &Mutex<T>, wait: Duration) -> Option<MutexGuard<'_, T>> {
+    match wait.is_zero() {
+        true => mutex.try_lock(),
+        false => mutex.try_lock_for(wait),
     }
 }

@@ -7,6 +7,7 @@
 //! themselves. What comes later changes other roots.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use titan_mvcc::entries::AFTER_VERSIONS;
@@ -20,6 +21,10 @@ use crate::segment::Segment;
 use crate::shared::Shared;
 use crate::stats::Read;
 use crate::view::{MergedRow, View};
+
+/// How long a scan waits for another thread that puts writes into memory. That takes about two microseconds a row, and what
+/// the scan would cost in the engine may be much. A point read does not wait.
+const PATIENCE: Duration = Duration::from_micros(500);
 
 /// Rows of a part that are looked at for each row that may be returned, at least. So a part ends also where rows
 /// are dead, and the next one sees what has changed since.
@@ -46,9 +51,13 @@ impl RangeSource for Shared {
     }
 
     fn part(&self, request: &PartRequest<'_>, rows: &mut Vec<SourceRow>) -> Part {
-        self.settle();
-        if self.is_off() {
-            self.counters.parts.count(Read::Off);
+        let is_settled = self.settle_within(PATIENCE);
+        let why_not = match self.is_off() {
+            true => Some(Read::Off),
+            false => (!is_settled).then_some(Read::NotApplied),
+        };
+        if let Some(why) = why_not {
+            self.counters.parts.count(why);
             return Part::Engine { end: None };
         }
         let list = self.directory.load();
@@ -83,9 +92,12 @@ impl RangeSource for Shared {
 
 impl Shared {
     fn look_up(&self, encoded: &[u8], at: Timestamp) -> (Read, Option<Found>) {
-        self.settle();
+        let is_settled = self.settle_within(Duration::ZERO);
         if self.is_off() {
             return (Read::Off, None);
+        }
+        if !is_settled {
+            return (Read::NotApplied, None);
         }
         let list = self.directory.load();
         let Some(segment) = list.find(encoded) else {

@@ -16,6 +16,8 @@ pub(crate) enum Read {
     NotHeld,
     /// By the engine: the segment is being loaded, or was dropped at this moment.
     NotReady,
+    /// By the engine: writes of which the range may have some are not in memory yet.
+    NotApplied,
     /// By the engine: the timestamp is before what is served.
     TooOld,
     /// By the engine: the cache is off.
@@ -26,7 +28,7 @@ pub(crate) enum Read {
     Stored,
 }
 
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 const SHARDS: usize = 16;
 
 #[derive(Default)]
@@ -59,6 +61,7 @@ impl ReadCounters {
             hits_nothing: sum(Read::HitNothing),
             not_held: sum(Read::NotHeld),
             not_ready: sum(Read::NotReady),
+            not_applied: sum(Read::NotApplied),
             too_old: sum(Read::TooOld),
             off: sum(Read::Off),
             measured: sum(Read::Measured),
@@ -79,6 +82,8 @@ pub struct ReadSums {
     pub not_held: u64,
     /// By the engine: the segment was being loaded or dropped.
     pub not_ready: u64,
+    /// By the engine: another thread was putting writes into memory, or many were waiting for that.
+    pub not_applied: u64,
     /// By the engine: the timestamp is before what the segment serves.
     pub too_old: u64,
     /// By the engine: the cache is off.

@@ -34,7 +34,7 @@ impl From<ReadSums> for Answers {
             hits: sums.hits + sums.hits_nothing,
             not_held: sums.not_held,
             too_old: sums.too_old,
-            others: sums.not_ready + sums.off + sums.measured + sums.stored,
+            others: sums.not_ready + sums.not_applied + sums.off + sums.measured + sums.stored,
         }
     }
 }
