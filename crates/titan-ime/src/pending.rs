@@ -235,7 +235,7 @@ impl Pending {
 
     /// Keeps others from applying, as a thread that applies does.
     #[cfg(test)]
-    pub(crate) fn is_being_applied(&self) -> impl Drop {
+    pub(crate) fn is_being_applied(&self) -> impl Sized {
         self.applying.lock()
     }
 
