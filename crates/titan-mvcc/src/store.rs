@@ -36,9 +36,9 @@ pub struct StoreOptions {
     /// told tickets, because these are the store's.
     pub db: DbOptions,
     /// Options of the family of versions. Its prefix extractor and its compaction filter are the store's own:
-    /// others are refused. Default: that of a family, with a `max_space_amp` of 1.25 where a family has 1.5. Versions
-    /// that are replaced become garbage by the safe point, and wait for a compaction first: with 1.25 the whole of it stays
-    /// near 1.5 times what must be kept, for some hundredths more writes.
+    /// others are refused. Replaced versions become garbage by the safe point, and wait for a compaction first. So with
+    /// the usual `max_space_amp` of 1.5 a store that is overwritten without pause takes up to 1.7 times what must be kept;
+    /// with 1.25 it takes 1.5 times as much, for some hundredths more writes.
     pub versions: ColumnFamilyOptions,
     /// Where timestamps come from. By default from the clock of `db` and a lease on disk, which is right for
     /// a store that one process at a time uses. The timestamps of another oracle are leased, too, which costs a
@@ -68,10 +68,7 @@ impl Default for StoreOptions {
     fn default() -> Self {
         StoreOptions {
             db: DbOptions::default(),
-            versions: ColumnFamilyOptions {
-                max_space_amp: 1.25,
-                ..ColumnFamilyOptions::default()
-            },
+            versions: ColumnFamilyOptions::default(),
             oracle: None,
             write: WriteOptions::default(),
             range_source: None,
