@@ -281,30 +281,29 @@ fn tell_points(keeper: &Keeper) {
     }
 }
 
-/// The range up to the next key that the engine has, or up to the next segment. Cost: a seek.
+/// The range up to the next key that the engine has, or up to the next segment; as it is if that cannot be read. Cost: a seek.
 fn up_to_next_key(keeper: &Keeper, (lower, upper): EncodedRange) -> EncodedRange {
     let Some(upper) = upper else {
         return (lower, None);
     };
-    let grown = match next_key(keeper, &upper) {
-        Ok(grown) => grown,
-        Err(_) => Some(upper.clone()),
-    };
     let list = keeper.shared.directory.load();
-    let after = list.get(list.first_with(&upper));
-    let next = after.map(|segment| segment.lower.to_vec());
-    let end = match (grown, next) {
-        (Some(grown), Some(next)) => Some(grown.min(next)),
-        (grown, next) => grown.or(next),
+    let segment = list.get(list.first_with(&upper));
+    let segment = segment.map(|segment| segment.lower.to_vec());
+    let end = match segment {
+        Some(begin) if begin <= upper => Some(upper),
+        segment => match first_key(keeper, &upper, segment.clone()) {
+            Ok(key) => key.or(segment),
+            Err(_) => Some(upper),
+        },
     };
-    // A segment may have come meanwhile that has the end.
-    (lower, end.map(|end| end.max(upper)))
+    (lower, end)
 }
 
-/// The first encoded key from `from` on; none if there is none.
-fn next_key(keeper: &Keeper, from: &[u8]) -> Result<Option<Vec<u8>>> {
+/// The first encoded key of the engine from `lower` to before `upper`; none if there is none.
+fn first_key(keeper: &Keeper, lower: &[u8], upper: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     let mut cursor = keeper.family.iter(&ReadOptions {
-        lower_bound: Some(from.to_vec()),
+        lower_bound: Some(lower.to_vec()),
+        upper_bound: upper,
         ..ReadOptions::default()
     })?;
     cursor.seek_to_first()?;

@@ -102,13 +102,16 @@ impl Leaf {
 
     /// Whether a timestamp finds no row of it. Cost: a look at what was written since it was made, and none at the rows.
     pub(crate) fn is_dead_at(&self, at: Timestamp) -> bool {
+        let Some(from) = self.dead_from else {
+            return false;
+        };
         // MUTANT: a leaf of rows that were deleted later is passed.
-        let is_dead = self.dead_from.is_some_and(|from| from <= at)
-            || (self.dead_from.is_some()
-                && mutant!("leaf-is-dead-too-early", "-p titan-ime --test it reads::"));
+        let is_dead =
+            from <= at || mutant!("leaf-is-dead-too-early", "-p titan-ime --test it reads::");
         // MUTANT: a row that was put again into a leaf of dead rows is passed.
-        let is_overlooked = mutant!("written-to-a-dead-leaf", "-p titan-ime --test it reads::");
-        is_dead && (is_overlooked || Entries::of(self.tail()).len() == 0)
+        let is_as_made = Entries::of(self.tail()).len() == 0
+            || mutant!("written-to-a-dead-leaf", "-p titan-ime --test it reads::");
+        is_dead && is_as_made
     }
 
     /// Bytes that it takes, with its older versions and its tail, as that is now.

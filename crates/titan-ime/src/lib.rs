@@ -26,8 +26,8 @@
 //! - A commit never fails and never waits for I/O or for a load because of the cache. It waits for who applies writes only if half a MiB
 //!   of them is pending. If memory is over its limit when writes are applied, segments are dropped (`shared`).
 //! - A read applies up to some hundred writes that were published before it. It waits for another thread that applies only if it is
-//!   a scan, for half a millisecond, and for threads that copy or exchange a pointer. What it writes of the memory that other readers write is a reader's lock and a reference count, of the directory and
-//!   of the root (ADR 55).
+//!   a scan, for half a millisecond, and for threads that copy or exchange a pointer. What it writes of the memory that
+//!   other readers write is a reader's lock and a reference count, of the directory and of the root (ADR 55).
 //! - The cache's safe point is its own. No hold of the store keeps versions in memory; readers keep what they find
 //!   themselves, and nothing that came later (`served`, `row`).
 //! - A panic in the hook, or while writes are applied, turns the cache off; the store and all reads go on (`hook`). One in maintenance is counted, and maintenance

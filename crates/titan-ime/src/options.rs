@@ -5,8 +5,8 @@ use std::time::Duration;
 /// How a cache is opened.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// Bytes of memory that segments may take. Writes may exceed it until they are applied, which is by the next read at
-    /// the latest. Zero holds nothing. More than three quarters of the memory that the process may use counts as that,
+    /// Bytes of memory that segments may take. Writes may exceed it until they are applied, by a read or when
+    /// many have come. Zero holds nothing. More than three quarters of the memory that the process may use counts as that,
     /// so that the cache is not what the process is ended for; [`Stats::memory_limit`](crate::Stats::memory_limit) is what
     /// counts.
     pub memory_limit: usize,

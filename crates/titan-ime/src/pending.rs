@@ -20,7 +20,8 @@ use crate::row::Tag;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// The applier is woken when the log has so many bytes. A read applies less, about two hundred rows at most, and waking the thread is cheap beside the commits that made them.
+/// The applier is woken when the log has so many bytes. A read applies less, about two hundred rows at most, and waking
+/// the thread is cheap beside the commits that made them.
 const MANY: usize = 32 << 10;
 /// The writer applies the log when it has so many bytes: the applier does not keep up, or there is none.
 const TOO_MANY: usize = 512 << 10;

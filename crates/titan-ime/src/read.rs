@@ -51,12 +51,7 @@ impl RangeSource for Shared {
     }
 
     fn part(&self, request: &PartRequest<'_>, rows: &mut Vec<SourceRow>) -> Part {
-        let is_settled = self.settle_within(PATIENCE);
-        let why_not = match self.is_off() {
-            true => Some(Read::Off),
-            false => (!is_settled).then_some(Read::NotApplied),
-        };
-        if let Some(why) = why_not {
+        if let Err(why) = self.is_ready_within(PATIENCE) {
             self.counters.parts.count(why);
             return Part::Engine { end: None };
         }
@@ -91,13 +86,20 @@ impl RangeSource for Shared {
 }
 
 impl Shared {
-    fn look_up(&self, encoded: &[u8], at: Timestamp) -> (Read, Option<Found>) {
-        let is_settled = self.settle_within(Duration::ZERO);
-        if self.is_off() {
-            return (Read::Off, None);
+    /// Settles, within bounds. An error says why segments cannot be looked at after all.
+    fn is_ready_within(&self, wait: Duration) -> Result<(), Read> {
+        let is_settled = self.settle_within(wait);
+        // ORDER: after that, because a panic while writes are applied turns the cache off.
+        match (self.is_off(), is_settled) {
+            (true, _) => Err(Read::Off),
+            (false, false) => Err(Read::NotApplied),
+            (false, true) => Ok(()),
         }
-        if !is_settled {
-            return (Read::NotApplied, None);
+    }
+
+    fn look_up(&self, encoded: &[u8], at: Timestamp) -> (Read, Option<Found>) {
+        if let Err(why) = self.is_ready_within(Duration::ZERO) {
+            return (why, None);
         }
         let list = self.directory.load();
         let Some(segment) = list.find(encoded) else {
@@ -342,9 +344,8 @@ fn rows_backward(
         None => root.leaves.len().saturating_sub(1),
     };
     for leaf in root.leaves.get(..=last).unwrap_or_default().iter().rev() {
-        let has_all_before = leaf.first_key() < lower;
         if taken.passes(leaf) {
-            if has_all_before {
+            if leaf.first_key() < lower {
                 return beyond.map(<[u8]>::to_vec);
             }
             continue;

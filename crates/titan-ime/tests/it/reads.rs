@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use titan_ime::RangeCache;
-use titan_mvcc::Direction;
+use titan_mvcc::{Direction, Store};
 
 use super::place::{Place, delete, put, rows};
 
@@ -212,6 +212,14 @@ fn large_values_stay_in_the_engine() {
     assert_eq!(cache.stats().points.stored, 2);
 }
 
+/// How many steps a scan of all rows takes to the first one, which is to have the key.
+fn steps_to_first(store: &Store, direction: Direction, key: &[u8]) -> u64 {
+    let mut scan = store.snapshot().scan(None, None, direction).unwrap();
+    assert_eq!(scan.next().unwrap().unwrap().key, key);
+    let stats = scan.stats();
+    stats.next + stats.prev + stats.seek
+}
+
 /// The reason for all of this: rows that were deleted cost a scan nothing.
 #[test]
 fn a_scan_past_deleted_rows_takes_few_steps() {
@@ -256,13 +264,7 @@ fn a_scan_past_rows_that_older_reads_need_takes_few_steps() {
     // Two looks find that the last deletions are not followed by others.
     (0..2).for_each(|_| cache.maintain());
     for direction in [Direction::Forward, Direction::Backward] {
-        let first = |expected: u32| {
-            let scan = store.snapshot().scan(None, None, direction);
-            let mut scan = scan.unwrap();
-            assert_eq!(scan.next().unwrap().unwrap().key, key(expected));
-            let stats = scan.stats();
-            stats.next + stats.prev + stats.seek
-        };
+        let first = |expected: u32| steps_to_first(store, direction, &key(expected));
         assert!(first(1_000) <= 250);
         assert_eq!(rows(&old, None, None, direction).len(), 2_000);
         let (from, to) = (key(200), key(300));
@@ -296,13 +298,7 @@ fn a_gap_of_dead_rows_is_passed_in_one_step_once_a_scan_has_met_it() {
         for n in (0..1_000).filter(|n| *n != 500) {
             delete(store, &key(n));
         }
-        let first = |expected: u32| {
-            let scan = store.snapshot().scan(None, None, direction);
-            let mut scan = scan.unwrap();
-            assert_eq!(scan.next().unwrap().unwrap().key, key(expected));
-            let stats = scan.stats();
-            stats.next + stats.prev + stats.seek
-        };
+        let first = |expected: u32| steps_to_first(store, direction, &key(expected));
         assert!(first(500) >= 499);
         cache.maintain();
         assert_eq!((cache.stats().gaps, cache.stats().segments), (1, 1));
