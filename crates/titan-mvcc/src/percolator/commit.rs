@@ -22,6 +22,32 @@ pub(crate) fn commit_at(
     commit: Timestamp,
     write: &WriteOptions,
 ) -> Result<()> {
+    commit_if(core, keys, start, commit, write, false)
+}
+
+/// The same for keys that were locked a moment ago. If a lock is gone and nothing is known of the transaction, another
+/// thread has committed the key, the safe point has passed that, and a compaction has dropped the version.
+///
+/// # Errors
+/// See [`Percolator::resolve_locks`](super::Percolator::resolve_locks).
+pub(super) fn commit_locked(
+    core: &Core,
+    keys: &[&[u8]],
+    start: Timestamp,
+    commit: Timestamp,
+) -> Result<()> {
+    commit_if(core, keys, start, commit, &core.unsynced, true)
+}
+
+/// Commits keys. With `may_be_unknown` one may have neither the lock nor a version of the transaction.
+fn commit_if(
+    core: &Core,
+    keys: &[&[u8]],
+    start: Timestamp,
+    commit: Timestamp,
+    write: &WriteOptions,
+    may_be_unknown: bool,
+) -> Result<()> {
     let expired = |key: &[u8], min_commit| Error::CommitTsExpired {
         key: Bytes::copy_from_slice(key),
         asked: commit,
@@ -36,7 +62,7 @@ pub(crate) fn commit_at(
     for key in keys {
         match core.locks.of(key, start) {
             Some(held) => locked.push((key, held.lock)),
-            None => check_committed(core, key, start)?,
+            None => check_committed(core, key, start, may_be_unknown)?,
         }
     }
     if locked.is_empty() {
@@ -92,12 +118,77 @@ fn value(core: &Core, key: &[u8]) -> Result<Bytes> {
 }
 
 /// A key without a lock: it may have been committed before.
-fn check_committed(core: &Core, key: &[u8], start: Timestamp) -> Result<()> {
+fn check_committed(core: &Core, key: &[u8], start: Timestamp, may_be_unknown: bool) -> Result<()> {
     match ended(&core.versions, key, start)? {
         Ended::Committed(_) => Ok(()),
+        Ended::Unknown if may_be_unknown => Ok(()),
         Ended::RolledBack | Ended::Unknown => Err(Error::LockNotFound {
             key: Bytes::copy_from_slice(key),
             start,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mutation, Prewrite, Store, StoreOptions};
+
+    fn prewrite(store: &Store) -> Timestamp {
+        let start = store.oracle().next().unwrap();
+        let request = Prewrite {
+            mutations: &[Mutation::Put {
+                key: b"k",
+                value: b"first",
+            }],
+            primary: b"k",
+            start,
+            read_at: start,
+            ttl: std::time::Duration::from_secs(1000),
+            txn_size: 1,
+            min_commit: Timestamp::ZERO,
+            for_update: None,
+            secondaries: None,
+        };
+        store.percolator().prewrite(&request).unwrap();
+        start
+    }
+
+    /// A reader that ends a lock can be overtaken between its look at the lock and the latch.
+    #[test]
+    fn a_lock_whose_version_is_gone_already_has_been_ended_by_another_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = StoreOptions {
+            retention: None,
+            ..StoreOptions::default()
+        };
+        let store = Store::open(dir.path(), &options).unwrap();
+        let core = store.percolator().0;
+        let start = prewrite(&store);
+        let commit = store.oracle().next().unwrap();
+        let keys: [&[u8]; 1] = [b"k"];
+        store.percolator().commit(&keys, start, commit).unwrap();
+        commit_locked(&core, &keys, start, commit).unwrap();
+        let mut newer = store.begin();
+        newer.put(b"k", b"newer");
+        newer.commit().unwrap();
+        store.advance_safe_point(store.now()).unwrap();
+        store.db().flush().unwrap();
+        store.drop_old_versions().unwrap();
+        assert_eq!(ended(&core.versions, b"k", start).unwrap(), Ended::Unknown);
+        commit_locked(&core, &keys, start, commit).unwrap();
+        let unknown = commit_at(&core, &keys, start, commit, &core.unsynced);
+        assert!(matches!(unknown, Err(Error::LockNotFound { .. })));
+        // What was rolled back is another matter.
+        let start = prewrite(&store);
+        let commit = store.oracle().next().unwrap();
+        store.percolator().batch_rollback(&keys, start).unwrap();
+        let refused = commit_locked(&core, &keys, start, commit);
+        assert!(
+            matches!(refused, Err(Error::LockNotFound { .. })),
+            "{refused:?}"
+        );
+        let found = store.snapshot().get(b"k").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"newer"[..]));
     }
 }

@@ -1,6 +1,6 @@
 //! Ending the locks of a transaction whose end is known.
 
-use super::commit::commit_at;
+use super::commit::commit_locked;
 use super::rollback::roll_back;
 use crate::error::Result;
 use crate::store::Core;
@@ -20,7 +20,7 @@ pub(super) fn keys_of(core: &Core, start: Timestamp) -> Vec<bytes::Bytes> {
 /// [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes). Returns how many locks there were.
 ///
 /// # Errors
-/// Those of [`commit_at`] and [`roll_back`].
+/// Those of [`commit_locked`] and [`roll_back`].
 pub(crate) fn resolve(
     core: &Core,
     keys: &[&[u8]],
@@ -34,7 +34,7 @@ pub(crate) fn resolve(
         let (piece, rest) = left.split_at(piece_len(core, left, commit.is_some())?);
         left = rest;
         match commit {
-            Some(commit) => commit_at(core, piece, start, commit, &core.unsynced)?,
+            Some(commit) => commit_locked(core, piece, start, commit)?,
             None => roll_back(core, piece, start, false)?,
         }
     }
