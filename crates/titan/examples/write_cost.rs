@@ -1,0 +1,109 @@
+//! Writes to a small database, each way in a function of its own, so that a profiler can count the
+//! instructions of each:
+//!
+//! ```text
+//! cargo build --release --locked -p titan --example write_cost
+//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/write_cost
+//! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
+//! ```
+//!
+//! The counts of puts are of [`WRITES`] puts each, those of batches of [`WRITES`] puts in batches of
+//! [`BATCH`]. A flush writes what the measured calls before it put. All of it runs on the calling
+//! thread.
+
+use std::error::Error;
+use std::hint::black_box;
+
+use titan::{
+    ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, Options, WriteBatch, WriteOptions,
+};
+
+const WRITES: u64 = 10_000;
+const BATCH: u64 = 100;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Keys in an order that looks random.
+fn key(number: u64) -> [u8; 16] {
+    let mut key = [b'k'; 16];
+    key[8..].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    key
+}
+
+fn puts(db: &Db, value: &[u8]) -> Outcome {
+    for number in 0..WRITES {
+        db.put(black_box(&key(number)), black_box(value))?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_put_small(db: &Db) -> Outcome {
+    puts(db, &[7; 100])
+}
+
+#[inline(never)]
+fn measured_put_large(db: &Db) -> Outcome {
+    puts(db, &[7; 4096])
+}
+
+#[inline(never)]
+fn measured_delete(db: &Db) -> Outcome {
+    for number in 0..WRITES {
+        db.delete(black_box(&key(number)))?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_batches(db: &Db) -> Outcome {
+    for number in 0..WRITES / BATCH {
+        let mut batch = WriteBatch::new();
+        for i in 0..BATCH {
+            batch.put(&**db, &key(number * BATCH + i), &[7; 100])?;
+        }
+        db.write(black_box(batch), &WriteOptions::default())?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_flush_of_small_values(db: &Db) -> Outcome {
+    Ok(db.flush()?)
+}
+
+#[inline(never)]
+fn measured_flush_of_large_values(db: &Db) -> Outcome {
+    Ok(db.flush()?)
+}
+
+#[inline(never)]
+fn measured_compaction(db: &Db) -> Outcome {
+    Ok(db.compact_range(None, None, &CompactRangeOptions::default())?)
+}
+
+fn main() -> Outcome {
+    let dir = tempfile::tempdir_in("/dev/shm")?;
+    let options = Options {
+        db: DbOptions {
+            use_direct_io_for_flush_and_compaction: false,
+            ..DbOptions::default()
+        },
+        default: ColumnFamilyOptions {
+            disable_auto_compactions: true,
+            write_buffer_size: 256 << 20,
+            ..ColumnFamilyOptions::default()
+        },
+        ..Options::default()
+    };
+    let db = Db::open(dir.path(), &options)?;
+    measured_put_small(&db)?;
+    measured_batches(&db)?;
+    measured_flush_of_small_values(&db)?;
+    measured_put_large(&db)?;
+    measured_flush_of_large_values(&db)?;
+    measured_delete(&db)?;
+    db.flush()?;
+    measured_compaction(&db)?;
+    Ok(db.close()?)
+}
