@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use titan::Process;
+
 use crate::error::Result;
 use crate::shared::Shared;
 
@@ -14,6 +16,7 @@ use crate::shared::Shared;
 pub(crate) struct Applier {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    started_by: Process,
 }
 
 impl Applier {
@@ -38,12 +41,18 @@ impl Applier {
         Ok(Applier {
             ends,
             thread: Some(thread),
+            started_by: Process::current(),
         })
     }
 }
 
 impl Drop for Applier {
     fn drop(&mut self) {
+        if !self.started_by.is_current() {
+            // A forked child does not have the thread, and its handle would name another one.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.ends.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();

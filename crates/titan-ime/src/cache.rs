@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use titan::vfs::Vfs;
-use titan::{CommitHook, EventListener};
+use titan::{CommitHook, EventListener, Process};
 use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 
 use crate::applier::Applier;
@@ -160,8 +160,12 @@ impl RangeCache {
 
     /// Looks at the store's readers, prunes idle rows, splits and joins segments, and decides what is held. A panic in it is
     /// counted in [`Stats::maintenance_panics`]. Cost: looks at all rows with old versions; locks a segment for a few leaves at
-    /// a time; reads some ten thousand entries of what is being loaded.
+    /// a time; reads some ten thousand entries of what is being loaded. Does nothing in a forked child of the process that
+    /// opened it.
     pub fn maintain(&self) {
+        if self.store().db().check_not_inherited().is_err() {
+            return;
+        }
         self.keeper.maintain();
     }
 
@@ -256,6 +260,10 @@ impl RangeCache {
 
 impl Drop for RangeCache {
     fn drop(&mut self) {
+        if self.store().db().check_not_inherited().is_err() {
+            // The store of a parent of this process, which remembers by itself.
+            return;
+        }
         drop(self.threads.take());
         self.keeper.remember();
         self.keeper.shared.turn_off();
@@ -284,6 +292,7 @@ struct Maintenance {
     /// Whether it is to end.
     end: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
+    started_by: Process,
 }
 
 impl Maintenance {
@@ -308,12 +317,18 @@ impl Maintenance {
         Ok(Maintenance {
             end,
             thread: Some(thread),
+            started_by: Process::current(),
         })
     }
 }
 
 impl Drop for Maintenance {
     fn drop(&mut self) {
+        if !self.started_by.is_current() {
+            // A forked child does not have the thread, and its handle would name another one.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         let (is_over, wakes) = &*self.end;
         *is_over.lock() = true;
         wakes.notify_all();

@@ -61,7 +61,9 @@ pub(crate) fn settle_for_read(core: &Core, key: &[u8], at: Timestamp) -> Result<
         return Ok(Settled::Versions);
     }
     // A store that is read alone rolls back nothing: what has not committed by now does not concern it.
-    match settle(core, key, at, !core.is_read_only) {
+    // Neither does a child of the process that has it open.
+    let may_write = !core.is_read_only && core.check_not_inherited().is_ok();
+    match settle(core, key, at, may_write) {
         Err(Error::Engine(_)) => settle(core, key, at, false),
         found => found,
     }
@@ -79,7 +81,8 @@ fn settle(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Set
             match core.locks.push(&lock.primary, lock.start, at) {
                 Push::Done => break,
                 Push::Committing => {
-                    // Its versions are being written.
+                    // Its versions are being written, by a thread of the parent if this is a child.
+                    core.check_not_inherited()?;
                     drop(core.latches.take(std::iter::once(&*lock.primary)));
                     continue;
                 }

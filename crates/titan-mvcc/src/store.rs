@@ -108,6 +108,10 @@ impl Default for TransactionOptions {
 
 /// A transactional store of versions. Clones are the same store.
 ///
+/// A child that a process makes by `fork` can read the store, as
+/// [`Db::check_not_inherited`] says of its database. Commits, and whatever else would change the store or wait
+/// for its threads, fail there with `Engine`.
+///
 /// ```
 /// # fn main() -> titan_mvcc::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
@@ -153,6 +157,14 @@ pub(crate) struct Core {
     pub(crate) reads: ReadTotals,
     /// What the compaction filter has of this.
     pub(crate) for_filter: Arc<Versions>,
+}
+
+impl Core {
+    /// Fails in a child that a process made by `fork` while it had the store open. A commit there may wait
+    /// for threads that only the parent has. Called before the first lock of whatever writes or waits.
+    pub(crate) fn check_not_inherited(&self) -> Result<()> {
+        Ok(self.db.check_not_inherited()?)
+    }
 }
 
 impl Drop for Core {
@@ -257,6 +269,7 @@ impl Store {
     /// # Errors
     /// `Oracle`.
     pub fn begin_pessimistic(&self) -> Result<PessimisticTransaction> {
+        self.core.check_not_inherited()?;
         PessimisticTransaction::new(self.begin())
     }
 
@@ -271,6 +284,10 @@ impl Store {
     /// # Errors
     /// `BeforeSafePoint`; `InFuture` if the oracle has not handed out `at` yet; `Oracle`.
     pub fn snapshot_at(&self, at: Timestamp) -> Result<Snapshot> {
+        if at > self.core.order.visible() {
+            // Commits before it are ended by threads of the parent.
+            self.core.check_not_inherited()?;
+        }
         self.core.order.settle(at)?;
         let hold = self.core.safe_point.hold("snapshot".into(), at)?;
         Ok(Snapshot::new(Arc::clone(&self.core), hold))
@@ -308,6 +325,7 @@ impl Store {
             let what = "the store was opened for reading only";
             return Err(titan::Error::new(ErrorKind::ReadOnly, what).into());
         }
+        self.core.check_not_inherited()?;
         // Locks keep the safe point back.
         resolver::end_expired(&self.core, to)?;
         let safe_point = self.core.safe_point.advance(to, &self.core.order)?;
@@ -338,6 +356,7 @@ impl Store {
     /// # Errors
     /// `Engine`.
     pub fn drop_old_versions(&self) -> Result<()> {
+        self.core.check_not_inherited()?;
         self.sweeper.sweeps().drop_all()
     }
 
@@ -348,6 +367,7 @@ impl Store {
     /// # Errors
     /// `Oracle`, `Engine`; the next sweep does what was not done.
     pub fn sweep(&self) -> Result<Swept> {
+        self.core.check_not_inherited()?;
         self.sweeper.sweeps().sweep()
     }
 
@@ -388,6 +408,7 @@ impl Store {
     /// # Errors
     /// `Engine`.
     pub fn space_report(&self) -> Result<StoreSpaceReport> {
+        self.core.check_not_inherited()?;
         space::report(&self.core, self.sweeper.sweeps())
     }
 
@@ -403,6 +424,7 @@ impl Store {
     /// # Errors
     /// Those of [`Db::close`].
     pub fn close(&self) -> Result<()> {
+        self.core.check_not_inherited()?;
         self.core.for_filter.clear();
         self.core.locks.waits.close();
         self.sweeper.end();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`sim`] | a file system in memory that records, fails, and can be crashed afterwards |
 //! | [`counted`] | an allocator that counts |
+//! | [`child`] | a forked child that runs a part of a test |
 //! | [`clock`] | time that passes when a test says so |
 //! | [`ops`] | operations on a database: generated, as text, reduced |
 //! | [`model`] | what a database should contain |
@@ -128,6 +129,7 @@
 //! - See the test fail once: leave out a sync, and check that the test detects it.
 
 pub mod apply;
+pub mod child;
 pub mod clock;
 pub mod counted;
 pub mod failure;

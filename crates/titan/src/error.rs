@@ -38,7 +38,7 @@ pub enum ErrorKind {
     Locked,
     /// An earlier background failure stopped writes; the source is that failure.
     WritesStopped,
-    /// The database was opened for reading only.
+    /// The database was opened for reading only, or by a parent of this process, before a `fork`.
     ReadOnly,
     /// Writes are stalled and the caller asked not to wait; or the files of a database that another
     /// process writes changed faster than they could be read.

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `error`, `sync` | the error type; locks, atomics and threads |
 //! | `panics` | calls of the application's code, which may panic |
+//! | `process` | which process this is, and whether a database was opened in it |
 //! | `gates` | points at which a test can stop a thread |
 //! | `shared_map` | a sorted map whose copies share their common parts |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
@@ -67,6 +68,7 @@ pub mod merge;
 mod open_files;
 mod options;
 mod panics;
+mod process;
 mod range_del;
 mod read;
 mod shared_map;
@@ -115,6 +117,7 @@ pub use options::{
     ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, OptionInfo, Options, Stated,
     TakenOptions,
 };
+pub use process::Process;
 pub use read::{DbIterator, ReadOptions, Snapshot};
 pub use stats::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,

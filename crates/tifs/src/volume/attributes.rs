@@ -22,7 +22,7 @@ impl Volume {
         if changes.size.is_some_and(|size| size > SIZE_MAX) {
             return Err(Errno::FBIG.into());
         }
-        let _lock = self.locks.exclusive(&[number]);
+        let _lock = self.locks.exclusive(&[number])?;
         if let Some(size) = changes.size {
             self.prepare_to_grow(number, size)?;
         }

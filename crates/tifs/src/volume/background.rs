@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use titan::Process;
 
 use super::Volume;
 use super::reclaim::BATCH;
@@ -24,6 +25,7 @@ pub struct Background {
     volume: Weak<Volume>,
     thread: Option<std::thread::JoinHandle<()>>,
     ending: Arc<Mutex<bool>>,
+    started_by: Process,
 }
 
 impl Volume {
@@ -45,6 +47,7 @@ impl Volume {
             volume: Arc::downgrade(self),
             thread: Some(thread),
             ending,
+            started_by: Process::current(),
         })
     }
 
@@ -82,6 +85,11 @@ impl Volume {
 
 impl Drop for Background {
     fn drop(&mut self) {
+        if !self.started_by.is_current() {
+            // A forked child does not have the thread, and its handle would name another one.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         *self.ending.lock() = true;
         if let Some(volume) = self.volume.upgrade() {
             volume.reclaimer.wake();

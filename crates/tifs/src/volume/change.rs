@@ -30,11 +30,12 @@ impl Volume {
     /// those on the transaction.
     ///
     /// # Errors
-    /// Those of the operation; `EROFS`; `EAGAIN` if it conflicted too often.
+    /// Those of the operation; `EROFS`, also in a forked child; `EAGAIN` if it conflicted too often.
     pub(super) fn change<T>(&self, operation: impl Fn(&mut Change<'_>) -> Result<T>) -> Result<T> {
         if self.options.read_only {
             return Err(Errno::ROFS.into());
         }
+        self.locks.check_not_inherited()?;
         until_committed(|| {
             let mut change = Change {
                 transaction: self.kv.begin()?,

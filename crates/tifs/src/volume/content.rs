@@ -96,7 +96,7 @@ impl Volume {
         if self.options.read_only || !is_due(inode) {
             return Ok(());
         }
-        let _lock = self.locks.exclusive(&[number]);
+        let _lock = self.locks.exclusive(&[number])?;
         // Another read may have changed it while this one waited.
         if !is_due(&self.stored(number)?.inode) {
             return Ok(());
@@ -124,7 +124,7 @@ impl Volume {
             self.make_room(bytes)?;
             false
         };
-        let _lock = self.locks.exclusive(&[number]);
+        let _lock = self.locks.exclusive(&[number])?;
         self.prepare_to_grow(number, end)?;
         // MUTANT: the blocks of a write are stored by a transaction before the size.
         if mutant!("size-apart-from-blocks", "-p tifs --test it crash::every") {

@@ -49,7 +49,7 @@ impl Volume {
         check_name(name)?;
         self.make_room(0)?;
         let number = self.numbers.next(&*self.kv)?;
-        let _locks = self.locks.exclusive(&[directory]);
+        let _locks = self.locks.exclusive(&[directory])?;
         let created = self.change(|change| {
             let mut parent = change.directory(directory)?;
             if change.entry(directory, name)?.is_some() {
@@ -99,7 +99,7 @@ impl Volume {
     ) -> Result<Attributes> {
         check_name(name)?;
         self.make_room(0)?;
-        let _locks = self.locks.exclusive(&[number, directory]);
+        let _locks = self.locks.exclusive(&[number, directory])?;
         let linked = self.change(|change| {
             let mut parent = change.directory(directory)?;
             let mut inode = change.inode(number)?;

@@ -32,7 +32,7 @@ impl Volume {
             .then(|| Acl::decode(value))
             .transpose()?;
         self.make_room(value.len() as u64)?;
-        let _lock = self.locks.exclusive(&[number]);
+        let _lock = self.locks.exclusive(&[number])?;
         self.change(|change| {
             let mut inode = change.inode(number)?;
             let key = Key::Attribute(number, name);
@@ -87,7 +87,7 @@ impl Volume {
 
     pub(super) fn remove_extended(&self, number: InodeNumber, name: &[u8]) -> Result<()> {
         check_name(name)?;
-        let _lock = self.locks.exclusive(&[number]);
+        let _lock = self.locks.exclusive(&[number])?;
         self.change(|change| {
             let mut inode = change.inode(number)?;
             let key = Key::Attribute(number, name);

@@ -8,7 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock};
+use rustix::io::Errno;
+use titan::Process;
 
+use crate::error::{Error, Result};
 use crate::schema::InodeNumber;
 
 /// How many parts the table of locks has, so that threads seldom wait for the table.
@@ -20,11 +23,30 @@ type Part = Mutex<HashMap<InodeNumber, Lock>>;
 /// A lock for each inode.
 ///
 /// Cost of a lock that is free: an allocation and a look into a table.
-pub(super) struct InodeLocks(Vec<Part>);
+pub(super) struct InodeLocks {
+    parts: Vec<Part>,
+    made_by: Process,
+}
 
 impl InodeLocks {
     pub(super) fn new() -> Self {
-        InodeLocks((0..PARTS).map(|_| Part::default()).collect())
+        InodeLocks {
+            parts: (0..PARTS).map(|_| Part::default()).collect(),
+            made_by: Process::current(),
+        }
+    }
+
+    /// Fails with `EROFS` in a child that a process made by `fork` while it had the volume open: the volume is
+    /// the parent's, and so are the threads that have locks.
+    pub(super) fn check_not_inherited(&self) -> Result<()> {
+        match self.made_by.is_current() {
+            true => Ok(()),
+            false => {
+                let what = "the volume was opened by a parent of this process, before a fork: only the parent \
+                            may change or close it";
+                Err(Error::new(Errno::ROFS, what))
+            }
+        }
     }
 
     /// Excludes changes of an inode. A thread that has any lock must not call this, see
@@ -40,7 +62,11 @@ impl InodeLocks {
 
     /// Excludes all other users of these inodes. A thread that has any lock must not call this: locks
     /// are taken in order, so that no two threads wait for each other.
-    pub(super) fn exclusive(&self, inodes: &[InodeNumber]) -> Vec<Exclusive<'_>> {
+    ///
+    /// # Errors
+    /// Those of [`check_not_inherited`](Self::check_not_inherited).
+    pub(super) fn exclusive(&self, inodes: &[InodeNumber]) -> Result<Vec<Exclusive<'_>>> {
+        self.check_not_inherited()?;
         let mut inodes = inodes.to_vec();
         inodes.sort_unstable();
         inodes.dedup();
@@ -52,12 +78,12 @@ impl InodeLocks {
                 _slot: slot,
             }
         };
-        inodes.iter().map(lock).collect()
+        Ok(inodes.iter().map(lock).collect())
     }
 
     fn slot(&self, inode: InodeNumber) -> Slot<'_> {
         Slot {
-            part: &self.0[inode.0 as usize % PARTS],
+            part: &self.parts[inode.0 as usize % PARTS],
             inode,
         }
     }
@@ -115,9 +141,12 @@ mod tests {
         std::thread::spawn(move || {
             let locks = InodeLocks::new();
             let all: Vec<_> = (1..=5000).map(InodeNumber).collect();
-            let taken: Vec<_> = all.iter().map(|inode| locks.exclusive(&[*inode])).collect();
+            let taken: Vec<_> = all
+                .iter()
+                .map(|inode| locks.exclusive(&[*inode]).unwrap())
+                .collect();
             drop(taken);
-            let left: usize = locks.0.iter().map(|part| part.lock().len()).sum();
+            let left: usize = locks.parts.iter().map(|part| part.lock().len()).sum();
             say.send(left)
         });
         let left = said.recv_timeout(Duration::from_secs(60));
@@ -144,7 +173,7 @@ mod tests {
                     for round in 0..ROUNDS {
                         let one = InodeNumber((thread + round) % 3);
                         let other = InodeNumber((one.0 + round % 3) % 3);
-                        let taken = locks.exclusive(&[one, other]);
+                        let taken = locks.exclusive(&[one, other]).unwrap();
                         add(one);
                         drop(taken);
                         drop(locks.shared(other));
@@ -154,6 +183,6 @@ mod tests {
         });
         let sum: u64 = counters.iter().map(|counter| *counter.lock()).sum();
         assert_eq!(sum, THREADS * ROUNDS);
-        assert!(locks.0.iter().all(|part| part.lock().is_empty()));
+        assert!(locks.parts.iter().all(|part| part.lock().is_empty()));
     }
 }

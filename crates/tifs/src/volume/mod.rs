@@ -238,6 +238,7 @@ impl Volume {
         if self.options.read_only {
             return Ok(());
         }
+        self.locks.check_not_inherited()?;
         self.unsynced.store(false, Ordering::Release);
         // What failed is still to be done.
         // MUTANT: after a sync that failed, nothing is said to be left to sync.
@@ -262,6 +263,7 @@ impl Volume {
     /// # Errors
     /// Those of closing the store. Then what was done since the last sync may not be durable.
     pub fn close(&self) -> Result<()> {
+        self.locks.check_not_inherited()?;
         if !self.options.read_only {
             // A store that takes no changes now is closed all the same. It may be able to make durable
             // what it has; the next opening counts.

@@ -37,7 +37,7 @@ impl Volume {
             return Err(Error::new(Errno::NOSPC, "the device has less than that"));
         }
         let extends = matches!(what, Allocate::Extend | Allocate::ZeroRange);
-        let _lock = self.locks.exclusive(&[number]);
+        let _lock = self.locks.exclusive(&[number])?;
         if extends {
             self.prepare_to_grow(number, end)?;
         }
@@ -144,7 +144,7 @@ impl Volume {
         if source == target && from < to + length && to < from.saturating_add(length) {
             return Err(Errno::INVAL.into());
         }
-        let _locks = self.locks.exclusive(&[source, target]);
+        let _locks = self.locks.exclusive(&[source, target])?;
         let source_inode = self.stored(source)?.inode;
         if source_inode.kind != FileKind::File {
             return Err(Errno::INVAL.into());

@@ -159,7 +159,7 @@ impl Volume {
     /// Deletes a piece of what truncations left of a file. True if nothing is left. Between two pieces,
     /// others may use the file.
     fn cut_truncated(&self, number: InodeNumber) -> Result<bool> {
-        let _lock = self.locks.exclusive(&[number]);
+        let _lock = self.locks.exclusive(&[number])?;
         let inode = self.kv.get(Space::Meta, &Key::Inode(number).encode())?;
         let Some(inode) = inode else { return Ok(true) };
         Ok(Inode::decode(&inode)?.stale_end == 0

@@ -59,7 +59,7 @@ impl Volume {
             let directories = names.iter().map(|(directory, _)| *directory);
             let inodes = children.iter().flatten().map(|child| child.inode);
             let all: Vec<InodeNumber> = directories.chain(inodes).collect();
-            let _locks = self.locks.exclusive(&all);
+            let _locks = self.locks.exclusive(&all)?;
             // MUTANT: a name that changed while its locks were awaited is not looked up again.
             let believed = mutant!("name-not-looked-up-again", "-p tifs --test it threads::");
             if believed || self.children(names)? == children {

@@ -22,6 +22,7 @@ impl Volume {
     ) -> Result<()> {
         check_name(from.1)?;
         check_name(to.1)?;
+        self.locks.check_not_inherited()?;
         // Whether a directory is moved is not known yet, so every move between directories waits here.
         let must_wait = from.0 != to.0;
         // MUTANT: two moves of directories at the same time can make a circle.

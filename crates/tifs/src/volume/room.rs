@@ -77,6 +77,7 @@ impl Volume {
     /// # Errors
     /// `ENOSPC`.
     pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
+        self.locks.check_not_inherited()?;
         let bytes = bytes + OVERHEAD;
         if self.room.take(bytes) {
             return Ok(());

@@ -14,6 +14,7 @@
 //! | `moods` | a volume on such a store |
 //! | `threads` | several threads on a volume |
 //! | `faults` | operations of the disk fail, or it is full |
+//! | `forks` | children that are forked while a volume is open |
 //! | `command` | the built command, on volumes that are not mounted |
 //!
 //! Everything random has a seed, which a failure names, with the operations that are enough to fail.
@@ -34,6 +35,7 @@ mod crash;
 mod failure;
 mod faults;
 mod fickle;
+mod forks;
 mod holes;
 mod lockstep;
 mod model;

@@ -11,6 +11,7 @@
 //! | `locks` | transactions in two phases |
 //! | `reads` | what is answered from memory, and what is not |
 //! | `pruning` | old versions that go, and readers that keep them |
+//! | `forks` | children that are forked while a cache is open |
 //! | `threads` | writers, readers, loads and an auditor at once |
 //!
 //! What can go wrong with a cache of ranges, and where it is tried; `models` are those of `cargo xtask loom`, `schedules` the
@@ -53,6 +54,7 @@
 
 mod choosing;
 mod failures;
+mod forks;
 mod known_bugs;
 mod loads;
 mod locks;

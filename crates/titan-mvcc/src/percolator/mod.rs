@@ -152,6 +152,12 @@ impl<'a> Mutation<'a> {
 pub struct Percolator(pub(crate) Arc<Core>);
 
 impl Percolator {
+    /// The store, unless this process inherited it.
+    fn core(&self) -> Result<&Core> {
+        self.0.check_not_inherited()?;
+        Ok(&self.0)
+    }
+
     /// Locks keys for what a transaction will do to them. All of them, or none. Prewriting again what is
     /// prewritten or committed changes nothing. Cost: a point read a key, and one batch that has the values.
     ///
@@ -161,7 +167,7 @@ impl Percolator {
     /// read after which conflicts may have been dropped; `Engine` with `InvalidArgument` for two mutations of a key.
     pub fn prewrite(&self, request: &Prewrite<'_>) -> Result<Prewritten> {
         prewrite::refuse_repeated_keys(request.mutations)?;
-        prewrite(&self.0, request)
+        prewrite(self.core()?, request)
     }
 
     /// Commits prewritten keys at a timestamp that was taken after the last prewrite. The primary key must be
@@ -177,10 +183,10 @@ impl Percolator {
         start: Timestamp,
         commit: Timestamp,
     ) -> Result<()> {
-        let keys = slices(keys);
-        self.0.order.check_handed_out(commit)?;
-        commit_at(&self.0, &keys, start, commit, &self.0.write)?;
-        self.0.order.include(commit);
+        let (core, keys) = (self.core()?, slices(keys));
+        core.order.check_handed_out(commit)?;
+        commit_at(core, &keys, start, commit, &core.write)?;
+        core.order.include(commit);
         Ok(())
     }
 
@@ -195,7 +201,7 @@ impl Percolator {
         keys: &[K],
         request: &PessimisticLock<'_>,
     ) -> Result<Vec<Option<Bytes>>> {
-        pessimistic_lock(&self.0, &slices(keys), request)
+        pessimistic_lock(self.core()?, &slices(keys), request)
     }
 
     /// Releases pessimistic locks that were taken at `for_update` or before. The transaction goes on.
@@ -208,7 +214,7 @@ impl Percolator {
         start: Timestamp,
         for_update: Timestamp,
     ) -> Result<()> {
-        pessimistic_rollback(&self.0, &slices(keys), start, for_update)
+        pessimistic_rollback(self.core()?, &slices(keys), start, for_update)
     }
 
     /// Rolls a transaction back on these keys, whether it has locks there or not: later prewrites of them
@@ -217,7 +223,7 @@ impl Percolator {
     /// # Errors
     /// `AlreadyCommitted`, with the timestamp.
     pub fn batch_rollback<K: AsRef<[u8]>>(&self, keys: &[K], start: Timestamp) -> Result<()> {
-        roll_back(&self.0, &slices(keys), start, false)
+        roll_back(self.core()?, &slices(keys), start, false)
     }
 
     /// Rolls a transaction back on one key if its lock there has expired at `now`, or has been lost.
@@ -226,7 +232,7 @@ impl Percolator {
     /// # Errors
     /// `KeyIsLocked` if it has not expired; `AlreadyCommitted`.
     pub fn cleanup(&self, key: &[u8], start: Timestamp, now: Timestamp) -> Result<()> {
-        rollback::cleanup(&self.0, key, start, now)
+        rollback::cleanup(self.core()?, key, start, now)
     }
 
     /// How a transaction stands, as its primary key says. Rolls it back if its lock has expired at `now`. If it
@@ -243,7 +249,14 @@ impl Percolator {
         now: Timestamp,
         roll_back_if_missing: bool,
     ) -> Result<TransactionStatus> {
-        status::check(&self.0, primary, start, reader, now, roll_back_if_missing)
+        status::check(
+            self.core()?,
+            primary,
+            start,
+            reader,
+            now,
+            roll_back_if_missing,
+        )
     }
 
     /// How an async commit stands, as these of its keys say. Where the transaction has neither a lock nor a
@@ -256,7 +269,7 @@ impl Percolator {
         keys: &[K],
         start: Timestamp,
     ) -> Result<SecondariesStatus> {
-        check_secondaries(&self.0, &slices(keys), start)
+        check_secondaries(self.core()?, &slices(keys), start)
     }
 
     /// Gives the primary lock at least this time to live, from now on. Returns what it has then.
@@ -264,7 +277,7 @@ impl Percolator {
     /// # Errors
     /// `LockNotFound`: the transaction has ended.
     pub fn heartbeat(&self, primary: &[u8], start: Timestamp, ttl: Duration) -> Result<Duration> {
-        heartbeat(&self.0, primary, start, ttl)
+        heartbeat(self.core()?, primary, start, ttl)
     }
 
     /// Ends the locks of a transaction, as its primary key was found to say: commits them at the timestamp, or rolls
@@ -278,16 +291,17 @@ impl Percolator {
         commit: Option<Timestamp>,
         keys: Option<&[Bytes]>,
     ) -> Result<usize> {
+        let core = self.core()?;
         if let Some(commit) = commit {
-            self.0.order.check_handed_out(commit)?;
+            core.order.check_handed_out(commit)?;
         }
         let found = match keys {
             Some(keys) => keys.to_vec(),
-            None => resolve::keys_of(&self.0, start),
+            None => resolve::keys_of(core, start),
         };
-        let resolved = resolve(&self.0, &slices(&found), start, commit)?;
+        let resolved = resolve(core, &slices(&found), start, commit)?;
         if let Some(commit) = commit {
-            self.0.order.include(commit);
+            core.order.include(commit);
         }
         Ok(resolved)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 use parking_lot::Mutex;
-use titan::ErrorKind;
+use titan::{ErrorKind, Process};
 
 use super::pass::Sweeps;
 use crate::error::{Error, Result};
@@ -20,6 +20,7 @@ const MAX_DOUBLINGS: u32 = 8;
 pub(crate) struct Sweeper {
     sweeps: Arc<Sweeps>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    started_by: Process,
 }
 
 impl Sweeper {
@@ -39,6 +40,7 @@ impl Sweeper {
         Ok(Sweeper {
             sweeps,
             thread: Mutex::new(Some(thread)),
+            started_by: Process::current(),
         })
     }
 
@@ -47,6 +49,7 @@ impl Sweeper {
         Sweeper {
             sweeps: Arc::new(sweeps),
             thread: Mutex::default(),
+            started_by: Process::current(),
         }
     }
 
@@ -71,6 +74,11 @@ impl Sweeper {
 
 impl Drop for Sweeper {
     fn drop(&mut self) {
+        if !self.started_by.is_current() {
+            // A forked child does not have the thread, and its handle would name another one.
+            std::mem::forget(self.thread.get_mut().take());
+            return;
+        }
         self.join();
     }
 }

@@ -147,6 +147,7 @@ impl Transaction {
         if self.writes.is_empty() {
             return Ok(self.start());
         }
+        self.snapshot.core().check_not_inherited()?;
         let one_batch = self.snapshot.core().transactions.one_batch_bytes;
         match one_batch == 0 || self.writes.size() > one_batch {
             true => self.prewrite()?.commit(),
@@ -161,6 +162,7 @@ impl Transaction {
     /// Those of [`Transaction::commit`]; the locks have been released then.
     pub fn prewrite(self) -> Result<PrewrittenTransaction> {
         let core = Arc::clone(self.snapshot.core());
+        core.check_not_inherited()?;
         // Others may have the same start. The locks need a name that is theirs alone.
         let name = core.order.name()?;
         let names = two_phase::Names {

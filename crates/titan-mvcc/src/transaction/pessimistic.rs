@@ -116,6 +116,7 @@ impl PessimisticTransaction {
         if let Some(current) = self.current.get(key) {
             return Ok(current.clone());
         }
+        self.core().check_not_inherited()?;
         loop {
             let now = self.core().order.name()?;
             match self.take(key, now, now) {
@@ -175,6 +176,7 @@ impl PessimisticTransaction {
             return Ok(());
         };
         let core = self.core();
+        core.check_not_inherited()?;
         self.signed = match heartbeat(core, primary, self.start, core.transactions.lock_ttl) {
             Ok(_) => core.clock.monotonic(),
             Err(Error::LockNotFound { key, start }) => {
@@ -196,6 +198,7 @@ impl PessimisticTransaction {
             return Ok(self.inner.start());
         };
         let core = Arc::clone(self.inner.snapshot.core());
+        core.check_not_inherited()?;
         let one_batch = core.transactions.one_batch_bytes;
         if one_batch == 0 || writes.size() > one_batch {
             let names = two_phase::Names {
@@ -229,6 +232,7 @@ impl PessimisticTransaction {
         for_update: Timestamp,
         since: Timestamp,
     ) -> Result<Option<Bytes>> {
+        self.core().check_not_inherited()?;
         self.sign()?;
         let core = self.core();
         let primary = self.primary.clone();
@@ -269,7 +273,8 @@ pub(super) fn lost(key: &[u8], start: Timestamp) -> Error {
 
 impl Drop for PessimisticTransaction {
     fn drop(&mut self) {
-        if self.primary.is_some() {
+        // The locks are the parent's in a forked child.
+        if self.primary.is_some() && self.core().check_not_inherited().is_ok() {
             let keys: Vec<&[u8]> = self.inner.writes.keys().collect();
             // What cannot be removed expires.
             let _ = forget(self.core(), &keys, self.start);

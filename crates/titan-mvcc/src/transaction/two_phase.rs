@@ -112,6 +112,7 @@ impl PrewrittenTransaction {
     /// `RolledBack` if the locks had expired and others rolled it back; `Oracle`: it was rolled back; `Engine`: it is
     /// not seen by this opening, but a later one may find that it has committed.
     pub fn commit_primary(self) -> Result<CommittedTransaction> {
+        self.core.check_not_inherited()?;
         let commit = match (self.keys.first(), self.committed) {
             (None, _) => self.read_at,
             (_, Some(committed)) => committed,
@@ -127,7 +128,7 @@ impl PrewrittenTransaction {
 
     /// Rolls back: removes the locks. An async commit has committed and stays so.
     pub fn rollback(self) {
-        if self.committed.is_none() {
+        if self.committed.is_none() && self.core.check_not_inherited().is_ok() {
             self.forget();
         }
     }
@@ -270,6 +271,9 @@ impl CommittedTransaction {
     /// The second phase: commits the other keys. What fails is left to others, who find the locks. Returns the
     /// timestamp of the commit.
     pub fn commit_secondaries(self) -> Timestamp {
+        if self.core.check_not_inherited().is_err() {
+            return self.commit;
+        }
         let keys: Vec<&[u8]> = self.keys.iter().map(Vec::as_slice).collect();
         let _ = resolve(&self.core, &keys, self.start, Some(self.commit));
         self.commit

@@ -18,6 +18,7 @@
 //! | `histories` | random histories of several threads, checked for snapshot isolation |
 //! | `faults` | the disk fails in either phase of a commit |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
+//! | `forks` | children that are forked while a store is open |
 //! | `crash` | the machine stops at any operation of the disk |
 //!
 //! Everything random has a seed, which a failure names. `TITAN_MVCC_TEST_SEEDS=20` runs twenty times as many.
@@ -34,6 +35,7 @@ mod accounts;
 mod async_commit;
 mod crash;
 mod faults;
+mod forks;
 mod histories;
 mod limits;
 mod looking;

@@ -10,12 +10,14 @@
 //! | `reader` | reading anyone's keys; the sums of the banks |
 //! | `view_keeper` | snapshots, iterators and lazy values, kept and read again much later |
 //! | `maintainer` | flushes, compactions, syncs, metrics |
+//! | `forks` | children that are forked and change nothing |
 //! | `space` | what happens when the file system is full |
 //!
 //! The campaign says on standard input when to `go`, to `resume` and to `close`. At the end of
 //! standard input the campaign is gone, and this process aborts.
 
 mod dump;
+mod forks;
 mod maintainer;
 mod op_source;
 mod reader;
@@ -101,6 +103,7 @@ fn run(plan: &Path) -> Result<(), String> {
         threads.push(spawn(&world, &mut rng, reader));
     }
     threads.push(spawn(&world, &mut rng, view_keeper::keep_views));
+    threads.push(spawn(&world, &mut rng, forks::fork_children));
     if world.plan.may_fill_up {
         threads.push(spawn(&world, &mut rng, |world, _| space::heal(world)));
     }

@@ -215,6 +215,7 @@ impl Shared {
         // Jobs may need the lead.
         self.pipeline.check_may_wait()?;
         check_may_wait_for_jobs()?;
+        self.lifecycle.check_not_inherited()?;
         loop {
             let seen = self.signals.progress.seen();
             self.check_open()?;

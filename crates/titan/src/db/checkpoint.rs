@@ -32,6 +32,7 @@ pub struct CheckpointSummary {
 impl Shared {
     /// See [`Db::checkpoint`](crate::Db::checkpoint).
     pub(super) fn checkpoint(&self, target: &Path) -> Result<CheckpointSummary> {
+        self.lifecycle.check_not_inherited()?;
         let made = {
             let _one_at_a_time = self.lifecycle.checkpoint();
             let possible = self.check_open().and_then(|()| self.check_not_stopped());

@@ -31,6 +31,7 @@ impl Shared {
         options: &CollectGarbageOptions,
     ) -> Result<GarbageCollectionSummary> {
         check_may_wait_for_jobs()?;
+        self.lifecycle.check_not_inherited()?;
         options.validate()?;
         if let (Some(begin), Some(end)) = (begin, end)
             && family.comparator.compare_user(begin, end).is_gt()

@@ -107,6 +107,8 @@ impl Shared {
 
     /// Runs `f` while no batch is being committed, unless the database has been closed by then.
     pub(super) fn alone<T>(&self, f: impl FnOnce(&Lead<'_>) -> Result<T>) -> Result<T> {
+        // Before the queue, whose leader may be a thread that is not in this process.
+        self.lifecycle.check_not_inherited()?;
         self.check_open()?;
         self.pipeline.exclusive(|lead| {
             self.check_open()?;

@@ -88,6 +88,8 @@ impl Core {
     /// Stops background jobs and releases the directory. Logged writes that are only in memtables
     /// are replayed at the next opening; unlogged ones are flushed first.
     pub(super) fn close(&self) -> Result<()> {
+        // Before any lock, which a thread that is not in this process may have had.
+        self.shared.lifecycle.check_not_inherited()?;
         // Before the lock, whose holder may wait for the hook or barrier that this is called in.
         self.shared.pipeline.check_may_wait()?;
         check_may_wait_for_jobs()?;
@@ -141,6 +143,13 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
+        if self.shared.lifecycle.is_inherited() {
+            // The parent goes on with its files and locks, and with the threads. They are not here, so
+            // none of them can be waited for, and the handles would name other threads.
+            std::mem::forget(std::mem::take(self.threads.get_mut()));
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
         if let Err(e) = self.close() {
             notify!(self.shared.context.listeners, writes_stopped(&e));
         }

@@ -173,6 +173,20 @@ impl Db {
         self.shared().check_writable()
     }
 
+    /// Fails with `ReadOnly` in a child that a process made by `fork` while it had the database open. The
+    /// child can read, as long as its parent has the database open; whatever would change the database,
+    /// close it or wait for its threads fails with this error. Dropping handles does nothing there.
+    ///
+    /// A thread of the parent that reads, writes or compacts at the moment of the fork may have a lock,
+    /// which then stays locked in the child: a read there that needs it waits for ever. So a child
+    /// reads best before its parent has other threads that use the database, or opens a
+    /// [`Secondary`](crate::Secondary).
+    ///
+    /// Cost: a read of memory.
+    pub fn check_not_inherited(&self) -> Result<()> {
+        self.shared().lifecycle.check_not_inherited()
+    }
+
     /// The locks of transactions.
     pub(crate) fn locks(&self) -> &LockTable {
         &self.shared().admission.locks

@@ -1,8 +1,10 @@
-//! Whether the database is open, whether it may be changed, and what closing waits for.
+//! Whether the database is open, whether it may be changed and by this process, and what closing waits
+//! for.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::process::Process;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
@@ -10,6 +12,8 @@ use crate::sync::{Mutex, MutexGuard};
 /// once what was written is safe it refuses everything.
 pub(crate) struct Lifecycle {
     dir: PathBuf,
+    /// The process that opened it.
+    opened_by: Process,
     /// The database never accepts a change.
     pub(super) read_only: bool,
     refuses_batches: AtomicBool,
@@ -22,6 +26,7 @@ impl Lifecycle {
     pub(super) fn open(dir: &Path) -> Self {
         Lifecycle {
             dir: dir.to_owned(),
+            opened_by: Process::current(),
             read_only: false,
             refuses_batches: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -50,8 +55,25 @@ impl Lifecycle {
         }
     }
 
+    /// Whether this process is a child of the one that opened the database, made by `fork`. What is in
+    /// memory is a copy then, and no thread of the database is there: nothing may be written, waited
+    /// for, or released.
+    pub(super) fn is_inherited(&self) -> bool {
+        !self.opened_by.is_current()
+    }
+
+    /// Fails with `ReadOnly` in a process that inherited the database. Takes no lock, which a thread of
+    /// the parent may have had at the moment of the fork.
+    pub(super) fn check_not_inherited(&self) -> Result<()> {
+        match self.is_inherited() {
+            true => Err(inherited(&self.dir)),
+            false => Ok(()),
+        }
+    }
+
     /// Fails with `ReadOnly` where nothing is ever changed.
     pub(super) fn check_not_read_only(&self) -> Result<()> {
+        self.check_not_inherited()?;
         match self.read_only {
             true => Err(Error::new(
                 ErrorKind::ReadOnly,
@@ -82,4 +104,11 @@ impl Lifecycle {
     pub(super) fn checkpoint(&self) -> MutexGuard<'_, ()> {
         self.checkpoints.lock()
     }
+}
+
+#[cold]
+fn inherited(dir: &Path) -> Error {
+    let message = "the database was opened by a parent of this process, before a fork: only the parent \
+                   may change or close it";
+    Error::new(ErrorKind::ReadOnly, message).in_file(dir)
 }

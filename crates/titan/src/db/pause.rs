@@ -20,6 +20,7 @@ impl Shared {
     /// See [`Db::pause_garbage_collection`](crate::Db::pause_garbage_collection).
     pub(super) fn pause_collections(self: &Arc<Self>) -> Result<GarbageCollectionPause> {
         check_may_wait_for_jobs()?;
+        self.lifecycle.check_not_inherited()?;
         let mut state = self.state.lock();
         self.check_open()?;
         state.collections.pauses += 1;
@@ -44,6 +45,9 @@ impl Shared {
 
 impl Drop for GarbageCollectionPause {
     fn drop(&mut self) {
+        if self.shared.lifecycle.is_inherited() {
+            return;
+        }
         let mut state = self.shared.state.lock();
         // MUTANT: the first pause of garbage collection that ends also ends the others.
         if mutant!(

@@ -63,6 +63,7 @@ impl Shared {
             changes.iter().copied().partition(is_of_database);
         // Like every other call that writes.
         self.pipeline.check_may_wait()?;
+        self.lifecycle.check_not_inherited()?;
         gate!("options: to be changed");
         let running = self.begin_change(family)?;
         let recorded = self.record_and_apply(family, &of_family, &of_database);

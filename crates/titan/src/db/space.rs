@@ -25,6 +25,7 @@ use crate::version::{FamilyVersions, Version, VersionSet};
 impl Shared {
     /// See [`Db::space_report`](crate::Db::space_report).
     pub(super) fn space_report(&self) -> Result<SpaceReport> {
+        self.lifecycle.check_not_inherited()?;
         self.check_open()?;
         self.estimate_all();
         let listed = list(&*self.files.device, &self.files.dir)?;

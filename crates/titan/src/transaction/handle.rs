@@ -322,7 +322,8 @@ impl Transaction {
     pub fn rollback(self) {}
 
     fn release<'k>(&self, keys: impl IntoIterator<Item = &'k LockKey>) {
-        if self.options.locks.is_some() {
+        // A child has a copy of the locks, in which a thread of its parent may hold others for ever.
+        if self.options.locks.is_some() && self.db.check_not_inherited().is_ok() {
             self.db.locks().release(self.id, keys);
         }
     }
@@ -393,6 +394,7 @@ impl Transaction {
         mode: Mode,
     ) -> Result<Touched<'_>> {
         self.db.check_usable(family)?;
+        self.db.check_not_inherited()?;
         let mut touched = Touched {
             transaction: self,
             key: lock_key(family, key),

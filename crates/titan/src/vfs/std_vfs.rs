@@ -18,6 +18,7 @@ use super::log_file::LogFile;
 use super::resources::{self, Resources};
 use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, ends_early};
 use crate::error::{Error, ErrorKind, Result};
+use crate::process::Process;
 
 /// [`Vfs`] over the operating system. Bulk files bypass the kernel's cache if the caller asks for it
 /// and the file system supports it; everything else is ordinary buffered I/O.
@@ -337,9 +338,11 @@ impl ReadableFile for StdReadable {
 /// A lock on the whole file that belongs to this open file description. It excludes other locks of its
 /// kind, in this process too, and locks that belong to a process, as RocksDB takes them. A forked
 /// process shares the description until it runs another program, so dropping the lock unlocks
-/// explicitly: closing alone would leave the lock with such a process.
+/// explicitly: closing alone would leave the lock with such a process. That process must not, because
+/// it is not its lock.
 struct StdLock {
     file: File,
+    taken_by: Process,
 }
 
 impl StdLock {
@@ -355,7 +358,12 @@ impl StdLock {
             match set_lock(&file, kind) {
                 // Between opening and locking, the directory may have been deleted and made anew:
                 // then another process can lock the new file.
-                Ok(_) if has_name(&file, path) => return Ok(StdLock { file }),
+                Ok(_) if has_name(&file, path) => {
+                    return Ok(StdLock {
+                        file,
+                        taken_by: Process::current(),
+                    });
+                }
                 Ok(_) => {}
                 Err(nix::Error::EAGAIN | nix::Error::EACCES) => {
                     return Err(
@@ -379,7 +387,9 @@ fn has_name(file: &File, path: &Path) -> bool {
 impl Drop for StdLock {
     fn drop(&mut self) {
         // Closing the file does the same, unless a process that was forked just now has it open too.
-        let _ = set_lock(&self.file, libc::F_UNLCK);
+        if self.taken_by.is_current() {
+            let _ = set_lock(&self.file, libc::F_UNLCK);
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod directory;
 mod downgrade;
 mod faults;
 mod filters;
+mod forks;
 mod gc;
 mod golden;
 mod hooks;

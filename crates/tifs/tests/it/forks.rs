@@ -1,0 +1,52 @@
+//! Children that are forked while a volume is open.
+
+use rustix::io::Errno;
+use tifs::file_system::{Changes, FileSystem, WriteContext};
+use tifs::schema::InodeNumber;
+use titan_testkit::child::in_child;
+
+use crate::contents::Contents;
+use crate::place::Place;
+use crate::world::{World, caller};
+
+fn refused<T>(what: &str, outcome: tifs::Result<T>) {
+    match outcome {
+        Ok(_) => panic!("{what}: it succeeded"),
+        Err(e) => assert_eq!(e.errno(), Errno::ROFS, "{what}: {e}"),
+    }
+}
+
+#[test]
+fn a_child_reads_the_volume_of_its_parent_and_changes_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let world = World::new(Place::on_disk(place.path())).unwrap();
+    let volume = &world.volume;
+    let (root, user) = (InodeNumber::ROOT, caller(0));
+    let make = |name: &[u8]| volume.make_node(&user, root, name, 0o100_644, 0, 0);
+    let file = make(b"file").unwrap().number;
+    let content = vec![7; 100_000];
+    let context = WriteContext::default();
+    volume.write(file, 0, &content, context).unwrap();
+    volume.sync().unwrap();
+    let mut background = Some(volume.start_background(|e| panic!("{e}")).unwrap());
+    let contents = || Contents::of_store(world.store.kv()).unwrap();
+    let before = contents();
+    in_child(60, || {
+        assert_eq!(volume.read(file, 0, content.len()).unwrap(), content);
+        assert!(contents() == before);
+        refused("make", make(b"child"));
+        refused("write", volume.write(file, 0, b"child", context));
+        let changes = Changes::default();
+        refused("change", volume.set_attributes(&user, file, &changes));
+        refused("unlink", volume.unlink(root, b"file"));
+        refused("sync", volume.sync());
+        refused("close", volume.close());
+        drop(background.take());
+        Ok(())
+    })
+    .unwrap();
+    assert!(contents() == before);
+    make(b"parent").unwrap();
+    drop(background);
+    volume.close().unwrap();
+}
