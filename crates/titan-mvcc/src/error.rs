@@ -160,6 +160,15 @@ impl Error {
         }
     }
 
+    /// Whether what is stored is damaged.
+    pub(crate) fn is_corruption(&self) -> bool {
+        match self {
+            Error::Corruption { .. } => true,
+            Error::Engine(e) => e.kind() == titan::ErrorKind::Corruption,
+            _ => false,
+        }
+    }
+
     /// An entry that cannot be.
     pub(crate) fn corrupt_entry(family: &str, key: &[u8], what: &str) -> Self {
         let key = key.escape_ascii();

@@ -56,7 +56,13 @@ impl Store {
         let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, Arc::default())?;
         let safe_point = Arc::new(safe_point);
         let visible = order.visible();
-        let locks = Locks::open(locks, Arc::clone(clock), Arc::clone(&safe_point), visible)?;
+        let locks = Locks::open(
+            locks,
+            Arc::clone(clock),
+            Arc::clone(&safe_point),
+            visible,
+            true,
+        )?;
         Ok(Store::without_sweeper(Core {
             db,
             versions,

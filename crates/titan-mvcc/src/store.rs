@@ -209,6 +209,7 @@ impl Store {
             Arc::clone(clock),
             Arc::clone(&safe_point),
             order.visible(),
+            false,
         )?;
         for_filter.set(versions.clone());
         let core = Arc::new(Core {
@@ -231,6 +232,7 @@ impl Store {
             reads: ReadTotals::default(),
             for_filter,
         });
+        resolver::end_orphaned(&core);
         let (retention, interval) = (options.retention, options.sweep_interval);
         let sweeper = Sweeper::start(Sweeps::new(Arc::clone(&core), retention, interval))?;
         let sweeper = Arc::new(sweeper);

@@ -120,13 +120,10 @@ impl World {
         self.advance()?;
         self.store.drop_old_versions().doing("dropping")?;
         let (left, needed) = (self.stored()?, self.model.needed(self.safe_point));
-        // What was rolled back after the safe point may have left a record, and nobody had to end the lock of
-        // a key that was not written.
-        let locks = self.store.percolator();
-        let locks = locks.scan_locks(Timestamp::MAX, b"", usize::MAX).len();
+        // What was rolled back after the safe point may have left a record.
         ensure!(
-            left + locks >= needed && left <= needed + self.rolled_back,
-            "{left} versions and {locks} locks are left instead of {needed} versions"
+            left >= needed && left <= needed + self.rolled_back,
+            "{left} versions are left instead of {needed}"
         );
         self.check_everything()?;
         self.end_cache()?;
@@ -438,8 +435,10 @@ impl World {
         // What is left of the old cache goes with the old store.
         (self.store, self.cache) = open(self.configuration, &self.vfs, &self.clock)?;
         self.vfs.restart_journal();
-        // The time to live of a lock begins with the opening.
-        self.expire_locks();
+        // The opening ended what those had left who were killed.
+        let locks = self.store.percolator();
+        let locks = locks.scan_locks(Timestamp::MAX, b"", usize::MAX).len();
+        ensure!(locks == 0, "{locks} locks are left after an opening");
         Ok(())
     }
 }

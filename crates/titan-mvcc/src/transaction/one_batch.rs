@@ -9,7 +9,6 @@ use super::writes::Writes;
 use crate::error::{Error, Result};
 use crate::format::{Kind, Version, encode_key_to};
 use crate::latches::Taken;
-use crate::locks::Held;
 use crate::percolator::{LockInfo, Mutation, newest_write};
 use crate::resolver;
 use crate::store::Core;
@@ -28,16 +27,18 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
     let mut deadline = None;
     loop {
         let mut latches = core.latches.take_hashed(writes.hashes());
-        if let Some((key, held)) = locked(core, writes) {
+        if has_locked(core, writes) {
             drop(latches);
             let deadline = *deadline.get_or_insert_with(|| {
                 let now = core.clock.monotonic();
                 now.saturating_add(core.transactions.lock_wait)
             });
-            if resolver::wait(core, key, &held, None, deadline)? {
-                continue;
+            match resolver::wait_for_all(core, writes.keys(), None, deadline)? {
+                None => continue,
+                Some((key, held)) => {
+                    return Err(Error::KeyIsLocked(Box::new(LockInfo::new(key, &held.lock))));
+                }
             }
-            return Err(Error::KeyIsLocked(Box::new(LockInfo::new(key, &held.lock))));
         }
         check_conflicts(core, &latches, writes, start)?;
         // ORDER: with the latches, so versions of a key are written in the order of their timestamps; after the
@@ -75,19 +76,15 @@ pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> R
     Ok(in_flight.published())
 }
 
-/// A key that is locked.
-fn locked<'w>(core: &Core, writes: &'w Writes) -> Option<(&'w [u8], Held)> {
+/// Whether one of the keys is locked.
+fn has_locked(core: &Core, writes: &Writes) -> bool {
     // MUTANT: a commit in one batch overlooks locks.
-    if core.locks.is_empty()
-        || mutant!(
+    !core.locks.is_empty()
+        && !mutant!(
             "one-batch-over-locks",
             "-p titan-mvcc --test it two_phase::"
         )
-    {
-        return None;
-    }
-    let held = |key: &'w [u8]| Some((key, core.locks.get(key)?));
-    writes.keys().find_map(held)
+        && writes.keys().any(|key| core.locks.get(key).is_some())
 }
 
 fn check_conflicts(

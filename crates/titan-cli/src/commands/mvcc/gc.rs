@@ -20,8 +20,8 @@ use crate::{Global, progress, usage};
 /// Move the safe point, drop the versions before it that no read can find, and free their space
 ///
 /// From then on reads before the safe point are refused, in all later openings too: it never moves back. Of each
-/// key the newest version at the safe point stays, and everything newer. Locks of transactions that have not ended
-/// keep the safe point back: the command waits up to a minute for their time to live, ends them, and says on standard
+/// key the newest version at the safe point stays, and everything newer. Locks that clients of the Percolator calls have
+/// left keep the safe point back: the command waits up to a minute for their time to live, ends them, and says on standard
 /// error if some are left. It can be interrupted at any time and keeps what it has done.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
