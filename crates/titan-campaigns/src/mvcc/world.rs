@@ -121,8 +121,9 @@ impl World {
         self.store.drop_old_versions().doing("dropping")?;
         let (left, needed) = (self.stored()?, self.model.needed(self.safe_point));
         // What was rolled back after the safe point may have left a record.
+        let replaced = self.model.replaced(self.safe_point);
         ensure!(
-            left >= needed && left <= needed + self.rolled_back,
+            left + replaced >= needed && left <= needed + self.rolled_back,
             "{left} versions are left instead of {needed}"
         );
         self.check_everything()?;
@@ -198,16 +199,19 @@ impl World {
         if !open.writes.contains_key(&key) {
             open.order.push(key.clone());
         }
-        match what {
-            0..7 => {
+        // What is no lock is a put in seven of nine.
+        let changes = 10 - self.configuration.locks_of_ten;
+        let is_lock = what >= changes;
+        match is_lock {
+            false if what < (changes * 7).div_ceil(9) => {
                 open.transaction.put(&key, &value);
                 open.writes.insert(key, Write::Set(Some(value)));
             }
-            7..9 => {
+            false => {
                 open.transaction.delete(&key);
                 open.writes.insert(key, Write::Set(None));
             }
-            _ => {
+            true => {
                 open.transaction.lock(&key);
                 open.writes.entry(key).or_insert(Write::Lock);
             }

@@ -12,7 +12,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `record` | how a transaction ended, as the versions of a key say |
+//! | `record` | how a transaction ended, and what a key has, as its versions say |
 //! | `prewrite`, `commit`, `rollback` | the calls of these names |
 //! | `pessimistic` | pessimistic locks and their rollback |
 //! | `status` | the status of a transaction by its primary key; heartbeats |
@@ -45,7 +45,7 @@ pub use pessimistic::{PessimisticLock, Wait};
 pub(crate) use pessimistic::{pessimistic_lock, pessimistic_rollback};
 pub(crate) use prewrite::prewrite;
 pub use prewrite::{Prewrite, Prewritten};
-pub(crate) use record::{Ended, ended, newest_write};
+pub(crate) use record::{Ended, ended, last_change, newest_write};
 pub(crate) use resolve::resolve;
 pub(crate) use rollback::{forget_all, roll_back};
 pub use secondaries::SecondariesStatus;

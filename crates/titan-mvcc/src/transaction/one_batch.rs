@@ -7,9 +7,9 @@ use super::Transaction;
 use super::pessimistic::lost;
 use super::writes::Writes;
 use crate::error::{Error, Result};
-use crate::format::{Kind, Version, encode_key_to};
+use crate::format::{Kind, LastChange, LockValue, Version, encode_key_to};
 use crate::latches::Taken;
-use crate::percolator::{LockInfo, Mutation, newest_write};
+use crate::percolator::{LockInfo, Mutation, last_change, newest_write};
 use crate::resolver;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -41,10 +41,11 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
             }
         }
         check_conflicts(core, &latches, writes, start)?;
+        let below_locks = below_locks(core, writes)?;
         // ORDER: with the latches, so versions of a key are written in the order of their timestamps; after the
         // check, so that a commit that conflicts takes none.
         let in_flight = core.order.begin()?;
-        let batch = batch(core, writes, start, in_flight.timestamp())?;
+        let batch = batch(core, writes, &below_locks, start, in_flight.timestamp())?;
         latches.note(in_flight.timestamp());
         core.db.write(batch, &core.write)?;
         // ORDER: after the engine has published the versions, for the next commit to find them.
@@ -64,8 +65,9 @@ pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> R
         let lock = core.locks.of(key, start).ok_or_else(|| lost(key, start))?;
         held.push((key, lock.lock));
     }
+    let below_locks = below_locks(core, writes)?;
     let in_flight = core.order.begin()?;
-    let mut batch = batch(core, writes, start, in_flight.timestamp())?;
+    let mut batch = batch(core, writes, &below_locks, start, in_flight.timestamp())?;
     for (key, lock) in &held {
         core.locks.delete(&mut batch, key, lock)?;
     }
@@ -113,17 +115,43 @@ fn check_conflicts(
     Ok(())
 }
 
-fn batch(core: &Core, writes: &Writes, start: Timestamp, commit: Timestamp) -> Result<WriteBatch> {
+/// What each key has that is only locked, in the order of the writes. The caller has the latches. Cost: a point read for
+/// each of them; none for other writes.
+fn below_locks(core: &Core, writes: &Writes) -> Result<Vec<LastChange>> {
+    let locked = writes.iter().filter_map(|write| match write {
+        Mutation::Lock { key } => Some(key),
+        Mutation::Put { .. } | Mutation::Delete { .. } => None,
+    });
+    locked.map(|key| last_change(&core.versions, key)).collect()
+}
+
+fn batch(
+    core: &Core,
+    writes: &Writes,
+    below_locks: &[LastChange],
+    start: Timestamp,
+    commit: Timestamp,
+) -> Result<WriteBatch> {
     let keys: usize = writes.keys().map(<[u8]>::len).sum();
     let room = keys + writes.size() + writes.len() * MOST_BESIDE;
     let mut batch = WriteBatch::with_capacity(room);
     batch.set_ticket(commit.0);
     let mut engine_key = Vec::new();
+    let mut below_locks = below_locks.iter();
     for write in writes.iter() {
+        let lock_value;
         let (kind, value) = match write {
             Mutation::Put { value, .. } => (Kind::Put, value),
             Mutation::Delete { .. } => (Kind::Delete, &b""[..]),
-            Mutation::Lock { .. } => (Kind::Lock, &b""[..]),
+            Mutation::Lock { .. } => {
+                let value = LockValue {
+                    last_change: *below_locks.next().unwrap_or(&LastChange::Unknown),
+                    // All locks of the transaction end with this batch.
+                    is_replaceable: true,
+                };
+                lock_value = value.encode(commit);
+                (Kind::Lock, &lock_value[..])
+            }
         };
         let version = Version {
             commit,
