@@ -5,11 +5,15 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::percolator::LockInfo;
 use crate::timestamp::Timestamp;
+
+/// A day in seconds.
+const DAY: u64 = 24 * 3600;
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -134,6 +138,14 @@ pub enum Error {
     Oracle {
         /// Why.
         reason: Cow<'static, str>,
+    },
+    /// The clock of an opening is far after the last timestamp of the store, and that is
+    /// [refused](crate::StoreOptions::refuse_clock_jump). Nothing was changed.
+    ClockAhead {
+        /// How far it is.
+        jump: Duration,
+        /// How far it may be.
+        most: Duration,
     },
     /// A stored entry that this version of the crate cannot have written.
     Corruption {
@@ -280,6 +292,12 @@ impl fmt::Display for Error {
                 dir.display()
             ),
             Error::Oracle { reason } => write!(f, "no timestamp: {reason}"),
+            Error::ClockAhead { jump, most } => write!(
+                f,
+                "the clock is {} days after the last timestamp of the store, and {} are allowed",
+                jump.as_secs() / DAY,
+                most.as_secs() / DAY
+            ),
             Error::Corruption { what } => write!(f, "corruption: {what}"),
             Error::Engine(source) => source.fmt(f),
         }

@@ -67,6 +67,8 @@ impl Store {
             db,
             versions,
             oracle,
+            is_oracle_given: false,
+            clock_jump: None,
             order,
             latches: Latches::new(visible),
             safe_point,

@@ -421,6 +421,32 @@ fn locks_whose_owners_are_gone_end_before_the_safe_point_moves() {
     );
 }
 
+/// The last timestamps of the store are those of another year.
+#[test]
+fn a_clock_that_is_far_ahead_is_refused_unless_it_is_said_to_be_right() {
+    let place = Place::new();
+    let options = StoreOptions {
+        oracle: Some(Arc::new(Old(AtomicU64::new(400_000_000_000_000_000)))),
+        retention: None,
+        ..StoreOptions::default()
+    };
+    Store::open(place.path("db"), &options)
+        .unwrap()
+        .close()
+        .unwrap();
+    let put = ["mvcc", "put", "db", "a", "1"];
+    let refused = place.fails(1, &put);
+    assert!(
+        refused.contains("days after the last timestamp"),
+        "{refused}"
+    );
+    assert!(refused.contains("--any-clock"), "{refused}");
+    place.fails(1, &["mvcc", "gc", "db", "--safe-point", "now"]);
+    place.text(&["mvcc", "put", "db", "a", "1", "--any-clock"]);
+    place.text(&put);
+    assert_eq!(place.text(&["mvcc", "get", "db", "a"]).trim(), "1");
+}
+
 #[test]
 fn every_command_has_help_with_an_example() {
     let place = Place::new();
