@@ -9,7 +9,7 @@ use titan::ReadOptions;
 use crate::error::Result;
 use crate::format::lock::{Lock, LockKind, key_of_record, value_key};
 use crate::format::version::split;
-use crate::format::{Kind, LOCKS, decode_key};
+use crate::format::{Kind, LOCKS, LastChange, LockValue, VERSIONS, Version, decode_key};
 use crate::meta::{KNOWN, LEASE, Meta, SAFE_POINT};
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -137,10 +137,11 @@ fn check_versions(
         prefetch_values: 0,
         ..ReadOptions::default()
     })?;
-    // ORDER: after the iterator, so the lease covers all that it finds.
-    let leased = leased(meta);
+    // ORDER: after the iterator, so the lease covers all that it finds, and nothing that it misses was dropped later.
+    let (leased, safe_point) = (leased(meta), core.safe_point.get());
     // The encoded key and the commit of the last entry.
     let mut last: Option<(Vec<u8>, Timestamp)> = None;
+    let mut claim = Claim::default();
     entries.seek_to_first()?;
     while entries.valid() {
         let engine_key = entries.key();
@@ -166,7 +167,10 @@ fn check_versions(
                 report.tell(&family, engine_key, "another version has this commit");
             }
             Some(_) => {}
-            None => report.rows += 1,
+            None => {
+                report.rows += 1;
+                std::mem::take(&mut claim).end(report);
+            }
         }
         let is_committed = matches!(version.kind, Kind::Put | Kind::Delete | Kind::Lock);
         if is_committed && version.start >= version.commit {
@@ -176,11 +180,23 @@ fn check_versions(
             let what = format!("its commit is after all timestamps, which end at {leased}");
             report.tell(&family, engine_key, what);
         }
-        if !matches!(version.kind, Kind::Put | Kind::Rollback)
-            && entries.lazy_value()?.stored_len() > 0
-        {
-            report.tell(&family, engine_key, "only a put has a value");
+        match version.kind {
+            Kind::Delete if entries.lazy_value()?.stored_len() > 0 => {
+                report.tell(&family, engine_key, "a deletion has a value");
+            }
+            Kind::Lock => {
+                match LockValue::decode(&entries.lazy_value()?.fetch()?, version.commit) {
+                    None => report.tell(&family, engine_key, "the value of a lock is damaged"),
+                    // What an older one leads to may have been dropped.
+                    Some(said) if version.commit > safe_point => {
+                        claim.hear(said.last_change, engine_key, report);
+                    }
+                    Some(_) => {}
+                }
+            }
+            _ => {}
         }
+        claim.meet(version, report);
         match version.kind {
             Kind::Put => report.puts += 1,
             Kind::Delete => report.deletes += 1,
@@ -194,7 +210,53 @@ fn check_versions(
         progress(report.versions);
         entries.next()?;
     }
+    claim.end(report);
     Ok(())
+}
+
+/// What the newer locks of a key say about its last change, and one of them.
+#[derive(Default)]
+struct Claim(Option<(LastChange, Vec<u8>)>);
+
+impl Claim {
+    /// A lock says something.
+    fn hear(&mut self, said: LastChange, engine_key: &[u8], report: &mut CheckReport) {
+        match &self.0 {
+            _ if said == LastChange::Unknown => {}
+            None => self.0 = Some((said, engine_key.to_vec())),
+            Some((before, _)) if *before == said => {}
+            Some(_) => {
+                let what = "a newer lock says another last change";
+                report.tell(VERSIONS, engine_key, what);
+            }
+        }
+    }
+
+    /// The next older version: it is what the locks say, if it is a change.
+    fn meet(&mut self, version: Version, report: &mut CheckReport) {
+        let found = match version.kind {
+            Kind::Put => LastChange::Put(version.commit),
+            Kind::Delete => LastChange::NoValue,
+            Kind::Lock | Kind::Rollback => return,
+        };
+        if let Some((said, engine_key)) = self.0.take()
+            && said != found
+        {
+            let what = format!("it says {said}, and the versions say {found}");
+            report.tell(VERSIONS, &engine_key, what);
+        }
+    }
+
+    /// The key has no more versions.
+    fn end(self, report: &mut CheckReport) {
+        if let Some((said @ LastChange::Put(_), engine_key)) = self.0 {
+            report.tell(
+                VERSIONS,
+                &engine_key,
+                format!("it says {said}, and the key has no older version"),
+            );
+        }
+    }
 }
 
 /// Where the timestamps end that the local oracle may have handed out.

@@ -5,11 +5,15 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::percolator::LockInfo;
 use crate::timestamp::Timestamp;
+
+/// A day in seconds.
+const DAY: u64 = 24 * 3600;
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -135,6 +139,14 @@ pub enum Error {
         /// Why.
         reason: Cow<'static, str>,
     },
+    /// The clock of an opening is far after the last timestamp of the store, and that is
+    /// [refused](crate::StoreOptions::refuse_clock_jump). Nothing was changed.
+    ClockAhead {
+        /// How far it is.
+        jump: Duration,
+        /// How far it may be.
+        most: Duration,
+    },
     /// A stored entry that this version of the crate cannot have written.
     Corruption {
         /// The family and the key of the entry, and what is wrong with it.
@@ -157,6 +169,15 @@ impl Error {
         Error::NotVersioned {
             dir: dir.to_owned(),
             found: found.into(),
+        }
+    }
+
+    /// Whether what is stored is damaged.
+    pub(crate) fn is_corruption(&self) -> bool {
+        match self {
+            Error::Corruption { .. } => true,
+            Error::Engine(e) => e.kind() == titan::ErrorKind::Corruption,
+            _ => false,
         }
     }
 
@@ -271,6 +292,12 @@ impl fmt::Display for Error {
                 dir.display()
             ),
             Error::Oracle { reason } => write!(f, "no timestamp: {reason}"),
+            Error::ClockAhead { jump, most } => write!(
+                f,
+                "the clock is {} days after the last timestamp of the store, and {} are allowed",
+                jump.as_secs() / DAY,
+                most.as_secs() / DAY
+            ),
             Error::Corruption { what } => write!(f, "corruption: {what}"),
             Error::Engine(source) => source.fmt(f),
         }

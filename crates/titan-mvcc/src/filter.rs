@@ -6,6 +6,15 @@
 //! before it, and there is none. So do the records of transactions that were rolled back: calls of a transaction
 //! that began up to the safe point are refused.
 //!
+//! A lock after the safe point goes if a newer write of the key is there, with which every transaction conflicts that
+//! would conflict with the lock, and if nobody asks how its transaction ended.
+//!
+//! # Locks stay until they leave no trace
+//!
+//! A read that finds a lock is led from there to the value, however many locks are between. In a job that is not at the bottom
+//! a removal is a deletion of the engine, which a read steps over. So locks that no newer version hides are removed at the
+//! bottom alone.
+//!
 //! # What one job may conclude
 //!
 //! A job sees some of the versions of a key, in order, the newest first. If it sees a put or a deletion up to
@@ -30,8 +39,8 @@ use titan::{
     FilterEntry,
 };
 
-use crate::format::Kind;
 use crate::format::version::{newest_at, split};
+use crate::format::{Kind, LockValue, Version};
 use crate::timestamp::Timestamp;
 
 /// Where filters look for older versions: the family, while the store is open.
@@ -91,13 +100,15 @@ impl CompactionFilterFactory for FilterFactory {
         "titan.mvcc.OldVersions"
     }
 
-    fn create(&self, _: &FilterContext<'_>) -> Option<Box<dyn CompactionFilter>> {
+    fn create(&self, job: &FilterContext<'_>) -> Option<Box<dyn CompactionFilter>> {
         let safe_point = Timestamp(self.droppable.load(Ordering::Acquire));
         (safe_point > Timestamp::ZERO).then(|| {
             Box::new(Filter {
                 safe_point,
+                is_bottommost: job.is_bottommost,
                 versions: Arc::clone(&self.versions),
                 key: Vec::new(),
+                has_newer: false,
                 is_hidden: false,
             }) as Box<dyn CompactionFilter>
         })
@@ -106,9 +117,13 @@ impl CompactionFilterFactory for FilterFactory {
 
 struct Filter {
     safe_point: Timestamp,
+    /// Whether what is removed leaves no trace.
+    is_bottommost: bool,
     versions: Arc<Versions>,
     /// The encoded key of the last entry.
     key: Vec<u8>,
+    /// Whether it has a put, a deletion or a lock that is newer.
+    has_newer: bool,
     /// Whether the rest of its versions is hidden by one that reads at the safe point find.
     is_hidden: bool,
 }
@@ -120,7 +135,7 @@ impl CompactionFilter for Filter {
         if self.key != encoded {
             self.key.clear();
             self.key.extend_from_slice(encoded);
-            self.is_hidden = false;
+            (self.has_newer, self.is_hidden) = (false, false);
         }
         if version.commit > self.safe_point {
             // MUTANT: what is newer than the safe point hides the version that reads at the safe point find.
@@ -128,17 +143,41 @@ impl CompactionFilter for Filter {
                 "hidden-by-newer-than-the-safe-point",
                 "-p titan-mvcc --test it old_versions::"
             );
-            return Ok(Decision::Keep);
+            let is_replaced = self.is_replaced(version, entry)?;
+            self.has_newer |= version.kind != Kind::Rollback;
+            return Ok(decision(!is_replaced));
         }
-        if self.is_hidden || matches!(version.kind, Kind::Lock | Kind::Rollback) {
+        if self.is_hidden {
             return Ok(Decision::Remove);
+        }
+        match version.kind {
+            Kind::Lock => return Ok(decision(!self.is_bottommost)),
+            Kind::Rollback => return Ok(Decision::Remove),
+            Kind::Put | Kind::Delete => {}
         }
         self.is_hidden = true;
         let is_needed =
             version.kind == Kind::Put || !self.versions.none_older(encoded, version.commit)?;
-        Ok(match is_needed {
-            true => Decision::Keep,
-            false => Decision::Remove,
-        })
+        Ok(decision(is_needed))
+    }
+}
+
+impl Filter {
+    /// Whether a newer version of the key says all that a version after the safe point says.
+    fn is_replaced(&self, version: Version, entry: &FilterEntry<'_>) -> titan::Result<bool> {
+        // MUTANT: the newest lock of a key is dropped, with which others conflict.
+        let drops_newest = mutant!("newest-lock-dropped", "-p titan-campaigns --test it mvcc::");
+        if version.kind != Kind::Lock || !self.is_bottommost || !(self.has_newer || drops_newest) {
+            return Ok(false);
+        }
+        let value = LockValue::read(&entry.value().fetch()?, version.commit);
+        Ok(value.is_replaceable)
+    }
+}
+
+fn decision(keeps: bool) -> Decision {
+    match keeps {
+        true => Decision::Keep,
+        false => Decision::Remove,
     }
 }

@@ -9,23 +9,27 @@
 //!    transaction ended is there for as long as a lock may ask for it, and late calls of transactions of which
 //!    nothing is left are refused.
 //!
+//! 4. A transaction of the store itself does not outlive it. So the locks that such a transaction has left are
+//!    *orphaned* when the store is opened to be written: they have expired, whatever their time to live.
+//!
 //! Assumes that locks of a key are inserted, changed and removed with its latch. Two things change under the
 //! lock of the table alone, so that readers need no latch: the minimal commit timestamp is pushed, and
 //! `committing` is set.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use titan::{ColumnFamily, LazyValue, ReadOptions, SystemClock, WriteBatch};
 
 use crate::error::{Error, Result};
 use crate::format::LOCKS;
-use crate::format::lock::{Lock, LockKind, key_of_record, record_key, value_key};
+use crate::format::lock::{Lock, LockKind, Owner, key_of_record, record_key, value_key};
 use crate::safe_point::{Hold, SafePoint};
 use crate::timestamp::Timestamp;
 use crate::waits::Waits;
@@ -44,9 +48,15 @@ pub(crate) struct Locks {
 
 #[derive(Default)]
 struct Table {
-    by_key: BTreeMap<Vec<u8>, Held>,
-    /// How many locks each transaction has, and what keeps the safe point before it.
-    by_start: BTreeMap<Timestamp, (usize, Hold)>,
+    by_key: BTreeMap<Bytes, Held>,
+    by_start: BTreeMap<Timestamp, OfTransaction>,
+}
+
+/// The locks of a transaction.
+struct OfTransaction {
+    keys: BTreeSet<Bytes>,
+    /// Keeps the safe point before it.
+    hold: Hold,
 }
 
 /// A lock that is held.
@@ -57,6 +67,8 @@ pub(crate) struct Held {
     pub(crate) committing: Option<Timestamp>,
     /// When its owner last gave a sign of life, or the store was opened: monotonic time.
     alive: Duration,
+    /// Whether its owner ended with an earlier opening.
+    pub(crate) is_orphaned: bool,
 }
 
 impl Held {
@@ -85,7 +97,7 @@ pub(crate) enum Push {
 impl Locks {
     /// The locks of the last opening. Transactions that read before have ended with it, but what they read
     /// must stay: so no transaction whose primary key is locked commits up to `visible`, unless it is an async commit, which
-    /// has promised that already.
+    /// has promised that already. Unless the store `is_read_only`, its process is the only one that can have transactions.
     ///
     /// # Errors
     /// `Corruption`; those of the engine.
@@ -94,6 +106,7 @@ impl Locks {
         clock: Arc<dyn SystemClock>,
         safe_point: Arc<SafePoint>,
         visible: Timestamp,
+        is_read_only: bool,
     ) -> Result<Self> {
         let locks = Locks {
             family,
@@ -123,7 +136,8 @@ impl Locks {
                 if is_pushed {
                     lock.min_commit = lock.min_commit.max(after);
                 }
-                locks.insert(&key, lock)?;
+                let is_orphaned = lock.owner == Owner::Store && !is_read_only;
+                locks.put(Bytes::from(key), locks.held(lock, is_orphaned))?;
             }
             entries.next()?;
         }
@@ -156,7 +170,7 @@ impl Locks {
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         at: Timestamp,
-    ) -> Vec<Vec<u8>> {
+    ) -> Vec<Bytes> {
         if self.is_empty() || matches!((from, to), (Some(from), Some(to)) if from >= to) {
             return Vec::new();
         }
@@ -176,7 +190,7 @@ impl Locks {
         from: &[u8],
         limit: usize,
         wanted: impl Fn(&Lock) -> bool,
-    ) -> Vec<(Vec<u8>, Lock)> {
+    ) -> Vec<(Bytes, Lock)> {
         let table = self.table.read();
         let range = (Bound::Included(from), Bound::Unbounded);
         let locks = table.by_key.range::<[u8], _>(range);
@@ -187,13 +201,47 @@ impl Locks {
             .collect()
     }
 
-    /// Whether the time to live of a lock has passed without a sign of life.
+    /// The keys on which a transaction has locks that `wanted` says, in order. Cost: a look at each of its locks.
+    pub(crate) fn keys_of(&self, start: Timestamp, wanted: impl Fn(&Lock) -> bool) -> Vec<Bytes> {
+        let table = self.table.read();
+        let Some(of) = table.by_start.get(&start) else {
+            return Vec::new();
+        };
+        let lock = |key: &Bytes| Some(&table.by_key.get(key)?.lock);
+        let keys = of.keys.iter();
+        keys.filter(|key| lock(key).is_some_and(&wanted))
+            .cloned()
+            .collect()
+    }
+
+    /// The first lock of each transaction that began at `until` or before, and of each of its primary keys: a
+    /// pessimistic one may have given up its first one. Cost: a look at each of their locks.
+    pub(crate) fn transactions(&self, until: Timestamp) -> Vec<(Bytes, Held)> {
+        let table = self.table.read();
+        let mut found = Vec::new();
+        for of in table.by_start.range(..=until).map(|(_, of)| of) {
+            let mut primaries = BTreeSet::new();
+            for key in &of.keys {
+                if let Some(held) = table.by_key.get(key)
+                    && primaries.insert(&held.lock.primary)
+                {
+                    found.push((key.clone(), held.clone()));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether the time to live of a lock has passed without a sign of life, or its owner is gone for certain.
     pub(crate) fn is_expired(&self, held: &Held) -> bool {
-        self.clock.monotonic().saturating_sub(held.alive) > held.lock.ttl
+        held.is_orphaned || self.clock.monotonic().saturating_sub(held.alive) > held.lock.ttl
     }
 
     /// How long the lock still lives.
     pub(crate) fn time_left(&self, held: &Held) -> Duration {
+        if held.is_orphaned {
+            return Duration::ZERO;
+        }
         let end = held.alive.saturating_add(held.lock.ttl);
         end.saturating_sub(self.clock.monotonic())
     }
@@ -281,45 +329,47 @@ impl Locks {
     ///
     /// # Errors
     /// `BeforeSafePoint` if the transaction began at the safe point or before.
-    pub(crate) fn insert_all(&self, locks: Vec<(Vec<u8>, Lock)>) -> Result<Inserted<'_>> {
+    pub(crate) fn insert_all(&self, locks: Vec<(Bytes, Lock)>) -> Result<Inserted<'_>> {
         let mut inserted = Inserted {
             locks: self,
             before: Vec::with_capacity(locks.len()),
         };
         for (key, lock) in locks {
-            let before = self.insert(&key, lock)?;
+            let before = self.put(key.clone(), self.held(lock, false))?;
             inserted.before.push((key, before));
         }
         Ok(inserted)
     }
 
-    /// Inserts or replaces a lock. Returns the one before, which was the same transaction's.
-    fn insert(&self, key: &[u8], lock: Lock) -> Result<Option<Held>> {
-        let held = Held {
+    fn held(&self, lock: Lock, is_orphaned: bool) -> Held {
+        Held {
             alive: self.clock.monotonic(),
             committing: None,
+            is_orphaned,
             lock,
-        };
-        self.put(key, held)
+        }
     }
 
-    fn put(&self, key: &[u8], held: Held) -> Result<Option<Held>> {
+    /// Inserts or replaces a lock. Returns the one before, which was the same transaction's.
+    fn put(&self, key: Bytes, held: Held) -> Result<Option<Held>> {
         let mut table = self.table.write();
         let Table { by_key, by_start } = &mut *table;
-        if let Some(before) = by_key.get_mut(key) {
+        if let Some(before) = by_key.get_mut(&key) {
             return Ok(Some(std::mem::replace(before, held)));
         }
-        match by_start.entry(held.lock.start) {
-            Entry::Occupied(mut entry) => entry.get_mut().0 += 1,
+        let of = match by_start.entry(held.lock.start) {
+            Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let before = held.lock.start.previous();
                 let hold = self
                     .safe_point
                     .hold("locks of a transaction".into(), before)?;
-                entry.insert((1, hold));
+                let keys = BTreeSet::new();
+                entry.insert(OfTransaction { keys, hold })
             }
-        }
-        by_key.insert(key.to_vec(), held);
+        };
+        of.keys.insert(key.clone());
+        by_key.insert(key, held);
         self.count.fetch_add(1, Ordering::Release);
         Ok(None)
     }
@@ -372,9 +422,9 @@ impl Locks {
             // ORDER: releases what was published for the lock.
             self.count.fetch_sub(1, Ordering::Release);
             if let Entry::Occupied(mut entry) = by_start.entry(held.lock.start) {
-                entry.get_mut().0 -= 1;
-                if entry.get().0 == 0 {
-                    ended.push(entry.remove());
+                entry.get_mut().keys.remove(key);
+                if entry.get().keys.is_empty() {
+                    ended.push(entry.remove().hold);
                 }
             }
         }
@@ -392,7 +442,7 @@ pub(crate) fn lost_value(key: &[u8]) -> Error {
 pub(crate) struct Inserted<'a> {
     locks: &'a Locks,
     /// What was there before.
-    before: Vec<(Vec<u8>, Option<Held>)>,
+    before: Vec<(Bytes, Option<Held>)>,
 }
 
 impl Inserted<'_> {

@@ -13,8 +13,12 @@ pub(crate) const FORMAT: &str = "format";
 pub(crate) const SAFE_POINT: &str = "safe point";
 /// No oracle of the store has handed out a timestamp from this one on.
 pub(crate) const LEASE: &str = "timestamps leased";
+/// A time by the clock at which timestamps were ahead of it, in milliseconds since 1970,
+pub(crate) const NOTED_AT: &str = "ahead: noted at";
+/// and what was visible then.
+pub(crate) const NOTED: &str = "ahead: visible";
 /// All names.
-pub(crate) const KNOWN: [&str; 3] = [FORMAT, SAFE_POINT, LEASE];
+pub(crate) const KNOWN: [&str; 5] = [FORMAT, SAFE_POINT, LEASE, NOTED_AT, NOTED];
 
 /// The numbers. Clones are the same ones.
 #[derive(Clone)]
@@ -42,8 +46,18 @@ impl Meta {
     /// # Errors
     /// Those of the engine.
     pub(crate) fn set(&self, name: &str, number: u64) -> Result<()> {
+        self.set_all(&[(name, number)])
+    }
+
+    /// Sets numbers, all or none. Cost: a synced write.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn set_all(&self, numbers: &[(&str, u64)]) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.put(&*self.0, name, number.to_be_bytes())?;
+        for (name, number) in numbers {
+            batch.put(&*self.0, name, number.to_be_bytes())?;
+        }
         Ok(self.0.write(batch, &WriteOptions::synced())?)
     }
 }

@@ -56,11 +56,19 @@ impl Store {
         let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, Arc::default())?;
         let safe_point = Arc::new(safe_point);
         let visible = order.visible();
-        let locks = Locks::open(locks, Arc::clone(clock), Arc::clone(&safe_point), visible)?;
+        let locks = Locks::open(
+            locks,
+            Arc::clone(clock),
+            Arc::clone(&safe_point),
+            visible,
+            true,
+        )?;
         Ok(Store::without_sweeper(Core {
             db,
             versions,
             oracle,
+            is_oracle_given: false,
+            clock_jump: None,
             order,
             latches: Latches::new(visible),
             safe_point,

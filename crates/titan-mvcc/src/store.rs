@@ -18,7 +18,7 @@ use crate::filter::{FilterFactory, Versions};
 use crate::latches::Latches;
 use crate::locks::Locks;
 use crate::meta::Meta;
-use crate::oracle::{GivenOracle, LocalOracle, TimestampOracle};
+use crate::oracle::{ClockJump, GivenOracle, LocalOracle, TimestampOracle};
 use crate::percolator::Percolator;
 use crate::read::{KeyVersions, RangeSource, ReadStats, ReadTotals, Snapshot};
 use crate::resolver;
@@ -50,14 +50,22 @@ pub struct StoreOptions {
     pub write: WriteOptions,
     /// What answers reads in place of the engine where it can. It changes no answer.
     pub range_source: Option<Arc<dyn RangeSource>>,
-    /// For how long versions can be read after newer ones have replaced them: the safe point follows the
-    /// oracle's time at this distance, as far as holds let it. `None`: it moves only when
+    /// How far the clock may be after the last timestamps of the store when it is opened. One that is further ahead is more
+    /// likely wrong. Timestamps never go back, so after it was put right they stay where they are until it has
+    /// caught up: reads by the time of day then find the past. Default: 366 days.
+    pub max_clock_jump: Duration,
+    /// Whether an opening is refused whose clock is further ahead. Otherwise [`Store::clock_jump`] says so, and the
+    /// retention of what earlier openings wrote begins with this one. Default: false.
+    pub refuse_clock_jump: bool,
+    /// For how long versions can be read after newer ones have replaced them: the safe point follows at this
+    /// distance, as far as holds let it. It is real time, whatever is done to the clock: for what was committed since the
+    /// opening, and as far as the clock can be trusted, for what was committed before. `None`: it moves only when
     /// [`Store::advance_safe_point`] is called, and nothing is dropped otherwise. Default: ten minutes, which
     /// is TiDB's default too. Long transactions and snapshots end in that time, or hold the safe point back
     /// anyway; and a store of which nobody asked to keep history takes little more space than its live rows.
     pub retention: Option<Duration>,
     /// The time between two sweeps, in which the safe point is moved and ranges that are rich in old versions
-    /// are compacted. A sweep that moves the safe point costs two synced writes. The option
+    /// are compacted. A sweep that moves the safe point costs a synced write. The option
     /// `disable_auto_compactions` of `versions` does not keep sweeps from compacting. Default: ten seconds.
     pub sweep_interval: Duration,
     /// How transactions are committed, and how they wait for each other.
@@ -72,6 +80,8 @@ impl Default for StoreOptions {
             oracle: None,
             write: WriteOptions::default(),
             range_source: None,
+            max_clock_jump: Duration::from_secs(366 * 24 * 3600),
+            refuse_clock_jump: false,
             retention: Some(Duration::from_secs(600)),
             sweep_interval: Duration::from_secs(10),
             transactions: TransactionOptions::default(),
@@ -143,6 +153,10 @@ pub(crate) struct Core {
     pub(crate) db: Db,
     pub(crate) versions: ColumnFamily,
     pub(crate) oracle: Arc<dyn TimestampOracle>,
+    /// Whether it is the program's, and has a clock of its own.
+    pub(crate) is_oracle_given: bool,
+    /// How far the clock was ahead when the store was opened, if that was far.
+    pub(crate) clock_jump: Option<Duration>,
     pub(crate) order: CommitOrder,
     pub(crate) latches: Latches,
     pub(crate) safe_point: Arc<SafePoint>,
@@ -179,7 +193,9 @@ impl Store {
     ///
     /// # Errors
     /// `NotVersioned` for a database that is no store; `Oracle` if the oracle has no timestamp, or is before the
-    /// store's safe point or timestamps that the store has had; those of [`Db::open`].
+    /// store's safe point or timestamps that the store has had; `ClockAhead` if it is too far after these and
+    /// [`StoreOptions::refuse_clock_jump`] is set; those of [`Db::open`]. A store whose timestamps are at their end can be
+    /// [read](Store::open_read_only).
     pub fn open(dir: impl AsRef<Path>, options: &StoreOptions) -> Result<Self> {
         let dir = dir.as_ref();
         if options.write.disable_wal {
@@ -208,9 +224,12 @@ impl Store {
         } = Database::open(dir, &db_options, family_options, lock_options)?;
         let meta = Meta(db.clone());
         let clock = &options.db.clock;
+        let jump = ClockJump::new(options.max_clock_jump, options.refuse_clock_jump);
+        let jump = Arc::new(jump);
+        let (own, noticed) = (meta.clone(), Arc::clone(&jump));
         let oracle: Arc<dyn TimestampOracle> = match &options.oracle {
-            Some(oracle) => Arc::new(GivenOracle::open(meta.clone(), Arc::clone(oracle))?),
-            None => Arc::new(LocalOracle::open(meta.clone(), Arc::clone(clock))?),
+            Some(oracle) => Arc::new(GivenOracle::open(own, Arc::clone(oracle), noticed)?),
+            None => Arc::new(LocalOracle::open(own, Arc::clone(clock), noticed)?),
         };
         let order = CommitOrder::new(Arc::clone(&oracle))?;
         ends_commits.serve(&order);
@@ -221,12 +240,15 @@ impl Store {
             Arc::clone(clock),
             Arc::clone(&safe_point),
             order.visible(),
+            false,
         )?;
         for_filter.set(versions.clone());
         let core = Arc::new(Core {
             db,
             versions,
             oracle,
+            is_oracle_given: options.oracle.is_some(),
+            clock_jump: jump.found(),
             order,
             latches,
             safe_point,
@@ -243,6 +265,7 @@ impl Store {
             reads: ReadTotals::default(),
             for_filter,
         });
+        resolver::end_orphaned(&core);
         let (retention, interval) = (options.retention, options.sweep_interval);
         let sweeper = Sweeper::start(Sweeps::new(Arc::clone(&core), retention, interval))?;
         let sweeper = Arc::new(sweeper);
@@ -302,6 +325,12 @@ impl Store {
     /// The calls of transactions whose clients are elsewhere.
     pub fn percolator(&self) -> Percolator {
         Percolator(Arc::clone(&self.core))
+    }
+
+    /// How far the clock was after the last timestamps of the store when it was opened, if that was further than
+    /// [`StoreOptions::max_clock_jump`]. The program should tell somebody.
+    pub fn clock_jump(&self) -> Option<Duration> {
+        self.core.clock_jump
     }
 
     /// Where the store's timestamps come from.

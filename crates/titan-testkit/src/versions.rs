@@ -68,6 +68,16 @@ impl<T: Ord + Copy> Versions<T> {
         self.0.iter().map(of_key).sum()
     }
 
+    /// How many of them may be dropped nevertheless: locks after the safe point with a newer write of the same key.
+    pub fn replaced(&self, safe_point: T) -> usize {
+        let of_key = |versions: &BTreeMap<T, Write>| {
+            let above = (Bound::Excluded(safe_point), Bound::Unbounded);
+            let older = versions.range(above).rev().skip(1);
+            older.filter(|(_, write)| **write == Write::Lock).count()
+        };
+        self.0.values().map(of_key).sum()
+    }
+
     /// Forgets what was committed after `last`.
     pub fn forget_after(&mut self, last: T) {
         self.0.retain(|_, versions| {
@@ -101,6 +111,9 @@ mod tests {
         // Of `a` at 3: all three. At 5 the lock is not needed, at 6 nothing.
         let needed: Vec<_> = [3, 5, 6].map(|at| versions.needed(at)).to_vec();
         assert_eq!(needed, [4, 3, 1]);
+        // The deletion is after the lock.
+        let replaced: Vec<_> = [3, 4].map(|at| versions.replaced(at)).to_vec();
+        assert_eq!(replaced, [1, 0]);
         assert_eq!(versions.rows(5).len(), 2);
         versions.forget_after(2);
         assert_eq!((versions.rows(9).len(), versions.most_of_a_key()), (1, 1));

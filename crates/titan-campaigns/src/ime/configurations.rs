@@ -35,7 +35,7 @@ const CHOSEN: Cache = Cache {
 };
 
 /// All of them.
-pub const CONFIGURATIONS: [Configuration; 18] = [
+pub const CONFIGURATIONS: [Configuration; 19] = [
     Configuration {
         name: "all fits",
         cache: Some(ALL),
@@ -156,6 +156,13 @@ pub const CONFIGURATIONS: [Configuration; 18] = [
         cache: Some(SHORT),
         phases: Phases::TwoAndKilled { is_async: true },
         min_blob_size: 20,
+        ..USUAL
+    },
+    Configuration {
+        name: "hot locks",
+        cache: Some(BEHIND),
+        keys: 30,
+        locks_of_ten: 9,
         ..USUAL
     },
 ];

@@ -27,6 +27,8 @@ pub struct Configuration {
     pub clock_jumps: bool,
     /// Tables are small, so that the versions of a key lie in many of them.
     pub small_tables: bool,
+    /// How many of ten writes only lock their key.
+    pub locks_of_ten: u32,
     /// How transactions commit.
     pub phases: Phases,
     /// The range cache of the store, if it has one.
@@ -79,6 +81,7 @@ pub(crate) const USUAL: Configuration = Configuration {
     crashes: false,
     clock_jumps: false,
     small_tables: true,
+    locks_of_ten: 1,
     phases: Phases::One,
     cache: None,
     more: |_| {},
@@ -108,7 +111,7 @@ fn tiny_blocks(family: &mut ColumnFamilyOptions) {
 }
 
 /// All of them.
-pub const CONFIGURATIONS: [Configuration; 26] = [
+pub const CONFIGURATIONS: [Configuration; 29] = [
     USUAL,
     Configuration {
         name: "a version a key",
@@ -267,6 +270,30 @@ pub const CONFIGURATIONS: [Configuration; 26] = [
         phases: Phases::TwoAndKilled { is_async: true },
         crashes: true,
         min_blob_size: 20,
+        ..USUAL
+    },
+    Configuration {
+        name: "hot locks",
+        keys: 30,
+        locks_of_ten: 9,
+        ..USUAL
+    },
+    Configuration {
+        name: "hot locks, separated, all kept, crashes",
+        keys: 30,
+        locks_of_ten: 8,
+        min_blob_size: 0,
+        safe_point_lag: None,
+        crashes: true,
+        ..USUAL
+    },
+    Configuration {
+        name: "hot locks, two phases, clients killed, crashes",
+        keys: 60,
+        locks_of_ten: 9,
+        phases: Phases::TwoAndKilled { is_async: false },
+        sync: true,
+        crashes: true,
         ..USUAL
     },
 ];

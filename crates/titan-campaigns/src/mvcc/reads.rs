@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use titan::ReadOptions;
-use titan_mvcc::{Direction, Error, Row, Snapshot, Timestamp};
+use titan_mvcc::{Direction, Error, ReadStats, Row, Snapshot, Timestamp};
 use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
 use titan_testkit::versions::{Versions, Write};
 
+use super::configurations::Phases;
 use super::world::World;
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
@@ -89,13 +90,26 @@ impl World {
             for (key, found) in keys.iter().zip(found) {
                 same_value(key, found.as_deref(), self.model.get(key, at))?;
             }
-            return Ok(());
+            return self.costs_little(snapshot, &keys[0]);
         }
         let wanted = self.wanted();
         let (from, to) = (wanted.from.as_deref(), wanted.to.as_deref());
         let scan = snapshot.scan(from, to, wanted.direction).doing("scan")?;
         let found = rows(scan, wanted.most)?;
         same_rows(&found, &expected(&self.model, &none, at, &wanted))
+    }
+
+    /// However often a key was written and locked, a read of it steps over nothing but records of rollbacks.
+    fn costs_little(&self, snapshot: &Snapshot, key: &[u8]) -> Checked<()> {
+        let mut stats = ReadStats::default();
+        snapshot.get_lazy_counted(key, &mut stats).doing("get")?;
+        let (steps, seeks) = (stats.next + stats.prev, stats.seek);
+        let is_one = self.configuration.phases == Phases::One;
+        ensure!(
+            !is_one || (steps == 0 && seeks <= 2),
+            "a read took {steps} steps and {seeks} seeks"
+        );
+        Ok(())
     }
 
     /// Compares all rows of the present, and of a time that can be read, in both directions.
@@ -111,6 +125,8 @@ impl World {
                 expected.reverse();
             }
         }
+        let report = self.store.check(&mut |_| {}).doing("a check")?;
+        ensure!(report.problems_found == 0, "{:?}", report.problems);
         Ok(())
     }
 

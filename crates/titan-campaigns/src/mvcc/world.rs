@@ -120,13 +120,11 @@ impl World {
         self.advance()?;
         self.store.drop_old_versions().doing("dropping")?;
         let (left, needed) = (self.stored()?, self.model.needed(self.safe_point));
-        // What was rolled back after the safe point may have left a record, and nobody had to end the lock of
-        // a key that was not written.
-        let locks = self.store.percolator();
-        let locks = locks.scan_locks(Timestamp::MAX, b"", usize::MAX).len();
+        // What was rolled back after the safe point may have left a record.
+        let replaced = self.model.replaced(self.safe_point);
         ensure!(
-            left + locks >= needed && left <= needed + self.rolled_back,
-            "{left} versions and {locks} locks are left instead of {needed} versions"
+            left + replaced >= needed && left <= needed + self.rolled_back,
+            "{left} versions are left instead of {needed}"
         );
         self.check_everything()?;
         self.end_cache()?;
@@ -201,16 +199,19 @@ impl World {
         if !open.writes.contains_key(&key) {
             open.order.push(key.clone());
         }
-        match what {
-            0..7 => {
+        // What is no lock is a put in seven of nine.
+        let changes = 10 - self.configuration.locks_of_ten;
+        let is_lock = what >= changes;
+        match is_lock {
+            false if what < (changes * 7).div_ceil(9) => {
                 open.transaction.put(&key, &value);
                 open.writes.insert(key, Write::Set(Some(value)));
             }
-            7..9 => {
+            false => {
                 open.transaction.delete(&key);
                 open.writes.insert(key, Write::Set(None));
             }
-            _ => {
+            true => {
                 open.transaction.lock(&key);
                 open.writes.entry(key).or_insert(Write::Lock);
             }
@@ -438,8 +439,10 @@ impl World {
         // What is left of the old cache goes with the old store.
         (self.store, self.cache) = open(self.configuration, &self.vfs, &self.clock)?;
         self.vfs.restart_journal();
-        // The time to live of a lock begins with the opening.
-        self.expire_locks();
+        // The opening ended what those had left who were killed.
+        let locks = self.store.percolator();
+        let locks = locks.scan_locks(Timestamp::MAX, b"", usize::MAX).len();
+        ensure!(locks == 0, "{locks} locks are left after an opening");
         Ok(())
     }
 }

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
-use titan_mvcc::{
-    Mutation, Prewrite, Store, StoreOptions, Timestamp, TimestampOracle, TransactionOptions,
-};
+use titan_mvcc::{Mutation, Prewrite, Store, StoreOptions, Timestamp, TimestampOracle};
 
 use crate::{Place, tree};
 
@@ -372,20 +370,32 @@ fn locks_are_listed_and_do_not_keep_others_from_reading() {
 #[test]
 fn locks_whose_owners_are_gone_end_before_the_safe_point_moves() {
     let place = Place::new();
-    let leave_a_lock = |key: &[u8], lock_ttl: Duration| {
+    // The owner is a client of the Percolator calls. Those of the store have ended when it is opened.
+    let leave_a_lock = |key: &[u8], ttl: Duration| {
         let options = StoreOptions {
             retention: None,
-            transactions: TransactionOptions {
-                async_commit: false,
-                lock_ttl,
-                ..TransactionOptions::default()
-            },
             ..StoreOptions::default()
         };
         let store = Store::open(place.path("db"), &options).unwrap();
         let mut transaction = store.begin();
-        transaction.put(key, b"value");
-        let start = transaction.prewrite().unwrap().start();
+        transaction.put(b"other", b"value");
+        drop(transaction.prewrite().unwrap());
+        let start = store.oracle().next().unwrap();
+        let request = Prewrite {
+            mutations: &[Mutation::Put {
+                key,
+                value: b"value",
+            }],
+            primary: key,
+            start,
+            read_at: start,
+            ttl,
+            txn_size: 1,
+            min_commit: Timestamp::ZERO,
+            for_update: None,
+            secondaries: None,
+        };
+        store.percolator().prewrite(&request).unwrap();
         store.close().unwrap();
         start.0
     };
@@ -409,6 +419,32 @@ fn locks_whose_owners_are_gone_end_before_the_safe_point_moves() {
         said.contains("1 lock keeps the safe point back: see titan mvcc locks"),
         "{said}"
     );
+}
+
+/// The last timestamps of the store are those of another year.
+#[test]
+fn a_clock_that_is_far_ahead_is_refused_unless_it_is_said_to_be_right() {
+    let place = Place::new();
+    let options = StoreOptions {
+        oracle: Some(Arc::new(Old(AtomicU64::new(400_000_000_000_000_000)))),
+        retention: None,
+        ..StoreOptions::default()
+    };
+    Store::open(place.path("db"), &options)
+        .unwrap()
+        .close()
+        .unwrap();
+    let put = ["mvcc", "put", "db", "a", "1"];
+    let refused = place.fails(1, &put);
+    assert!(
+        refused.contains("days after the last timestamp"),
+        "{refused}"
+    );
+    assert!(refused.contains("--any-clock"), "{refused}");
+    place.fails(1, &["mvcc", "gc", "db", "--safe-point", "now"]);
+    place.text(&["mvcc", "put", "db", "a", "1", "--any-clock"]);
+    place.text(&put);
+    assert_eq!(place.text(&["mvcc", "get", "db", "a"]).trim(), "1");
 }
 
 #[test]

@@ -11,6 +11,10 @@
 //! The record: kind (1), flags (1), start, timestamp for update, minimal commit timestamp, time to live in
 //! milliseconds and size of the transaction (8 each, big-endian), and the primary key; then, for an async
 //! commit, the number of the secondary keys and the keys. Keys have their length before them (4).
+//!
+//! The highest bit of the size says that the owner is a transaction of the store itself ([`Owner`]). Versions of the
+//! crate that do not know it take it for a part of the size, which only reports show. Locks that these wrote
+//! are those of clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +31,8 @@ const RECORD: u8 = b'L';
 const VALUE: u8 = b'V';
 /// The flag of a lock of an async commit.
 const ASYNC: u8 = 1;
+/// The bit of the size of a transaction for one of the store itself.
+const OF_STORE: u64 = 1 << 63;
 
 /// What a lock is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +47,20 @@ pub enum LockKind {
     Pessimistic,
 }
 
+/// Whose lock it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A transaction of the store itself. It has ended when the store is closed, however that came about.
+    Store,
+    /// A client of the Percolator calls, which may outlive the process.
+    Client,
+}
+
 /// A lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) kind: LockKind,
+    pub(crate) owner: Owner,
     /// The key whose lock decides on the transaction.
     pub(crate) primary: Bytes,
     /// Names the transaction.
@@ -55,7 +71,7 @@ pub(crate) struct Lock {
     pub(crate) min_commit: Timestamp,
     /// Others may roll the transaction back when this time has passed without a sign of life.
     pub(crate) ttl: Duration,
-    /// About how many keys the transaction has; zero if unknown.
+    /// About how many keys the transaction has; zero if unknown. Less than 2^63.
     pub(crate) txn_size: u64,
     /// For an async commit; the other keys of the transaction, if this is its primary key.
     pub(crate) secondaries: Option<Arc<[Bytes]>>,
@@ -84,7 +100,9 @@ impl Lock {
         out.push(u8::from(self.is_async()) * ASYNC);
         let ttl = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
         let timestamps = [self.start.0, self.for_update.0, self.min_commit.0];
-        for number in timestamps.into_iter().chain([ttl, self.txn_size]) {
+        let of_store = u64::from(self.owner == Owner::Store) * OF_STORE;
+        let size = self.txn_size.min(OF_STORE - 1) | of_store;
+        for number in timestamps.into_iter().chain([ttl, size]) {
             out.extend_from_slice(&number.to_be_bytes());
         }
         put_key(&mut out, &self.primary);
@@ -113,6 +131,7 @@ impl Lock {
         }
         let mut lock = Lock {
             kind,
+            owner: Owner::Client,
             start: Timestamp(rest.number()?),
             for_update: Timestamp(rest.number()?),
             min_commit: Timestamp(rest.number()?),
@@ -121,6 +140,10 @@ impl Lock {
             primary: rest.key()?,
             secondaries: None,
         };
+        if lock.txn_size & OF_STORE != 0 {
+            lock.owner = Owner::Store;
+            lock.txn_size &= !OF_STORE;
+        }
         if flags == ASYNC {
             let n = rest.number()?;
             let keys: Option<Vec<Bytes>> = (0..n).map(|_| rest.key()).collect();
@@ -201,12 +224,13 @@ mod tests {
         ];
         Lock {
             kind: kinds[rng.usize(..4)],
+            owner: [Owner::Store, Owner::Client][rng.usize(..2)],
             primary: keys[0].clone(),
             start: Timestamp(rng.u64(..)),
             for_update: Timestamp(rng.u64(..)),
             min_commit: Timestamp(rng.u64(..)),
             ttl: Duration::from_millis(rng.u64(..)),
-            txn_size: rng.u64(..),
+            txn_size: rng.u64(..OF_STORE),
             secondaries: rng.bool().then(|| keys[1..rng.usize(1..4)].into()),
         }
     }
@@ -229,6 +253,27 @@ mod tests {
                 assert_eq!(lock.encode(), damaged, "seed {seed}");
             }
         }
+    }
+
+    #[test]
+    fn the_owner_is_a_bit_of_the_size_and_locks_without_it_are_those_of_clients() {
+        let mut lock = Lock {
+            owner: Owner::Client,
+            txn_size: u64::MAX,
+            ..some_lock(&mut fastrand::Rng::with_seed(1))
+        };
+        // Kind, flags, three timestamps and the time to live come before the size.
+        let size = 2 + 4 * 8..2 + 5 * 8;
+        let largest = (1_u64 << 63) - 1;
+        assert_eq!(lock.encode()[size.clone()], largest.to_be_bytes());
+        lock.txn_size = 2;
+        let by_client = lock.encode();
+        assert_eq!(by_client[size.clone()], [0, 0, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(Lock::decode(&by_client).unwrap().owner, Owner::Client);
+        lock.owner = Owner::Store;
+        let by_store = lock.encode();
+        assert_eq!(by_store[size], [0x80, 0, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(Lock::decode(&by_store), Some(lock));
     }
 
     #[test]

@@ -5,10 +5,12 @@
 
 pub(crate) mod key;
 pub(crate) mod lock;
+pub(crate) mod lock_value;
 pub(crate) mod prefix;
 pub(crate) mod version;
 
 pub(crate) use key::{AFTER_VERSIONS, decode_key, encode_key, encode_key_to};
+pub(crate) use lock_value::{LastChange, LockValue};
 pub use version::Kind;
 pub(crate) use version::Version;
 

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The timestamp is inverted, so the newest version of a key comes first. The value of the entry is the
-//! value as the application gave it, and empty for the other kinds. So everything but the value is known
+//! value as the application gave it. That of a lock says where the last change of the key is ([`LockValue`](super::LockValue)),
+//! that of a record of a rollback whether it is protected, and that of a deletion is empty. So everything but the value is known
 //! without reading a value, which may be in a blob file.
 
 use super::{VERSIONS, key};

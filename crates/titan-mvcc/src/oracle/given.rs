@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::TimestampOracle;
 use super::lease::Lease;
+use super::{ClockJump, TimestampOracle};
 use crate::error::{Error, Result};
 use crate::meta::Meta;
 use crate::timestamp::Timestamp;
@@ -20,7 +20,7 @@ pub(crate) struct GivenOracle {
     given: Arc<dyn TimestampOracle>,
     /// What earlier openings have had.
     taken: Option<Timestamp>,
-    /// The end of the lease.
+    /// The end of the lease; before the first timestamp, zero.
     leased: AtomicU64,
     lease: Mutex<Lease>,
 }
@@ -30,12 +30,16 @@ impl GivenOracle {
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn open(meta: Meta, given: Arc<dyn TimestampOracle>) -> Result<Self> {
-        let lease = Lease::open(meta)?;
+    pub(crate) fn open(
+        meta: Meta,
+        given: Arc<dyn TimestampOracle>,
+        jump: Arc<ClockJump>,
+    ) -> Result<Self> {
+        let lease = Lease::open(meta, jump)?;
         Ok(GivenOracle {
             given,
             taken: lease.taken(),
-            leased: AtomicU64::new(lease.end().0),
+            leased: AtomicU64::new(0),
             lease: Mutex::new(lease),
         })
     }
@@ -55,6 +59,7 @@ impl TimestampOracle for GivenOracle {
         }
         if next.0 >= self.leased.load(Ordering::Acquire) {
             let mut lease = self.lease.lock();
+            lease.check(next)?;
             lease.cover(next, next)?;
             self.leased.store(lease.end().0, Ordering::Release);
         }

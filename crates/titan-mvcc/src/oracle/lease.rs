@@ -1,5 +1,8 @@
 //! The lease of timestamps: a bound on disk of all timestamps that the store has had.
 
+use std::sync::Arc;
+
+use super::clock_jump::ClockJump;
 use crate::error::Result;
 use crate::meta::{LEASE, Meta};
 use crate::timestamp::Timestamp;
@@ -14,6 +17,8 @@ pub(super) struct Lease {
     meta: Meta,
     /// Timestamps before this one may be used.
     end: Timestamp,
+    /// What the first timestamp of this opening is to be compared with.
+    last: Option<(Timestamp, Arc<ClockJump>)>,
 }
 
 impl Lease {
@@ -21,10 +26,24 @@ impl Lease {
     ///
     /// # Errors
     /// Those of the engine.
-    pub(super) fn open(meta: Meta) -> Result<Self> {
+    pub(super) fn open(meta: Meta, jump: Arc<ClockJump>) -> Result<Self> {
+        let last = meta.get(LEASE)?.map(Timestamp);
         // The timestamp 0 is before all commits, so it is never handed out.
-        let end = Timestamp(meta.get(LEASE)?.unwrap_or(1));
-        Ok(Lease { meta, end })
+        let end = last.unwrap_or(Timestamp(1));
+        let last = last.map(|last| (last, jump));
+        Ok(Lease { meta, end, last })
+    }
+
+    /// Looks at a timestamp that is about to be handed out: the first one may be too far ahead.
+    ///
+    /// # Errors
+    /// `ClockAhead` if it is, and that is refused.
+    pub(super) fn check(&mut self, timestamp: Timestamp) -> Result<()> {
+        if let Some((last, jump)) = &self.last {
+            jump.check(*last, timestamp)?;
+            self.last = None;
+        }
+        Ok(())
     }
 
     /// No timestamp from this one on was used.

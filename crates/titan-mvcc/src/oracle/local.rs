@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use titan::SystemClock;
 
-use super::TimestampOracle;
 use super::lease::Lease;
+use super::{ClockJump, TimestampOracle};
 use crate::error::{Error, Result};
 use crate::meta::Meta;
 use crate::timestamp::Timestamp;
@@ -32,8 +32,12 @@ impl LocalOracle {
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn open(meta: Meta, clock: Arc<dyn SystemClock>) -> Result<Self> {
-        let lease = Lease::open(meta)?;
+    pub(crate) fn open(
+        meta: Meta,
+        clock: Arc<dyn SystemClock>,
+        jump: Arc<ClockJump>,
+    ) -> Result<Self> {
+        let lease = Lease::open(meta, jump)?;
         let next = lease.end();
         Ok(LocalOracle {
             clock,
@@ -53,6 +57,7 @@ impl TimestampOracle for LocalOracle {
         let after = timestamp
             .next()
             .ok_or_else(|| Error::oracle("all timestamps have been handed out"))?;
+        state.lease.check(timestamp)?;
         state.lease.cover(timestamp, by_clock)?;
         state.next = after;
         Ok(timestamp)

@@ -1,5 +1,6 @@
 //! Where timestamps come from.
 
+mod clock_jump;
 mod given;
 mod lease;
 mod local;
@@ -9,6 +10,7 @@ use std::fmt;
 use crate::error::Result;
 use crate::timestamp::Timestamp;
 
+pub(crate) use clock_jump::ClockJump;
 pub(crate) use given::GivenOracle;
 pub(crate) use local::LocalOracle;
 

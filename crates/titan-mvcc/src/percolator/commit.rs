@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use titan::{WriteBatch, WriteOptions};
 
-use super::record::{Ended, ended};
+use super::record::{Ended, ended, last_change};
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, LockKind};
-use crate::format::{Kind, Version, encode_key};
+use crate::format::{Kind, LockValue, Version, encode_key};
 use crate::locks::lost_value;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -94,7 +94,15 @@ fn write_committed(
             LockKind::Put => (Kind::Put, value(core, key)?),
             LockKind::Delete => (Kind::Delete, Bytes::new()),
             // What was not prewritten was only to be kept from others.
-            LockKind::Lock | LockKind::Pessimistic => (Kind::Lock, Bytes::new()),
+            LockKind::Lock | LockKind::Pessimistic => {
+                let value = LockValue {
+                    // Nobody else has written the key since it was locked.
+                    last_change: last_change(&core.versions, key)?,
+                    // Late calls and other locks of the transaction ask for it.
+                    is_replaceable: false,
+                };
+                (Kind::Lock, value.encode(commit).into())
+            }
         };
         let version = Version {
             commit,

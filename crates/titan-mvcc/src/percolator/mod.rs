@@ -12,7 +12,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `record` | how a transaction ended, as the versions of a key say |
+//! | `record` | how a transaction ended, and what a key has, as its versions say |
 //! | `prewrite`, `commit`, `rollback` | the calls of these names |
 //! | `pessimistic` | pessimistic locks and their rollback |
 //! | `status` | the status of a transaction by its primary key; heartbeats |
@@ -36,6 +36,7 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::format::lock::Lock;
 pub use crate::format::lock::LockKind;
+pub(crate) use crate::format::lock::Owner;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
 
@@ -44,9 +45,9 @@ pub use pessimistic::{PessimisticLock, Wait};
 pub(crate) use pessimistic::{pessimistic_lock, pessimistic_rollback};
 pub(crate) use prewrite::prewrite;
 pub use prewrite::{Prewrite, Prewritten};
-pub(crate) use record::{Ended, ended, newest_write};
+pub(crate) use record::{Ended, ended, last_change, newest_write};
 pub(crate) use resolve::resolve;
-pub(crate) use rollback::{forget, roll_back};
+pub(crate) use rollback::{forget_all, roll_back};
 pub use secondaries::SecondariesStatus;
 pub(crate) use secondaries::{Decided, check_secondaries, decided};
 pub use status::TransactionStatus;
@@ -167,7 +168,7 @@ impl Percolator {
     /// read after which conflicts may have been dropped; `Engine` with `InvalidArgument` for two mutations of a key.
     pub fn prewrite(&self, request: &Prewrite<'_>) -> Result<Prewritten> {
         prewrite::refuse_repeated_keys(request.mutations)?;
-        prewrite(self.core()?, request)
+        prewrite(self.core()?, request, Owner::Client)
     }
 
     /// Commits prewritten keys at a timestamp that was taken after the last prewrite. The primary key must be
@@ -201,7 +202,7 @@ impl Percolator {
         keys: &[K],
         request: &PessimisticLock<'_>,
     ) -> Result<Vec<Option<Bytes>>> {
-        pessimistic_lock(self.core()?, &slices(keys), request)
+        pessimistic_lock(self.core()?, &slices(keys), request, Owner::Client)
     }
 
     /// Releases pessimistic locks that were taken at `for_update` or before. The transaction goes on.
@@ -297,7 +298,7 @@ impl Percolator {
         }
         let found = match keys {
             Some(keys) => keys.to_vec(),
-            None => resolve::keys_of(core, start),
+            None => core.locks.keys_of(start, |_| true),
         };
         let resolved = resolve(core, &slices(&found), start, commit)?;
         if let Some(commit) = commit {
@@ -309,7 +310,7 @@ impl Percolator {
     /// The first `limit` locks from the key `from` on of transactions that began at `until` or before.
     pub fn scan_locks(&self, until: Timestamp, from: &[u8], limit: usize) -> Vec<LockInfo> {
         let locks = self.0.locks.list(from, limit, |lock| lock.start <= until);
-        let info = |(key, lock): (Vec<u8>, Lock)| LockInfo::new(&key, &lock);
+        let info = |(key, lock): (Bytes, Lock)| LockInfo::new(&key, &lock);
         locks.into_iter().map(info).collect()
     }
 }

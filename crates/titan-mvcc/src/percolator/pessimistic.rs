@@ -12,8 +12,7 @@ use super::key_is_locked;
 use super::record::{Ended, ended, newest_version, newest_write};
 use super::rollback::forget_latched;
 use crate::error::{Error, Result};
-use crate::format::lock::{Lock, LockKind};
-use crate::locks::Held;
+use crate::format::lock::{Lock, LockKind, Owner};
 use crate::read::ReadStats;
 use crate::read::point::value_at;
 use crate::resolver;
@@ -62,6 +61,7 @@ pub(crate) fn pessimistic_lock(
     core: &Core,
     keys: &[&[u8]],
     request: &PessimisticLock<'_>,
+    owner: Owner,
 ) -> Result<Vec<Option<Bytes>>> {
     core.order
         .check_handed_out(request.for_update.max(request.start))?;
@@ -70,37 +70,31 @@ pub(crate) fn pessimistic_lock(
         .monotonic()
         .saturating_add(request.wait.duration());
     loop {
-        match try_lock(core, keys, request)? {
-            Tried::Locked(values) => return Ok(values),
-            Tried::Occupied(key, held) => {
-                if !resolver::wait(core, key, &held, Some(request.start), deadline)? {
-                    return Err(key_is_locked(key, &held.lock));
-                }
-            }
+        if let Some(values) = try_lock(core, keys, request, owner)? {
+            return Ok(values);
+        }
+        let keys = keys.iter().copied();
+        if let Some((key, held)) =
+            resolver::wait_for_all(core, keys, Some(request.start), deadline)?
+        {
+            return Err(key_is_locked(key, &held.lock));
         }
     }
 }
 
-enum Tried<'k> {
-    /// All keys are locked, and have these values.
-    Locked(Vec<Option<Bytes>>),
-    /// Another transaction has a lock.
-    Occupied(&'k [u8], Box<Held>),
-}
-
-fn try_lock<'k>(
+/// Locks the keys, and returns their values; none if another transaction has a lock of one.
+fn try_lock(
     core: &Core,
-    keys: &[&'k [u8]],
+    keys: &[&[u8]],
     request: &PessimisticLock<'_>,
-) -> Result<Tried<'k>> {
+    owner: Owner,
+) -> Result<Option<Vec<Option<Bytes>>>> {
     let start = request.start;
     let _latches = core.latches.take(keys.iter().copied());
     let mut to_lock: Vec<&[u8]> = Vec::with_capacity(keys.len());
     for key in keys {
         match core.locks.get(key) {
-            Some(held) if held.lock.start != start => {
-                return Ok(Tried::Occupied(key, Box::new(held)));
-            }
+            Some(held) if held.lock.start != start => return Ok(None),
             Some(held) if held.lock.is_prewritten() => {
                 return Err(Error::PrewrittenAlready {
                     key: Bytes::copy_from_slice(key),
@@ -137,6 +131,7 @@ fn try_lock<'k>(
     for key in to_lock {
         let lock = Lock {
             kind: LockKind::Pessimistic,
+            owner,
             primary: primary.clone(),
             start,
             for_update: request.for_update,
@@ -146,14 +141,14 @@ fn try_lock<'k>(
             secondaries: None,
         };
         core.locks.write(&mut batch, key, &lock, None)?;
-        locks.push((key.to_vec(), lock));
+        locks.push((Bytes::copy_from_slice(key), lock));
     }
     if !locks.is_empty() {
         let inserted = core.locks.insert_all(locks)?;
         core.db.write(batch, &core.unsynced)?;
         inserted.keep();
     }
-    Ok(Tried::Locked(values))
+    Ok(Some(values))
 }
 
 /// Whether a transaction may lock a key that nobody has locked.

@@ -10,7 +10,7 @@ use titan::WriteBatch;
 use super::record::{Ended, ended, newest_version, newest_write};
 use super::{Mutation, key_is_locked};
 use crate::error::{Error, Result};
-use crate::format::lock::Lock;
+use crate::format::lock::{Lock, Owner};
 use crate::store::Core;
 use crate::timestamp::Timestamp;
 
@@ -73,7 +73,7 @@ enum Found {
     Committed(Timestamp),
 }
 
-pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>) -> Result<Prewritten> {
+pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Result<Prewritten> {
     let start = request.start;
     let given = request.for_update.unwrap_or(start).max(request.min_commit);
     core.order.check_handed_out(given.max(start))?;
@@ -140,6 +140,7 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>) -> Result<Prewritten
         };
         let lock = Lock {
             kind: mutation.kind(),
+            owner,
             primary: primary.clone(),
             start,
             for_update: for_update.max(request.for_update.unwrap_or_default()),
@@ -152,7 +153,7 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>) -> Result<Prewritten
             },
         };
         core.locks.write(&mut batch, key, &lock, mutation.value())?;
-        locks.push((key.to_vec(), lock));
+        locks.push((Bytes::copy_from_slice(key), lock));
     }
     // ORDER: readers find the locks before the transaction can have a commit timestamp.
     let inserted = core.locks.insert_all(locks)?;
@@ -286,7 +287,7 @@ mod tests {
         let request = deletion(start, &mutations);
         let (done, returned) = mpsc::channel();
         thread::scope(|scope| {
-            let first = scope.spawn(|| prewrite(&core, &request));
+            let first = scope.spawn(|| prewrite(&core, &request, Owner::Client));
             while core.locks.get(b"k").is_none() {
                 thread::yield_now();
             }
@@ -294,7 +295,7 @@ mod tests {
             drop(core.latches.take(std::iter::once(&b"k"[..])));
             // The same call again, as by a client that has had no answer: the transaction is not acknowledged yet.
             let again = scope.spawn(|| {
-                let result = prewrite(&core, &request);
+                let result = prewrite(&core, &request, Owner::Client);
                 done.send(()).unwrap();
                 result
             });
@@ -321,11 +322,14 @@ mod tests {
             secondaries: None,
             ..deletion(start, &mutations)
         };
-        prewrite(&core, &request).unwrap();
+        prewrite(&core, &request, Owner::Client).unwrap();
         // The engine has published the commit, and its call has not returned.
         let commit = core.order.name().unwrap();
         commit_at(&core, &[b"k"], start, commit, &core.write).unwrap();
-        assert_eq!(prewrite(&core, &request).unwrap().committed, Some(commit));
+        assert_eq!(
+            prewrite(&core, &request, Owner::Client).unwrap().committed,
+            Some(commit)
+        );
         assert_eq!(core.order.visible(), commit);
     }
 }

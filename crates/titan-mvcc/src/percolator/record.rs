@@ -1,12 +1,13 @@
-//! How a transaction ended, as the versions of a key say.
+//! How a transaction ended, and what a key has, as its versions say.
 
 use std::ops::ControlFlow;
 
-use titan::{ColumnFamily, ReadOptions};
+use bytes::Bytes;
+use titan::{ColumnFamily, DbIterator, ReadOptions};
 
 use crate::error::Result;
-use crate::format::version::split;
-use crate::format::{Kind, Version, encode_key};
+use crate::format::version::{newest_at, split};
+use crate::format::{Kind, LastChange, LockValue, Version, encode_key};
 use crate::timestamp::Timestamp;
 
 /// How a transaction ended on a key.
@@ -34,50 +35,122 @@ pub(crate) fn newest_write(family: &ColumnFamily, key: &[u8]) -> Result<Option<V
         Some(newest) if newest.kind == Kind::Rollback => {}
         newest => return Ok(newest),
     }
-    search(family, key, |version| match version.kind {
-        Kind::Rollback => ControlFlow::Continue(()),
-        _ => ControlFlow::Break(version),
+    let encoded = encode_key(key);
+    search(family, encoded, Order::NewestFirst, |cursor| {
+        let (_, version) = split(cursor.key())?;
+        Ok(match version.kind {
+            Kind::Rollback => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(version),
+        })
+    })
+}
+
+/// What a key has at present: what a lock of it says that is about to be written. No other version of the key may be
+/// written meanwhile. Cost: a point read of the engine; if the newest version is a record of a rollback, or a lock
+/// that does not say it, an iterator that steps over them.
+pub(crate) fn last_change(family: &ColumnFamily, key: &[u8]) -> Result<LastChange> {
+    let encoded = encode_key(key);
+    let Some((found, value)) = family.first_in_prefix(&encoded, &encoded)? else {
+        return Ok(LastChange::NoValue);
+    };
+    let said = said_by(split(&found)?.1, || value.fetch())?;
+    if said != LastChange::Unknown {
+        return Ok(said);
+    }
+    let found = search(family, encoded, Order::NewestFirst, |cursor| {
+        let (_, version) = split(cursor.key())?;
+        let said = said_by(version, || cursor.lazy_value()?.fetch())?;
+        Ok(match said {
+            LastChange::Unknown => ControlFlow::Continue(()),
+            said => ControlFlow::Break(said),
+        })
+    })?;
+    Ok(found.unwrap_or(LastChange::NoValue))
+}
+
+/// What a version says about what its key has; `value` reads its value.
+fn said_by(version: Version, value: impl FnOnce() -> titan::Result<Bytes>) -> Result<LastChange> {
+    // MUTANT: a lock after a deletion leads to the value that was deleted.
+    let passes_deletions = mutant!(
+        "lock-leads-past-a-deletion",
+        "-p titan-campaigns --test it mvcc::"
+    );
+    Ok(match version.kind {
+        Kind::Put => LastChange::Put(version.commit),
+        Kind::Delete if passes_deletions => LastChange::Unknown,
+        Kind::Delete => LastChange::NoValue,
+        Kind::Lock => LockValue::read(&value()?, version.commit).last_change,
+        Kind::Rollback => LastChange::Unknown,
     })
 }
 
 /// How the transaction that began at `start` ended on a key. Cost: a point read if the newest version of the key
-/// is older; otherwise an iterator that steps over what was committed later.
+/// is older; otherwise an iterator that steps over what was committed between the start and the end.
 pub(crate) fn ended(family: &ColumnFamily, key: &[u8], start: Timestamp) -> Result<Ended> {
     match newest_version(family, key)? {
         Some(newest) if newest.commit >= start => {}
         _ => return Ok(Ended::Unknown),
     }
-    let found = search(family, key, |version| {
-        if version.commit < start {
-            return ControlFlow::Break(Ended::Unknown);
-        }
-        if version.start != start {
-            return ControlFlow::Continue(());
-        }
-        ControlFlow::Break(match version.kind {
-            Kind::Rollback => Ended::RolledBack,
-            Kind::Put | Kind::Delete | Kind::Lock => Ended::Committed(version.commit),
-        })
-    })?;
+    let encoded = encode_key(key);
+    let found = search(
+        family,
+        encoded,
+        Order::OldestFirst { from: start },
+        |cursor| {
+            let (_, version) = split(cursor.key())?;
+            if version.start != start {
+                return Ok(ControlFlow::Continue(()));
+            }
+            Ok(ControlFlow::Break(match version.kind {
+                Kind::Rollback => Ended::RolledBack,
+                Kind::Put | Kind::Delete | Kind::Lock => Ended::Committed(version.commit),
+            }))
+        },
+    )?;
     Ok(found.unwrap_or(Ended::Unknown))
 }
 
-/// What `look` breaks with, which is called with the versions of a key, the newest first.
+/// In which order versions of a key are looked at.
+enum Order {
+    NewestFirst,
+    /// Those that were committed at `from` or later. What a transaction did is near its start, however much has come
+    /// since.
+    OldestFirst {
+        from: Timestamp,
+    },
+}
+
+/// What `look` breaks with, which is called with the versions of an encoded key.
 fn search<T>(
     family: &ColumnFamily,
-    key: &[u8],
-    mut look: impl FnMut(Version) -> ControlFlow<T>,
+    encoded: Vec<u8>,
+    order: Order,
+    mut look: impl FnMut(&DbIterator) -> Result<ControlFlow<T>>,
 ) -> Result<Option<T>> {
+    let upper_bound = match order {
+        Order::OldestFirst { from } if from > Timestamp::ZERO => {
+            Some(newest_at(&encoded, from.previous()))
+        }
+        _ => None,
+    };
     let mut cursor = family.iter(&ReadOptions {
-        prefix: Some(encode_key(key)),
+        prefix: Some(encoded),
+        upper_bound,
+        prefetch_values: 0,
         ..ReadOptions::default()
     })?;
-    cursor.seek_to_first()?;
+    match order {
+        Order::NewestFirst => cursor.seek_to_first()?,
+        Order::OldestFirst { .. } => cursor.seek_to_last()?,
+    }
     while cursor.valid() {
-        if let ControlFlow::Break(found) = look(split(cursor.key())?.1) {
+        if let ControlFlow::Break(found) = look(&cursor)? {
             return Ok(Some(found));
         }
-        cursor.next()?;
+        match order {
+            Order::NewestFirst => cursor.next()?,
+            Order::OldestFirst { .. } => cursor.prev()?,
+        }
     }
     Ok(None)
 }

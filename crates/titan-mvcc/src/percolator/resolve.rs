@@ -9,12 +9,6 @@ use crate::timestamp::Timestamp;
 /// How many keys are ended in one batch at most.
 const MOST_KEYS: usize = 256;
 
-/// All keys of which a transaction has locks. Cost: a look at all locks.
-pub(super) fn keys_of(core: &Core, start: Timestamp) -> Vec<bytes::Bytes> {
-    let locks = core.locks.list(b"", usize::MAX, |lock| lock.start == start);
-    locks.into_iter().map(|(key, _)| key.into()).collect()
-}
-
 /// Ends those locks of a transaction that are on these keys: commits them at `commit`, or rolls them back if there
 /// is none. What it writes follows from what the primary key says, so it need not be synced. Its batches have about
 /// [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes). Returns how many locks there were.

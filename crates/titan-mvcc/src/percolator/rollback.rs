@@ -22,6 +22,8 @@ use crate::format::{Kind, Version, encode_key};
 use crate::store::Core;
 use crate::timestamp::Timestamp;
 
+/// How many locks are removed in one batch.
+const FORGOTTEN_AT_ONCE: usize = 256;
 /// The value of a protected record; others are empty.
 const PROTECTED: &[u8] = b"p";
 
@@ -85,6 +87,14 @@ pub(super) fn roll_back_latched(
 pub(crate) fn forget(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
     let _latches = core.latches.take(keys.iter().copied());
     forget_latched(core, keys, start, |_| true)
+}
+
+/// The same for any number of keys, some hundred in each batch.
+pub(crate) fn forget_all(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
+    for piece in keys.chunks(FORGOTTEN_AT_ONCE) {
+        forget(core, piece, start)?;
+    }
+    Ok(())
 }
 
 /// Removes those locks of a transaction that `wanted` says, and leaves no record. The caller has the latches.

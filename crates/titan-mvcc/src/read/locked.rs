@@ -7,6 +7,8 @@
 use std::cmp::Ordering;
 use std::vec;
 
+use bytes::Bytes;
+
 use super::{Direction, ReadStats, Row, Snapshot};
 use crate::error::Result;
 
@@ -14,7 +16,7 @@ use crate::error::Result;
 #[derive(Default)]
 pub(super) struct LockedKeys {
     /// In the direction of the scan.
-    keys: vec::IntoIter<Vec<u8>>,
+    keys: vec::IntoIter<Bytes>,
     /// The next row of the iterator, if it has been read.
     next_stored: Option<Row>,
 }
@@ -73,6 +75,7 @@ impl LockedKeys {
                 continue;
             };
             if let Some(value) = snapshot.read(&key, points)? {
+                let key = key.into();
                 return Ok(Some(Row { key, value }));
             }
         }

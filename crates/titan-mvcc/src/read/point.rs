@@ -5,11 +5,14 @@ use titan::{ColumnFamily, LazyValue, ReadOptions};
 use super::ReadStats;
 use crate::error::Result;
 use crate::format::version::{newest_at, put_timestamp, split};
-use crate::format::{Kind, encode_key};
+use crate::format::{Kind, LastChange, LockValue, encode_key};
 use crate::timestamp::Timestamp;
 
+/// Versions that change nothing which are stepped over before a lock is asked where the value is.
+pub(super) const MAX_STEPS: u32 = 8;
+
 /// What `key` has at `at`. Adds what it costs to `stats`. Cost: a point read of the engine; if the newest version is a
-/// lock, an iterator that steps over the locks.
+/// lock, another one; if it is a record of a rollback, an iterator that steps over them.
 pub(crate) fn value_at(
     family: &ColumnFamily,
     key: &[u8],
@@ -52,7 +55,8 @@ fn value_from(
     let Some((found, value)) = family.first_in_prefix(from, encoded)? else {
         return Ok(None);
     };
-    match split(&found)?.1.kind {
+    let (_, version) = split(&found)?;
+    match version.kind {
         Kind::Put => {
             stats.processed += 1;
             Ok(Some(value))
@@ -70,12 +74,57 @@ fn value_from(
         {
             Ok(None)
         }
-        Kind::Lock | Kind::Rollback => value_before_locks(family, encoded, &found, stats),
+        Kind::Lock => {
+            let said = LockValue::read(&value.fetch()?, version.commit);
+            match below_lock(family, encoded, said.last_change, stats)? {
+                Below::Found(value) => {
+                    stats.versions_skipped += 1;
+                    Ok(value)
+                }
+                Below::Unknown => step_over_locks(family, encoded, &found, stats),
+            }
+        }
+        Kind::Rollback => step_over_locks(family, encoded, &found, stats),
     }
 }
 
+/// What a lock leads to.
+pub(super) enum Below {
+    /// The value of its key.
+    Found(Option<LazyValue>),
+    /// It leads nowhere.
+    Unknown,
+}
+
+/// The value to which a lock leads. Cost: a point read of the engine.
+pub(super) fn below_lock(
+    family: &ColumnFamily,
+    encoded: &[u8],
+    last_change: LastChange,
+    stats: &mut ReadStats,
+) -> Result<Below> {
+    let at = match last_change {
+        LastChange::Unknown => return Ok(Below::Unknown),
+        LastChange::NoValue => {
+            stats.dead_rows_skipped += 1;
+            return Ok(Below::Found(None));
+        }
+        LastChange::Put(at) => at,
+    };
+    stats.seek += 1;
+    if let Some((found, value)) = family.first_in_prefix(&newest_at(encoded, at), encoded)? {
+        let (_, version) = split(&found)?;
+        if (version.kind, version.commit) == (Kind::Put, at) {
+            stats.processed += 1;
+            return Ok(Below::Found(Some(value)));
+        }
+    }
+    // The put is there for as long as a read may need it. Whatever took it away, the next version is right.
+    Ok(Below::Unknown)
+}
+
 /// The value of the newest put or deletion after the version at `from`.
-fn value_before_locks(
+fn step_over_locks(
     family: &ColumnFamily,
     encoded: &[u8],
     from: &[u8],
@@ -87,8 +136,10 @@ fn value_before_locks(
     })?;
     stats.seek += 1;
     cursor.seek(from)?;
+    let mut steps = 0;
     while cursor.valid() {
-        match split(cursor.key())?.1.kind {
+        let (_, version) = split(cursor.key())?;
+        match version.kind {
             Kind::Put => {
                 stats.processed += 1;
                 return Ok(Some(cursor.lazy_value()?));
@@ -97,12 +148,18 @@ fn value_before_locks(
                 stats.dead_rows_skipped += 1;
                 return Ok(None);
             }
-            Kind::Lock | Kind::Rollback => {
-                stats.versions_skipped += 1;
-                stats.next += 1;
-                cursor.next()?;
+            Kind::Lock if steps >= MAX_STEPS => {
+                let said = LockValue::read(&cursor.value()?, version.commit);
+                if let Below::Found(value) = below_lock(family, encoded, said.last_change, stats)? {
+                    return Ok(value);
+                }
             }
+            Kind::Lock | Kind::Rollback => {}
         }
+        steps += 1;
+        stats.versions_skipped += 1;
+        stats.next += 1;
+        cursor.next()?;
     }
     Ok(None)
 }

@@ -1,7 +1,8 @@
 //! Scans of the engine: the rows of a range at a timestamp, in either direction.
 //!
 //! Forward, a row costs one step from key to key, however many versions it has, and a seek if more than
-//! eight of them are newer than the timestamp. The engine steps over dead rows by itself
+//! eight of them are newer than the timestamp. Where more than eight change nothing, a lock among them says where the value
+//! is, and that is looked up. The engine steps over dead rows by itself
 //! ([`DbIterator::skip_prefixes`]). Backward, the engine meets the oldest version of a key first:
 //! up to eight versions are stepped over, and if there are more, a row costs two seeks.
 
@@ -10,14 +11,12 @@ use std::cmp::Ordering;
 use titan::{DbIterator, LazyValue, ReadOptions};
 
 use super::dead_rows::DeadRows;
+use super::point::{Below, MAX_STEPS, below_lock};
 use super::{ReadStats, Snapshot};
 use crate::error::{Error, Result};
 use crate::format::version::{Version, newest_at, split};
-use crate::format::{AFTER_VERSIONS, Kind, VERSIONS, decode_key};
+use crate::format::{AFTER_VERSIONS, Kind, LockValue, VERSIONS, decode_key};
 use crate::timestamp::Timestamp;
-
-/// Versions of a key that are stepped over before the iterator seeks. TiKV has the same bound.
-const MAX_STEPS: u32 = 8;
 
 /// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,6 +254,11 @@ impl EngineScan {
                     self.stats.dead_rows_skipped += 1;
                     return Ok(None);
                 }
+                Kind::Lock if commit <= at && steps >= MAX_STEPS => {
+                    if let Below::Found(value) = self.below_lock(commit)? {
+                        return Ok(value);
+                    }
+                }
                 _ => {}
             }
             steps += 1;
@@ -264,6 +268,18 @@ impl EngineScan {
             met = self.version()?;
         }
         Ok(None)
+    }
+
+    /// The value of the current key. The iterator is at one of its locks, which was committed at `commit`.
+    fn below_lock(&mut self, commit: Timestamp) -> Result<Below> {
+        let said = LockValue::read(&self.cursor.value()?, commit);
+        let mut stats = ReadStats::default();
+        let family = self.snapshot.versions();
+        let below = below_lock(family, &self.encoded, said.last_change, &mut stats)?;
+        // Rows are counted where they are returned.
+        stats.processed = 0;
+        self.stats += stats;
+        Ok(below)
     }
 
     /// The value of the current key. The iterator is at its oldest version, which is `first`.

@@ -51,7 +51,7 @@ impl Snapshot {
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: a point read of the engine, however many
-    /// versions the key has; if the newest of them at the timestamp is a lock, an iterator instead. If another
+    /// versions the key has, and a second one if the newest of them at the timestamp is a lock. If another
     /// transaction has prewritten the key, a look at its primary key, and if that has ended, a write.
     ///
     /// # Errors

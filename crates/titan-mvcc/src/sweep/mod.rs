@@ -20,12 +20,14 @@
 //! | `properties` | what is recorded about a table |
 //! | `collector` | counting it while the table is written |
 //! | `tables` | which ranges are worth a compaction |
+//! | `retained` | for how long versions have been retained, in real time |
 //! | `pass` | one sweep |
 //! | `sweeper` | the thread |
 
 mod collector;
 mod pass;
 mod properties;
+mod retained;
 mod sweeper;
 mod tables;
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use titan::CompactRangeOptions;
 
+use super::retained::{Moment, Noted, Retained, before};
 use super::tables::{KeyRange, Tables};
 use crate::error::{Error, Result};
+use crate::meta::{Meta, NOTED, NOTED_AT};
 use crate::resolver;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -21,6 +23,8 @@ pub(crate) struct Sweeps {
     pub(super) core: Arc<Core>,
     /// For how long versions can be read; for ever, or as long as the safe point is not moved by hand.
     retention: Option<Duration>,
+    /// How long they have been.
+    retained: Option<Mutex<Retained>>,
     /// The time between two sweeps.
     pub(super) interval: Duration,
     /// What all sweeps have done. Locked only for moments.
@@ -55,9 +59,22 @@ pub struct SweepStats {
 
 impl Sweeps {
     pub(crate) fn new(core: Arc<Core>, retention: Option<Duration>, interval: Duration) -> Self {
+        let visible = core.order.visible();
+        let opened = Moment {
+            steady: core.clock.monotonic(),
+            // The oracle of a program has just given its first timestamp.
+            clock: match core.is_oracle_given {
+                true => visible.unix_time(),
+                false => core.clock.unix_time(),
+            },
+            visible,
+        };
+        let is_doubted = core.clock_jump.is_some();
+        let retained = retention.map(|time| Mutex::new(Retained::new(time, opened, is_doubted)));
         Sweeps {
             core,
             retention,
+            retained,
             interval,
             stats: Mutex::default(),
             turn: Mutex::default(),
@@ -167,7 +184,7 @@ impl Sweeps {
 
     /// Moves the safe point to where the retention lets it go.
     fn follow_time(&self) -> Result<()> {
-        let Some(retention) = self.retention else {
+        let Some(retained) = &self.retained else {
             return Ok(());
         };
         let visible = self.core.order.visible();
@@ -175,24 +192,66 @@ impl Sweeps {
             // Nothing was committed since.
             return Ok(());
         }
-        // MUTANT: the safe point follows the present, whatever is to be retained.
-        let retention = match mutant!("retention-ignored", "-p titan-mvcc --test it sweeps::") {
-            true => Duration::ZERO,
-            false => retention,
+        let mut retained = retained.lock();
+        let now = Moment {
+            steady: self.core.clock.monotonic(),
+            clock: self.time()?,
+            visible,
         };
-        let now = self.core.oracle.next()?.unix_time();
-        let to = before(now, retention).min(visible);
+        retained.look(now);
+        let to = retained.until(now.steady).max(self.by_note(&retained)?);
+        drop(retained);
+        // MUTANT: the safe point follows the present, whatever is to be retained.
+        let to = match mutant!("retention-ignored", "-p titan-mvcc --test it sweeps::") {
+            true => visible,
+            false => to.min(visible),
+        };
         // Locks keep the safe point back.
         let ended = resolver::end_expired(&self.core, to);
         self.core.safe_point.follow(to, &self.core.order)?;
         ended
     }
 
+    /// The time by which timestamps are made.
+    fn time(&self) -> Result<Duration> {
+        match self.core.is_oracle_given {
+            true => Ok(self.core.oracle.next()?.unix_time()),
+            false => Ok(self.core.clock.unix_time()),
+        }
+    }
+
+    /// Where a look leads that an earlier opening has noted. Notes one if that is due. Cost: none, unless timestamps are ahead
+    /// of the clock; then a synced write once in a retention.
+    fn by_note(&self, retained: &Retained) -> Result<Timestamp> {
+        let meta = Meta(self.core.db.clone());
+        let noted = || -> Result<Option<Noted>> {
+            let numbers = meta.get(NOTED_AT)?.zip(meta.get(NOTED)?);
+            Ok(numbers.map(|(at, visible)| Noted {
+                at: Duration::from_millis(at),
+                visible: Timestamp(visible),
+            }))
+        };
+        if self.core.is_oracle_given || retained.by_note(None).is_none() {
+            return Ok(Timestamp::ZERO);
+        }
+        let Some((to, note)) = retained.by_note(noted()?) else {
+            return Ok(Timestamp::ZERO);
+        };
+        if let Some(note) = note {
+            let at = u64::try_from(note.at.as_millis()).unwrap_or(u64::MAX);
+            meta.set_all(&[(NOTED_AT, at), (NOTED, note.visible.0)])?;
+        }
+        Ok(to)
+    }
+
     /// Where the safe point would be without holds.
     pub(crate) fn reach(&self) -> Timestamp {
         let visible = self.core.order.visible();
-        let reach = match self.retention {
-            Some(retention) => before(self.core.clock.unix_time(), retention).min(visible),
+        let reach = match &self.retained {
+            Some(retained) => retained
+                .lock()
+                .until(self.core.clock.monotonic())
+                .min(visible),
             None => visible,
         };
         reach.max(self.core.safe_point.get())
@@ -227,11 +286,6 @@ impl Sweeps {
         let safe_point = self.core.safe_point.droppable();
         self.core.order.visible() > safe_point || self.overdue(safe_point) < safe_point
     }
-}
-
-/// The timestamp of some time before another.
-fn before(time: Duration, by: Duration) -> Timestamp {
-    Timestamp::at(time.saturating_sub(by)).unwrap_or(Timestamp::ZERO)
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@
 //! | `mvcc.droppable` | pairs: a timestamp, and how many versions become droppable at it |
 //!
 //! A put is droppable from the commit of the next newer put or deletion in the table on, a deletion from its
-//! own or that of the next newer one on, and what changes nothing from its own on. Of many timestamps, the
+//! own or that of the next newer one on, and what changes nothing from its own on. Locks that are dropped earlier,
+//! because a newer write replaces them, count as the others. Of many timestamps, the
 //! table has neighbours joined at the later one. The first and the last are exact. The bytes by timestamp are
 //! the garbage that the collector reports to the engine.
 

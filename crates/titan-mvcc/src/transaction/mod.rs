@@ -133,8 +133,8 @@ impl Transaction {
     /// What has up to [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes) is committed in one batch of
     /// the engine; anything larger in two phases, as [`Transaction::prewrite`] says.
     ///
-    /// Cost: a point read for each key that a transaction with an equal hash wrote since this one began, and one batch
-    /// of the engine; in two phases a point read for each key, and each value is written to the WAL
+    /// Cost: a point read for each key that a transaction with an equal hash wrote since this one began, one for each key
+    /// that is only locked, and one batch of the engine; in two phases a point read for each key, and each value is written to the WAL
     /// twice. It waits for commits of the same keys that are being written, then for commits with older timestamps,
     /// and up to [`lock_wait`](crate::TransactionOptions::lock_wait) for a key that another transaction has
     /// locked.

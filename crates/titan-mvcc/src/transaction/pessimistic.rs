@@ -8,7 +8,9 @@ use bytes::Bytes;
 
 use super::{Transaction, TransactionScan, one_batch, two_phase};
 use crate::error::{Error, Result};
-use crate::percolator::{Mutation, PessimisticLock, Wait, forget, heartbeat, pessimistic_lock};
+use crate::percolator::{
+    Mutation, Owner, PessimisticLock, Wait, forget_all, heartbeat, pessimistic_lock,
+};
 use crate::read::Direction;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
@@ -246,7 +248,7 @@ impl PessimisticTransaction {
             wait: Wait::For(core.transactions.lock_wait),
             return_values: true,
         };
-        let values = pessimistic_lock(core, &[key], &request)?;
+        let values = pessimistic_lock(core, &[key], &request, Owner::Store)?;
         self.for_update = self.for_update.max(for_update);
         self.primary = Some(primary);
         Ok(values.into_iter().next().flatten())
@@ -277,7 +279,7 @@ impl Drop for PessimisticTransaction {
         if self.primary.is_some() && self.core().check_not_inherited().is_ok() {
             let keys: Vec<&[u8]> = self.inner.writes.keys().collect();
             // What cannot be removed expires.
-            let _ = forget(self.core(), &keys, self.start);
+            let _ = forget_all(self.core(), &keys, self.start);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! commit is acknowledged after the first phase.
 //!
 //! What stops between the phases, by a crash or because the value that stands for the phase is dropped, leaves locks.
-//! Others roll them back when their time to live is over.
+//! Others roll them back when their time to live is over; the next opening ends them at once.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use bytes::Bytes;
 
 use super::writes::Writes;
 use crate::error::{Error, Result};
-use crate::percolator::{self, Mutation, Prewrite, commit_at, forget, heartbeat, resolve};
+use crate::percolator::{
+    self, LockInfo, Mutation, Owner, Prewrite, commit_at, forget_all, heartbeat, resolve,
+};
 use crate::resolver;
 use crate::store::Core;
 use crate::timestamp::Timestamp;
 
 /// The most keys of an async commit: all of them are written to the lock of the primary key.
 const MAX_ASYNC: usize = 256;
-/// How many locks are removed in one batch.
-const FORGOTTEN_AT_ONCE: usize = 256;
 
 /// The timestamps of a transaction.
 #[derive(Clone, Copy)]
@@ -213,12 +213,8 @@ impl PrewrittenTransaction {
 
     /// Removes the locks. What cannot be removed expires.
     fn forget(&self) {
-        for piece in self.keys.chunks(FORGOTTEN_AT_ONCE) {
-            let keys: Vec<&[u8]> = piece.iter().map(Vec::as_slice).collect();
-            if forget(&self.core, &keys, self.start).is_err() {
-                return;
-            }
-        }
+        let keys: Vec<&[u8]> = self.keys.iter().map(Vec::as_slice).collect();
+        let _ = forget_all(&self.core, &keys, self.start);
     }
 }
 
@@ -227,14 +223,15 @@ fn prewrite_piece(core: &Core, request: &Prewrite<'_>) -> Result<percolator::Pre
     let now = core.clock.monotonic();
     let deadline = now.saturating_add(core.transactions.lock_wait);
     loop {
-        let locked = match percolator::prewrite(core, request) {
-            Err(Error::KeyIsLocked(locked)) => locked,
+        match percolator::prewrite(core, request, Owner::Store) {
+            Err(Error::KeyIsLocked(_)) => {}
             other => return other,
-        };
-        if let Some(held) = core.locks.of(&locked.key, locked.start)
-            && !resolver::wait(core, &locked.key, &held, Some(request.start), deadline)?
+        }
+        let keys = request.mutations.iter().map(Mutation::key);
+        if let Some((key, held)) =
+            resolver::wait_for_all(core, keys, Some(request.start), deadline)?
         {
-            return Err(Error::KeyIsLocked(locked));
+            return Err(Error::KeyIsLocked(Box::new(LockInfo::new(key, &held.lock))));
         }
     }
 }

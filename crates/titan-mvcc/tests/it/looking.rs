@@ -201,7 +201,14 @@ fn a_check_finds_what_the_store_cannot_have_written() {
         ),
         (entry(a, 7, b"P\x00"), "", "committed when it began"),
         (entry(a, u64::MAX, b"P\x05"), "", "after all timestamps"),
-        (entry(a, 7, b"D\x05"), "value", "only a put has a value"),
+        (entry(a, 7, b"D\x05"), "value", "a deletion has a value"),
+        (entry(a, 7, b"L\x05"), "value", "value of a lock is damaged"),
+        (
+            entry(a, store.now().0 + 1, b"L\x05"),
+            "\x02\x03",
+            "says that the last change is a put at",
+        ),
+        (entry(a, 7, b"L\x05"), "\x02\x05", "no older version"),
     ] {
         versions.put(&key, value.as_bytes()).unwrap();
         let report = store.check(&mut |_| {}).unwrap();

@@ -10,6 +10,7 @@
 //! | `transactions` | conflicts, own writes, locks |
 //! | `percolator` | the calls of Percolator transactions: late, repeated, out of order |
 //! | `two_phase`, `async_commit`, `pessimistic` | transactions of these kinds, and those whose owners are gone |
+//! | `hot_locks` | rows that are locked often: what reads of them cost, which locks stay |
 //! | `limits` | times and timestamps at their limits |
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `sweeps` | what tables say about old versions, the safe point by time, what is compacted |
@@ -37,6 +38,7 @@ mod crash;
 mod faults;
 mod forks;
 mod histories;
+mod hot_locks;
 mod limits;
 mod looking;
 mod model;

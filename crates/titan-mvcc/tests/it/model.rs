@@ -401,7 +401,8 @@ impl World {
         let rollbacks: usize = killed.map(|(_, keys)| keys.len()).sum();
         let stored = stored_versions(&self.store);
         let locks = self.store.percolator().scan_locks(Timestamp::MAX, b"", 999);
-        let possible = needed - locks.len()..=needed + rollbacks;
+        let replaced = self.model.replaced(self.safe_point);
+        let possible = needed - locks.len() - replaced..=needed + rollbacks;
         assert!(possible.contains(&stored), "{stored} not in {possible:?}");
         let snapshot = self.store.snapshot();
         self.check_snapshot(&snapshot);

@@ -203,17 +203,28 @@ fn heartbeats_keep_a_transaction_alive_and_a_late_one_says_that_it_is_lost() {
 }
 
 #[test]
-fn locks_of_a_pessimistic_transaction_survive_a_restart_of_the_store_until_their_time_is_over() {
+fn pessimistic_locks_of_a_client_survive_restarts_and_those_of_the_store_do_not() {
     let mut place = Place::new(7);
     let store = open(&mut place, false);
     let mut gone = store.begin_pessimistic().unwrap();
     gone.put(b"a", b"gone").unwrap();
     gone.abandon();
-    store.close().unwrap();
+    let start = store.oracle().next().unwrap();
+    let calls = store.percolator();
+    calls
+        .pessimistic_lock(&[b"k"], &lock(start, start))
+        .unwrap();
+    assert_eq!(locks(&store), 2);
+    drop((calls, store));
     let store = place.open();
     assert_eq!(locks(&store), 1);
-    place.clock.advance(TTL + Duration::from_secs(1));
     put(&store, b"a", b"new");
+    let mut writer = store.begin();
+    writer.put(b"k", b"");
+    let locked = writer.commit().unwrap_err();
+    assert!(matches!(locked, Error::KeyIsLocked(_)), "{locked}");
+    place.clock.advance(TTL + Duration::from_secs(1));
+    put(&store, b"k", b"new");
     assert_eq!(locks(&store), 0);
 }
 

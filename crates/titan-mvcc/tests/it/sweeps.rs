@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use titan::{ColumnFamily, CompactRangeOptions, SystemClock};
 use titan_mvcc::{Direction, Error, Mutation, Prewrite, Store, Timestamp};
+use titan_testkit::sim::{Fault, OpKind};
 
 use super::percolator::request;
 use super::place::{DIR, JumpClock, Place, delete, put, stored_versions};
@@ -386,24 +387,117 @@ fn few_old_versions_are_dropped_after_a_long_time_and_once() {
 }
 
 #[test]
-fn an_oracle_that_fails_fails_the_sweep_and_the_next_one_goes_on() {
+fn a_disk_that_fails_fails_the_sweep_and_the_next_one_goes_on() {
     let place = by_hand(11, Duration::from_secs(60));
     let store = open_by_hand(&place);
     let last = put(&store, b"a", b"1");
-    place.clock.jump_ms(1 << 46);
-    let failed = store.sweep().unwrap_err();
-    assert!(matches!(failed, Error::Oracle { .. }), "{failed}");
-    let stats = store.sweep_stats();
-    assert!(
-        matches!(stats.error, Some(Error::Oracle { .. })),
-        "{stats:?}"
-    );
-    place.clock.jump_ms(-(1 << 46));
     place.clock.advance(HOUR);
+    place.vfs.inject(Fault::on([OpKind::Sync]).path("*.log"));
+    let failed = store.sweep().unwrap_err();
+    assert!(matches!(failed, Error::Engine(_)), "{failed}");
+    let stats = store.sweep_stats();
+    assert!(matches!(stats.error, Some(Error::Engine(_))), "{stats:?}");
+    place.vfs.clear_faults();
+    store.db().resume().unwrap();
     assert_eq!(store.sweep().unwrap().safe_point, last);
     assert!(store.sweep_stats().error.is_none());
     store.close().unwrap();
     assert!(store.sweep().is_err());
+}
+
+/// The clock says nothing about the age of what was committed while it was wrong, or before it was set.
+#[test]
+fn retention_is_real_time_whatever_is_done_to_the_clock() {
+    let minutes = |n: u64| Duration::from_secs(60 * n);
+    let years = 80 * 365 * 24 * 3_600_000;
+    for (jump, back) in [
+        (years, true),
+        (years, false),
+        (-years / 10, true),
+        (-3_600_000, false),
+        (3_600_000, true),
+    ] {
+        let place = by_hand(14, minutes(10));
+        let store = open_by_hand(&place);
+        let first = put(&store, b"a", b"1");
+        place.clock.advance(minutes(1));
+        store.sweep().unwrap();
+        let second = put(&store, b"a", b"2");
+        place.clock.jump_ms(jump);
+        let third = put(&store, b"a", b"3");
+        place.clock.advance(minutes(1));
+        store.sweep().unwrap();
+        if back {
+            place.clock.jump_ms(-jump);
+        }
+        put(&store, b"a", b"4");
+        for passed in 2..9 {
+            place.clock.advance(minutes(1));
+            assert!(
+                store.sweep().unwrap().safe_point < first,
+                "{passed}, {jump}"
+            );
+        }
+        // The first version was replaced by the second one a minute after it, and that by the third.
+        place.clock.advance(minutes(2));
+        let swept = store.sweep().unwrap().safe_point;
+        assert!((first..second).contains(&swept), "{jump}: {swept}");
+        place.clock.advance(minutes(2));
+        let swept = store.sweep().unwrap().safe_point;
+        assert!(swept >= third, "{jump}: {swept}");
+    }
+}
+
+/// What was 5 minutes old when the store was opened under a clock that was 80 years ahead.
+#[test]
+fn an_opening_under_a_clock_far_ahead_takes_no_history_away() {
+    let mut place = by_hand(15, Duration::from_secs(600));
+    let store = open_by_hand(&place);
+    let first = put(&store, b"a", b"1");
+    put(&store, b"a", b"2");
+    store.close().unwrap();
+    place.clock.jump_ms(80 * 365 * 24 * 3_600_000);
+    let store = open_by_hand(&place);
+    assert!(store.clock_jump().is_some());
+    let third = put(&store, b"a", b"3");
+    place.clock.advance(Duration::from_secs(300));
+    assert!(store.sweep().unwrap().safe_point < first);
+    assert_eq!(
+        store
+            .snapshot_at(first)
+            .unwrap()
+            .get(b"a")
+            .unwrap()
+            .unwrap(),
+        "1"
+    );
+    // After the retention its clock is as good as any.
+    place.clock.advance(Duration::from_secs(301));
+    assert!(store.sweep().unwrap().safe_point >= third);
+    store.close().unwrap();
+    // The clock was put right, and timestamps are ahead of it. Each opening is short.
+    place.clock.jump_ms(-80 * 365 * 24 * 3_600_000);
+    let mut commits = vec![third];
+    for n in 0..40 {
+        let store = open_by_hand(&place);
+        assert_eq!(store.clock_jump(), None);
+        let commit = put(&store, b"a", b"4");
+        commits.push(commit);
+        let swept = store.sweep().unwrap().safe_point;
+        // The time between two openings is a minute, so ten of them are retained.
+        assert!(n < 10 || swept < commits[n - 9], "{n}");
+        assert!(n < 25 || swept >= commits[n - 22], "{n}: {swept}");
+        assert_eq!(store.check(&mut |_| {}).unwrap().problems, []);
+        store.close().unwrap();
+        place.clock.advance(Duration::from_secs(60));
+    }
+    // And one that is long.
+    place.options.retention = Some(Duration::from_secs(60));
+    let store = open_by_hand(&place);
+    let last = put(&store, b"a", b"5");
+    store.sweep().unwrap();
+    place.clock.advance(Duration::from_secs(61));
+    assert_eq!(store.sweep().unwrap().safe_point, last);
 }
 
 #[test]

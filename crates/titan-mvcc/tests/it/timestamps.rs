@@ -125,6 +125,91 @@ fn a_clock_beyond_the_last_timestamp_is_an_error_of_the_oracle() {
     put(&store, b"a", b"1");
 }
 
+#[test]
+fn an_opening_under_a_clock_far_ahead_says_so_and_can_be_refused() {
+    const DAY_MS: i64 = 24 * HOUR_MS;
+    let mut place = Place::new(9);
+    // There is nothing to compare the first opening with.
+    place.options.refuse_clock_jump = true;
+    let store = place.open();
+    let first = put(&store, b"a", b"1");
+    assert_eq!(store.clock_jump(), None);
+    store.close().unwrap();
+    place.clock.jump_ms(300 * DAY_MS);
+    let store = place.open();
+    assert_eq!(store.clock_jump(), None);
+    let second = put(&store, b"a", b"2");
+    store.close().unwrap();
+    place.clock.jump_ms(80 * 365 * DAY_MS);
+    for _ in 0..2 {
+        let refused = Store::open(DIR, &place.options).unwrap_err();
+        assert!(matches!(refused, Error::ClockAhead { .. }), "{refused}");
+        assert!(refused.to_string().contains("29199 days"), "{refused}");
+    }
+    // Nothing was written, so the timestamps are where they were.
+    place.clock.jump_ms(-80 * 365 * DAY_MS);
+    let store = place.open();
+    let third = put(&store, b"a", b"3");
+    assert!(third.unix_time() - second.unix_time() < Duration::from_secs(3600));
+    store.close().unwrap();
+    // Without the refusal it is as far ahead as the clock, and says so.
+    place.clock.jump_ms(80 * 365 * DAY_MS);
+    place.options.refuse_clock_jump = false;
+    let store = place.open();
+    let jump = store.clock_jump().unwrap();
+    assert_eq!(jump.as_secs() / (24 * 3600), 80 * 365 - 1);
+    assert!(put(&store, b"a", b"4").unix_time() - first.unix_time() > jump);
+    store.close().unwrap();
+    assert_eq!(place.open().clock_jump(), None);
+    // The same of a program's oracle.
+    place.options.max_clock_jump = Duration::from_secs(10);
+    place.options.refuse_clock_jump = true;
+    let lease = place.clock.unix_time() + Duration::from_secs(60);
+    let oracle = Remote(AtomicU64::new(Timestamp::at(lease).unwrap().0));
+    place.options.oracle = Some(Arc::new(oracle));
+    let refused = Store::open(DIR, &place.options).unwrap_err();
+    assert!(matches!(refused, Error::ClockAhead { .. }), "{refused}");
+}
+
+/// There is no timestamp for another commit, and all that was committed can be read and taken elsewhere.
+#[test]
+fn a_store_whose_timestamps_end_can_be_read_and_exported() {
+    for left in [0, 1, 2, 1_000] {
+        let mut place = Place::new(10);
+        let oracle = Arc::new(Remote(AtomicU64::new(u64::MAX - left - 20)));
+        place.options.oracle = Some(Arc::clone(&oracle) as Arc<dyn TimestampOracle>);
+        let store = place.open();
+        let mut last = Timestamp::ZERO;
+        for n in 0..15_u8 {
+            last = put(&store, &[n], &[n]);
+        }
+        store.close().unwrap();
+        drop(store);
+        place.options.oracle = None;
+        let refused = Store::open(DIR, &place.options).unwrap_err();
+        assert!(matches!(refused, Error::Oracle { .. }), "{refused}");
+        let store = Store::open_read_only(DIR, &place.options).unwrap();
+        for snapshot in [store.snapshot(), store.snapshot_at(last).unwrap()] {
+            let rows = snapshot.scan(None, None, titan_mvcc::Direction::Forward);
+            let rows: Vec<_> = rows.unwrap().map(|row| row.unwrap().key).collect();
+            assert_eq!(rows, (0..15).map(|n| vec![n]).collect::<Vec<_>>());
+        }
+        assert_eq!(store.snapshot().get(&[3]).unwrap().unwrap(), &[3_u8][..]);
+        assert_eq!(store.versions(&[3]).unwrap().count(), 1);
+        assert_eq!(store.check(&mut |_| {}).unwrap().problems, []);
+    }
+    // A clock that is past the last timestamp is no matter for reads.
+    let place = Place::new(11);
+    let store = place.open();
+    put(&store, b"a", b"1");
+    store.close().unwrap();
+    drop(store);
+    place.clock.jump_ms(1 << 46);
+    assert!(Store::open(DIR, &place.options).is_err());
+    let store = Store::open_read_only(DIR, &place.options).unwrap();
+    assert_eq!(store.snapshot().get(b"a").unwrap().unwrap(), "1");
+}
+
 /// An oracle as a server would be: it counts, and may be unreachable (0) or go back.
 struct Remote(AtomicU64);
 

@@ -13,15 +13,15 @@ use titan::{CollectGarbageOptions, Error, ErrorKind, Result};
 use titan_mvcc::{Store, Timestamp, VersionSpace};
 
 use super::super::gc::{shown_by, when_interrupted};
-use super::store::{timestamp, translated, write};
+use super::store::{AnyClock, timestamp, translated, write};
 use crate::output::{self, Out};
 use crate::{Global, progress, usage};
 
 /// Move the safe point, drop the versions before it that no read can find, and free their space
 ///
 /// From then on reads before the safe point are refused, in all later openings too: it never moves back. Of each
-/// key the newest version at the safe point stays, and everything newer. Locks of transactions that have not ended
-/// keep the safe point back: the command waits up to a minute for their time to live, ends them, and says on standard
+/// key the newest version at the safe point stays, and everything newer. Locks that clients of the Percolator calls have
+/// left keep the safe point back: the command waits up to a minute for their time to live, ends them, and says on standard
 /// error if some are left. It can be interrupted at any time and keeps what it has done.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -31,6 +31,8 @@ pub(crate) struct Args {
     /// Where the safe point goes: a timestamp, or `now`.
     #[arg(long, value_name = "TS|now", value_parser = goal, allow_negative_numbers = true)]
     safe_point: Goal,
+    #[command(flatten)]
+    clock: AnyClock,
 }
 
 /// Where the safe point goes.
@@ -59,7 +61,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let store = write(&args.db, global, false)?;
+    let store = write(&args.db, global, false, &args.clock)?;
     let closing = store.clone();
     when_interrupted(move || closing.close().map_err(translated))?;
     let before = usage::disk_usage(&args.db)?;

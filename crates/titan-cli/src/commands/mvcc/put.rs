@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use titan::Result;
 
-use super::store::{translated, write};
+use super::store::{AnyClock, translated, write};
 use crate::Global;
 use crate::commands::put::Entry;
 use crate::output::Out;
@@ -22,6 +22,8 @@ pub(crate) struct Args {
     db: PathBuf,
     #[command(flatten)]
     entry: Entry,
+    #[command(flatten)]
+    clock: AnyClock,
 }
 
 const USAGE: &str = "titan mvcc put [OPTIONS] <DB> <KEY> <VALUE>
@@ -34,7 +36,7 @@ const EXAMPLES: &str = "Examples:
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let (key, value) = args.entry.read()?;
-    let store = write(&args.db, global, true)?;
+    let store = write(&args.db, global, true, &args.clock)?;
     let mut transaction = store.begin();
     transaction.put(&key, &value);
     let commit = transaction.commit().map_err(translated)?;

@@ -20,10 +20,21 @@ pub(super) fn read(path: &Path, global: &Global) -> Result<Store> {
     Ok(store)
 }
 
-/// Opens a store to change it. Writes are synced, and the safe point stays where it is.
-pub(super) fn write(path: &Path, global: &Global, create: bool) -> Result<Store> {
+/// Whether a clock that is far ahead is believed.
+#[derive(clap::Args)]
+pub(super) struct AnyClock {
+    /// Go on though the clock is more than a year after the last timestamp of the store. Timestamps never go back: if
+    /// the clock is wrong, those of the store stay ahead of the time.
+    #[arg(long)]
+    any_clock: bool,
+}
+
+/// Opens a store to change it. Writes are synced, and the safe point stays where it is. A clock that is far ahead is
+/// refused, unless it is to be believed.
+pub(super) fn write(path: &Path, global: &Global, create: bool, clock: &AnyClock) -> Result<Store> {
     let mut options = options(global)?;
     options.db.create_if_missing = create;
+    options.refuse_clock_jump = !clock.any_clock;
     let store = Store::open(path, &options).map_err(translated)?;
     output::tell_taken_options(store.db().taken_options(), global.json);
     Ok(store)
@@ -74,6 +85,10 @@ pub(super) fn translated(error: titan_mvcc::Error) -> Error {
         Mvcc::Corruption { .. } => ErrorKind::Corruption,
         Mvcc::Conflict { .. } => ErrorKind::Conflict,
         Mvcc::Oracle { .. } => ErrorKind::Unsupported,
+        Mvcc::ClockAhead { .. } => {
+            let what = format!("{error}; if it is right, give --any-clock");
+            return Error::new(ErrorKind::InvalidArgument, what);
+        }
         Mvcc::KeyIsLocked(_) => ErrorKind::LockTimeout,
         Mvcc::Deadlock { .. } => ErrorKind::Deadlock,
         // Others have ended the transaction of the command.

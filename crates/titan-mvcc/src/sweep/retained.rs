@@ -1,0 +1,225 @@
+//! For how long versions have been retained, in real time.
+//!
+//! Timestamps follow the clock, and the clock may be wrong: what it says about the age of a version is worth no more than
+//! the clock. So the age of commits is measured in two ways, and the safe point goes where either leads.
+//!
+//! - *By looks.* Each sweep notes the visible timestamp with the monotonic time. What was visible at a look
+//!   that is as old as the retention is old enough, whatever its timestamp says.
+//! - *By the clock*, as long as it runs evenly. That also tells the age of what earlier openings committed. When the clock is
+//!   set, forward or back, or an opening begins under a clock that is far ahead, it is trusted again after the
+//!   retention has passed: then all that was committed before is old enough.
+//!
+//! Timestamps that are ahead of the clock become old by looks alone, and an opening forgets its looks. So a store whose timestamps
+//! are ahead keeps a look on disk ([`Noted`]).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::timestamp::Timestamp;
+
+/// Looks that are remembered.
+const MOST_LOOKS: usize = 32;
+/// What the clock may gain or lose between two looks, beside a thousandth of the time.
+const EVEN: Duration = Duration::from_secs(1);
+/// Timestamps that are ahead of the clock by less are so because of leases.
+const AHEAD: Duration = Duration::from_secs(60);
+
+/// A moment, as a sweep finds it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// Monotonic time.
+    pub(super) steady: Duration,
+    /// The time since 1970 by which timestamps are made.
+    pub(super) clock: Duration,
+    /// The visible timestamp.
+    pub(super) visible: Timestamp,
+}
+
+/// A look that is kept on disk: what was visible at a time by the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Noted {
+    pub(crate) at: Duration,
+    pub(crate) visible: Timestamp,
+}
+
+/// See the module.
+pub(super) struct Retained {
+    retention: Duration,
+    /// Since when the clock runs evenly.
+    even_since: Moment,
+    /// Whether it says how old the commits before that are.
+    tells_of_earlier: bool,
+    last: Moment,
+    looks: VecDeque<(Duration, Timestamp)>,
+}
+
+impl Retained {
+    /// Begins at the opening. `is_clock_doubted` says that its clock is far ahead of the last one.
+    pub(super) fn new(retention: Duration, opened: Moment, is_clock_doubted: bool) -> Self {
+        Retained {
+            retention,
+            even_since: opened,
+            tells_of_earlier: !is_clock_doubted,
+            last: opened,
+            looks: VecDeque::from([(opened.steady, opened.visible)]),
+        }
+    }
+
+    /// Looks.
+    pub(super) fn look(&mut self, now: Moment) {
+        let passed = now.steady.saturating_sub(self.last.steady);
+        let by_clock = now.clock.checked_sub(self.last.clock);
+        let is_even =
+            by_clock.is_some_and(|by_clock| by_clock.abs_diff(passed) <= EVEN + passed / 1000);
+        // MUTANT: a clock that was set is trusted.
+        if !is_even && !mutant!("set-clocks-are-trusted", "-p titan-mvcc --test it sweeps::") {
+            self.even_since = now;
+            self.tells_of_earlier = false;
+        }
+        self.last = now;
+        self.looks.push_back((now.steady, now.visible));
+        if self.looks.len() > MOST_LOOKS {
+            self.forget_one();
+        }
+    }
+
+    /// Forgets the look, neither the first nor the last one, whose neighbours are closest.
+    fn forget_one(&mut self) {
+        let gap = |at: &usize| {
+            let before = self.looks.get(at - 1).map(|look| look.0);
+            let after = self.looks.get(at + 1).map(|look| look.0);
+            after
+                .unwrap_or_default()
+                .saturating_sub(before.unwrap_or_default())
+        };
+        if let Some(at) = (1..self.looks.len() - 1).min_by_key(gap) {
+            self.looks.remove(at);
+        }
+    }
+
+    /// Up to where everything was replaced or committed a retention ago. `steady` is the monotonic time.
+    pub(super) fn until(&self, steady: Duration) -> Timestamp {
+        let since = steady.saturating_sub(self.even_since.steady);
+        let is_old = |look: &&(Duration, Timestamp)| {
+            steady
+                .checked_sub(look.0)
+                .is_some_and(|age| age >= self.retention)
+        };
+        let by_looks = self.looks.iter().rev().find(is_old).map(|look| look.1);
+        let by_clock = (self.tells_of_earlier || since >= self.retention).then(|| {
+            let clock = self.even_since.clock.saturating_add(since);
+            before(clock, self.retention)
+        });
+        by_looks.max(by_clock).unwrap_or(Timestamp::ZERO)
+    }
+
+    /// The same by what was noted on disk, and what is to be noted now. None if the timestamps are not ahead.
+    pub(super) fn by_note(&self, noted: Option<Noted>) -> Option<(Timestamp, Option<Noted>)> {
+        let now = self.last;
+        let since = now.steady.saturating_sub(self.even_since.steady);
+        let is_doubted = !self.tells_of_earlier && since < self.retention;
+        if is_doubted || now.visible.unix_time() <= now.clock.saturating_add(AHEAD) {
+            return None;
+        }
+        let new = Some(Noted {
+            at: now.clock,
+            visible: now.visible,
+        });
+        Some(match noted {
+            // One that is in the future was made under a clock that was wrong.
+            Some(noted) if noted.at <= now.clock => match now.clock - noted.at >= self.retention {
+                true => (noted.visible, new),
+                false => (Timestamp::ZERO, None),
+            },
+            _ => (Timestamp::ZERO, new),
+        })
+    }
+}
+
+/// The timestamp of some time before another.
+pub(super) fn before(time: Duration, by: Duration) -> Timestamp {
+    Timestamp::at(time.saturating_sub(by)).unwrap_or(Timestamp::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the clock does, nothing is given up that was committed less than a retention ago, and all that was visible
+    /// at a look goes some looks after the retention has passed.
+    #[test]
+    fn nothing_goes_early_and_nothing_stays() {
+        let retention = Duration::from_secs(600);
+        for seed in 0..500 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut clock = Duration::from_secs(1_000_000_000);
+            let mut steady = Duration::from_secs(rng.u64(..1_000));
+            let mut last = Timestamp::at(clock).unwrap();
+            let opened = |steady, clock, visible| Moment {
+                steady,
+                clock,
+                visible,
+            };
+            let mut retained = Retained::new(retention, opened(steady, clock, last), false);
+            // When each timestamp was committed.
+            let mut commits: Vec<(Duration, Timestamp)> = Vec::new();
+            for _ in 0..200 {
+                let passed = Duration::from_secs(rng.u64(1..20));
+                (steady, clock) = (steady + passed, clock + passed);
+                if rng.u8(..30) == 0 {
+                    let by = Duration::from_secs(rng.u64(..100_000));
+                    clock = match rng.bool() {
+                        true => clock + by,
+                        false => clock.saturating_sub(by),
+                    };
+                }
+                // As the local oracle does.
+                last = Timestamp::at(clock).unwrap().max(last.next().unwrap());
+                commits.push((steady, last));
+                retained.look(opened(steady, clock, last));
+                let until = retained.until(steady);
+                for (at, commit) in &commits {
+                    let age = steady - *at;
+                    assert!(*commit > until || age >= retention, "seed {seed}: {age:?}");
+                    // Of 32 looks in 600 s.
+                    assert!(
+                        *commit <= until || age < retention * 2,
+                        "seed {seed}: {age:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_note_moves_timestamps_that_are_ahead_over_openings_however_short() {
+        let retention = Duration::from_secs(600);
+        let second = |n| Duration::from_secs(1_000_000 + n);
+        let ahead = Timestamp::at(Duration::from_secs(9_000_000)).unwrap();
+        let (mut noted, mut until) = (None, Timestamp::ZERO);
+        for n in 0..200 {
+            let now = Moment {
+                steady: Duration::from_secs(5),
+                clock: second(n * 10),
+                visible: Timestamp(ahead.0 + n),
+            };
+            let retained = Retained::new(retention, now, false);
+            let (to, note) = retained.by_note(noted).unwrap();
+            noted = note.or(noted);
+            until = until.max(to);
+            // What was committed 60 openings before, or later, is retained.
+            assert!(until.0 <= ahead.0 + n.saturating_sub(60), "{n}");
+            assert!(n < 125 || until.0 + 125 >= ahead.0 + n, "{n}");
+            // Under a clock that is far ahead nothing is concluded.
+            let doubted = Retained::new(retention, now, true);
+            assert_eq!(doubted.by_note(noted), None);
+        }
+        // Timestamps that follow the clock need no note.
+        let now = Moment {
+            steady: Duration::ZERO,
+            clock: second(0),
+            visible: Timestamp::at(second(3)).unwrap(),
+        };
+        assert_eq!(Retained::new(retention, now, false).by_note(noted), None);
+    }
+}
