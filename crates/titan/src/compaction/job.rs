@@ -166,6 +166,9 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
             inliner.write(&mut writer)?;
             unshadowed = unshadowed.saturating_add(inliner.brought_back());
         }
+        for (_, file) in compaction.all_inputs() {
+            file.require_pointer(|oldest| survivors.read_references().has(oldest))?;
+        }
         let mut output = writer.finish()?;
         let mut garbage = survivors.read_references().garbage(writer.carried_on())?;
         output.filtered = survivors.filter_counts();

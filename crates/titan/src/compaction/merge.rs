@@ -216,9 +216,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
     fn count_references(&mut self) -> Result<()> {
         if self.input.valid() {
             let parsed = ParsedInternalKey::parse(self.input.key())?;
-            if parsed.value_type == ValueType::BlobIndex {
-                self.references.add(parsed.user_key, self.input.value())?;
-            }
+            self.references.add(&parsed, self.input.value())?;
         }
         Ok(())
     }

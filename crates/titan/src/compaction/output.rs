@@ -190,11 +190,10 @@ impl OutputWriter {
                 (self.key, self.pointer) = (key, pointer);
                 added
             }
-            ValueType::BlobIndex => {
-                self.carried_on.add(parsed.user_key, value)?;
+            _ => {
+                self.carried_on.add(&parsed, value)?;
                 self.table()?.add(ikey, value)
             }
-            _ => self.table()?.add(ikey, value),
         }
     }
 

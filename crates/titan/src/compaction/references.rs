@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
-use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::ParsedInternalKey;
+use crate::format::pointers::each_pointer;
 use crate::version::edit::BlobFileGarbage;
 
 #[derive(Clone, Copy, Default)]
@@ -20,13 +21,21 @@ pub(crate) struct ReferenceCounts {
 }
 
 impl ReferenceCounts {
-    /// Counts an entry whose value is an encoded [`BlobIndex`].
-    pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<()> {
-        let index = BlobIndex::decode(value)?;
-        let flow = self.flows.entry(index.file).or_default();
-        flow.count += 1;
-        flow.bytes = flow.bytes.saturating_add(index.record_len(user_key.len()));
-        Ok(())
+    /// Counts the pointers of an entry.
+    #[inline]
+    pub(crate) fn add(&mut self, key: &ParsedInternalKey<'_>, value: &[u8]) -> Result<()> {
+        each_pointer(key.value_type, value, |index| {
+            let flow = self.flows.entry(index.file).or_default();
+            flow.count += 1;
+            let record = index.record_len(key.user_key.len());
+            flow.bytes = flow.bytes.saturating_add(record);
+            Ok(())
+        })
+    }
+
+    /// Whether a pointer to this blob file was counted.
+    pub(crate) fn has(&self, file: BlobFileNumber) -> bool {
+        self.flows.contains_key(&file)
     }
 
     /// What `self` counted in the input and `out` did not count in the output (BLOB-3).
@@ -68,7 +77,9 @@ impl ReferenceCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::CompressionType;
+    use crate::format::blob_index::BlobIndex;
+    use crate::format::internal_key::ValueType;
+    use crate::format::{CompressionType, SequenceNumber};
 
     #[test]
     fn garbage_is_the_difference_and_never_negative() {
@@ -83,19 +94,24 @@ mod tests {
             index.encode(&mut out);
             out
         };
+        let key = |user_key| ParsedInternalKey {
+            user_key,
+            sequence: SequenceNumber(1),
+            value_type: ValueType::BlobIndex,
+        };
         let (mut read, mut carried_on) = <(ReferenceCounts, ReferenceCounts)>::default();
-        read.add(b"a", &pointer(7, 1000)).unwrap();
-        read.add(b"bb", &pointer(7, 500)).unwrap();
-        read.add(b"c", &pointer(8, 9)).unwrap();
-        carried_on.add(b"a", &pointer(7, 1000)).unwrap();
-        carried_on.add(b"c", &pointer(8, 9)).unwrap();
+        read.add(&key(b"a"), &pointer(7, 1000)).unwrap();
+        read.add(&key(b"bb"), &pointer(7, 500)).unwrap();
+        read.add(&key(b"c"), &pointer(8, 9)).unwrap();
+        carried_on.add(&key(b"a"), &pointer(7, 1000)).unwrap();
+        carried_on.add(&key(b"c"), &pointer(8, 9)).unwrap();
         let garbage = read.garbage(&carried_on).unwrap();
         assert_eq!(garbage.len(), 1);
         assert_eq!(
             (garbage[0].number.0, garbage[0].count, garbage[0].bytes),
             (7, 1, 534)
         );
-        carried_on.add(b"c", &pointer(8, 9)).unwrap();
+        carried_on.add(&key(b"c"), &pointer(8, 9)).unwrap();
         let error = read.garbage(&carried_on).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Internal);
     }

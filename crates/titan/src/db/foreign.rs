@@ -23,7 +23,7 @@ use crate::version::{TableFile, Version, VersionSet};
 
 /// Whether the table has pointers that have not been counted.
 fn is_uncounted(table: &TableFile) -> bool {
-    table.facts().is_none() && table.meta.oldest_blob_file.is_some()
+    table.uncounted_blob_file().is_some()
 }
 
 fn has_uncounted(version: &Version) -> bool {
@@ -86,6 +86,7 @@ impl Shared {
         if let Some(e) = damage.0 {
             return Err(e.context("counting what a table refers to"));
         }
+        table.require_pointer(|oldest| check.blob_refs.iter().any(|refs| refs.file == oldest))?;
         Ok(TableFacts {
             foreign: true,
             ..TableFacts::of(table.number(), &check)
@@ -157,7 +158,7 @@ impl TableVisitor for FirstDamage {
 }
 
 #[cfg(test)]
-pub(super) use self::tests::forget_counts;
+pub(super) use self::tests::{change_manifest, forget_counts};
 
 #[cfg(test)]
 mod tests {
@@ -166,6 +167,7 @@ mod tests {
     use crate::format::checksum::ChecksumType;
     use crate::format::file_name::FileKind;
     use crate::tools::check;
+    use crate::version::edit::VersionEdit;
     use crate::version::{ManifestReader, read_current};
     use crate::vfs::{Access, StdVfs, Vfs};
     use crate::wal::LogWriter;
@@ -173,14 +175,21 @@ mod tests {
 
     /// Makes the MANIFEST one of a program that counts no pointers and records no garbage.
     pub(in crate::db) fn forget_counts(dir: &Path) {
+        change_manifest(dir, |edit| {
+            edit.table_facts.clear();
+            edit.blob_garbage.clear();
+        });
+    }
+
+    /// Writes the MANIFEST again with its edits changed.
+    pub(in crate::db) fn change_manifest(dir: &Path, mut change: impl FnMut(&mut VersionEdit)) {
         let (number, path) = read_current(&StdVfs, dir).unwrap();
         let file = StdVfs.open(&path, Access::Sequential).unwrap();
         let mut manifest = ManifestReader::new(file, &path, number);
         let mut edits = Vec::new();
         while let Some(record) = manifest.next().unwrap() {
             let mut edit = record.edit.unwrap();
-            edit.table_facts.clear();
-            edit.blob_garbage.clear();
+            change(&mut edit);
             let mut encoded = Vec::new();
             edit.encode(&mut encoded);
             edits.push(encoded);
@@ -273,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_table_is_told_of_and_left() {
+    fn a_damaged_table_is_told_of_and_left_and_one_not_understood_is_refused() {
         // A byte of a block, and a codec that there is nothing for.
         for (damage, kind) in [
             (flip as fn(&mut [u8]), ErrorKind::Corruption),
@@ -299,6 +308,18 @@ mod tests {
 
             let queue = std::sync::Arc::new(Queue::default());
             options.db.listeners = vec![std::sync::Arc::clone(&queue) as _];
+            if kind == ErrorKind::Unsupported {
+                // What is not understood is refused before anything is written.
+                let error = Db::open(dir, &options).unwrap_err();
+                assert_eq!(
+                    (error.kind(), error.path()),
+                    (kind, Some(&*path)),
+                    "{error}"
+                );
+                let db = Db::open_read_only(dir, &options).unwrap();
+                assert_eq!(db.get(b"k").unwrap_err().kind(), kind);
+                continue;
+            }
             let db = Db::open(dir, &options).unwrap();
             db.wait_idle().unwrap();
             let reported = queue.0.lock().unwrap().clone();

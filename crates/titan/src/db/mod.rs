@@ -106,6 +106,7 @@ mod state;
 mod table_properties;
 #[cfg(test)]
 mod test_clock;
+mod unknown_pointers;
 mod wal_dir;
 mod wal_limit;
 mod wals;
@@ -122,6 +123,7 @@ pub(crate) use follower::Follower;
 pub(crate) use open::{random_uuid, session_id};
 pub(crate) use purge::remove_leftovers;
 pub(crate) use replay_target::ReplayTarget;
+pub(crate) use unknown_pointers::refuse_unknown_pointers;
 pub(crate) use wal_dir::{record_wal_dir, with_wal_dir, without_wal_dir};
 pub(crate) use wals::{Chain, Wals};
 

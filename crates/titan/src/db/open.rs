@@ -20,6 +20,7 @@ use super::running::RunningCounts;
 use super::set_options::write_options_file;
 use super::signals::Signals;
 use super::state::{Collections, LiveWal, Stalls, State};
+use super::unknown_pointers::refuse_unknown_pointers;
 use super::wal_dir::with_wal_dir;
 use super::wals::Wals;
 use super::write_times::WriteTimes;
@@ -143,6 +144,15 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     check_files_exist(&*vfs, dir, &versions)?;
     // ORDER: before opening writes its first byte.
     refuse_unreadable_tables(&*vfs, dir, &versions)?;
+    // MUTANT: a database is opened for writing with pointers that are not understood.
+    if missing == Families::Created
+        && !mutant!(
+            "unknown-pointers-opened",
+            "-p titan --lib db::unknown_pointers"
+        )
+    {
+        refuse_unknown_pointers(&*vfs, dir, &versions)?;
+    }
     let wals = Wals::find(&*vfs, dir, versions.logs_since(), false)?;
     let clock = Arc::clone(&options.db.clock);
     let identity = establish_identity(&*vfs, &*clock, dir, &mut versions)?;

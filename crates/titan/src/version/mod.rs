@@ -32,6 +32,7 @@ mod recovery;
 mod set;
 mod stored_values;
 pub(crate) mod tombstones;
+mod unknown_pointers;
 #[expect(
     clippy::module_inception,
     reason = "a version is what the module is about"
@@ -48,5 +49,6 @@ pub use moment::Moment;
 pub(crate) use recovery::{Rebuilt, RecoveredState, choose_comparator};
 pub(crate) use set::{Counters, FamilyVersions, LogsSince, VersionSet};
 pub(crate) use stored_values::StoredValues;
+pub(crate) use unknown_pointers::unknown_pointers;
 pub(crate) use version::Version;
 pub(crate) use watch::Watch;

@@ -208,9 +208,7 @@ pub(super) fn compact(
     let mut output: Run = Vec::new();
     while survivors.valid() {
         let parsed = ParsedInternalKey::parse(survivors.key())?;
-        if parsed.value_type == ValueType::BlobIndex {
-            written.add(parsed.user_key, survivors.value())?;
-        }
+        written.add(&parsed, survivors.value())?;
         let op = Op::of(parsed.value_type, survivors.value());
         output.push((parsed.sequence.0, op));
         survivors.next()?;

@@ -2,6 +2,7 @@
 
 pub(in crate::table) mod iterator;
 pub(in crate::table) mod open;
+mod points_to;
 mod range_sum;
 pub(in crate::table) mod read_ahead;
 pub(crate) mod reader;

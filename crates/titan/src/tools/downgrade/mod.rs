@@ -32,7 +32,10 @@ use super::Progress;
 use crate::block_cache::BlockCache;
 use crate::clock::SteadyClock;
 use crate::compaction::job_env::{JobEnv, OutputFamily};
-use crate::db::{check_files_exist, files_of, require_database, session_id, with_wal_dir};
+use crate::db::{
+    check_files_exist, files_of, refuse_unknown_pointers, require_database, session_id,
+    with_wal_dir,
+};
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
@@ -80,6 +83,7 @@ pub fn downgrade(
     if !plan.summary.needed {
         return Ok(DowngradeReport::default());
     }
+    refuse_unknown_pointers(&*downgrade.vfs, path, &downgrade.versions)?;
     let rewritten = downgrade.rewrite(&plan, progress)?;
     downgrade.install(plan, rewritten)
 }

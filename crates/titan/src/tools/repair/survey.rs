@@ -15,8 +15,8 @@ use crate::table::{
     LostPart, Salvage, TableIdentity, TableProperties, TableReader, TableReaderOptions,
 };
 use crate::tools::pointers::FileReferences;
-use crate::version::choose_comparator;
 use crate::version::edit::{NewFile, TableFacts};
+use crate::version::{choose_comparator, unknown_pointers};
 use crate::vfs::Access;
 
 /// A table that exists.
@@ -50,6 +50,18 @@ impl Table {
 
     pub(super) fn name(&self) -> String {
         FileKind::Table(self.meta.number).name()
+    }
+
+    /// Fails if another program wrote the table, and there is no pointer to the blob file that the
+    /// MANIFEST calls the oldest one: the values to which it refers would be taken for unused.
+    fn require_pointers(&self, hinted: &HintedTable) -> Result<()> {
+        let oldest = hinted.meta.oldest_blob_file;
+        match oldest.filter(|_| hinted.facts.is_none() && self.damage.is_none()) {
+            Some(oldest) if !self.files.contains_key(&oldest) => {
+                Err(unknown_pointers(self.number(), oldest))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes over facts that only the MANIFEST has, if it describes this table after all.
@@ -106,7 +118,8 @@ impl Repair<'_> {
             comparator: comparator.clone(),
             block_cache: Arc::new(BlockCache::new(0)),
         };
-        walk.read(TableReader::open(file, &path, options), &salvage)?;
+        let opened = TableReader::open(file, &path, options);
+        walk.read(opened, &salvage).map_err(|e| e.in_file(&path))?;
         self.progress.add(kind, size);
         let id = properties.and_then(|p| p.column_family_id);
         let mut table = walk.table(number, size, salvage.range_tombstones());
@@ -122,6 +135,7 @@ impl Repair<'_> {
         table.as_recorded &= !displaced;
         // If the bounds do not match, they are another table's: then only the file itself counts.
         if let Some(hinted) = hinted.filter(|_| table.as_recorded) {
+            table.require_pointers(hinted)?;
             table.take_over(hinted);
         }
         Ok(Some(table))

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::survey::Table;
 use crate::collector::CollectedReport;
 use crate::error::{Error, Result};
-use crate::format::blob_index::{BlobIndex, BlobRefs};
+use crate::format::blob_index::BlobRefs;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType};
+use crate::format::key_text::KeyText;
+use crate::format::pointers::each_pointer;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
 use crate::table::writer::bounds;
@@ -26,6 +28,8 @@ pub(super) struct Walk<'w> {
     largest_seq: SequenceNumber,
     files: BTreeMap<BlobFileNumber, FileReferences>,
     damage: Option<Error>,
+    /// Content of another version: what cannot be understood must not be taken for lost.
+    unsupported: Option<Error>,
     deletions: u64,
     entries: u64,
     raw_key_size: u64,
@@ -55,6 +59,7 @@ impl<'w> Walk<'w> {
             largest_seq: SequenceNumber::ZERO,
             files: BTreeMap::new(),
             damage: None,
+            unsupported: None,
             deletions: 0,
             entries: 0,
             raw_key_size: 0,
@@ -65,7 +70,7 @@ impl<'w> Walk<'w> {
     /// Reads all of a table, or what can be salvaged of a damaged one.
     ///
     /// # Errors
-    /// Failures to read. Damage is no error.
+    /// Failures to read; `Unsupported` for pointers that are not understood. Damage is no error.
     pub(super) fn read(
         &mut self,
         opened: Result<Arc<TableReader>>,
@@ -89,7 +94,7 @@ impl<'w> Walk<'w> {
             })?;
             self.damage = Some(damage);
         }
-        Ok(())
+        self.unsupported.take().map_or(Ok(()), Err)
     }
 
     fn add(&mut self, key: ParsedInternalKey<'_>, ikey: &[u8], value: &[u8]) {
@@ -110,13 +115,18 @@ impl<'w> Walk<'w> {
         self.raw_value_size += value.len() as u64;
         match key.value_type {
             ValueType::Deletion | ValueType::SingleDeletion => self.deletions += 1,
-            ValueType::BlobIndex => {
-                if let Ok(index) = BlobIndex::decode(value) {
-                    let file = self.files.entry(index.file).or_default();
-                    file.add(key.user_key, &index, 0);
-                }
-            }
             _ => {}
+        }
+        let pointers = each_pointer(key.value_type, value, |index| {
+            let file = self.files.entry(index.file).or_default();
+            file.add(key.user_key, &index, 0);
+            Ok(())
+        });
+        if let Err(e) = pointers.map_err(|e| e.context(KeyText(key.user_key))) {
+            match e.is_corruption() {
+                true => self.damage.get_or_insert(e),
+                false => self.unsupported.get_or_insert(e),
+            };
         }
     }
 
