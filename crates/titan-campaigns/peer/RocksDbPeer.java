@@ -358,18 +358,32 @@ public final class RocksDbPeer {
 
     // Operations without a call in the Java interface are written as the bytes of a batch.
 
-    /** entity FAMILY PREFIX FROM TO: values of three columns. */
+    /**
+     * entity FAMILY PREFIX FROM TO [SMALLEST LARGEST]: values of up to three columns, each of 20 bytes, or of a
+     * size between the two. One in four lacks the default column, one in ten has no columns.
+     */
     private void entities(String[] f) throws Exception {
+        int from = f.length > 6 ? Integer.parseInt(f[5]) : 20;
+        int to = f.length > 6 ? Integer.parseInt(f[6]) : 20;
         each(f, "1", (i, cf, key) -> {
             ByteArrayOutputStream columns = new ByteArrayOutputStream();
-            byte[][] names = {{}, {'a'}, {'b', 'c'}};
-            varint(columns, 1);
-            varint(columns, names.length);
-            for (byte[] name : names) {
-                prefixed(columns, name);
-                varint(columns, 20);
+            List<byte[]> names = new ArrayList<>(Arrays.asList(new byte[0], new byte[] {'a'}, new byte[] {'b', 'c'}));
+            if (i % 4 == 3) {
+                names.remove(0);
             }
-            columns.write(value(i, 20 * names.length, 20 * names.length));
+            if (i % 10 == 9) {
+                names.clear();
+            }
+            varint(columns, 1);
+            varint(columns, names.size());
+            ByteArrayOutputStream values = new ByteArrayOutputStream();
+            for (byte[] name : names) {
+                byte[] value = value(i + 1000 * name.length, from, to);
+                prefixed(columns, name);
+                varint(columns, value.length);
+                values.write(value);
+            }
+            values.writeTo(columns);
             raw(0x16, cf, key, columns.toByteArray());
         });
     }

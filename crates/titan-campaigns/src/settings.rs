@@ -48,6 +48,8 @@ pub struct Settings {
     pub punches: bool,
     /// Background jobs end before the next operation, so that runs are similar.
     pub settled: bool,
+    /// Every second put writes an entity.
+    pub entities: bool,
 }
 
 impl Default for Settings {
@@ -65,6 +67,7 @@ impl Default for Settings {
             collects: false,
             punches: false,
             settled: false,
+            entities: false,
         }
     }
 }
@@ -99,6 +102,7 @@ impl Settings {
             settled: rng.bool(),
             collects: rng.bool(),
             punches: rng.bool(),
+            entities: rarely(rng),
         }
     }
 
@@ -163,6 +167,7 @@ impl fmt::Display for Settings {
             (self.collects, "collects"),
             (self.punches, "punches"),
             (self.settled, "settled"),
+            (self.entities, "entities"),
         ];
         let set = flags.iter().filter(|(is_set, _)| *is_set);
         set.map(|(_, name)| name)
@@ -197,6 +202,7 @@ impl FromStr for Settings {
                 "collects" => settings.collects = true,
                 "punches" => settings.punches = true,
                 "settled" => settings.settled = true,
+                "entities" => settings.entities = true,
                 _ => return Err(unknown()),
             }
         }

@@ -60,6 +60,7 @@ impl Store {
         };
         let manner = Manner {
             logging,
+            entities: settings.entities,
             ..Manner::default()
         };
         Ok(Store {

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use serde_json::Map;
-use titan::{Error, Result};
+use serde_json::{Map, Value};
+use titan::{Error, Result, WideColumns};
 
 use crate::complaints::Complaints;
 use crate::keys;
@@ -31,6 +31,8 @@ pub(crate) struct Entries {
     hex: bool,
     /// Entries that are left out.
     unread: u64,
+    /// Entries of which only the default column is printed.
+    cut: u64,
     complaints: Complaints,
 }
 
@@ -42,20 +44,35 @@ impl Entries {
             json,
             hex,
             unread: 0,
+            cut: 0,
             complaints: Complaints::default(),
         }
     }
 
     /// Prints an entry, or only its key.
     pub(crate) fn print(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.print_with(key, value, None)
+    }
+
+    /// The same with its other columns, if it has any. They are printed only as JSON.
+    pub(crate) fn print_with(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        columns: Option<&Map<String, Value>>,
+    ) -> Result<()> {
         if self.json {
             let mut object = Map::new();
             keys::insert_json(&mut object, "key", key, self.hex);
             if let Some(value) = value {
                 keys::insert_json(&mut object, "value", value, self.hex);
             }
+            if let Some(columns) = columns {
+                object.insert("columns".to_owned(), columns.clone().into());
+            }
             return self.out.json_line(&object);
         }
+        self.cut += u64::from(columns.is_some());
         let push = match self.hex {
             true => keys::push_hex,
             false => keys::push_escaped,
@@ -78,8 +95,36 @@ impl Entries {
         self.unread += 1;
     }
 
+    /// The columns of an entity but for the default one, as an object; none if there are no others.
+    ///
+    /// # Errors
+    /// Those of reading them.
+    pub(crate) fn other_columns(
+        &self,
+        columns: &WideColumns,
+    ) -> Result<Option<Map<String, Value>>> {
+        let mut object = Map::new();
+        for (name, value) in columns.iter().filter(|(name, _)| !name.is_empty()) {
+            // What is not printed is not read.
+            let value = match self.json {
+                true => value.fetch()?,
+                false => titan::Bytes::new(),
+            };
+            let mut column = Map::new();
+            keys::insert_json(&mut column, "name", name, self.hex);
+            let name = column.values().next().and_then(Value::as_str);
+            let name = name.unwrap_or_default().to_owned();
+            keys::insert_json(&mut object, &name, &value, self.hex);
+        }
+        Ok((!object.is_empty()).then_some(object))
+    }
+
     pub(crate) fn flush(&mut self) -> Result<()> {
-        self.out.flush()
+        self.out.flush()?;
+        if std::mem::take(&mut self.cut) > 0 {
+            eprintln!("titan: there are keys with several columns; --json prints all of them");
+        }
+        Ok(())
     }
 
     /// The status with which the command ends.

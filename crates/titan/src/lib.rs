@@ -80,6 +80,7 @@ pub mod transaction;
 mod version;
 pub mod vfs;
 mod wal;
+mod wide_columns;
 mod write;
 
 pub use batch::{BatchOp, BatchOps, BatchTarget, WriteBatch};
@@ -128,4 +129,5 @@ pub use transaction::{
     LockOptions, Transaction, TransactionIterator, TransactionOptions, TransactionSnapshot,
 };
 pub use version::Moment;
+pub use wide_columns::WideColumns;
 pub use write::WriteOptions;

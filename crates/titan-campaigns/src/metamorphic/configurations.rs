@@ -22,6 +22,8 @@ pub struct Configuration {
     pub logging: Logging,
     /// Whether writes go through transactions.
     pub transactions: bool,
+    /// Whether every second put writes an entity.
+    pub entities: bool,
     /// Whether options change between operations.
     pub changes_options: bool,
     /// Whether every requested compaction rewrites the last level.
@@ -38,6 +40,7 @@ impl Configuration {
         Manner {
             logging: self.logging,
             transactions: self.transactions,
+            entities: self.entities,
             changes_options: self.changes_options,
             thorough: true,
             ..Manner::default()
@@ -62,6 +65,7 @@ const fn configuration(name: &'static str, set: fn(&mut Options, usize)) -> Conf
         set,
         logging: Logging::AsAsked,
         transactions: false,
+        entities: false,
         changes_options: false,
         bottommost: false,
         changing: false,
@@ -315,6 +319,26 @@ pub const CONFIGURATIONS: &[Configuration] = &[
             o.db.max_total_wal_size = 8 << 10;
             separated_from(o, 1);
         })
+    },
+    Configuration {
+        entities: true,
+        ..configuration("entities, tiny levels", |o, _| {
+            separated_from(o, 100);
+            tiny_levels(&mut o.default);
+            collected(&mut o.default);
+        })
+    },
+    Configuration {
+        entities: true,
+        transactions: true,
+        ..configuration(
+            "entities in transactions, that a filter writes again",
+            |o, _| {
+                o.default.compaction_filter = Some(Arc::new(WritesAgain));
+                separated_from(o, 100);
+                tiny_levels(&mut o.default);
+            },
+        )
     },
     configuration("prefixes of two bytes, tiny levels", |o, _| {
         o.default.prefix_extractor = Some(prefix::capped(2));

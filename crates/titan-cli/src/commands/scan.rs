@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use titan::{DbIterator, ReadOptions, Result};
+use serde_json::{Map, Value};
+use titan::{Bytes, DbIterator, ReadOptions, Result};
 
 use crate::Global;
 use crate::entries::Entries;
@@ -16,7 +17,8 @@ use crate::output;
 ///
 /// A line is `key : value`, with unprintable bytes as \xHH. With --json a line is an object with
 /// `key` and `value`; bytes that are not UTF-8 are in hexadecimal, after 0x, under the name
-/// `key_hex` or `value_hex`. With --json and --hex both always are. An entry whose value cannot be read is
+/// `key_hex` or `value_hex`. With --json and --hex both always are. The value of a key with several columns is its
+/// default column; with --json the object has the others in `columns`. An entry whose value cannot be read is
 /// reported on standard error and left out; the exit status is then 1.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -97,8 +99,8 @@ fn print(iterator: &mut DbIterator, args: &Args, entries: &mut Entries) -> Resul
     while left > 0 && iterator.valid() {
         let value = match args.keys_only {
             true => None,
-            false => match iterator.value() {
-                Ok(value) => Some(value),
+            false => match read(iterator, entries) {
+                Ok(read) => Some(read),
                 Err(error) => {
                     entries.leave_out(iterator.key(), error);
                     step(iterator, args)?;
@@ -106,13 +108,27 @@ fn print(iterator: &mut DbIterator, args: &Args, entries: &mut Entries) -> Resul
                 }
             },
         };
-        entries.print(iterator.key(), value.as_deref())?;
+        let (value, columns) = value.unzip();
+        entries.print_with(iterator.key(), value.as_deref(), columns.flatten().as_ref())?;
         left -= 1;
         if left > 0 {
             step(iterator, args)?;
         }
     }
     entries.flush()
+}
+
+/// The value, and the other columns of an entity.
+fn read(
+    iterator: &mut DbIterator,
+    entries: &Entries,
+) -> Result<(Bytes, Option<Map<String, Value>>)> {
+    let value = iterator.value()?;
+    let columns = match iterator.is_entity() {
+        true => entries.other_columns(&iterator.columns()?)?,
+        false => None,
+    };
+    Ok((value, columns))
 }
 
 fn step(iterator: &mut DbIterator, args: &Args) -> Result<()> {

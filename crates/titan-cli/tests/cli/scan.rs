@@ -153,3 +153,26 @@ fn scan_goes_on_after_a_value_that_cannot_be_read() {
         "own::Last"
     );
 }
+
+/// The default column is the value; the others are printed as JSON, and what cannot be read stops
+/// nothing.
+#[test]
+fn scan_goes_through_wide_columns() {
+    let place = Place::new();
+    let db = Db::open(place.path("db"), &Options::default()).unwrap();
+    db.put(b"a", b"1").unwrap();
+    db.put_entity(b"b", [("", "2"), ("age", "41"), ("town", "Ulm")])
+        .unwrap();
+    db.put_entity(b"c", [("", "only")]).unwrap();
+    db.put(b"d", b"4").unwrap();
+    db.close().unwrap();
+    let scan = |args: &[&str]| place.text(&[&["scan", "db"], args].concat());
+    assert_eq!(scan(&[]), "a : 1\nb : 2\nc : only\nd : 4\n");
+    assert_eq!(scan(&["--keys-only"]), "a\nb\nc\nd\n");
+    assert_eq!(
+        scan(&["--json", "--from", "b", "--to", "d"]),
+        "{\"key\":\"b\",\"value\":\"2\",\"columns\":{\"age\":\"41\",\"town\":\"Ulm\"}}\n\
+         {\"key\":\"c\",\"value\":\"only\"}\n"
+    );
+    assert_eq!(place.text(&["get", "db", "b"]), "2");
+}

@@ -8,14 +8,17 @@ use crate::failure::{CheckFailure, Checked};
 use crate::ops::{Value, Write};
 use crate::reads::{contents, look};
 
+use super::entity;
 use super::keys::stored;
 use super::named;
 
-/// The batch of an operation, with the bytes that `bytes` makes of values.
+/// The batch of an operation, with the bytes that `bytes` makes of values. Those for which `is_entity` is
+/// true are put as entities.
 pub(super) fn batch(
     db: &Db,
     writes: &[Write],
     bytes: impl Fn(&str, &[u8], Value) -> Vec<u8>,
+    is_entity: impl Fn(Value) -> bool,
 ) -> Checked<WriteBatch> {
     let mut batch = WriteBatch::new();
     for write in writes {
@@ -23,8 +26,11 @@ pub(super) fn batch(
         let stored = |key: &[u8]| stored(&family, key);
         match write {
             Write::Put { key, value, .. } => {
-                let value = bytes(family.name(), key, *value);
-                batch.put(&family, stored(key), value)
+                let content = bytes(family.name(), key, *value);
+                match is_entity(*value) {
+                    true => batch.put_entity(&family, stored(key), entity::columns(&content)),
+                    false => batch.put(&family, stored(key), content),
+                }
             }
             Write::Merge { key, value, .. } => {
                 let operand = bytes(family.name(), key, *value);

@@ -10,6 +10,7 @@
 
 mod calls;
 mod cursor;
+mod entity;
 mod keys;
 mod transaction;
 
@@ -80,6 +81,8 @@ pub struct Manner {
     /// Writes go through transactions, in turn optimistic and pessimistic, except for those that
     /// transactions cannot do.
     pub transactions: bool,
+    /// Every second put writes an entity: the value is its default column, beside another one.
+    pub entities: bool,
     /// Options of families change now and then, as operations go on.
     pub changes_options: bool,
 }
@@ -221,11 +224,12 @@ impl Applier {
             true => stamp::bytes(family, key, value),
             false => value.bytes(),
         };
+        let is_entity = |value: Value| self.manner.entities && value.seed.is_multiple_of(2);
         if self.manner.transactions && transaction::can_do(writes) {
             let options = transaction::options(self.operations, options);
-            return transaction::commit(db, writes, bytes, &options);
+            return transaction::commit(db, writes, bytes, is_entity, &options);
         }
-        Ok(db.write(batch(db, writes, bytes)?, &options)?)
+        Ok(db.write(batch(db, writes, bytes, is_entity)?, &options)?)
     }
 
     /// Changes an option of a family, now and then.
@@ -289,6 +293,13 @@ impl Applier {
                 lazy == found,
                 "get_lazy: {:?}",
                 lazy.as_deref().map(Sum::of)
+            );
+            let columns = family.get_entity_with(&key, &options)?;
+            let columns = columns.map(|columns| entity::read(&columns)).transpose()?;
+            let default = columns.map(|columns| columns.into_iter().next());
+            ensure!(
+                default.flatten().as_deref() == found.as_deref(),
+                "get says {sum:?}, and the default column is another one"
             );
             self.first_in_prefixes(family, &key, &options)?;
         }

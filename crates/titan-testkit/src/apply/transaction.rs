@@ -2,6 +2,7 @@
 
 use titan::{Db, Transaction, TransactionOptions, TransactionSnapshot, WriteOptions};
 
+use super::entity;
 use super::keys::stored;
 use super::named;
 use crate::failure::{Checked, ensure};
@@ -36,6 +37,7 @@ pub(super) fn commit(
     db: &Db,
     writes: &[Write],
     bytes: impl Fn(&str, &[u8], Value) -> Vec<u8>,
+    is_entity: impl Fn(Value) -> bool,
     options: &TransactionOptions,
 ) -> Checked<()> {
     let transaction = db.begin(options)?;
@@ -46,12 +48,16 @@ pub(super) fn commit(
             Write::Delete { key, .. } | Write::SingleDelete { key, .. } => (key, None),
             Write::DeleteRange { from, .. } => (from, None),
         };
+        let as_entity = value.is_some_and(&is_entity);
         let value = value.map(|value| bytes(family.name(), key, value));
         let key = stored(&family, key);
         let before = transaction.get_for_update(&family, &key)?;
         let after = match (write, &value) {
             (Write::Put { .. }, Some(value)) => {
-                transaction.put(&family, &key, value)?;
+                match as_entity {
+                    true => transaction.put_entity(&family, &key, entity::columns(value))?,
+                    false => transaction.put(&family, &key, value)?,
+                }
                 Some(value.clone())
             }
             (Write::Merge { .. }, Some(value)) => {
@@ -75,6 +81,13 @@ pub(super) fn commit(
         ensure!(
             found.as_deref() == after.as_deref(),
             "a transaction does not see what it wrote to \"{}\"",
+            key.escape_ascii()
+        );
+        let columns = transaction.get_entity(&family, &key)?;
+        let columns = columns.map(|columns| entity::read(&columns)).transpose()?;
+        ensure!(
+            columns.and_then(|columns| columns.into_iter().next()) == after,
+            "a transaction sees another default column than it wrote to \"{}\"",
             key.escape_ascii()
         );
     }

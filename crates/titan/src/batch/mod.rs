@@ -33,6 +33,7 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, varint_len};
+use crate::format::entity::encode_columns;
 use crate::format::internal_key::MAX_ENTRY;
 use crate::format::numbers::{ColumnFamilyId, SequenceNumber};
 
@@ -123,6 +124,30 @@ impl WriteBatch {
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
         self.add(op::PUT, Some(cf.into()), &[key.as_ref(), value.as_ref()])
+    }
+
+    /// Sets `key` to an entity of these columns, in any order: see [`WideColumns`](crate::WideColumns).
+    /// The column with the empty name is what readers see that do not know of columns.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`]; `InvalidArgument` if two columns have the same name.
+    pub fn put_entity<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        cf: impl Into<BatchTarget>,
+        key: impl AsRef<[u8]>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<()> {
+        self.put_encoded_entity(cf, key, &encode_columns(columns)?)
+    }
+
+    /// The same with the columns encoded.
+    pub(crate) fn put_encoded_entity(
+        &mut self,
+        cf: impl Into<BatchTarget>,
+        key: impl AsRef<[u8]>,
+        entity: &[u8],
+    ) -> Result<()> {
+        self.add(op::ENTITY, Some(cf.into()), &[key.as_ref(), entity])
     }
 
     /// Changes the value of `key` by an operand for the family's

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::coding::Decoder;
+use crate::format::entity::require_inline;
 use crate::format::internal_key::ValueType;
 use crate::format::numbers::ColumnFamilyId;
 
@@ -21,6 +22,7 @@ pub(super) const PUT: Tag = tag(0x01, 0x05);
 pub(super) const MERGE: Tag = tag(0x02, 0x06);
 pub(super) const SINGLE_DELETE: Tag = tag(0x07, 0x08);
 pub(super) const DELETE_RANGE: Tag = tag(0x0f, 0x0e);
+pub(super) const ENTITY: Tag = tag(0x16, 0x17);
 #[cfg(test)]
 pub(super) const BLOB_INDEX: Tag = tag(0x11, 0x10);
 /// Log data has no family.
@@ -223,7 +225,10 @@ impl<'a> BatchOp<'a> {
             BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
             BatchOp::DeleteRange { begin, end, .. } => (ValueType::RangeDeletion, begin, end),
             BatchOp::Merge { key, operand, .. } => (ValueType::Merge, key, operand),
-            BatchOp::PutEntity { key, entity, .. } => (ValueType::WideColumnEntity, key, entity),
+            BatchOp::PutEntity { key, entity, .. } => {
+                require_inline(entity)?;
+                (ValueType::WideColumnEntity, key, entity)
+            }
             BatchOp::LogData { .. } | BatchOp::Noop => return Ok(None),
             BatchOp::BlobIndex { .. } => {
                 return Err(Error::unsupported("a blob pointer in a write batch"));

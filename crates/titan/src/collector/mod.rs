@@ -111,8 +111,9 @@ pub struct TableEntry<'a> {
     pub kind: EntryKind,
     /// The position of the write in the order of all writes.
     pub sequence: SequenceNumber,
-    /// The value as the table has it; `None` if it is in a blob file.
+    /// The value as the table has it; `None` if it is in a blob file. Of wide columns, RocksDB's encoding.
     pub value: Option<&'a [u8]>,
-    /// Bytes of the value as stored: after compression, where its blob file is compressed.
+    /// Bytes of the value as stored: after compression, where its blob file is compressed. Of wide
+    /// columns, with those that are in blob files.
     pub stored_len: u64,
 }

@@ -7,8 +7,8 @@ use super::{
     TablePropertiesCollectorFactory,
 };
 use crate::error::{Error, Result};
-use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ParsedInternalKey, ValueType};
+use crate::format::pointers::each_pointer;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::panics::{self, contain};
 
@@ -67,16 +67,19 @@ impl Collectors {
             ValueType::WideColumnEntity => EntryKind::WideColumns,
             ValueType::RangeDeletion => EntryKind::RangeDeletion,
         };
-        let separated = match key.value_type {
-            ValueType::BlobIndex => Some(BlobIndex::decode(value)?.size),
-            _ => None,
-        };
+        let mut separated = 0_u64;
+        each_pointer(key.value_type, value, |index| {
+            separated = separated.saturating_add(index.size);
+            Ok(())
+        })?;
+        let value = Some(value).filter(|_| key.value_type != ValueType::BlobIndex);
+        let inline = value.map_or(0, <[u8]>::len) as u64;
         self.show(&TableEntry {
             key: key.user_key,
             kind,
             sequence: key.sequence,
-            value: separated.is_none().then_some(value),
-            stored_len: separated.unwrap_or(value.len() as u64),
+            value,
+            stored_len: separated.saturating_add(inline),
         });
         Ok(())
     }

@@ -14,7 +14,8 @@ use crate::blob::ValueFetcher;
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
-use crate::format::internal_key::{ValueType, internal_key};
+use crate::format::entity::{ColumnValue, default_value, with_default_value};
+use crate::format::internal_key::{ValueType, internal_key, is_storable};
 use crate::merge::{MergeOperator, full_merge, partial_merge};
 use crate::open_files::OpenFiles;
 use crate::stats::Statistics;
@@ -36,10 +37,26 @@ pub(super) enum Below {
     Inline(Bytes),
     /// A pointer in the run's stripe.
     Pointer(BlobIndex),
+    /// An entity in the run's stripe: the operands change its default column.
+    Entity(Bytes),
     /// Nothing: the key had no value then.
     Nothing,
     /// Something that snapshots distinguish from the run, or that another job must find.
     Unknown,
+}
+
+impl Below {
+    /// The pointer to the value that the operands change.
+    pub(super) fn pointer(&self) -> Result<Option<BlobIndex>> {
+        Ok(match self {
+            Below::Pointer(index) => Some(*index),
+            Below::Entity(entity) => match default_value(entity)? {
+                ColumnValue::Pointer(index) => Some(index),
+                ColumnValue::Inline(_) => None,
+            },
+            Below::Inline(_) | Below::Nothing | Below::Unknown => None,
+        })
+    }
 }
 
 /// The operands of one key that follow each other in one stripe, newest first.
@@ -113,23 +130,11 @@ impl Combiner {
         let operands = run.operands();
         let base = match below {
             Below::Inline(value) => Some(Some(value.clone())),
-            Below::Pointer(index) => match &self.values {
-                Some((fetcher, version)) => match fetcher.fetch(&**version, key, index) {
-                    Ok(value) => Some(Some(value)),
-                    // Damage to one value is its readers' concern. The operands and the pointer stay.
-                    // MUTANT: damage to the base of merge operands stops writes.
-                    Err(e)
-                        if e.is_unreadable()
-                            && !mutant!(
-                                "damaged-base-stops-writes",
-                                "-p titan --test it merges::"
-                            ) =>
-                    {
-                        None
-                    }
-                    Err(e) => return Err(e),
-                },
-                None => None,
+            Below::Pointer(index) => self.fetch(key, index)?.map(Some),
+            Below::Entity(entity) => match default_value(entity) {
+                Ok(ColumnValue::Inline(value)) => Some(Some(entity.slice_ref(value))),
+                Ok(ColumnValue::Pointer(index)) => self.fetch(key, &index)?.map(Some),
+                Err(_) => None,
             },
             Below::Nothing => Some(None),
             Below::Unknown => None,
@@ -137,10 +142,19 @@ impl Combiner {
         let operator = &*self.operator;
         if let Some(base) = base {
             if let Ok(value) = full_merge(Some(operator), key, base.as_deref(), &operands) {
-                return Ok(Combined {
-                    entries: vec![entry(key, run.newest(), ValueType::Value, value)],
-                    is_value: true,
-                });
+                let (value_type, value) = match below {
+                    Below::Entity(entity) => (
+                        ValueType::WideColumnEntity,
+                        with_default_value(entity, &value)?,
+                    ),
+                    _ => (ValueType::Value, value),
+                };
+                if is_storable(key, &value) {
+                    return Ok(Combined {
+                        entries: vec![entry(key, run.newest(), value_type, value)],
+                        is_value: true,
+                    });
+                }
             }
         } else if operands.len() > 1
             && let Some(operand) = partial_merge(operator, key, &operands)
@@ -158,6 +172,25 @@ impl Combiner {
             entries: unchanged.collect(),
             is_value: false,
         })
+    }
+
+    /// The value that operands change; `None` if it cannot be read. Damage to one value is its readers'
+    /// concern: the operands and the pointer stay.
+    fn fetch(&self, key: &[u8], index: &BlobIndex) -> Result<Option<Bytes>> {
+        let Some((fetcher, version)) = &self.values else {
+            return Ok(None);
+        };
+        match fetcher.fetch(&**version, key, index) {
+            Ok(value) => Ok(Some(value)),
+            // MUTANT: damage to the base of merge operands stops writes.
+            Err(e)
+                if e.is_unreadable()
+                    && !mutant!("damaged-base-stops-writes", "-p titan --test it merges::") =>
+            {
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
     }
 }
 

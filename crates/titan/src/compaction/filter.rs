@@ -17,8 +17,10 @@ use crate::filter::{
 };
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
+use crate::format::entity::{ColumnValue, default_value, with_default_value};
 use crate::format::internal_key::{InternalKeyComparator, ValueType, is_storable};
 use crate::format::key_text::KeyText;
+use crate::format::pointers::referenced_bytes;
 use crate::format::sequence_times::{SequenceTime, SequenceTimes};
 use crate::lazy_value::ValueSource;
 use crate::open_files::OpenFiles;
@@ -87,7 +89,8 @@ pub(crate) struct FilterCounts {
 pub(crate) enum Effect {
     Keep,
     Remove,
-    Change(Vec<u8>),
+    /// The entry has this type and value.
+    Change(ValueType, Vec<u8>),
 }
 
 /// The job that a filter is made for.
@@ -175,22 +178,37 @@ impl<'a> JobFilter<'a> {
             return Ok(Effect::Keep);
         }
         let stored = match value_type {
-            ValueType::BlobIndex => StoredValue::Blob(BlobIndex::decode(value)?),
-            _ => StoredValue::Inline(value),
+            ValueType::BlobIndex => Some(StoredValue::Blob(BlobIndex::decode(value)?)),
+            // What is wrong with an entity is its readers' concern.
+            ValueType::WideColumnEntity => default_value(value).ok().map(|value| match value {
+                ColumnValue::Inline(value) => StoredValue::Inline(value),
+                ColumnValue::Pointer(index) => StoredValue::Blob(index),
+            }),
+            ValueType::Merge => None,
+            _ => Some(StoredValue::Inline(value)),
         };
         let effect = if self.skips(key) {
             self.counts.skipped += 1;
             Effect::Remove
-        } else if matches!(value_type, ValueType::Merge | ValueType::WideColumnEntity) {
-            Effect::Keep
+        } else if let Some(stored) = stored {
+            match self.ask(key, sequence, stored)? {
+                Effect::Change(_, default) if value_type == ValueType::WideColumnEntity => {
+                    let entity = with_default_value(value, &default)?;
+                    self.require_storable(key, &entity)?;
+                    Effect::Change(value_type, entity)
+                }
+                effect => effect,
+            }
         } else {
-            self.ask(key, sequence, stored)?
+            Effect::Keep
         };
-        if let (Effect::Remove | Effect::Change(_), StoredValue::Blob(index)) = (&effect, stored) {
-            let bytes = index.record_len(key.len());
-            let dropped = &mut self.counts.dropped_blob_bytes;
-            *dropped = dropped.saturating_add(bytes);
-        }
+        let dropped = match (&effect, stored) {
+            (Effect::Remove, _) => referenced_bytes(key, value_type, value)?,
+            (Effect::Change(..), Some(StoredValue::Blob(index))) => index.record_len(key.len()),
+            _ => 0,
+        };
+        let all = &mut self.counts.dropped_blob_bytes;
+        *all = all.saturating_add(dropped);
         let counts = &self.counts;
         if matches!(effect, Effect::Remove)
             && (counts.removed + counts.skipped).is_multiple_of(PAUSE_EVERY)
@@ -246,13 +264,10 @@ impl<'a> JobFilter<'a> {
                 counts.removed += 1;
                 Effect::Remove
             }
-            Decision::ChangeValue(value) if !is_storable(key, &value) => {
-                let doing = format!("made a value of {} bytes, which is too large", value.len());
-                return Err(self.failed(&doing, key));
-            }
             Decision::ChangeValue(value) => {
                 counts.changed += 1;
-                Effect::Change(value)
+                self.require_storable(key, &value)?;
+                Effect::Change(ValueType::Value, value)
             }
             Decision::SkipUntil(until) if self.comparator.compare_user(key, &until).is_lt() => {
                 counts.removed += 1;
@@ -261,6 +276,14 @@ impl<'a> JobFilter<'a> {
             }
             Decision::SkipUntil(_) => Effect::Keep,
         })
+    }
+
+    fn require_storable(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        if is_storable(key, value) {
+            return Ok(());
+        }
+        let doing = format!("made a value of {} bytes, which is too large", value.len());
+        Err(self.failed(&doing, key))
     }
 
     fn failed(&self, doing: &str, key: &[u8]) -> Error {

@@ -7,13 +7,18 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::output::OutputWriter;
 use crate::blob::ValueFetcher;
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
+use crate::format::entity::with_values;
 use crate::format::internal_key::{
     ParsedInternalKey, ValueType, append_internal_key, is_storable, user_key,
 };
+use crate::format::pointers::each_pointer;
+use crate::format::total;
 use crate::open_files::OpenFiles;
 use crate::options::ColumnFamilyOptions;
 use crate::stats::Statistics;
@@ -40,7 +45,8 @@ pub(crate) struct Inliner {
 struct Waiting {
     key: Vec<u8>,
     value: Vec<u8>,
-    pointer: Option<BlobIndex>,
+    /// Several for an entity.
+    pointers: Vec<BlobIndex>,
 }
 
 impl Inliner {
@@ -78,16 +84,20 @@ impl Inliner {
         value: &[u8],
         output: &mut OutputWriter,
     ) -> Result<()> {
-        let pointer = match ParsedInternalKey::parse(key)?.value_type {
-            ValueType::BlobIndex => Some(BlobIndex::decode(value)?),
-            _ if self.waiting.is_empty() => return output.add(key, value),
-            _ => None,
-        };
-        self.waiting_bytes += pointer.map_or(value.len() as u64, |p| p.size);
+        let mut pointers = Vec::new();
+        each_pointer(ParsedInternalKey::parse(key)?.value_type, value, |index| {
+            pointers.push(index);
+            Ok(())
+        })?;
+        if pointers.is_empty() && self.waiting.is_empty() {
+            return output.add(key, value);
+        }
+        let separated = total(pointers.iter().map(|index| index.size));
+        self.waiting_bytes = total([self.waiting_bytes, separated, value.len() as u64]);
         self.waiting.push(Waiting {
             key: key.to_vec(),
             value: value.to_vec(),
-            pointer,
+            pointers,
         });
         match self.waiting.len() >= MAX_ENTRIES || self.waiting_bytes >= MAX_BYTES {
             true => self.write(output),
@@ -100,8 +110,10 @@ impl Inliner {
     /// # Errors
     /// As [`Inliner::add`].
     pub(crate) fn write(&mut self, output: &mut OutputWriter) -> Result<()> {
-        let wanted = self.waiting.iter();
-        let wanted = wanted.filter_map(|entry| Some((user_key(&entry.key), entry.pointer?)));
+        let wanted = self.waiting.iter().flat_map(|entry| {
+            let pointers = entry.pointers.iter();
+            pointers.map(|pointer| (user_key(&entry.key), *pointer))
+        });
         let wanted: Vec<_> = wanted.collect();
         let version = &*self.version;
         // One value after the other is decompressed: together they may take much more than stored.
@@ -109,27 +121,43 @@ impl Inliner {
         let mut inline_key = Vec::new();
         for entry in &self.waiting {
             let parsed = ParsedInternalKey::parse(&entry.key)?;
-            let (user_key, sequence) = (parsed.user_key, parsed.sequence);
-            let fetched = entry.pointer.map(|pointer| {
+            let user_key = parsed.user_key;
+            let mut values = Vec::new();
+            let mut failure = None;
+            for pointer in &entry.pointers {
                 let value = match reads.next().flatten() {
-                    Some(read) => self.fetcher.fetch_ahead(version, &read, user_key, &pointer),
-                    None => self.fetcher.fetch(version, user_key, &pointer),
+                    Some(read) => self.fetcher.fetch_ahead(version, &read, user_key, pointer),
+                    None => self.fetcher.fetch(version, user_key, pointer),
                 };
-                (pointer, value)
-            });
-            let (pointer, value) = match fetched {
-                Some((pointer, Ok(value))) if is_storable(user_key, &value) => (pointer, value),
-                Some((_, Err(e))) if !e.is_unreadable() => return Err(e),
+                match value {
+                    Ok(value) => values.push(value),
+                    Err(e) => failure = Some(e),
+                }
+            }
+            match failure {
+                Some(e) if !e.is_unreadable() => return Err(e),
+                None if !entry.pointers.is_empty() => {}
                 Some(_) | None => {
                     output.add(&entry.key, &entry.value)?;
                     continue;
                 }
+            }
+            let (value_type, value) = match parsed.value_type {
+                ValueType::WideColumnEntity => {
+                    let entity = with_values(&entry.value, values)?;
+                    (ValueType::WideColumnEntity, Bytes::from(entity))
+                }
+                _ => (ValueType::Value, values.pop().unwrap_or_default()),
             };
+            if !is_storable(user_key, &value) {
+                output.add(&entry.key, &entry.value)?;
+                continue;
+            }
             inline_key.clear();
-            append_internal_key(&mut inline_key, user_key, sequence, ValueType::Value as u8);
+            append_internal_key(&mut inline_key, user_key, parsed.sequence, value_type as u8);
             output.add(&inline_key, &value)?;
-            let bytes = pointer.record_len(user_key.len());
-            self.brought_back = self.brought_back.saturating_add(bytes);
+            let records = entry.pointers.iter().map(|p| p.record_len(user_key.len()));
+            self.brought_back = total([self.brought_back, total(records)]);
         }
         self.waiting.clear();
         self.waiting_bytes = 0;

@@ -82,9 +82,9 @@ impl FilteredEntry {
         let (value_type, sequence) = match effect {
             Effect::Keep => return None,
             Effect::Remove => (ValueType::Deletion, sequence),
-            Effect::Change(value) => {
+            Effect::Change(value_type, value) => {
                 self.value = value;
-                (ValueType::Value, sequence.plus(later))
+                (value_type, sequence.plus(later))
             }
         };
         self.key.clear();
@@ -449,7 +449,10 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
                 ValueType::Value => break Below::Inline(Bytes::copy_from_slice(value)),
                 ValueType::BlobIndex => break Below::Pointer(BlobIndex::decode(value)?),
                 ValueType::Deletion | ValueType::SingleDeletion => break Below::Nothing,
-                ValueType::WideColumnEntity | ValueType::RangeDeletion => break Below::Unknown,
+                ValueType::WideColumnEntity => {
+                    break Below::Entity(Bytes::copy_from_slice(value));
+                }
+                ValueType::RangeDeletion => break Below::Unknown,
             }
             self.advance()?;
         };
@@ -462,7 +465,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
             return Ok(());
         }
         self.hides = Hides::ValuesIn(stripe);
-        if let Below::Pointer(base) = below {
+        if let Some(base) = below.pointer()? {
             let bytes = base.record_len(self.user_key.len());
             self.combined_blob_bytes = self.combined_blob_bytes.saturating_add(bytes);
         }
@@ -479,10 +482,11 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
 
     /// Asks the filter about the value that operands became.
     fn filter_combined(&mut self, sequence: SequenceNumber, stripe: SequenceNumber) -> Result<()> {
-        let (Some(filter), Some((_, value))) = (&mut self.filter, self.combined.front()) else {
+        let (Some(filter), Some((key, value))) = (&mut self.filter, self.combined.front()) else {
             return Ok(());
         };
-        let effect = filter.decide(&self.user_key, sequence, ValueType::Value, value)?;
+        let value_type = ParsedInternalKey::parse(key)?.value_type;
+        let effect = filter.decide(&self.user_key, sequence, value_type, value)?;
         let Some(value_type) = self.filtered.set(effect, &self.user_key, sequence) else {
             return Ok(());
         };

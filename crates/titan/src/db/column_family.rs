@@ -18,6 +18,7 @@ use crate::merge::MergeOperator;
 use crate::options::ColumnFamilyOptions;
 use crate::read::{DbIterator, IteratorSource, PointReader, ReadOptions, SuperVersion};
 use crate::stats;
+use crate::wide_columns::WideColumns;
 use crate::write::WriteOptions;
 
 /// A column family: a key space of its own, with its own options, written atomically together
@@ -28,7 +29,7 @@ use crate::write::WriteOptions;
 /// # Errors
 /// Reads: `Closed`; `InvalidArgument` if the family was dropped, or the snapshot is of another
 /// database or of an earlier opening of this one; `Corruption` with file and offset for damage that
-/// they meet; `Io`; `Unsupported` for an entry that has wide columns, and for merge operands whose
+/// they meet; `Io`; `Unsupported` for an entity of a later version, and for merge operands whose
 /// operator was not given; `Corruption` if the merge operator fails, `Internal` if it or the prefix
 /// extractor panics. A read that fails changes nothing, and may succeed when repeated.
 ///
@@ -90,6 +91,22 @@ impl ColumnFamily {
     pub fn get_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
         let (super_version, sequence) = self.pin(options)?;
         self.reader(&super_version, sequence, options).get_lazy(key)
+    }
+
+    /// The columns of `key`. Cost: that of [`ColumnFamily::get_entity_with`].
+    pub fn get_entity(&self, key: &[u8]) -> Result<Option<WideColumns>> {
+        self.get_entity_with(key, &ReadOptions::default())
+    }
+
+    /// The columns of `key`, read with `options`; of a key without columns, the default column. Cost:
+    /// that of [`ColumnFamily::get_lazy`]. Columns in blob files are read when they are asked for.
+    pub fn get_entity_with(
+        &self,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<WideColumns>> {
+        let (super_version, sequence) = self.pin(options)?;
+        self.reader(&super_version, sequence, options).columns(key)
     }
 
     /// The first key not before `from` that begins with `prefix`, and its value. Cost: that of
@@ -179,6 +196,20 @@ impl ColumnFamily {
     /// at the same time, and an insertion into the memtable; it may wait while writes are stalled.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.put(self, key, value))
+    }
+
+    /// Sets `key` to an entity of these columns, in any order, not synced: see [`WideColumns`]. The
+    /// column with the empty name is what readers see that do not know of columns. Columns stay in
+    /// tables, however large they are. Cost: that of [`ColumnFamily::put`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` if two columns have the same name.
+    pub fn put_entity<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        key: &[u8],
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<()> {
+        self.write_one(|batch| batch.put_entity(self, key, columns))
     }
 
     /// Changes the value of `key` by an operand for the family's

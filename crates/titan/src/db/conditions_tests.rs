@@ -250,15 +250,9 @@ fn range_deletions_are_compared_in_the_order_of_the_family() {
 }
 
 #[test]
-fn an_entry_that_cannot_be_read_is_a_write_all_the_same() {
+fn an_entity_is_a_write_as_any_other() {
     let db = open();
     let before = db.snapshot();
-    // A wide-column entity of RocksDB.
-    let mut data = vec![0; 8];
-    data.extend([1, 0, 0, 0, 0x16, 1, b'k', 1, b'+']);
-    let entity = WriteBatch::from_data(data).unwrap();
-    match db.write(entity, &WriteOptions::default()) {
-        Ok(()) => assert_conflict(write_if(&db, &before, &db, "k")),
-        Err(e) => assert_eq!(e.kind(), ErrorKind::Unsupported),
-    }
+    db.put_entity(b"k", [("column", "value")]).unwrap();
+    assert_conflict(write_if(&db, &before, &db, "k"));
 }

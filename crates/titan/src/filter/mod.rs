@@ -33,7 +33,8 @@ pub use ttl::TimeToLive;
 /// opening a database replays from WAL files is not filtered before its first compaction.
 ///
 /// **What it sees.** The newest version of each key among those that the job reads, if that is a
-/// value: no deletions and no wide columns. Merge operands count as the value that they become, if
+/// value, not a deletion. Of a key with several columns it sees, and changes, the default column; to
+/// remove that removes all of them. Merge operands count as the value that they become, if
 /// they become one in this job. There may be newer versions of the key in places that the job does
 /// not read; a filter that removes a value removes what newer operands there are to change.
 ///

@@ -9,6 +9,7 @@ pub(crate) mod checksum;
 pub(crate) mod coding;
 pub(crate) mod comparator;
 pub(crate) mod compression;
+pub(crate) mod entity;
 pub(crate) mod file_name;
 pub(crate) mod internal_key;
 pub(crate) mod key_text;

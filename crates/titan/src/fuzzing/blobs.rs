@@ -7,6 +7,11 @@ use crate::blob::{BlobFileReader, Records};
 use crate::format::BlobFileNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::checksum::{crc32c, mask};
+use crate::format::entity::{
+    Column, ColumnValue, columns, default_value, encode, require_inline, with_default_value,
+};
+use crate::format::internal_key::ValueType;
+use crate::format::pointers::each_pointer;
 
 const HEADER: usize = 30;
 const RECORD_HEADER: usize = 32;
@@ -24,6 +29,29 @@ pub fn blob_index(data: &[u8]) {
     assert!(encoded.len() <= data.len(), "longer than it was");
     assert_eq!(sound(BlobIndex::decode(&encoded)), index);
     assert!(index.record_len(9) > index.size || index.record_len(9) == u64::MAX);
+}
+
+/// An entity, of either version.
+pub fn entity(data: &[u8]) {
+    let Some(found) = decoded(columns(data)) else {
+        return;
+    };
+    assert!(found.len() <= data.len(), "more columns than bytes");
+    assert!(found.is_sorted_by(|a, b| a.name < b.name));
+    assert_eq!(sound(columns(&encode(&found))), found);
+    let mut pointers = 0;
+    sound(each_pointer(ValueType::WideColumnEntity, data, |_| {
+        pointers += 1;
+        Ok(())
+    }));
+    let is_pointer = |column: &&Column<'_>| matches!(column.value, ColumnValue::Pointer(_));
+    assert_eq!(found.iter().filter(is_pointer).count(), pointers);
+    assert_eq!(require_inline(data).is_ok(), pointers == 0);
+    let changed = sound(with_default_value(data, b"changed"));
+    assert_eq!(
+        sound(default_value(&changed)),
+        ColumnValue::Inline(b"changed")
+    );
 }
 
 /// A blob file: as it is, and with its checksums corrected.

@@ -24,7 +24,7 @@ mod tests;
 
 use std::path::Path;
 
-pub use blobs::{blob_index, blob_record};
+pub use blobs::{blob_index, blob_record, entity};
 pub use edits::version_edit;
 pub use logs::{wal_record, write_batch};
 pub use maps::relocation_map;
@@ -53,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     target("blob_record", blob_record),
     target("block", block),
     target("compression", compression),
+    target("entity", entity),
     target("filter", filter),
     target("footer", footer),
     target("index", index),

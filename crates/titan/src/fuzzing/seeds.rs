@@ -63,10 +63,12 @@ fn of_table(bytes: &[u8], seeds: &mut Vec<Seed>) {
                 role, compression, ..
             } => of_block(stored(bytes, at), role, compression, seeds),
             Part::Entry { ikey, value } => {
-                let key = ParsedInternalKey::parse(ikey);
-                if key.is_ok_and(|key| key.value_type == ValueType::BlobIndex) {
-                    seeds.push(("blob_index", value.to_vec()));
-                }
+                let target = match ParsedInternalKey::parse(ikey).map(|key| key.value_type) {
+                    Ok(ValueType::BlobIndex) => Some("blob_index"),
+                    Ok(ValueType::WideColumnEntity) => Some("entity"),
+                    _ => None,
+                };
+                seeds.extend(target.map(|target| (target, value.to_vec())));
             }
             _ => {}
         }

@@ -4,26 +4,25 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::ranged_source::{RangedSource, all_tombstones};
 use super::resolve::Stored;
-use super::source::{PrefixFilter, Source};
-use super::value_window::{ScanHistory, ValueWindow};
+use super::value_window::{Ahead, ScanHistory, ValueWindow};
 use super::visible::VisibleIterator;
 use super::{ListedIterator, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
+use crate::format::entity::{ColumnValue, default_value};
 use crate::format::prefix::PrefixExtractor;
-use crate::iterator::merging::MergingIterator;
 use crate::lazy_value::LazyValue;
 use crate::merge::{MergeOperator, Operands};
 use crate::open_files::OpenFiles;
-use crate::range_del::{FragmentedTombstones, TombstoneCursor};
+use crate::range_del::TombstoneCursor;
 use crate::read::ReadOptions;
 use crate::read::Snapshot;
-use crate::table::TableIterOptions;
 use crate::version::StoredValues;
-use crate::version::tombstones::version_tombstones;
+use crate::wide_columns::WideColumns;
 
 /// What an iterator is made from.
 pub(crate) struct IteratorSource {
@@ -244,9 +243,9 @@ impl DbIterator {
         if !self.valid() {
             return Err(Error::invalid_argument("the iterator is not on an entry"));
         }
-        let base = match self.pointer()? {
-            Some(index) => Some(self.fetch(&index)?),
-            None if self.has_base() => Some(Bytes::copy_from_slice(self.stored())),
+        let base = match self.base()? {
+            Some(ColumnValue::Pointer(index)) => Some(self.fetch(&index)?),
+            Some(ColumnValue::Inline(value)) => Some(Bytes::copy_from_slice(value)),
             None => None,
         };
         match (base, self.operands()) {
@@ -278,14 +277,14 @@ impl DbIterator {
         if !self.valid() {
             return Err(Error::invalid_argument("the iterator is not on an entry"));
         }
-        let base = match self.pointer()? {
-            Some(index) => Some(LazyValue::blob(
+        let base = match self.base()? {
+            Some(ColumnValue::Pointer(index)) => Some(LazyValue::blob(
                 Bytes::copy_from_slice(self.key()),
                 index,
                 StoredValues::of(&self.super_version.version, &self.fetcher),
             )),
-            None if self.has_base() => {
-                Some(LazyValue::inline(Bytes::copy_from_slice(self.stored())))
+            Some(ColumnValue::Inline(value)) => {
+                Some(LazyValue::inline(Bytes::copy_from_slice(value)))
             }
             None => None,
         };
@@ -300,10 +299,59 @@ impl DbIterator {
         })
     }
 
-    fn has_base(&self) -> bool {
+    /// The columns, to be read later where they are in blob files; of a value without columns, the
+    /// default column. Cost: a copy of what is not in blob files.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the iterator is not valid; `Corruption`, `Unsupported` for an entity that
+    /// cannot be read.
+    pub fn columns(&self) -> Result<WideColumns> {
+        if !self.valid() {
+            return Err(Error::invalid_argument("the iterator is not on an entry"));
+        }
+        let (Some(Stored::Entity), entity) = self.stored() else {
+            return self.lazy_value().map(WideColumns::of_value);
+        };
+        let entity = Bytes::copy_from_slice(entity);
+        let columns = WideColumns::of_entity(self.key(), &entity, || {
+            StoredValues::of(&self.super_version.version, &self.fetcher)
+        })?;
+        match self.operands().is_empty() {
+            true => Ok(columns),
+            false => Ok(columns.with_default(self.lazy_value()?)),
+        }
+    }
+
+    /// Whether the key was set by [`put_entity`](crate::ColumnFamily::put_entity), so that it may have other
+    /// columns than the default one. Free.
+    pub fn is_entity(&self) -> bool {
+        self.valid() && self.stored().0 == Some(Stored::Entity)
+    }
+
+    /// The value below the operands; that of the default column of an entity.
+    #[inline]
+    fn base(&self) -> Result<Option<ColumnValue<'_>>> {
+        let (stored, value) = self.stored();
+        Ok(Some(match stored {
+            None => return Ok(None),
+            Some(Stored::Inline) => ColumnValue::Inline(value),
+            Some(Stored::Pointer) => match self.window.front() {
+                Some(Ahead {
+                    pointer: Some(index),
+                    ..
+                }) if self.in_window => ColumnValue::Pointer(*index),
+                _ => ColumnValue::Pointer(BlobIndex::decode(value)?),
+            },
+            Some(Stored::Entity) => default_value(value)?,
+        }))
+    }
+
+    /// The stored value below the operands, and its form, if there is one.
+    #[inline]
+    fn stored(&self) -> (Option<Stored>, &[u8]) {
         match self.window.front() {
-            Some(entry) if self.in_window => entry.has_base,
-            _ => self.visible.stored().is_some(),
+            Some(entry) if self.in_window => (entry.stored, &entry.value),
+            _ => (self.visible.stored(), self.visible.value()),
         }
     }
 
@@ -311,23 +359,6 @@ impl DbIterator {
         match self.window.front() {
             Some(entry) if self.in_window => &entry.operands,
             _ => self.visible.operands(),
-        }
-    }
-
-    fn pointer(&self) -> Result<Option<BlobIndex>> {
-        match self.window.front() {
-            Some(entry) if self.in_window => Ok(entry.pointer),
-            _ if self.visible.stored() == Some(Stored::Pointer) => {
-                BlobIndex::decode(self.visible.value()).map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    fn stored(&self) -> &[u8] {
-        match self.window.front() {
-            Some(entry) if self.in_window => &entry.value,
-            _ => self.visible.value(),
         }
     }
 
@@ -504,76 +535,4 @@ impl DbIterator {
         self.in_window = false;
         self.value_taken = false;
     }
-}
-
-/// What the entries of an iterator come from, within any prefix.
-struct RangedSource {
-    super_version: Arc<SuperVersion>,
-    open_files: Arc<OpenFiles>,
-    sequence: SequenceNumber,
-    cursor: TombstoneCursor,
-    prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
-    options: ReadOptions,
-}
-
-impl RangedSource {
-    /// Whether the order of keys is bytewise.
-    fn is_bytewise(&self) -> bool {
-        self.super_version.version.comparator.is_bytewise()
-    }
-
-    /// The entries within the bounds of the options and a prefix.
-    fn visible(&self, prefix: Option<&[u8]>) -> Result<VisibleIterator> {
-        let comparator = self.super_version.version.comparator.clone();
-        let (lower, upper) = self.options.bounds(&**comparator.user(), prefix)?;
-        let options = TableIterOptions {
-            fill_cache: self.options.fill_cache,
-            readahead: 0,
-        };
-        let extractor = self.prefix_extractor.as_deref();
-        let whole = prefix.and_then(|prefix| Some((prefix, extractor?)));
-        let filter = whole
-            .filter(|(prefix, extractor)| extractor.is_surely_whole(prefix))
-            .and_then(|(prefix, extractor)| {
-                Some(PrefixFilter {
-                    extractor: extractor.name(),
-                    // Without an answer of the extractor no filter is asked.
-                    prefix: extractor.prefix(prefix).ok()??,
-                    begin: lower.as_deref(),
-                    end: upper.as_deref(),
-                })
-            });
-        let mut children = Vec::new();
-        for source in self.super_version.sources(&self.open_files) {
-            source.add_iterators(options, filter.as_ref(), &mut children)?;
-        }
-        let merged = MergingIterator::new(children, comparator.clone());
-        let cursor = self.cursor.clone();
-        Ok(VisibleIterator::new(
-            merged,
-            comparator,
-            self.sequence,
-            cursor,
-            lower,
-            upper,
-        ))
-    }
-}
-
-/// The range tombstones of every source together.
-fn all_tombstones(
-    super_version: &SuperVersion,
-    open_files: &Arc<OpenFiles>,
-) -> Result<Arc<FragmentedTombstones>> {
-    let mut memtables = super_version.memtables();
-    if !memtables.any(|memtable| memtable.has_range_tombstones()) {
-        // The version keeps them.
-        return version_tombstones(open_files, &super_version.version);
-    }
-    let mut all = Vec::new();
-    for source in super_version.sources(open_files) {
-        source.add_tombstones(&mut all)?;
-    }
-    let comparator = &super_version.version.comparator;
-    Ok(Arc::new(FragmentedTombstones::build(all, comparator)))
 }

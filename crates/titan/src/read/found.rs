@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::resolve::Stored;
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
+use crate::format::entity::{ColumnValue, default_value};
 use crate::merge::Operands;
 
 /// What a key's value is, before a blob file is touched.
@@ -12,6 +13,8 @@ use crate::merge::Operands;
 pub(crate) enum FoundValue {
     Inline(Bytes),
     Blob(BlobIndex),
+    /// An encoded [entity](crate::format::entity).
+    Entity(Bytes),
     /// The merge operator makes it of parts.
     Merged(Box<Merged>),
 }
@@ -42,6 +45,15 @@ impl FoundValue {
         Ok(match stored {
             Stored::Inline => FoundValue::Inline(value),
             Stored::Pointer => FoundValue::Blob(BlobIndex::decode(&value)?),
+            Stored::Entity => FoundValue::Entity(value),
+        })
+    }
+
+    /// The value for readers that do not know of columns: of an entity, its default column.
+    pub(super) fn of_default_column(entity: &Bytes) -> Result<Self> {
+        Ok(match default_value(entity)? {
+            ColumnValue::Inline(value) => FoundValue::Inline(entity.slice_ref(value)),
+            ColumnValue::Pointer(index) => FoundValue::Blob(index),
         })
     }
 }

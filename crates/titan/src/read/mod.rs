@@ -15,6 +15,7 @@ mod iterator_list;
 pub(crate) mod lookup;
 mod options;
 mod point_reader;
+mod ranged_source;
 mod resolve;
 mod search;
 mod snapshot;

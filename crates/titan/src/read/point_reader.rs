@@ -20,6 +20,7 @@ use crate::merge::MergeOperator;
 use crate::open_files::OpenFiles;
 use crate::stats::{self, Statistics};
 use crate::version::StoredValues;
+use crate::wide_columns::WideColumns;
 
 /// See the module.
 pub(crate) struct PointReader<'a> {
@@ -60,32 +61,64 @@ impl PointReader<'_> {
                 let locations = &*self.super_version.version;
                 self.fetcher.fetch(locations, key, &index).map(Some)
             }
-            Some(merged @ FoundValue::Merged(_)) => self.lazy(key, merged).fetch().map(Some),
+            Some(found @ (FoundValue::Merged(_) | FoundValue::Entity(_))) => {
+                self.lazy(key, found)?.fetch().map(Some)
+            }
         }
     }
 
     /// The value of a key, to be read later if it is in a blob file.
     pub(crate) fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
         let found = self.lookup(key)?.value;
-        Ok(found.map(|found| self.lazy(key, found)))
+        found.map(|found| self.lazy(key, found)).transpose()
+    }
+
+    /// The columns of a key, to be read later where they are in blob files.
+    pub(crate) fn columns(&self, key: &[u8]) -> Result<Option<WideColumns>> {
+        let found = self.lookup(key)?.value;
+        let columns = found.map(|found| match found {
+            FoundValue::Entity(entity) => self.columns_of(key, &entity),
+            FoundValue::Merged(merged) => match merged.base.as_deref() {
+                Some(FoundValue::Entity(entity)) => {
+                    let columns = self.columns_of(key, entity)?;
+                    let value = self.lazy(key, FoundValue::Merged(merged))?;
+                    Ok(columns.with_default(value))
+                }
+                _ => {
+                    let value = self.lazy(key, FoundValue::Merged(merged));
+                    value.map(WideColumns::of_value)
+                }
+            },
+            plain => self.lazy(key, plain).map(WideColumns::of_value),
+        });
+        columns.transpose()
+    }
+
+    fn columns_of(&self, key: &[u8], entity: &Bytes) -> Result<WideColumns> {
+        WideColumns::of_entity(key, entity, || {
+            StoredValues::of(&self.super_version.version, self.fetcher)
+        })
     }
 
     /// What was found of a key, to be read later.
-    fn lazy(&self, key: &[u8], found: FoundValue) -> LazyValue {
-        match found {
+    fn lazy(&self, key: &[u8], found: FoundValue) -> Result<LazyValue> {
+        Ok(match found {
             FoundValue::Inline(value) => LazyValue::inline(value),
             FoundValue::Blob(index) => LazyValue::blob(
                 Bytes::copy_from_slice(key),
                 index,
                 StoredValues::of(&self.super_version.version, self.fetcher),
             ),
+            FoundValue::Entity(entity) => {
+                return self.lazy(key, FoundValue::of_default_column(&entity)?);
+            }
             FoundValue::Merged(merged) => {
                 let Merged { base, operands } = *merged;
-                let base = base.map(|base| self.lazy(key, *base));
+                let base = base.map(|base| self.lazy(key, *base)).transpose()?;
                 let operator = self.merge_operator.cloned();
                 LazyValue::merged(Bytes::copy_from_slice(key), base, operands, operator)
             }
-        }
+        })
     }
 
     /// The first key not before `from` that begins with `prefix`, and its value.
@@ -115,10 +148,11 @@ impl PointReader<'_> {
             statistics: self.statistics,
         };
         let found = search.find(self.super_version, self.open_files)?;
-        Ok(found.map(|(key, found)| {
-            let value = self.lazy(&key, found);
-            (key, value)
-        }))
+        let value = found.map(|(key, found)| {
+            let value = self.lazy(&key, found)?;
+            Ok((key, value))
+        });
+        value.transpose()
     }
 
     /// The values of many keys, in the order of the keys, each with its own result. All keys are
@@ -131,15 +165,19 @@ impl PointReader<'_> {
         let mut waiting = Vec::new();
         for key in keys {
             let key = key.as_ref();
-            results.push(match self.lookup(key).map(|found| found.value) {
+            let mut found = self.lookup(key).map(|found| found.value);
+            if let Ok(Some(FoundValue::Entity(entity))) = &found {
+                found = FoundValue::of_default_column(entity).map(Some);
+            }
+            results.push(match found {
                 Ok(Some(FoundValue::Blob(index))) => {
                     waiting.push(results.len());
                     pointers.push((key, index));
                     Ok(None)
                 }
                 Ok(Some(FoundValue::Inline(value))) => Ok(Some(value)),
-                Ok(Some(merged @ FoundValue::Merged(_))) => {
-                    self.lazy(key, merged).fetch().map(Some)
+                Ok(Some(found @ (FoundValue::Merged(_) | FoundValue::Entity(_)))) => {
+                    self.lazy(key, found).and_then(|v| v.fetch()).map(Some)
                 }
                 Ok(None) => Ok(None),
                 Err(e) => Err(e),

@@ -32,6 +32,8 @@ pub(crate) enum Stored {
     Inline,
     /// An encoded [`BlobIndex`](crate::format::blob_index::BlobIndex).
     Pointer,
+    /// An encoded [entity](crate::format::entity): the value is its default column.
+    Entity,
 }
 
 /// What a version that decides says about its key.
@@ -43,22 +45,21 @@ pub(crate) enum Outcome {
     Deleted,
     /// A newer range tombstone deletes the version and everything older.
     Covered,
-    /// The value cannot be read: entries of this type are not supported here.
-    Unreadable(ValueType),
+    /// The version is of a type that does not belong here.
+    Misplaced,
 }
 
 impl Outcome {
     /// The form of the value; `None` if the key is deleted.
     ///
     /// # Errors
-    /// `Unsupported` for an entry that needs what this version of Titan does not have; `Corruption`
-    /// for a type that does not belong here.
+    /// `Corruption` for a type that does not belong here.
     #[inline]
     pub(crate) fn stored(self) -> Result<Option<Stored>> {
         match self {
             Outcome::Value(stored) => Ok(Some(stored)),
             Outcome::Deleted | Outcome::Covered => Ok(None),
-            Outcome::Unreadable(value_type) => Err(unreadable(value_type)),
+            Outcome::Misplaced => Err(misplaced()),
         }
     }
 }
@@ -110,21 +111,16 @@ impl Resolver {
             _ if covered() && !overlooked => Outcome::Covered,
             ValueType::Value => Outcome::Value(Stored::Inline),
             ValueType::BlobIndex => Outcome::Value(Stored::Pointer),
+            ValueType::WideColumnEntity => Outcome::Value(Stored::Entity),
             ValueType::Merge => return Step::Operand,
-            ValueType::WideColumnEntity | ValueType::RangeDeletion => {
-                Outcome::Unreadable(value_type)
-            }
+            ValueType::RangeDeletion => Outcome::Misplaced,
         })
     }
 }
 
-/// The error for a key whose newest entry has a type that cannot be read.
 #[cold]
-fn unreadable(value_type: ValueType) -> Error {
-    match value_type {
-        ValueType::RangeDeletion => Error::corruption("a range deletion is among point entries"),
-        _ => Error::unsupported("the key's newest entry is a wide-column entity"),
-    }
+fn misplaced() -> Error {
+    Error::corruption("a range deletion is among point entries")
 }
 
 #[cfg(test)]
@@ -216,14 +212,13 @@ mod tests {
     }
 
     /// What an outcome of one version says, in the terms of the model.
-    fn value((at, value_type): (usize, ValueType), outcome: Outcome) -> Option<(usize, ValueType)> {
+    fn value((at, _): (usize, ValueType), outcome: Outcome) -> Option<(usize, ValueType)> {
         match (outcome, outcome.stored()) {
             (Outcome::Deleted | Outcome::Covered, Ok(None)) => None,
             (Outcome::Value(Stored::Inline), Ok(Some(_))) => Some((at, ValueType::Value)),
             (Outcome::Value(Stored::Pointer), Ok(Some(_))) => Some((at, ValueType::BlobIndex)),
-            (Outcome::Unreadable(of), Err(_)) => {
-                assert_eq!(of, value_type);
-                Some((at, of))
+            (Outcome::Value(Stored::Entity), Ok(Some(_))) => {
+                Some((at, ValueType::WideColumnEntity))
             }
             other => panic!("{other:?}"),
         }
@@ -279,11 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_by_its_error() {
-        let error = |value_type| Outcome::Unreadable(value_type).stored().unwrap_err();
-        let columns = error(ValueType::WideColumnEntity);
-        assert_eq!(columns.kind(), crate::ErrorKind::Unsupported);
-        assert!(columns.to_string().contains("wide-column"), "{columns}");
-        assert!(error(ValueType::RangeDeletion).is_corruption());
+    fn a_range_deletion_among_points_is_damage() {
+        let see = |value_type| {
+            Resolver::new(SequenceNumber(9)).see(SequenceNumber(1), value_type, || false)
+        };
+        assert_eq!(
+            see(ValueType::RangeDeletion),
+            Step::Done(Outcome::Misplaced)
+        );
+        assert!(Outcome::Misplaced.stored().unwrap_err().is_corruption());
     }
 }

@@ -90,7 +90,7 @@ fn model(history: &History, seen: usize) -> std::result::Result<Found, ()> {
             }
             Some(ValueType::Value) => Some((value(at), Stored::Inline)),
             Some(ValueType::BlobIndex) => Some((value(at), Stored::Pointer)),
-            Some(ValueType::WideColumnEntity) => return Err(()),
+            Some(ValueType::WideColumnEntity) => Some((value(at), Stored::Entity)),
             Some(_) => None,
         };
         return Ok(found(base, operands));
@@ -107,6 +107,7 @@ fn parts(value: FoundValue) -> Found {
     let base = |value: FoundValue| match value {
         FoundValue::Inline(value) => Some((value.to_vec(), Stored::Inline)),
         FoundValue::Blob(index) => Some((encoded(index), Stored::Pointer)),
+        FoundValue::Entity(entity) => Some((entity.to_vec(), Stored::Entity)),
         FoundValue::Merged(_) => None,
     };
     match value {

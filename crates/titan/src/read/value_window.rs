@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crate::blob::{BlobLocations, ValueAhead, ValueFetcher};
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
+use crate::format::entity::{ColumnValue, default_value};
 use crate::merge::Operands;
 use crate::read::resolve::Stored;
 use crate::read::visible::VisibleIterator;
@@ -28,11 +29,11 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(crate) struct Ahead {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
-    /// Whether the key has a value below its operands, or without any.
-    pub(crate) has_base: bool,
+    /// The form of the value that the key has below its operands, or without any, if it has one.
+    pub(crate) stored: Option<Stored>,
     /// What changes that value, oldest first.
     pub(crate) operands: Operands,
-    /// Decoded, if the value is a pointer.
+    /// Decoded, if the value is a pointer, or the default column of an entity is one.
     pub(crate) pointer: Option<BlobIndex>,
     /// The value's read, if it could be prepared.
     pub(crate) read: Option<ValueAhead>,
@@ -181,7 +182,7 @@ impl ValueWindow {
             let mut entry = self.spare.pop().unwrap_or_else(|| Ahead {
                 key: Vec::new(),
                 value: Vec::new(),
-                has_base: false,
+                stored: None,
                 operands: Operands::default(),
                 pointer: None,
                 read: None,
@@ -190,10 +191,15 @@ impl ValueWindow {
             entry.key.extend_from_slice(ahead.key());
             entry.value.clear();
             entry.value.extend_from_slice(ahead.value());
-            entry.has_base = ahead.stored().is_some();
+            entry.stored = ahead.stored();
             entry.operands.clone_from(ahead.operands());
-            entry.pointer = match ahead.stored() {
+            entry.pointer = match entry.stored {
                 Some(Stored::Pointer) => Some(BlobIndex::decode(&entry.value)?),
+                // What is wrong with an entity is an error when its value is asked for.
+                Some(Stored::Entity) => match default_value(&entry.value) {
+                    Ok(ColumnValue::Pointer(index)) => Some(index),
+                    _ => None,
+                },
                 Some(Stored::Inline) | None => None,
             };
             self.bytes += entry.bytes();

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::{META_PROPERTIES, META_RANGE_DEL};
 use crate::collector::{CollectedReport, Collectors, TableContent};
 use crate::error::{Error, Result};
-use crate::format::blob_index::BlobIndex;
 use crate::format::blob_index::BlobRefs;
 use crate::format::internal_key::{
     InternalKeyComparator, MAX_ENTRY, ParsedInternalKey, ValueType, internal_key, user_key,
 };
+use crate::format::pointers::each_pointer;
 use crate::format::prefix::PrefixExtractor;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::sequence_times::SequenceTimes;
@@ -178,7 +178,7 @@ impl TableWriter {
     ///
     /// # Errors
     /// `Corruption` if the key is not after the one before it, if it is not an internal key of a
-    /// point, or if the value of a blob index does not decode: what is written must be readable.
+    /// point, or if a pointer does not decode: what is written must be readable.
     /// `InvalidArgument` if the entry is too large for a block.
     pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let parsed = ParsedInternalKey::parse(ikey)?;
@@ -199,15 +199,18 @@ impl TableWriter {
         match parsed.value_type {
             ValueType::Deletion | ValueType::SingleDeletion => self.num_deletions += 1,
             ValueType::Merge => self.num_merge_operands += 1,
-            ValueType::BlobIndex => {
-                let index = BlobIndex::decode(value)?;
-                self.liveness.add(parsed.user_key.len(), &index)?;
-                self.referenced_blob_bytes += index.record_len(parsed.user_key.len());
+            ValueType::BlobIndex | ValueType::WideColumnEntity => {
+                let key_len = parsed.user_key.len();
+                each_pointer(parsed.value_type, value, |index| {
+                    self.liveness.add(key_len, &index)?;
+                    self.referenced_blob_bytes += index.record_len(key_len);
+                    Ok(())
+                })?;
             }
             ValueType::RangeDeletion => {
                 return Err(Error::corruption("range tombstone among point entries"));
             }
-            ValueType::Value | ValueType::WideColumnEntity => {}
+            ValueType::Value => {}
         }
         let is_new_key = first || user_key(&self.last_key) != parsed.user_key;
         let begins = is_new_key && self.options.prefix_extractor.is_some();

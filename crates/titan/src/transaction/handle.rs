@@ -17,6 +17,7 @@ use crate::locks::{Acquired, LockKey, Mode, OwnerId, Request};
 use crate::merge::full_merge;
 use crate::read::{ReadOptions, Snapshot};
 use crate::sync::Mutex;
+use crate::wide_columns::WideColumns;
 
 /// Reads and writes that take effect together, or not at all: see the [module](super).
 ///
@@ -34,11 +35,11 @@ pub struct Transaction {
     db: Db,
     options: TransactionOptions,
     id: OwnerId,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// What reads see.
     snapshot: Option<Snapshot>,
     /// Keeps what conditions need to be checked; no condition is about an earlier moment.
@@ -96,7 +97,7 @@ impl Transaction {
         if let Err(e) = self.used(state, family) {
             return keys.iter().map(|_| Err(e.clone())).collect();
         }
-        let own: Vec<Option<Option<Bytes>>> = keys
+        let own: Vec<Option<Result<Option<Bytes>>>> = keys
             .iter()
             .map(|key| state.own(family, key.as_ref()))
             .collect();
@@ -106,7 +107,7 @@ impl Transaction {
         let mut read = family.multi_get(&others, &options).into_iter();
         let lost = || Err(Error::internal("a lookup has no result"));
         let merged = own.into_iter().map(|own| match own {
-            Some(own) => Ok(own),
+            Some(own) => own,
             None => read.next().unwrap_or_else(lost),
         });
         merged.collect()
@@ -207,11 +208,21 @@ impl Transaction {
         let state = &mut self.state.lock();
         let touched = self.touch(state, family, key, Mode::Exclusive)?;
         // What is read now is what the commit finds, or the commit fails.
-        let base = self.get_in(state, family, key)?;
+        let before = self.columns_in(state, family, key)?;
+        let base = before
+            .as_ref()
+            .map(|columns| columns.default_value().fetch());
+        let base = base.transpose()?;
         let value = full_merge(Some(&*operator), key, base.as_deref(), &[operand])?;
         state.batch.merge(family, key, operand)?;
         touched.keep(&mut state.tracked, Use::Write);
-        state.insert(family, key, Pending::Value(value.into()));
+        // An operand changes the default column of an entity.
+        let value = Bytes::from(value);
+        let pending = match before.filter(WideColumns::has_others) {
+            Some(columns) => Pending::Entity(columns.with_default(value.into())),
+            None => Pending::Value(value),
+        };
+        state.insert(family, key, pending);
         Ok(())
     }
 
@@ -357,8 +368,21 @@ impl Transaction {
     ) -> Result<Option<Bytes>> {
         self.used(state, family)?;
         match state.own(family, key) {
-            Some(own) => Ok(own),
+            Some(own) => own,
             None => family.get_with(key, &state.read_options(ReadOptions::default())),
+        }
+    }
+
+    pub(super) fn columns_in(
+        &self,
+        state: &mut State,
+        family: &ColumnFamily,
+        key: &[u8],
+    ) -> Result<Option<WideColumns>> {
+        self.used(state, family)?;
+        match state.own_columns(family, key) {
+            Some(own) => Ok(own),
+            None => family.get_entity_with(key, &state.read_options(ReadOptions::default())),
         }
     }
 
@@ -370,7 +394,7 @@ impl Transaction {
         Ok(value)
     }
 
-    fn write(
+    pub(super) fn write(
         &self,
         family: &ColumnFamily,
         key: &[u8],
@@ -513,10 +537,21 @@ impl std::fmt::Debug for Transaction {
 
 impl State {
     /// What the transaction has written to a key, if anything: a value, or that there is none.
-    fn own(&self, family: &ColumnFamily, key: &[u8]) -> Option<Option<Bytes>> {
+    fn own(&self, family: &ColumnFamily, key: &[u8]) -> Option<Result<Option<Bytes>>> {
         let written = self.written.get(&family.id())?.get(key)?;
         Some(match written {
-            Pending::Value(value) => Some(value.clone()),
+            Pending::Value(value) => Ok(Some(value.clone())),
+            Pending::Entity(columns) => columns.default_value().fetch().map(Some),
+            Pending::Deleted => Ok(None),
+        })
+    }
+
+    /// The columns that the transaction has written to a key, if anything.
+    fn own_columns(&self, family: &ColumnFamily, key: &[u8]) -> Option<Option<WideColumns>> {
+        let written = self.written.get(&family.id())?.get(key)?;
+        Some(match written {
+            Pending::Value(value) => Some(WideColumns::of_value(value.clone().into())),
+            Pending::Entity(columns) => Some(columns.clone()),
             Pending::Deleted => None,
         })
     }

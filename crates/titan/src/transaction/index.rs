@@ -7,11 +7,13 @@ use bytes::Bytes;
 
 use crate::format::Comparator;
 use crate::shared_map::{Place, SharedMap};
+use crate::wide_columns::WideColumns;
 
 /// The last write of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Pending {
     Value(Bytes),
+    Entity(WideColumns),
     Deleted,
 }
 

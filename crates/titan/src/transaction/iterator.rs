@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::lazy_value::LazyValue;
 use crate::read::DbIterator;
 use crate::shared_map::Place;
+use crate::wide_columns::WideColumns;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
@@ -185,7 +186,7 @@ impl TransactionIterator {
     /// Those of [`DbIterator::value`].
     pub fn value(&mut self) -> Result<Bytes> {
         match self.own_value() {
-            Some(value) => Ok(value),
+            Some(value) => value.fetch(),
             None if self.valid() => self.database.value(),
             None => Err(not_on_an_entry()),
         }
@@ -197,9 +198,21 @@ impl TransactionIterator {
     /// Those of [`DbIterator::lazy_value`].
     pub fn lazy_value(&self) -> Result<LazyValue> {
         match self.own_value() {
-            Some(value) => Ok(LazyValue::inline(value)),
+            Some(value) => Ok(value),
             None if self.valid() => self.database.lazy_value(),
             None => Err(not_on_an_entry()),
+        }
+    }
+
+    /// The columns, to be read later where they are in blob files.
+    ///
+    /// # Errors
+    /// Those of [`DbIterator::columns`].
+    pub fn columns(&self) -> Result<WideColumns> {
+        match (self.shown, self.own_entry()) {
+            (Shown::Own, Some((_, Pending::Entity(columns)))) => Ok(columns.clone()),
+            (Shown::Database, _) => self.database.columns(),
+            _ => self.lazy_value().map(WideColumns::of_value),
         }
     }
 
@@ -214,9 +227,12 @@ impl TransactionIterator {
     }
 
     /// The value shown, if it is the transaction's own.
-    fn own_value(&self) -> Option<Bytes> {
+    fn own_value(&self) -> Option<LazyValue> {
         match (self.shown, self.own_entry()) {
-            (Shown::Own, Some((_, Pending::Value(value)))) => Some(value.clone()),
+            (Shown::Own, Some((_, Pending::Value(value)))) => {
+                Some(LazyValue::inline(value.clone()))
+            }
+            (Shown::Own, Some((_, Pending::Entity(columns)))) => Some(columns.default_value()),
             _ => None,
         }
     }
@@ -265,7 +281,7 @@ impl TransactionIterator {
                 self.shown = Shown::Database;
                 return Ok(());
             }
-            let deleted = *write == Pending::Deleted;
+            let deleted = matches!(write, Pending::Deleted);
             if order.is_eq() {
                 // The own write hides it.
                 match first {

@@ -97,6 +97,7 @@
 //! it first touched a key.
 
 mod compare_and_set;
+mod entities;
 mod handle;
 mod index;
 mod iterator;

@@ -67,12 +67,7 @@ pub(crate) fn as_text(contents: &[(String, Rows)]) -> String {
     let mut text = String::new();
     for (family, rows) in contents {
         for (key, value) in rows {
-            let value = if value.len() <= 64 {
-                hex(value)
-            } else {
-                format!("sha256:{}:{}", hex(&Sha256::digest(value)), value.len())
-            };
-            text.push_str(&format!("{family}\t{}\t{value}\n", hex(key)));
+            text.push_str(&format!("{family}\t{}\t{}\n", hex(key), shown(value)));
         }
     }
     text
@@ -84,6 +79,14 @@ pub(crate) fn assert_same_text(found: &str, expected: &str, what: &str) {
     }
     let lines = |text: &str| text.lines().count();
     assert_eq!(lines(found), lines(expected), "{what}: number of lines");
+}
+
+/// A value in the notation of the `.expected.tsv` of fixtures.
+pub(crate) fn shown(value: &[u8]) -> String {
+    match value.len() <= 64 {
+        true => hex(value),
+        false => format!("sha256:{}:{}", hex(&Sha256::digest(value)), value.len()),
+    }
 }
 
 /// Reads a family in every way there is, and compares with `expected`.

@@ -21,6 +21,7 @@ mod damaged_block;
 mod determinism;
 mod directory;
 mod downgrade;
+mod entities;
 mod faults;
 mod filters;
 mod forks;

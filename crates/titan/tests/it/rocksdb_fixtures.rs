@@ -15,7 +15,7 @@ use crate::directory::{
 };
 
 fn fixtures() -> Vec<PathBuf> {
-    directories("", 21)
+    directories("", 22)
 }
 
 /// The directories with undecided transactions.

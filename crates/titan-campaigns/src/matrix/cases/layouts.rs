@@ -1,6 +1,6 @@
 //! The layout of data in files, families and directories, and entries that are not plain values.
 
-use super::{COMPACTED, Case, Expect, KILLED, case, unsupported};
+use super::{COMPACTED, Case, KILLED, case, unsupported};
 
 macro_rules! blobs {
     ($($options:literal),*) => {
@@ -22,6 +22,24 @@ const OVERWRITTEN: &str = "
     compact bottommost
     fill default a 150 160 1 10 3000
     delete default a 0 200 5
+    close";
+
+/// Values with columns over values without, and the other way round, in blob files and in the log.
+const WIDE: &str = "
+    entity default e 0 200 0 900
+    fill default f 0 100 1 10 900
+    flush
+    entity default f 50 150 0 900
+    fill default e 0 60 1 10 900
+    flush
+    compact
+    entity default e 30 90 300 1200
+    delete default e 0 200 7
+    range default f 20 40
+    flush
+    compact bottommost
+    entity default e 150 170 0 900
+    entity second e 0 50 300 900
     close";
 
 /// Range deletions over the tables of several levels, and over each other.
@@ -285,11 +303,42 @@ pub(super) const CASES: &[Case] = &[
              entity default e 30 90
              fill default f 0 60 1 10 30
              close",
-        )
-        .expect(Expect::Unreadable {
-            prefix: "e",
-            text: "wide-column",
-        }),
+        ),
+    case("wide-columns-in-blobs", blobs!("blob_file_size=20000"))
+        .since(8, 0)
+        .steps(WIDE),
+    case("wide-columns-in-lz4-blobs", blobs!("blob_compression_type=kLZ4Compression"))
+        .since(8, 0)
+        .steps(WIDE),
+    case(
+        "wide-columns-in-blobs-collected",
+        blobs!("blob_file_size=20000 enable_blob_garbage_collection=true blob_garbage_collection_age_cutoff=1.0"),
+    )
+    .since(8, 0)
+    .steps(WIDE),
+    case("wide-columns-merged", blobs!("@merge=stringappend"))
+        .since(8, 0)
+        .steps(
+            "entity default e 0 60 0 900
+             fill default f 0 60 1 10 900
+             flush
+             merge default e 0 60 2
+             merge default f 0 60 3
+             flush
+             entity default f 0 60 0 900
+             merge default f 0 60 7
+             merge default e 0 60 5
+             close",
+        ),
+    case("wide-columns-killed", blobs!())
+        .since(8, 0)
+        .steps(
+            "entity default e 0 100 0 900
+             flush
+             entity default e 50 150 0 900
+             delete default e 0 150 7
+             kill",
+        ),
     case("several-paths", "target_file_size_base=8192")
         .db("@paths={root}/first:20000,{root}/second:100000000")
         .expect(unsupported("path")),

@@ -25,12 +25,6 @@ pub(super) type Series = (u32, u32);
 pub(super) enum Expect {
     /// The same as RocksDB.
     Equal,
-    /// The same, except for keys that start with `prefix`: reading them is `Unsupported` with this
-    /// text, and they are preserved.
-    Unreadable {
-        prefix: &'static str,
-        text: &'static str,
-    },
     /// When opened read-only, the same as RocksDB; opening for writing is `Unsupported` with this
     /// text, and leaves it unchanged.
     ReadOnly { text: &'static str },

@@ -160,8 +160,14 @@ impl<'a> Shadows<'a> {
     pub(crate) fn see(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let key = ParsedInternalKey::parse(ikey)?;
         let sample = match key.value_type {
-            ValueType::Value if (value.len() as u64) < self.min_blob_size => &mut self.small,
-            ValueType::Value | ValueType::BlobIndex => &mut self.large,
+            ValueType::Value | ValueType::WideColumnEntity
+                if (value.len() as u64) < self.min_blob_size =>
+            {
+                &mut self.small
+            }
+            ValueType::Value | ValueType::BlobIndex | ValueType::WideColumnEntity => {
+                &mut self.large
+            }
             // A merge operand shadows nothing.
             ValueType::Merge => return Ok(()),
             _ => &mut self.small,

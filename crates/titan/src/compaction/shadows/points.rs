@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::OlderTables;
 use crate::error::Result;
-use crate::format::blob_index::BlobIndex;
-use crate::format::internal_key::{ParsedInternalKey, ValueType, seek_key, user_key};
+use crate::format::internal_key::{ParsedInternalKey, seek_key, user_key};
+use crate::format::pointers::referenced_bytes;
 use crate::format::{FileNumber, SequenceNumber};
 use crate::iterator::InternalIterator;
 use crate::range_del::FragmentedTombstones;
@@ -121,10 +121,9 @@ impl<'a> Lookup<'a> {
         let comparator = &self.older.version.comparator;
         let tombstones = &self.tombstones;
         let covered = tombstones.max_covering(user_key, SequenceNumber::MAX, comparator);
-        if found.value_type != ValueType::BlobIndex || covered > found.sequence {
+        if covered > found.sequence {
             return Ok(Some(0));
         }
-        let index = BlobIndex::decode(iter.value())?;
-        Ok(Some(index.record_len(user_key.len())))
+        referenced_bytes(user_key, found.value_type, iter.value()).map(Some)
     }
 }

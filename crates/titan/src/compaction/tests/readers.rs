@@ -118,6 +118,7 @@ impl Bench {
             let len = found.value.map(|found| match found {
                 FoundValue::Inline(value) => value.len() as u64,
                 FoundValue::Blob(index) => index.size,
+                FoundValue::Entity(entity) => entity.len() as u64,
                 FoundValue::Merged(_) => unreachable!("no operands here"),
             });
             by_lookup.extend(len.map(|len| (key.as_bytes().to_vec(), len)));

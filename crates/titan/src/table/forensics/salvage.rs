@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
-use crate::format::blob_index::BlobIndex;
 use crate::format::checksum::ChecksumType;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
+use crate::format::pointers::each_pointer;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::table::block::Block;
 use crate::table::block::io::{BlockKind, BlockSource};
@@ -329,8 +329,7 @@ impl Walk<'_, '_> {
 pub(in crate::table) fn sound_entry(ikey: &[u8], value: &[u8]) -> Result<()> {
     match ParsedInternalKey::parse(ikey)?.value_type {
         ValueType::RangeDeletion => Err(Error::corruption("range tombstone among point entries")),
-        ValueType::BlobIndex => BlobIndex::decode(value).map(|_| ()),
-        _ => Ok(()),
+        value_type => each_pointer(value_type, value, |_| Ok(())),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::format::SequenceNumber;
-use crate::format::blob_index::BlobIndex;
-use crate::format::internal_key::{ParsedInternalKey, ValueType, seek_key};
+use crate::format::internal_key::{ParsedInternalKey, seek_key};
+use crate::format::pointers::referenced_bytes;
 use crate::table::read::reader::TableReader;
 
 /// Sums over the entries of a range of keys.
@@ -81,10 +81,10 @@ impl TableReader {
             let within = order.compare_user(key.user_key, start).is_ge()
                 && order.compare_user(key.user_key, end).is_lt();
             sum.entries += u64::from(within);
-            if within && key.value_type == ValueType::BlobIndex {
-                let index = BlobIndex::decode(iter.value()).map_err(|e| self.at(e, handle))?;
-                let record = index.record_len(key.user_key.len());
-                sum.blob_bytes = sum.blob_bytes.saturating_add(record);
+            if within {
+                let records = referenced_bytes(key.user_key, key.value_type, iter.value());
+                let records = records.map_err(|e| self.at(e, handle))?;
+                sum.blob_bytes = sum.blob_bytes.saturating_add(records);
             }
             iter.next().map_err(|e| self.at(e, handle))?;
         }

@@ -11,9 +11,9 @@ use bytes::Bytes;
 
 use crate::block_cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::blob_index::BlobIndex;
 use crate::format::compression::Dictionary;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
+use crate::format::pointers::each_pointer;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::unique_id::UniqueId;
 use crate::format::{FileNumber, SequenceNumber, total};
@@ -367,15 +367,14 @@ impl std::fmt::Debug for TableReader {
     }
 }
 
-/// Adds the pointer of an entry, if it is one.
+/// Adds the pointers of an entry.
 pub(in crate::table) fn add_blob_ref(
     refs: &mut LivenessBlock,
     ikey: &[u8],
     value: &[u8],
 ) -> Result<()> {
     let key = ParsedInternalKey::parse(ikey)?;
-    if key.value_type == ValueType::BlobIndex {
-        refs.add(key.user_key.len(), &BlobIndex::decode(value)?)?;
-    }
-    Ok(())
+    each_pointer(key.value_type, value, |index| {
+        refs.add(key.user_key.len(), &index)
+    })
 }

@@ -10,9 +10,8 @@ use crate::collector::CollectedReport;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
-use crate::format::internal_key::{
-    InternalKeyComparator, ParsedInternalKey, ValueType, trailer, user_key,
-};
+use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, trailer, user_key};
+use crate::format::pointers::each_pointer;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
 use crate::table::writer::bounds;
@@ -144,12 +143,12 @@ impl TableVisitor for Walk<'_, '_> {
         }
         last.clear();
         last.extend_from_slice(ikey);
-        if key.value_type == ValueType::BlobIndex
-            && let Ok(index) = BlobIndex::decode(value)
-        {
+        // What is wrong with them was reported as damage.
+        let _ = each_pointer(key.value_type, value, |index| {
             self.check.report.pointers += 1;
             self.references.add(key.user_key, &index);
-        }
+            Ok(())
+        });
     }
 
     fn damage(&mut self, error: Error) {

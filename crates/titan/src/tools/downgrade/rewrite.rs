@@ -8,6 +8,7 @@ use crate::compaction::job_output::JobOutput;
 use crate::compaction::output::OutputWriter;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
+use crate::format::entity::{may_have_pointers, with_pointers};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{ParsedInternalKey, ValueType};
 use crate::iterator::InternalIterator;
@@ -78,16 +79,11 @@ impl Downgrade<'_> {
             readahead: READAHEAD,
         });
         let mut copy = || {
-            let mut pointer = Vec::new();
             entries.seek_to_first()?;
             while entries.valid() {
                 let (ikey, value) = (entries.key(), entries.value());
                 match self.redirected(ikey, value, plan)? {
-                    Some(index) => {
-                        pointer.clear();
-                        index.encode(&mut pointer);
-                        writer.add(ikey, &pointer)?;
-                    }
+                    Some(redirected) => writer.add(ikey, &redirected)?,
                     None => writer.add(ikey, value)?,
                 }
                 entries.next()?;
@@ -101,17 +97,30 @@ impl Downgrade<'_> {
         })
     }
 
-    /// The pointer to the location of an entry's record, if the record was relocated.
-    fn redirected(
+    /// The value of an entry with pointers to the locations of its records, if any was relocated.
+    fn redirected(&self, ikey: &[u8], value: &[u8], plan: &FamilyPlan) -> Result<Option<Vec<u8>>> {
+        match ParsedInternalKey::parse(ikey)?.value_type {
+            ValueType::BlobIndex => {
+                let pointer = self.redirected_pointer(&BlobIndex::decode(value)?, plan)?;
+                Ok(pointer.map(|index| {
+                    let mut encoded = Vec::new();
+                    index.encode(&mut encoded);
+                    encoded
+                }))
+            }
+            ValueType::WideColumnEntity if may_have_pointers(value) => {
+                with_pointers(value, |index| self.redirected_pointer(index, plan))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The pointer to the location of a record, if it was relocated.
+    fn redirected_pointer(
         &self,
-        ikey: &[u8],
-        value: &[u8],
+        index: &BlobIndex,
         plan: &FamilyPlan,
     ) -> Result<Option<BlobIndex>> {
-        if ParsedInternalKey::parse(ikey)?.value_type != ValueType::BlobIndex {
-            return Ok(None);
-        }
-        let index = BlobIndex::decode(value)?;
         let Some(to) = plan.moved.get(&index.file) else {
             return Ok(None);
         };
@@ -131,7 +140,7 @@ impl Downgrade<'_> {
         Ok(Some(BlobIndex {
             file: to.file,
             offset,
-            ..index
+            ..*index
         }))
     }
 }

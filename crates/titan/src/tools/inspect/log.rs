@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::table::pointer_fields;
+use super::table::{entity_fields, pointer_fields};
 use super::{Fields, Items};
 use crate::batch::{BatchOp, BatchView};
 use crate::error::Error;
@@ -154,9 +154,7 @@ fn show_op(op: &BatchOp<'_>, offset: u64, items: &mut Items<'_>) -> ControlFlow<
         ),
         BatchOp::PutEntity { key, entity, .. } => (
             "put entity",
-            fields
-                .with_bytes("key", key)
-                .with("entity_size", entity.len()),
+            entity_fields(fields.with_bytes("key", key), entity),
         ),
         BatchOp::TimedPut {
             key,

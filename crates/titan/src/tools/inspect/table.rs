@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{Fields, Items};
 use crate::format::blob_index::BlobIndex;
+use crate::format::entity::{ColumnValue, each_column};
 use crate::format::internal_key::{ParsedInternalKey, ValueType};
 use crate::table::{self, BlockAt, Part, Role};
 use crate::vfs::ReadableFile;
@@ -62,11 +63,11 @@ fn show(
         }
         Part::Entry { ikey, value } => {
             let fields = fields.with_internal_key(ikey);
-            let is_pointer = ParsedInternalKey::parse(ikey)
-                .is_ok_and(|key| key.value_type == ValueType::BlobIndex);
-            let fields = match is_pointer {
-                true => pointer_fields(fields, value),
-                false => fields.with("value_size", value.len()),
+            let key = ParsedInternalKey::parse(ikey);
+            let fields = match key.map(|key| key.value_type) {
+                Ok(ValueType::BlobIndex) => pointer_fields(fields, value),
+                Ok(ValueType::WideColumnEntity) => entity_fields(fields, value),
+                _ => fields.with("value_size", value.len()),
             };
             items.show(at.offset, "entry", fields)
         }
@@ -129,6 +130,31 @@ pub(super) fn pointer_fields(fields: Fields, value: &[u8]) -> Fields {
             .with("blob_size", index.size)
             .with("blob_compression", format!("{:?}", index.compression)),
         Err(e) => fields.with("bad_pointer", e.message()),
+    }
+}
+
+/// The fields of an entity, or what is wrong with it.
+pub(super) fn entity_fields(fields: Fields, entity: &[u8]) -> Fields {
+    let mut pointers = Vec::new();
+    let mut columns = 0;
+    let decoded = each_column(entity, |column| {
+        columns += 1;
+        if let ColumnValue::Pointer(index) = column.value {
+            let name = column.name.escape_ascii();
+            pointers.push(format!(
+                "{name}@{}+{}+{}",
+                index.file, index.offset, index.size
+            ));
+        }
+        Ok(())
+    });
+    let fields = fields.with("entity_size", entity.len());
+    match decoded {
+        Ok(()) if pointers.is_empty() => fields.with("columns", columns),
+        Ok(()) => fields
+            .with("columns", columns)
+            .with("in_blob_files", pointers.join(" ")),
+        Err(e) => fields.with("bad_entity", e.message()),
     }
 }
 

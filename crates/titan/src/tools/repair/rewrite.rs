@@ -1,6 +1,8 @@
 //! Rewrites the readable entries of damaged tables, and tables whose values are in damaged blob
 //! files: their values move to new blob files, and entries whose value is lost are left out.
 
+use bytes::Bytes;
+
 use super::Repair;
 use super::arrange::Placed;
 use super::report::{Loss, Salvaged};
@@ -11,6 +13,7 @@ use crate::compaction::output::OutputWriter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::format::blob_index::BlobIndex;
+use crate::format::entity::{ColumnValue, columns, encode, may_have_pointers};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, internal_key};
 use crate::range_del::FragmentedTombstones;
@@ -152,6 +155,14 @@ struct Copy<'c, 'r> {
     entries: u64,
 }
 
+/// What became of a separated value.
+enum Rescued {
+    /// Its file is kept.
+    NotNeeded,
+    Value(Bytes),
+    Lost,
+}
+
 impl Copy<'_, '_> {
     fn all(&mut self, salvage: &Salvage) -> Result<(JobOutput, Vec<LostPart>)> {
         let order = self.family.comparator.clone();
@@ -161,28 +172,68 @@ impl Copy<'_, '_> {
 
     fn entry(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let key = ParsedInternalKey::parse(ikey)?;
-        if key.value_type == ValueType::BlobIndex {
-            let index = BlobIndex::decode(value)?;
-            let blobs = self.repair.blob_files.get(&index.file);
-            if let Some(blobs) = blobs.filter(|blobs| blobs.damage.is_some()) {
-                match blobs.rescue(key.user_key, &index) {
-                    Ok(value) => {
-                        let ikey = internal_key(key.user_key, key.sequence, ValueType::Value as u8);
-                        self.running = false;
-                        self.entries += 1;
-                        return self.writer.add(&ikey, &value);
-                    }
-                    Err(e) if e.kind() == ErrorKind::Io => return Err(e),
-                    Err(e) => {
-                        self.lost(&key, &index, &e);
-                        return Ok(());
-                    }
+        match key.value_type {
+            ValueType::BlobIndex => match self.rescue(&key, &BlobIndex::decode(value)?)? {
+                Rescued::NotNeeded => self.keep(ikey, value),
+                Rescued::Value(value) => {
+                    let ikey = internal_key(key.user_key, key.sequence, ValueType::Value as u8);
+                    self.keep(&ikey, &value)
                 }
+                Rescued::Lost => Ok(()),
+            },
+            ValueType::WideColumnEntity if may_have_pointers(value) => {
+                self.entity(&key, ikey, value)
+            }
+            _ => self.keep(ikey, value),
+        }
+    }
+
+    /// Copies an entity whose columns are all there. It is lost if one of them is: what is left would
+    /// pass for what was written.
+    fn entity(&mut self, key: &ParsedInternalKey<'_>, ikey: &[u8], entity: &[u8]) -> Result<()> {
+        let mut columns = columns(entity)?;
+        let mut rescued = Vec::new();
+        for (at, column) in columns.iter().enumerate() {
+            let ColumnValue::Pointer(index) = &column.value else {
+                continue;
+            };
+            match self.rescue(key, index)? {
+                Rescued::NotNeeded => {}
+                Rescued::Value(value) => rescued.push((at, value)),
+                Rescued::Lost => return Ok(()),
             }
         }
+        for (at, value) in &rescued {
+            if let Some(column) = columns.get_mut(*at) {
+                column.value = ColumnValue::Inline(value);
+            }
+        }
+        match rescued.is_empty() {
+            true => self.keep(ikey, entity),
+            false => self.keep(ikey, &encode(&columns)),
+        }
+    }
+
+    fn keep(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         self.running = false;
         self.entries += 1;
         self.writer.add(ikey, value)
+    }
+
+    /// Reads a value that is in a file that cannot be kept. If it is lost, that is reported.
+    fn rescue(&mut self, key: &ParsedInternalKey<'_>, index: &BlobIndex) -> Result<Rescued> {
+        let blobs = self.repair.blob_files.get(&index.file);
+        let Some(blobs) = blobs.filter(|blobs| blobs.damage.is_some()) else {
+            return Ok(Rescued::NotNeeded);
+        };
+        match blobs.rescue(key.user_key, index) {
+            Ok(value) => Ok(Rescued::Value(value)),
+            Err(e) if e.kind() == ErrorKind::Io => Err(e),
+            Err(e) => {
+                self.lost(key, index, &e);
+                Ok(Rescued::Lost)
+            }
+        }
     }
 
     /// Reports a lost value, together with the previous one if that was lost too.

@@ -1,8 +1,8 @@
 //! Batches and records that cannot be applied.
 
 use titan::{
-    BatchOp, ColumnFamilyId, ColumnFamilyOptions, CompactRangeOptions, Db, Error, ErrorKind,
-    ReadOptions, WriteBatch, WriteOptions,
+    BatchOp, ColumnFamilyId, ColumnFamilyOptions, Db, Error, ErrorKind, ReadOptions, WriteBatch,
+    WriteOptions,
 };
 
 use super::small;
@@ -26,8 +26,6 @@ fn field(bytes: &[u8]) -> Vec<u8> {
 fn operation(tag: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
     [vec![tag], field(key), field(value)].concat()
 }
-
-const ENTITY: u8 = 0x16;
 
 #[test]
 fn unknown_and_dropped_families_are_refused_and_nothing_is_written() {
@@ -182,73 +180,4 @@ fn operations_that_cannot_be_applied_leave_nothing_in_the_log() {
     let db = Db::open(dir.path(), &small()).unwrap();
     assert_eq!(db.get(b"key").unwrap().unwrap(), "before");
     assert_eq!(db.get(b"another").unwrap().unwrap(), "goes on");
-}
-
-/// Entries that RocksDB users may have and that cannot be read here do not affect other keys.
-#[test]
-fn entities_are_named_and_other_keys_read_fine() {
-    let named = "wide-column";
-    let dir = tempfile::tempdir().unwrap();
-    let mut db = Db::open(dir.path(), &small()).unwrap();
-    for key in [b"a", b"c", b"e"] {
-        db.put(key, &[key[0]; 200]).unwrap();
-    }
-    let data = encoded(
-        2,
-        &[
-            &operation(ENTITY, b"b", b"\x01\x00"),
-            &operation(ENTITY, b"e", b"\x01\x00"),
-        ],
-    );
-    let batch = WriteBatch::from_data(data).unwrap();
-    db.write(batch, &WriteOptions::default()).unwrap();
-    for step in ["memtable", "replayed", "flushed", "compacted", "reopened"] {
-        let what = format!("{named}, {step}");
-        let refused = |e: Error| {
-            assert_eq!(e.kind(), ErrorKind::Unsupported, "{what}: {e}");
-            assert!(e.message().contains(named), "{what}: {e}");
-        };
-        for key in [b"b", b"e"] {
-            refused(db.get(key).unwrap_err());
-            refused(db.contains_key(key).unwrap_err());
-        }
-        for key in [b"a", b"c"] {
-            assert_eq!(db.get(key).unwrap().unwrap(), &[key[0]; 200][..], "{what}");
-        }
-        let many = db.multi_get(&[b"a", b"b", b"c"], &ReadOptions::default());
-        assert!(
-            many[0].is_ok() && many[1].is_err() && many[2].is_ok(),
-            "{what}"
-        );
-        refused(scan(&db).unwrap_err());
-        let mut it = db.iter(&ReadOptions::default()).unwrap();
-        it.seek(b"c").unwrap();
-        assert_eq!(it.key(), b"c", "{what}");
-        assert_eq!(it.value().unwrap(), &[b'c'; 200][..], "{what}");
-        refused(it.next().unwrap_err());
-        assert!(!it.valid(), "{what}");
-        refused(it.seek_to_last().unwrap_err());
-        assert!(!it.valid(), "{what}");
-        match step {
-            "replayed" => db.flush().unwrap(),
-            "flushed" => {
-                let everything = CompactRangeOptions {
-                    force_bottommost: true,
-                };
-                db.compact_range(None, None, &everything).unwrap();
-            }
-            _ => {
-                db.close().unwrap();
-                drop(db);
-                db = Db::open(dir.path(), &small()).unwrap();
-            }
-        }
-    }
-    // A newer value, or a deletion, makes such a key readable again.
-    db.put(b"b", b"plain").unwrap();
-    db.delete(b"e").unwrap();
-    db.compact_range(None, None, &Default::default()).unwrap();
-    assert_eq!(db.get(b"b").unwrap().unwrap(), "plain", "{named}");
-    let keys: Vec<_> = scan(&db).unwrap().into_iter().map(|(k, _)| k).collect();
-    assert_eq!(keys, [b"a", b"b", b"c"], "{named}");
 }
