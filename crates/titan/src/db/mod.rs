@@ -18,7 +18,8 @@
 //! | [`job`], [`install`] | how every job is run, released and reported; how its edits become durable and visible |
 //! | [`state`], [`writing`] | what the state lock guards: memtables to flush, running jobs, what was evaluated of families, stalls; whether a user writes |
 //! | [`wal_limit`] | whether WAL files are too large, without that lock |
-//! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`in_memory`], [`warm_up`] | the threads and their jobs |
+//! | [`background`], [`running`], [`flush`], [`survivors`], [`compact`], [`collect`], [`in_memory`], [`warm_up`] | the threads and their jobs |
+//! | [`room`], [`lack_of_room`] | what jobs may take of the room on the device, and jobs that wait for more |
 //! | [`estimate`], [`idle_cleanup`] | estimating what memtables shadow; idle cleanup |
 //! | [`yielding`], [`niceness`], [`collection_rate`] | which jobs yield to reads, and when; the niceness of their threads; how fast a due collection may copy |
 //! | [`foreign`] | counting, once, the pointers of tables that RocksDB wrote |
@@ -74,6 +75,7 @@ mod idle_cleanup;
 mod in_memory;
 mod install;
 mod job;
+mod lack_of_room;
 #[cfg(test)]
 mod life_cycle_tests;
 mod lifecycle;
@@ -93,6 +95,7 @@ mod readers;
 mod replay;
 mod replay_target;
 mod resume;
+mod room;
 mod running;
 mod secondary;
 mod set_options;
@@ -103,6 +106,7 @@ mod staging;
 mod stall_notifier;
 mod stalls;
 mod state;
+mod survivors;
 mod table_properties;
 #[cfg(test)]
 mod test_clock;

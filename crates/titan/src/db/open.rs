@@ -16,6 +16,7 @@ use super::lifecycle::Lifecycle;
 use super::purge::remove_leftovers;
 use super::readers::Readers;
 use super::replay;
+use super::room::Room;
 use super::running::RunningCounts;
 use super::set_options::write_options_file;
 use super::signals::Signals;
@@ -282,6 +283,7 @@ fn assemble(
         flush_barrier: None,
         idle_cleanup: None,
         stalls: Stalls::default(),
+        room: Room::default(),
         writing: Writing::default(),
         turn: crate::ColumnFamilyId::DEFAULT,
     };
