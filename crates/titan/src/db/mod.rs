@@ -9,7 +9,7 @@
 //! | [`handle`], [`column_family`] | the handles of users |
 //! | [`family`] | a column family as readers, writers and jobs share it |
 //! | [`directory`], [`wal_dir`] | whether a directory may be opened, and what is in it; where its WAL files are |
-//! | [`open`], [`wals`], [`replay`], [`replay_target`] | from there to a running database |
+//! | [`open`], [`wals`], [`replay`], [`replay_target`], [`kept`] | from there to a running database |
 //! | [`secondary`], [`follower`] | the same beside a process that writes the database |
 //! | [`families`], [`dropped`] | creating and dropping families; the names of those that were dropped |
 //! | [`commit`] | what the database does at the stages of the commit pipeline; switching memtables |
@@ -75,6 +75,7 @@ mod idle_cleanup;
 mod in_memory;
 mod install;
 mod job;
+mod kept;
 mod lack_of_room;
 #[cfg(test)]
 mod life_cycle_tests;

@@ -23,6 +23,7 @@ mod directory;
 mod downgrade;
 mod faults;
 mod filters;
+mod full;
 mod gc;
 mod golden;
 mod hooks;
