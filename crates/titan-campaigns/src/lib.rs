@@ -12,6 +12,7 @@
 //! | [`regression`] | a workload and what it must survive, as text |
 //! | [`crash`] | campaign: the machine stops at every operation of its file system |
 //! | [`faults`] | campaign: every operation of the file system fails |
+//! | [`full`] | campaign: the device becomes full at every operation of the file system |
 //! | [`lists`], [`session`] | lists of operations, and an open database to apply them to thoroughly |
 //! | `answers` | the outcomes of the operations of a list, expected and found |
 //! | [`metamorphic`] | many configurations, equal outcomes |
@@ -40,6 +41,7 @@ pub mod beside;
 pub mod crash;
 pub mod differential;
 pub mod faults;
+pub mod full;
 pub mod fuzz;
 pub mod ime;
 pub mod lists;

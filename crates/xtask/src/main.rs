@@ -9,6 +9,7 @@ mod campaign;
 mod crash;
 mod differential;
 mod faults;
+mod full;
 mod fuzz;
 mod ime;
 mod loom;
@@ -43,6 +44,7 @@ enum Command {
     Crash(crash::CrashArgs),
     Differential(differential::DifferentialArgs),
     Faults(faults::FaultsArgs),
+    Full(full::FullArgs),
     Fuzz(fuzz::FuzzArgs),
     Ime(ime::ImeArgs),
     Loom(loom::LoomArgs),
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Crash(args) => crash::main(&args),
         Command::Differential(args) => differential::main(&args),
         Command::Faults(args) => faults::main(&args),
+        Command::Full(args) => full::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
         Command::Ime(args) => ime::main(&args),
         Command::Loom(args) => loom::main(&args),

@@ -4,13 +4,14 @@
 //! blob files. A transaction is an optimistic one of the engine; commits of several threads share a
 //! write group. After a failure of the disk the store goes on by itself ([`resume`](super::resume)).
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use titan::{
-    ColumnFamily, ColumnFamilyOptions, CompressionType, Db, DbOptions, ErrorKind, Options,
-    ReadOptions, Snapshot, TransactionOptions,
+    CollectGarbageOptions, ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType,
+    Db, DbOptions, ErrorKind, Options, ReadOptions, Snapshot, TransactionOptions,
 };
 
 use super::resume::Resumption;
@@ -22,8 +23,22 @@ use crate::error::{Error, Result};
 /// The family of [`Space::Data`].
 const DATA: &str = "data";
 
-/// Bytes of the log from which on the store moves the oldest part of it, unless the options say otherwise.
-const MAX_LOG: u64 = 128 << 20;
+/// The part of a device that a write buffer and a table take, at most, as a divisor: on a small device the
+/// log, the work of the store beside it and a compaction must fit in what a volume keeps free for them.
+const BUFFER_PART: u64 = 128;
+
+/// The sizes of a write buffer, in bytes.
+const BUFFERS: RangeInclusive<u64> = 1 << 20..=64 << 20;
+
+/// The log has so many write buffers when the store moves the oldest part of it, unless the options say
+/// otherwise.
+const LOG_BUFFERS: u64 = 2;
+
+/// A blob file, and the first level of tables, have so many.
+const FILE_BUFFERS: u64 = 4;
+
+/// Shares of garbage from which on blob files are collected where space is needed now, one after the other.
+const THRESHOLDS: [f64; 4] = [0.5, 0.25, 0.1, 0.02];
 
 /// How the database of a volume is opened.
 #[derive(Clone, Debug)]
@@ -47,20 +62,31 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    fn options(&self) -> Options {
+    /// The options of the database in `dir`, with sizes that suit its device.
+    fn options(&self, dir: &Path) -> Options {
+        let device = self.db.vfs.device_space(dir).ok().flatten();
+        let part = device.map_or(*BUFFERS.end(), |device| device.total / BUFFER_PART);
+        let buffer = part.clamp(*BUFFERS.start(), *BUFFERS.end());
+        let sized = ColumnFamilyOptions {
+            write_buffer_size: buffer,
+            target_file_size_base: buffer,
+            max_bytes_for_level_base: buffer * FILE_BUFFERS,
+            blob_file_size: buffer * FILE_BUFFERS,
+            ..ColumnFamilyOptions::default()
+        };
         let meta = ColumnFamilyOptions {
             enable_blob_files: false,
             compression: CompressionType::Lz4,
-            ..ColumnFamilyOptions::default()
+            ..sized.clone()
         };
         let data = ColumnFamilyOptions {
             min_blob_size: self.min_blob_size,
             blob_compression_type: self.compression,
-            ..ColumnFamilyOptions::default()
+            ..sized
         };
         let mut db = self.db.clone();
         if db.max_total_wal_size == 0 {
-            db.max_total_wal_size = MAX_LOG;
+            db.max_total_wal_size = buffer * LOG_BUFFERS;
         }
         Options {
             db,
@@ -84,7 +110,7 @@ impl EngineKv {
     /// # Errors
     /// Those of [`Db::open`]; `EBUSY` if another process has it open.
     pub fn open(dir: &Path, options: &EngineOptions) -> Result<Self> {
-        let options = options.options();
+        let options = options.options(dir);
         let db = Db::open(dir, &options)?;
         let data = match db.column_family(DATA) {
             Some(data) => data,
@@ -101,7 +127,7 @@ impl EngineKv {
     /// # Errors
     /// Those of [`Db::open_read_only`]; `EINVAL` if it is no volume.
     pub fn open_read_only(dir: &Path, options: &EngineOptions) -> Result<Self> {
-        let options = options.options();
+        let options = options.options(dir);
         let db = Db::open_read_only(dir, &options)?;
         let Some(data) = db.column_family(DATA) else {
             let what = "this is a Titan database, but it has no blocks of files: no volume";
@@ -239,9 +265,30 @@ impl Kv for EngineKv {
     }
 
     fn move_log(&self) -> Result<()> {
+        self.resumption.try_now_and_then();
         self.db.flush_all()?;
         // Deletes the log, and waits for others that are freeing space.
         Ok(self.db.wait_idle()?)
+    }
+
+    fn free_garbage(&self, step: usize) -> Result<bool> {
+        self.resumption.try_now_and_then();
+        if let Some(&threshold) = THRESHOLDS.get(step) {
+            let options = CollectGarbageOptions {
+                threshold,
+                // What has been overwritten since the first step is found the next time.
+                compact: step == 0,
+                ..CollectGarbageOptions::default()
+            };
+            self.data.collect_garbage(None, None, &options)?;
+        } else if step == THRESHOLDS.len() {
+            let options = CompactRangeOptions::default();
+            self.db.compact_range(None, None, &options)?;
+        } else {
+            return Ok(false);
+        }
+        self.db.wait_idle()?;
+        Ok(true)
     }
 
     fn report(&self) -> Result<serde_json::Value> {

@@ -182,6 +182,13 @@ pub trait Kv: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Frees space that overwritten and deleted values take, by a step of so many that each take more time
+    /// than the one before. False if there is no such step: nothing more can be freed.
+    fn free_garbage(&self, step: usize) -> Result<bool> {
+        let _ = step;
+        Ok(false)
+    }
+
     /// What the store says about its size and work, for people and monitoring. Nothing, by default.
     fn report(&self) -> Result<serde_json::Value> {
         Ok(serde_json::Value::Null)

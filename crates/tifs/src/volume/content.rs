@@ -117,13 +117,7 @@ impl Volume {
     ) -> Result<Written> {
         let end = offset.checked_add(data.len() as u64);
         let end = end.filter(|end| *end <= SIZE_MAX).ok_or(Errno::FBIG)?;
-        let bytes = written_at_most(offset, end);
-        let was_last_room = if context.from_cache {
-            self.make_room_for_cache(bytes)?
-        } else {
-            self.make_room(bytes)?;
-            false
-        };
+        let was_last_room = self.make_room_for_write(number, offset..end, context.from_cache)?;
         let _lock = self.locks.exclusive(&[number])?;
         self.prepare_to_grow(number, end)?;
         // MUTANT: the blocks of a write are stored by a transaction before the size.

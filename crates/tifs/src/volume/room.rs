@@ -9,16 +9,23 @@
 //! without asking, and would drop what is refused. So only writes of the cache may use this part
 //! (`docs/adr/0040-kernel-caches-and-locks.md`).
 //!
+//! A write that replaces what a file has makes the volume larger only until the replaced data is freed. So it may
+//! use a part of what is kept, and waits until the store has freed enough if that is used up.
+//!
 //! If the device becomes full nevertheless, by other programs, the store stops, and goes on by itself
 //! when there is room again.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
+use super::content::{blocks_of_range, written_at_most};
 use super::{HostSpace, Volume};
 use crate::error::{Error, Result};
-use crate::kv::LogSize;
+use crate::kv::{LogSize, Scan, Space};
+use crate::schema::{InodeNumber, block_key};
 
 /// The device is asked again after so many bytes.
 const ASK_EACH: u64 = 16 << 20;
@@ -26,8 +33,11 @@ const ASK_EACH: u64 = 16 << 20;
 /// What an operation may write besides its data: keys, attributes, the log's frames.
 const OVERHEAD: u64 = 4 << 10;
 
-/// The most that is kept for deleting and for the work of the store.
-const KEPT: u64 = 128 << 20;
+/// The most that is kept for deleting and for the work of the store: eight of its largest write buffers.
+const KEPT: u64 = 512 << 20;
+
+/// The device is asked again after so many bytes that replace others.
+const ASK_EACH_REPLACING: u64 = 4 << 20;
 
 /// The most that is kept for the kernel's cache.
 const KEPT_FOR_CACHE: u64 = 128 << 20;
@@ -35,19 +45,38 @@ const KEPT_FOR_CACHE: u64 = 128 << 20;
 /// What the kernel may have accepted and not yet written in any case.
 const MIN_DIRTY: u64 = 1 << 20;
 
+/// The part of the device that must become writable for the log to be moved, at most, as a divisor; and
+/// the bytes, at most.
+const WORTH_PART: u64 = 512;
+const MAX_WORTH: u64 = 4 << 20;
+
 /// The part of the device that each of them is, at most.
 const KEPT_PART: u64 = 16;
 
 impl HostSpace {
+    /// Bytes that are kept for deleting and for the work of the store.
+    fn kept(&self) -> u64 {
+        (self.total / KEPT_PART).min(KEPT)
+    }
+
     /// Bytes that the kernel's cache may still take, in any case.
     fn for_cache(&self) -> u64 {
-        let kept = (self.total / KEPT_PART).min(KEPT);
-        self.available.saturating_sub(kept)
+        self.available.saturating_sub(self.kept())
+    }
+
+    /// Bytes that may be written in place of others, which are freed later.
+    fn for_replacing(&self) -> u64 {
+        self.available.saturating_sub(self.kept() / 2)
     }
 
     /// Bytes that only the kernel's cache may take.
     fn for_cache_alone(&self) -> u64 {
         (self.total / KEPT_PART).min(KEPT_FOR_CACHE)
+    }
+
+    /// Bytes for which the log is moved.
+    fn worth_moving(&self) -> u64 {
+        (self.total / WORTH_PART).min(MAX_WORTH)
     }
 
     /// Bytes that everything else may still take.
@@ -60,14 +89,16 @@ impl HostSpace {
 #[derive(Debug, Default)]
 pub(super) struct Room {
     bytes: AtomicU64,
+    /// For what replaces other data.
+    replacing: AtomicU64,
+    /// Locked while the store frees space.
+    freeing: Mutex<()>,
 }
 
-impl Room {
-    fn take(&self, bytes: u64) -> bool {
-        let rest = |found: u64| found.checked_sub(bytes);
-        let relaxed = Ordering::Relaxed;
-        self.bytes.fetch_update(relaxed, relaxed, rest).is_ok()
-    }
+fn take(found: &AtomicU64, bytes: u64) -> bool {
+    let rest = |found: u64| found.checked_sub(bytes);
+    let relaxed = Ordering::Relaxed;
+    found.fetch_update(relaxed, relaxed, rest).is_ok()
 }
 
 impl Volume {
@@ -79,7 +110,7 @@ impl Volume {
     pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
         self.locks.check_not_inherited()?;
         let bytes = bytes + OVERHEAD;
-        if self.room.take(bytes) {
+        if take(&self.room.bytes, bytes) {
             return Ok(());
         }
         let rest = self.found(HostSpace::for_files, bytes)?;
@@ -94,7 +125,9 @@ impl Volume {
     fn found(&self, part: fn(&HostSpace) -> u64, bytes: u64) -> Result<u64> {
         let mut host = (self.options.host_space)()?;
         let mut log = self.kv.log_size()?;
-        if writable(part(&host), log) < bytes && (part(&host) + log.files) / 2 >= bytes {
+        // Moving the log for a few bytes each time would move it at each change in the end.
+        let worth = bytes.max(host.worth_moving());
+        if writable(part(&host), log) < bytes && (part(&host) + log.files) / 2 >= worth {
             // What is in its place need not be moved any more. And what is being moved takes room twice.
             self.kv.move_log()?;
             host = (self.options.host_space)()?;
@@ -104,23 +137,75 @@ impl Volume {
         rest.ok_or_else(|| is_full(&host))
     }
 
-    /// The same for a write of the kernel's cache. Returns whether it took of the room that is kept for
-    /// such writes.
+    /// The same for a write of content. Returns whether it took of the room that is kept for writes of
+    /// the kernel's cache.
     ///
     /// # Errors
     /// `ENOSPC`, if not even that has room.
-    pub(super) fn make_room_for_cache(&self, bytes: u64) -> Result<bool> {
-        match self.make_room(bytes) {
-            // MUTANT: no room is kept for the kernel's cache.
-            Err(full)
-                if full.errno() == Errno::NOSPC
-                    && !mutant!("cache-without-room", "-p tifs --lib room") =>
-            {
-                self.found(HostSpace::for_cache, bytes + OVERHEAD)?;
-                Ok(true)
-            }
-            made => made.map(|()| false),
+    pub(super) fn make_room_for_write(
+        &self,
+        number: InodeNumber,
+        range: Range<u64>,
+        from_cache: bool,
+    ) -> Result<bool> {
+        let bytes = written_at_most(range.start, range.end);
+        let full = match self.make_room(bytes) {
+            Err(full) if full.errno() == Errno::NOSPC => full,
+            made => return made.map(|()| false),
+        };
+        // MUTANT: a full volume takes nothing in place of what it has.
+        let refuses = mutant!("full-volume-not-overwritten", "-p tifs --lib room");
+        if !refuses && self.replaces(number, range)? && self.make_room_to_replace(bytes).is_ok() {
+            return Ok(false);
         }
+        // MUTANT: no room is kept for the kernel's cache.
+        if from_cache && !mutant!("cache-without-room", "-p tifs --lib room") {
+            self.found(HostSpace::for_cache, bytes + OVERHEAD)?;
+            return Ok(true);
+        }
+        Err(full)
+    }
+
+    /// Makes room for bytes that replace others. Waits until the store has freed what was replaced before.
+    ///
+    /// # Errors
+    /// `ENOSPC`, if nothing more can be freed.
+    fn make_room_to_replace(&self, bytes: u64) -> Result<()> {
+        let bytes = bytes + OVERHEAD;
+        if take(&self.room.replacing, bytes) {
+            return Ok(());
+        }
+        let _freeing = self.room.freeing.lock();
+        let mut step = 0;
+        loop {
+            let found = self.found(HostSpace::for_replacing, bytes);
+            if let Ok(rest) = found {
+                let rest = rest.min(ASK_EACH_REPLACING);
+                self.room.replacing.store(rest, Ordering::Relaxed);
+                return Ok(());
+            }
+            if !self.kv.free_garbage(step)? {
+                return found.map(drop);
+            }
+            step += 1;
+        }
+    }
+
+    /// Whether a write to a range replaces stored data, all of it.
+    fn replaces(&self, number: InodeNumber, range: Range<u64>) -> Result<bool> {
+        let _lock = self.locks.shared(number);
+        let inode = self.stored(number)?.inode;
+        if range.end > inode.size || inode.is_inline() {
+            return Ok(range.end <= inode.size);
+        }
+        let blocks = blocks_of_range(&inode, range.start, range.end);
+        let count = (blocks.end - blocks.start) as usize;
+        let scan = Scan {
+            begin: block_key(number, blocks.start),
+            end: block_key(number, blocks.end),
+            ..Scan::prefix(Space::Data, b"").keys_only().limit(count)
+        };
+        Ok(self.kv.scan(&scan)?.len() == count)
     }
 
     /// The most that the kernel may have accepted and not yet written, in bytes, so that there is room for
@@ -139,7 +224,8 @@ impl Volume {
         let host = (self.options.host_space)()?;
         let log = self.kv.log_size()?;
         // As if the log was moved.
-        let available = (host.for_files() + log.files).saturating_sub(log.unmoved);
+        let taken = log.unmoved + 2 * host.worth_moving();
+        let available = (host.for_files() + log.files).saturating_sub(taken);
         Ok((available, host.free.saturating_sub(host.available)))
     }
 }
@@ -172,6 +258,8 @@ mod tests {
 
     const CALLER: Caller = Caller { uid: 0, gid: 0 };
     const ROOT: InodeNumber = InodeNumber::ROOT;
+
+    const KEPT_OF_2_GIB: u64 = 1 << 27;
 
     /// A volume on a device of 2 GiB, of which so many bytes are available.
     fn volume(available: &Arc<AtomicU64>) -> Volume {
@@ -231,14 +319,62 @@ mod tests {
             written.map(|w| w.was_last_room).map_err(|e| e.errno())
         };
         assert_eq!((write(false), write(true)), (Ok(false), Ok(false)));
-        available.store(KEPT + KEPT_FOR_CACHE, Ordering::Relaxed);
+        available.store(KEPT_OF_2_GIB + KEPT_FOR_CACHE, Ordering::Relaxed);
         assert_eq!((write(false), write(true)), (Err(Errno::NOSPC), Ok(true)));
         // Enough for all that the kernel may have, twice.
         assert!(volume.max_dirty().unwrap() * 2 <= KEPT_FOR_CACHE / 2);
-        available.store(KEPT + (1 << 20), Ordering::Relaxed);
+        available.store(KEPT_OF_2_GIB + (1 << 20), Ordering::Relaxed);
         assert_eq!(write(true), Err(Errno::NOSPC));
         available.store(1 << 30, Ordering::Relaxed);
         assert_eq!((write(false), write(true)), (Ok(false), Ok(false)));
+    }
+
+    #[test]
+    fn a_full_volume_takes_what_replaces_stored_data() {
+        let available = Arc::new(AtomicU64::new(1 << 30));
+        let volume = volume(&available);
+        let write = |name: &[u8], offset, length| {
+            let number = match volume.lookup(ROOT, name) {
+                Ok(found) => found.number,
+                Err(_) => {
+                    volume
+                        .make_node(&CALLER, ROOT, name, 0o100_644, 0, 0)?
+                        .number
+                }
+            };
+            let context = WriteContext::default();
+            volume.write(number, offset, &vec![1; length], context)?;
+            Ok(())
+        };
+        let errno = |written: Result<()>| written.err().map(|e| e.errno());
+        write(b"blocks", 0, 1 << 20).unwrap();
+        write(b"hole", 1 << 20, 1 << 16).unwrap();
+        write(b"inline", 0, 100).unwrap();
+        // Less than what is kept, and more than half of it.
+        available.store(KEPT_OF_2_GIB - 1, Ordering::Relaxed);
+        volume.room.bytes.store(0, Ordering::Relaxed);
+        assert_eq!(
+            errno(write(b"blocks", 1 << 20, 1)),
+            Some(Errno::NOSPC),
+            "it grows"
+        );
+        assert_eq!(
+            errno(write(b"hole", 0, 1)),
+            Some(Errno::NOSPC),
+            "there is a hole"
+        );
+        assert_eq!(
+            errno(write(b"inline", 90, 11)),
+            Some(Errno::NOSPC),
+            "it grows"
+        );
+        assert_eq!(errno(write(b"new", 0, 1)), Some(Errno::NOSPC));
+        assert_eq!(errno(write(b"blocks", 1000, 1 << 16)), None);
+        assert_eq!(errno(write(b"inline", 0, 100)), None);
+        // The memory that is the store here frees nothing.
+        available.store(KEPT_OF_2_GIB / 2, Ordering::Relaxed);
+        volume.room.replacing.store(0, Ordering::Relaxed);
+        assert_eq!(errno(write(b"blocks", 1000, 1 << 16)), Some(Errno::NOSPC));
     }
 
     #[test]

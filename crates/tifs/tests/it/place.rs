@@ -92,11 +92,11 @@ impl Store {
         }
     }
 
-    /// Lets the engine write what it has in memory to tables.
+    /// Lets the engine write what it has in memory to tables, as a volume does that is nearly full.
     pub fn flush(&self) -> Result<()> {
         match self {
             Store::Memory(_) | Store::Fickle(_) => Ok(()),
-            Store::Engine(kv) => Ok(kv.db().flush_all()?),
+            Store::Engine(kv) => kv.move_log(),
         }
     }
 }

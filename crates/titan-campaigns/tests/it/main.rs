@@ -11,6 +11,7 @@
 mod crash;
 mod differential;
 mod faults;
+mod full;
 mod ime;
 mod matrix;
 mod metamorphic;

@@ -15,6 +15,8 @@ pub(super) struct Writer {
     file: FileId,
     path: Arc<Path>,
     purpose: Purpose,
+    /// Bytes of the appends that succeeded.
+    appended: u64,
 }
 
 impl Writer {
@@ -24,6 +26,7 @@ impl Writer {
             file,
             path,
             purpose,
+            appended: 0,
         }
     }
 }
@@ -36,6 +39,19 @@ impl WritableFile for Writer {
         };
         self.vfs.perform(&call, "append", |_| {
             Ok(append_op(&self.path, self.file, data))
+        })?;
+        self.appended += data.len() as u64;
+        Ok(())
+    }
+
+    fn cut_failed_append(&mut self) -> Result<()> {
+        let call = Call::new(OpKind::Cut, &self.path);
+        self.vfs.perform(&call, "cut", |_| {
+            Ok(FsOp::SetLen {
+                path: Arc::clone(&self.path),
+                file: self.file,
+                len: self.appended,
+            })
         })
     }
 

@@ -48,6 +48,8 @@ macro_rules! op_kinds {
 op_kinds! {
     Create = "create",
     Append = "append",
+    /// `cut_failed_append`.
+    Cut = "cut",
     PunchHole = "punch-hole",
     Sync = "sync",
     Rename = "rename",

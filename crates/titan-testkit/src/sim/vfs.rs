@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use titan::vfs::{Access, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile};
+use titan::vfs::{
+    Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile,
+};
 use titan::{Bytes, Error, ErrorKind, Result};
 
 use crate::clock::SimClock;
@@ -127,6 +129,11 @@ impl SimVfs {
     /// count, punched holes do not.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
+    }
+
+    /// Bytes of all files together, as they count for the capacity.
+    pub fn used(&self) -> u64 {
+        self.state().disk.used()
     }
 
     /// Limits how many files and locks may be open at once; `None` removes the limit. At the limit
@@ -399,6 +406,23 @@ impl Vfs for SimVfs {
 
     fn resources(&self) -> Resources {
         self.state().resources
+    }
+
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        self.perform(&Call::new(OpKind::Sync, path), "sync", |state| {
+            Ok(FsOp::Sync {
+                path: path.into(),
+                file: state.disk.find_file(path)?,
+            })
+        })
+    }
+
+    fn device_space(&self, _: &Path) -> Result<Option<DeviceSpace>> {
+        let state = self.state();
+        Ok(state.capacity.map(|total| DeviceSpace {
+            total,
+            available: total.saturating_sub(state.disk.used()),
+        }))
     }
 
     fn open(&self, path: &Path, _access: Access) -> Result<Arc<dyn ReadableFile>> {

@@ -18,6 +18,8 @@ pub(crate) struct Compaction {
     pub(crate) output_level_inputs: Vec<Arc<TableFile>>,
     /// Rewrite even where moving the files would do.
     pub(crate) force_rewrite: bool,
+    /// Bytes of the level below the output that an output table may overlap, if fewer than usual.
+    pub(crate) max_overlap: Option<u64>,
     /// Why it runs.
     pub(crate) reason: FilterReason,
     /// Whether the inputs are all of level 0 and can change level together as they are.
@@ -58,6 +60,7 @@ impl Compaction {
             inputs,
             output_level_inputs,
             force_rewrite: false,
+            max_overlap: None,
             reason: FilterReason::Automatic,
             in_order: false,
         }

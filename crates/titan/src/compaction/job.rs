@@ -143,6 +143,7 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
         surviving,
         Grandparents::new(&compaction.version, compaction.output_level),
     )
+    .overlapping_at_most(compaction.max_overlap)
     .recording(times.clone())
     .after_dropping_garbage(context.filtering.map(|f| f.garbage_moment));
     let options = &context.family.options;

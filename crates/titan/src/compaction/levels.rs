@@ -207,6 +207,7 @@ impl ShadowedData {
         }
         .max(reported.urgency);
         let moment = circumstances.garbage_moment;
+        let average = reported.average;
         let levels: Vec<u64> = std::iter::zip(levels, &reported.levels)
             .map(|(shadowed, reported)| shadowed.saturating_add(*reported))
             .collect();
@@ -215,6 +216,7 @@ impl ShadowedData {
             total(idle.map(|f| {
                 f.shadowed_bytes()
                     .saturating_add(f.reported_garbage(moment))
+                    .saturating_add(f.num_deletions().saturating_mul(average))
             }))
         });
         ShadowedData {
@@ -241,10 +243,12 @@ impl ShadowedData {
     }
 }
 
-/// Garbage that collectors reported.
+/// Garbage that collectors reported, and what deletions will free in tables.
 struct Reported {
     /// By level.
     levels: Vec<u64>,
+    /// Bytes that each deletion is taken to free in tables of the last level.
+    average: u64,
     /// From 1.0 on there is too much.
     urgency: f64,
 }
@@ -253,12 +257,27 @@ impl Reported {
     /// Cost: O(levels), and O(tables) if collectors reported any.
     fn of(version: &Version, options: &ColumnFamilyOptions, circumstances: Circumstances) -> Self {
         let moment = circumstances.garbage_moment;
-        let levels = (0..version.num_levels()).map(|n| version.reported_garbage(n, moment));
+        let last = version.num_levels().saturating_sub(1);
+        // While users write, levels are compacted by their sizes, in which deletions count.
+        let average = match circumstances.idle_cleanup {
+            true => version.sums(last).average(),
+            false => 0,
+        };
+        let deleted = |n| match n < last {
+            true => version.sums(n).deletions.saturating_mul(average),
+            false => 0,
+        };
+        let levels = (0..version.num_levels()).map(|n| {
+            version
+                .reported_garbage(n, moment)
+                .saturating_add(deleted(n))
+        });
         let levels: Vec<u64> = levels.collect();
         let reported = total(levels.iter().copied());
         if reported == 0 {
             return Reported {
                 levels,
+                average,
                 urgency: 0.0,
             };
         }
@@ -275,6 +294,7 @@ impl Reported {
         };
         Reported {
             levels,
+            average,
             urgency: reported as f64 / allowed.max(1.0),
         }
     }
@@ -285,7 +305,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::compaction::picker::pick;
+    use crate::compaction::budget::{Budget, Fitting};
+    use crate::compaction::picker;
     use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
     use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
     use crate::version::blob_set::BlobSet;
@@ -333,13 +354,17 @@ mod tests {
         let levels = levels.into_iter().map(sorted).collect();
         let version = Arc::new(version.with_files(levels, BlobSet::default()));
         let hiding = Arc::clone(&version.level(5).tables()[1]);
-        let first = pick(&version, &options, circumstances);
+        let pick = || {
+            let mut fitting = Fitting::new(Budget::UNLIMITED, &options, circumstances);
+            picker::pick(&version, &options, circumstances, &mut fitting)
+        };
+        let first = pick();
         assert!(first.is_some());
         drop(first);
         hiding.set_compacting(true);
-        assert!(pick(&version, &options, circumstances).is_none());
+        assert!(pick().is_none());
         hiding.set_compacting(false);
-        assert!(pick(&version, &options, circumstances).is_some());
+        assert!(pick().is_some());
     }
 
     fn targets(sizes: [u64; 7]) -> LevelTargets {

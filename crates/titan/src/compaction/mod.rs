@@ -3,6 +3,7 @@
 //! * [`levels`] says how large each level should be and which is furthest over its size.
 //! * [`picker`] turns that into a [`Compaction`](inputs::Compaction): a value that names inputs and
 //!   output level, and can be run anywhere. [`level0_move`] says when level 0 need not be merged.
+//! * [`budget`] says which of them fit a device that is nearly full.
 //! * [`merge`] decides, entry by entry, what survives: the rules that snapshots, deletions,
 //!   single deletions and range deletions impose. [`older_versions`] says what may be below.
 //! * [`combine`] makes one entry of merge operands.
@@ -20,6 +21,7 @@
 //! file (BLOB-3).
 
 pub(crate) mod aged;
+pub(crate) mod budget;
 pub(crate) mod combine;
 pub(crate) mod filter;
 pub(crate) mod grandparents;

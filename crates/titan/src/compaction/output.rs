@@ -39,6 +39,8 @@ pub(crate) struct OutputWriter {
     /// Bytes of its file at which a table is cut; with the values to which it points,
     /// [`LOGICAL_SIZE_FACTOR`] times as many. `u64::MAX` in a flush, which writes one table.
     max_table_bytes: u64,
+    /// Bytes of the level below that a table may overlap.
+    max_overlap: u64,
     current: Option<(FileNumber, TableWriter)>,
     /// The user key at which the current table starts, if it is not the first table.
     lower: Option<Vec<u8>>,
@@ -93,6 +95,7 @@ impl OutputWriter {
             BlobSeparator::new(Arc::clone(&env.vfs), env.dir.clone(), options, allocate);
         OutputWriter {
             max_table_bytes: family.options.target_file_size_base,
+            max_overlap: max_overlap(family.options.target_file_size_base),
             seen_moment: None,
             env,
             family,
@@ -117,6 +120,13 @@ impl OutputWriter {
     /// Records these times in the tables.
     pub(crate) fn recording(mut self, times: Option<Arc<SequenceTimes>>) -> Self {
         self.times = times;
+        self
+    }
+
+    /// Cuts tables that would overlap more than so many bytes of the level below, if that is fewer than
+    /// usual.
+    pub(crate) fn overlapping_at_most(mut self, bytes: Option<u64>) -> Self {
+        self.max_overlap = self.max_overlap.min(bytes.unwrap_or(u64::MAX));
         self
     }
 
@@ -226,7 +236,7 @@ impl OutputWriter {
         let overlapped = self
             .grandparents
             .overlapped_at(next_user_key, &self.family.comparator);
-        overlapped > max_overlap(self.max_table_bytes)
+        overlapped > self.max_overlap
     }
 
     fn table(&mut self) -> Result<&mut TableWriter> {

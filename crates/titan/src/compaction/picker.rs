@@ -3,21 +3,24 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::budget::Fitting;
 use super::inputs::Compaction;
 use super::level0_move;
 use super::levels::{Circumstances, LevelTargets, ShadowedData};
 use crate::filter::FilterReason;
-use crate::format::FileNumber;
 use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{FileNumber, total};
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
 
-/// The most urgent compaction that does not conflict with a running one. The caller holds the state
-/// lock, so that marks do not change meanwhile.
+/// The most urgent compaction that does not conflict with a running one and for which there is room;
+/// `fitting` notes what others lack. The caller holds the state lock, so that marks do not change
+/// meanwhile.
 pub(crate) fn pick(
     version: &Arc<Version>,
     options: &ColumnFamilyOptions,
     circumstances: Circumstances,
+    fitting: &mut Fitting<'_>,
 ) -> Option<Compaction> {
     let targets = LevelTargets::of(version, options);
     let shadowed = ShadowedData::of(version, options, circumstances);
@@ -27,8 +30,10 @@ pub(crate) fn pick(
         }
         let picked = if level == 0 {
             pick_level0(version, targets.base_level, options)
+                .and_then(|compaction| fitting.admit(compaction))
+                .or_else(|| pick_part_of_level0(version, targets.base_level, fitting))
         } else {
-            pick_sorted(version, level)
+            pick_sorted(version, level, fitting)
         };
         if picked.is_some() {
             return picked;
@@ -38,6 +43,7 @@ pub(crate) fn pick(
         .is_too_much()
         .then(|| pick_garbage_at_bottom(version, circumstances))
         .flatten()
+        .and_then(|compaction| fitting.admit(compaction))
 }
 
 /// Rewrites the table of the last level that has the most bytes that only released snapshots needed,
@@ -80,9 +86,49 @@ pub(super) fn pick_level0(
     Some(compaction)
 }
 
+/// Compacts less of level 0 than all of it into the base level: into the empty level above that, in
+/// pieces that overlap little of it and are compacted one by one, or only the older tables. `None`
+/// unless room is lacking.
+fn pick_part_of_level0(
+    version: &Arc<Version>,
+    base_level: usize,
+    fitting: &mut Fitting<'_>,
+) -> Option<Compaction> {
+    fitting.lack()?;
+    let mut tables = version.level(0).to_vec();
+    if tables.iter().any(|f| f.is_compacting()) {
+        return None;
+    }
+    let above = (base_level > 1).then(|| base_level - 1);
+    loop {
+        if let Some(level) = above {
+            let mut compaction = complete(version, 0, level, tables.clone())?;
+            // A table that is moved whole would overlap as much as before.
+            compaction.force_rewrite = true;
+            compaction.max_overlap = Some(fitting.max_overlap());
+            if let Some(admitted) = fitting.admit(compaction) {
+                return Some(admitted);
+            }
+        }
+        if tables.len() <= 1 {
+            return None;
+        }
+        // They are listed the newest first, and older ones may go below newer ones.
+        tables.drain(..tables.len() / 2);
+        let compaction = complete(version, 0, base_level, tables.clone())?;
+        if let Some(admitted) = fitting.admit(compaction) {
+            return Some(admitted);
+        }
+    }
+}
+
 /// Compacts into the next level the table that overlaps least of it, relative to the table's own
 /// size: this rewrites the fewest bytes for the bytes that move down.
-fn pick_sorted(version: &Arc<Version>, level: usize) -> Option<Compaction> {
+fn pick_sorted(
+    version: &Arc<Version>,
+    level: usize,
+    fitting: &mut Fitting<'_>,
+) -> Option<Compaction> {
     let mut candidates: Vec<(f64, &Arc<TableFile>)> = version
         .level(level)
         .iter()
@@ -93,10 +139,37 @@ fn pick_sorted(version: &Arc<Version>, level: usize) -> Option<Compaction> {
         })
         .collect();
     candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
-    candidates.into_iter().find_map(|(_, file)| {
+    let picked = candidates.iter().find_map(|(_, file)| {
         let inputs = clean_cut(version, level, vec![Arc::clone(file)]);
-        complete(version, level, level + 1, inputs)
+        let compaction = complete(version, level, level + 1, inputs)?;
+        fitting.admit(compaction)
+    });
+    picked.or_else(|| {
+        fitting.lack()?;
+        let mut files = candidates.into_iter().map(|(_, file)| file);
+        files.find_map(|file| cut_up(version, level, file, fitting))
     })
+}
+
+/// Rewrites a table of a sorted level in pieces that overlap little of the next level, so that they can
+/// be compacted one by one where there is no room to compact all of it. `None` if it overlaps little.
+fn cut_up(
+    version: &Arc<Version>,
+    level: usize,
+    table: &Arc<TableFile>,
+    fitting: &mut Fitting<'_>,
+) -> Option<Compaction> {
+    let overlapped = version.overlapping(level + 1, Some(table.smallest_user_key()), table.end());
+    let most = fitting.max_overlap();
+    // A piece may overlap parts of two tables.
+    if overlapped.len() <= 2 || total(overlapped.iter().map(|f| f.logical_size())) <= most {
+        return None;
+    }
+    let inputs = clean_cut(version, level, vec![Arc::clone(table)]);
+    let mut compaction = complete(version, level, level, inputs)?;
+    compaction.force_rewrite = true;
+    compaction.max_overlap = Some(most);
+    fitting.admit(compaction)
 }
 
 /// Compacts everything of one level that overlaps a range into `output_level`. A manual compaction

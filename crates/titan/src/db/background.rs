@@ -14,6 +14,7 @@ use super::idle_cleanup::Idle;
 use super::job::{Claimed, JobSource, Running};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
+use crate::compaction::budget::{Budget, Lack};
 use crate::error::{Error, Result};
 use crate::filter::check_may_wait_for_jobs;
 use crate::gates;
@@ -97,9 +98,9 @@ impl Shared {
             if self.lifecycle.is_closed() {
                 return None;
             }
-            let mut state = self.state.lock();
+            let mut state = self.state_with_room();
             let job = self.find_job(&mut state);
-            let timeout = self.time_to_next_revisit(&state);
+            let timeout = self.time_to_next_look(&state);
             drop(state);
             if job.is_some() {
                 // There may be another job, for another thread.
@@ -147,12 +148,13 @@ impl Shared {
                 self.signals.collector.wait(seen);
                 continue;
             }
-            let mut state = self.state.lock();
+            let mut state = self.state_with_room();
             let Some(family) = state.to_collect() else {
                 self.wait_or_clean_up(state, seen, idle);
                 continue;
             };
             let candidate = FamilyToCollect::of(family, state.collections.begun);
+            let budget = state.room.budget;
             // What it reads from is pinned, so a caller who waits for the database to be idle, and for
             // files to be deleted, must wait for it, too.
             // MUTANT: the search for what to collect does not count as running.
@@ -167,7 +169,7 @@ impl Shared {
             drop(state);
             let selecting = counts.then(|| Running::counted(self, id, RunningJob::Selection));
             gate!("collector: candidate chosen");
-            let collection = candidate.select();
+            let collection = candidate.select(&budget);
             let claimed = self.claim_collection(&mut self.state.lock(), &candidate, collection);
             drop(candidate);
             if let Some(selecting) = selecting {
@@ -186,7 +188,7 @@ impl Shared {
         &self,
         state: &mut State,
         candidate: &FamilyToCollect,
-        collection: Option<Collection>,
+        collection: Result<Option<Collection>, Lack>,
     ) -> Option<CollectionJob<'static>> {
         let may_begin = !self.lifecycle.is_closed()
             && self.failure.get().is_none()
@@ -194,13 +196,21 @@ impl Shared {
             && state.collections.begun == candidate.collections_begun;
         let family = state.families.get_mut(&candidate.family.id);
         let family = family.filter(|_| may_begin)?;
-        if collection.is_none() && Arc::ptr_eq(&family.version, &candidate.version) {
-            if let Some(garbage) = &mut family.evaluation.garbage {
-                garbage.urgency = None;
+        let is_current = Arc::ptr_eq(&family.version, &candidate.version);
+        match &collection {
+            Ok(None) if is_current => {
+                if let Some(garbage) = &mut family.evaluation.garbage {
+                    garbage.urgency = None;
+                }
+                self.signals.progress.raise();
             }
-            self.signals.progress.raise();
+            Err(lack) if is_current => {
+                family.jobs.collections_wait.lacks(Some(*lack));
+                self.signals.progress.raise();
+            }
+            _ => {}
         }
-        let collection = collection?;
+        let collection = collection.ok().flatten()?;
         let family = Arc::clone(&family.family);
         state.begin(RunningJob::Collection, family.id);
         Some(CollectionJob {
@@ -223,7 +233,7 @@ impl Shared {
                 return Ok(());
             }
             self.check_not_stopped()?;
-            let mut state = self.state.lock();
+            let mut state = self.state_with_room();
             let busy = !state.running.is_idle()
                 || state.collections.manual > 0
                 || self.signals.has_ended_version()
@@ -278,8 +288,9 @@ impl FamilyToCollect {
         }
     }
 
-    fn select(&self) -> Option<Collection> {
-        select(&self.version, &self.family.options(), &self.excluded).next()
+    /// What is to be collected; an error if there is no room for any of it.
+    fn select(&self, budget: &Budget) -> Result<Option<Collection>, Lack> {
+        select(&self.version, &self.family.options(), &self.excluded).next_within(budget)
     }
 }
 

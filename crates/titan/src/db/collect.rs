@@ -52,6 +52,8 @@ pub(super) struct Collected {
     family: ColumnFamilyId,
     is_urgent: bool,
     took: Duration,
+    /// When it ended, by the steady clock.
+    ended: Duration,
 }
 
 impl Job for CollectionJob<'_> {
@@ -108,10 +110,12 @@ impl Job for CollectionJob<'_> {
             }
             outcome => outcome,
         };
+        let ended = clock.monotonic();
         let collected = Collected {
             family: family.id,
             is_urgent: collection.urgency == Urgency::High,
-            took: clock.monotonic().saturating_sub(started),
+            took: ended.saturating_sub(started),
+            ended,
         };
         (outcome, collected)
     }
@@ -134,6 +138,12 @@ impl Job for CollectionJob<'_> {
         // What has no live records after all would have none the next time.
         if let Ok(Outcome::NothingLive(files) | Outcome::SetAside(files, _)) = outcome {
             Arc::make_mut(&mut family.excluded).damaged.extend(files);
+        }
+        let wait = &mut family.jobs.collections_wait;
+        match outcome.as_ref().map_err(Error::kind) {
+            Err(ErrorKind::NoSpace) => wait.failed(collected.ended),
+            Ok(_) => wait.succeeded(),
+            Err(_) => {}
         }
         family.has_changed();
     }

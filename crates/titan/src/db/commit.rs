@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::Family;
-use super::state::{Immutable, LiveWal};
+use super::state::{FamilyState, Immutable, LiveWal};
 use crate::batch::WriteBatch;
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
@@ -152,6 +152,9 @@ impl Shared {
                 let family = families.get(id);
                 family.is_some_and(|f| f.super_version.load().memtable.should_flush())
             });
+            let state = self.state.lock();
+            // Where a flush lacks room, deletions go on in the memtable that there is.
+            full.retain(|id| !state.families.get(id).is_some_and(FamilyState::is_held_up));
         }
         if full.is_empty()
             && self

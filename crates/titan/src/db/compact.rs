@@ -7,11 +7,13 @@ use std::time::Duration;
 use super::core::Shared;
 use super::family::{Family, dropped};
 use super::job::{Claimed, Job, JobSource, claimed};
+use super::room::LOOK_EACH;
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use super::yielding::YieldsToReads;
 use crate::compaction::CompactRangeOptions;
 use crate::compaction::aged;
+use crate::compaction::budget::Fitting;
 use crate::compaction::filter::Filtering;
 use crate::compaction::inputs::{Compaction, InputMarks};
 use crate::compaction::job::{self, JobContext};
@@ -34,6 +36,8 @@ pub(super) struct CompactionJob {
     pub(super) compaction: Compaction,
     /// A caller waits for it.
     pub(super) is_manual: bool,
+    /// Bytes that are promised to it on the device.
+    pub(super) promised: u64,
 }
 
 /// Seconds after which a compaction is tried again that was made for the age of a table, and in which
@@ -50,6 +54,9 @@ pub(super) struct CompactionClaim {
     marks: InputMarks,
     /// When to try again, in seconds since 1970, if the compaction filter has failed.
     again: Option<u64>,
+    promised: u64,
+    /// When it ended, by the steady clock.
+    ended: Duration,
 }
 
 impl Job for CompactionJob {
@@ -94,12 +101,28 @@ impl Job for CompactionJob {
             family: self.family.id,
             marks: self.compaction.into_marks(),
             again,
+            promised: self.promised,
+            ended: shared.context.clock.monotonic(),
         };
         (outcome, claim)
     }
 
     /// The picker reads the marks under the state lock.
-    fn release(claim: CompactionClaim, _: &Result<CompactionEvent>, state: &mut State) {
+    fn release(claim: CompactionClaim, outcome: &Result<CompactionEvent>, state: &mut State) {
+        state.room.release(claim.promised);
+        if let Some(family) = state.families.get_mut(&claim.family) {
+            let wait = &mut family.jobs.compactions_wait;
+            match outcome.as_ref().map_err(Error::kind) {
+                // MUTANT: a compaction that found the device full is tried again at once.
+                Err(ErrorKind::NoSpace)
+                    if !mutant!("full-device-tried-at-once", "-p titan --test it full::") =>
+                {
+                    wait.failed(claim.ended);
+                }
+                Ok(_) => wait.succeeded(),
+                Err(_) => {}
+            }
+        }
         if let (Some(again), Some(family)) = (claim.again, state.families.get_mut(&claim.family)) {
             family.due.revisit_failed(again);
         }
@@ -121,21 +144,26 @@ impl Shared {
         if state.running.of(RunningJob::Compaction) >= limit {
             return None;
         }
-        let (id, compaction) = self.due_compaction(state)?;
+        let (id, compaction, promised) = self.due_compaction(state)?;
         state.turn = ColumnFamilyId(id.0 + 1);
+        state.room.promise(promised);
         state.begin(RunningJob::Compaction, id);
         let family = state.families.get(&id)?;
         Some(claimed(CompactionJob {
             family: Arc::clone(&family.family),
             compaction,
             is_manual: false,
+            promised,
         }))
     }
 
-    /// A compaction that is due. A family is evaluated again only after something has changed.
-    fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction)> {
+    /// A compaction that is due and for which there is room, and the bytes that it needs. A family is
+    /// evaluated again only after something has changed.
+    fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction, u64)> {
+        let budget = state.room.budget;
         let of_all = Circumstances {
-            idle_cleanup: self.is_cleaning_up(state),
+            // Where there is little room, what frees some is worth as much as in an idle database.
+            idle_cleanup: self.is_cleaning_up(state) || budget.is_short,
             oldest_snapshot: self.readers.snapshots.oldest(),
             garbage_moment: 0,
         };
@@ -145,22 +173,34 @@ impl Shared {
         };
         let now = self.aged_at();
         let waiting = state.in_turn().filter(|f| {
+            let wait = &f.jobs.compactions_wait;
+            let (may_begin, lacked) = (wait.is_over(&state.room), wait.lack().is_some());
+            let circumstances = circumstances_of(&f.family);
             !f.family.options().disable_auto_compactions
                 && !f.jobs.manual_compaction
-                && f.due.may_be_some(circumstances_of(&f.family), now)
+                && f.due.may_be_some(circumstances, now, lacked && may_begin)
+                && wait.may_try(&state.room)
         });
         let waiting: Vec<ColumnFamilyId> = waiting.map(|f| f.family.id).collect();
         waiting.into_iter().find_map(|id| {
             let family = state.families.get_mut(&id)?;
             let options = family.family.options();
             let circumstances = circumstances_of(&family.family);
-            let picked = picker::pick(&family.version, &options, circumstances);
+            let mut fitting = Fitting::new(budget, &options, circumstances);
+            let picked = picker::pick(&family.version, &options, circumstances, &mut fitting);
             let picked = picked.or_else(|| {
                 let revisit = family.family.revisit?;
                 let base = LevelTargets::of(&family.version, &options).base_level;
                 let aged = || aged::pick(&family.version, &options, base, revisit, now);
-                family.due.may_revisit(now).then(aged).flatten()
+                let aged = family.due.may_revisit(now).then(aged).flatten();
+                fitting.admit(aged?)
             });
+            let lack = fitting.lack().filter(|_| picked.is_none());
+            match (&picked, lack) {
+                // What found the device full is not due any more.
+                (None, None) => family.jobs.compactions_wait.succeeded(),
+                _ => family.jobs.compactions_wait.lacks(lack),
+            }
             match picked {
                 Some(_) => family.due.is_some(),
                 None => {
@@ -171,12 +211,18 @@ impl Shared {
                     family.due.none_under(circumstances, aged_at);
                 }
             }
-            Some((id, picked?))
+            let picked = picked?;
+            let need = fitting.need(&picked);
+            Some((id, picked, need.written))
         })
     }
 
-    /// For how long nothing becomes due by the passing of time alone; `None` for ever.
-    pub(super) fn time_to_next_revisit(&self, state: &State) -> Option<Duration> {
+    /// For how long nothing becomes due by the passing of time alone; `None` for ever. What lacks room
+    /// is looked at now and then.
+    pub(super) fn time_to_next_look(&self, state: &State) -> Option<Duration> {
+        if state.lacks_room() {
+            return Some(LOOK_EACH);
+        }
         let families = state.families.values();
         let next = families.filter_map(|f| f.due.aged_at()).min()?;
         let left = Duration::from_secs(next.saturating_sub(self.aged_at()).max(1));
@@ -391,6 +437,7 @@ impl Shared {
             family: Arc::clone(family),
             compaction,
             is_manual: true,
+            promised: 0,
         })?;
         Ok(true)
     }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::Family;
-use super::flush::shadowed_by_memtables;
 use super::job::{Claimed, Job, JobSource, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
+use super::survivors::shadowed_by_memtables;
 use crate::compaction::shadows::OlderTables;
 use crate::error::Result;
 use crate::memtable::{EstimateStart, Memtable};

@@ -41,7 +41,7 @@ impl Shared {
             let wal = self.state.lock().current_wal();
             let mut recorded = empty_family(id, name, &options, wal);
             recorded.settings = options.kept_texts();
-            let state = family_state(id, &recorded, Arc::new(options), wal);
+            let state = family_state(id, &recorded, Arc::new(options), wal, None);
             if let Err(e) = versions.create_family(id, recorded) {
                 drop(versions);
                 return Err(self.failure.set(e));
@@ -245,9 +245,14 @@ pub(super) fn family_state(
     recovered: &version::FamilyVersions,
     options: Arc<ColumnFamilyOptions>,
     wal_number: FileNumber,
+    kept: Option<&(Arc<Memtable>, FileNumber)>,
 ) -> FamilyState {
     let options = with_comparator(options, recovered.comparator.user());
-    let memtable = Memtable::new(recovered.comparator.clone(), options.write_buffer_size);
+    let empty = || {
+        let memtable = Memtable::new(recovered.comparator.clone(), options.write_buffer_size);
+        (memtable, wal_number)
+    };
+    let (memtable, memtable_log) = kept.cloned().unwrap_or_else(empty);
     let version = Arc::clone(&recovered.current);
     let super_version = SuperVersion {
         memtable: Arc::clone(&memtable),
@@ -269,5 +274,5 @@ pub(super) fn family_state(
         garbage_moment: AtomicU64::new(0),
         scans: Arc::default(),
     });
-    FamilyState::new(family, memtable, wal_number, version)
+    FamilyState::new(family, memtable, memtable_log, version)
 }

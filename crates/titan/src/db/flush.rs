@@ -5,208 +5,29 @@ use std::sync::Arc;
 use super::core::Shared;
 use super::family::Family;
 use super::job::{Claimed, Job, JobSource, claimed};
+use super::room::FlushWait;
 use super::running::RunningJob;
 use super::state::{FamilyState, FlushBarrier, Immutable, State};
-use crate::compaction::combine::Combiner;
-use crate::compaction::filter::{FilteredJob, Filtering, JobFilter};
-use crate::compaction::job_env::{JobEnv, OutputFamily};
+use super::survivors::{FlushFilter, bytes_of_flush, write_memtables};
+use crate::compaction::filter::Filtering;
 use crate::compaction::job_output::JobOutput;
-use crate::compaction::merge::{SurvivorIterator, surviving_tombstones};
-use crate::compaction::older_versions::UnknownOlderVersions;
-use crate::compaction::output::OutputWriter;
-use crate::compaction::shadows::{Effort, OlderTables, Shadows};
-use crate::error::{Error, Result};
+use crate::compaction::shadows::OlderTables;
+use crate::error::{Error, ErrorKind, Result};
 use crate::filter::FilterReason;
 use crate::format::file_name::FileKind;
-use crate::format::internal_key::InternalKeyComparator;
-use crate::format::sequence_times::SequenceTimes;
-use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
-use crate::iterator::InternalIterator;
-use crate::iterator::merging::MergingIterator;
-use crate::memtable::Memtable;
-use crate::open_files::OpenFiles;
-use crate::range_del::{FragmentedTombstones, TombstoneCursor};
+use crate::format::{ColumnFamilyId, FileNumber};
 use crate::stats::{self, FlushBeginEvent, FlushEvent, Listeners, notify};
+use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
-use crate::version::{Version, VersionSet};
 use crate::write::queue::Lead;
 
 pub(super) const FLUSHES: JobSource = JobSource {
-    is_due: |_, state| state.families.values().any(|f| !f.immutables.is_empty()),
+    is_due: |_, state| {
+        let mut families = state.families.values();
+        families.any(|f| f.may_flush(f.immutables.len(), &state.room))
+    },
     claim: Shared::claim_flush,
 };
-
-/// What a flush writes of memtables: not the entries of failed commits.
-struct Survivors<'a> {
-    entries: SurvivorIterator<'a, MergingIterator, UnknownOlderVersions>,
-    /// All range deletions.
-    tombstones: Arc<FragmentedTombstones>,
-}
-
-impl<'a> Survivors<'a> {
-    /// Of memtables, newest last.
-    fn of(
-        memtables: &[Arc<Memtable>],
-        comparator: &InternalKeyComparator,
-        snapshots: Vec<SequenceNumber>,
-        combiner: Option<Combiner>,
-        filter: Option<JobFilter<'a>>,
-    ) -> Result<Self> {
-        let accepted_to = memtables.iter().map(|m| m.accepted_to()).min();
-        let accepted_to = accepted_to.unwrap_or(SequenceNumber::MAX);
-        let tombstones = memtables
-            .iter()
-            .filter(|m| m.has_range_tombstones())
-            .flat_map(|m| m.range_tombstones().iter_tombstones().collect::<Vec<_>>())
-            .filter(|tombstone| tombstone.sequence <= accepted_to);
-        let tombstones = Arc::new(FragmentedTombstones::build(tombstones, comparator));
-        let newest = SequenceNumber::MAX;
-        let cursor = TombstoneCursor::new(Arc::clone(&tombstones), comparator.clone(), newest);
-        let children = memtables
-            .iter()
-            .rev()
-            .map(|m| Box::new(m.iter()) as Box<dyn InternalIterator>)
-            .collect();
-        let merged = MergingIterator::new(children, comparator.clone());
-        let entries = SurvivorIterator::new(
-            merged,
-            UnknownOlderVersions,
-            accepted_to,
-            snapshots,
-            cursor,
-            combiner,
-            filter,
-        )?;
-        Ok(Survivors {
-            entries,
-            tombstones,
-        })
-    }
-}
-
-/// The compaction filter of a flush, to be made.
-#[derive(Clone, Copy)]
-pub(crate) struct FlushFilter<'a> {
-    filtering: &'a Filtering,
-    version: &'a Arc<Version>,
-    open_files: &'a Arc<OpenFiles>,
-}
-
-impl<'j> FlushFilter<'j> {
-    /// Makes it.
-    fn start(
-        self,
-        family: &'j OutputFamily,
-        snapshots: &'j [SequenceNumber],
-        times: Option<&'j Arc<SequenceTimes>>,
-    ) -> Result<Option<JobFilter<'j>>> {
-        let job = FilteredJob {
-            family,
-            level: 0,
-            is_bottommost: false,
-            snapshots,
-            version: self.version,
-            open_files: self.open_files,
-            times,
-            // The memtables take memory until they are flushed.
-            pause: &|| Ok(()),
-        };
-        JobFilter::create(self.filtering, &job, &UnknownOlderVersions)
-    }
-}
-
-/// Writes memtables, newest last, to one table and its blob files, all of it durable. On an error
-/// every file written is removed: the memtables still have the data. Estimates and records what the
-/// table shadows in `older` ones, if they are known. A flush that `filters` does so with the values
-/// of the version that it is given.
-pub(crate) fn write_memtables(
-    memtables: &[Arc<Memtable>],
-    env: &JobEnv,
-    family: OutputFamily,
-    snapshots: Vec<SequenceNumber>,
-    older: Option<OlderTables<'_>>,
-    filters: Option<FlushFilter<'_>>,
-) -> Result<JobOutput> {
-    let combiner = Combiner::of_inline_values(family.options.merge_operator.as_ref());
-    let times = filters.and_then(|f| f.filtering.times(Vec::new(), None));
-    let filtered_family = family.clone();
-    let filter = match filters {
-        Some(filters) => filters.start(&filtered_family, &snapshots, times.as_ref())?,
-        None => None,
-    };
-    let survivors = Survivors::of(
-        memtables,
-        &family.comparator,
-        snapshots.clone(),
-        combiner,
-        filter,
-    )?;
-    let Survivors {
-        mut entries,
-        tombstones,
-    } = survivors;
-    let min_blob_size = family.options.min_blob_size;
-    let mut shadows = older
-        .and_then(|older| Shadows::of(memtables, &tombstones, older, min_blob_size, Effort::FLUSH));
-    let surviving = surviving_tombstones(&tombstones, &snapshots, &UnknownOlderVersions);
-    let mut writer = OutputWriter::uncut(env.clone(), family, surviving).recording(times.clone());
-    let written = (|| {
-        while entries.valid() {
-            writer.add(entries.key(), entries.value())?;
-            if let Some(shadows) = &mut shadows {
-                shadows.see(entries.key(), entries.value())?;
-            }
-            entries.next()?;
-        }
-        let mut output = writer.finish()?;
-        output.filtered = entries.filter_counts();
-        // A flush writes one.
-        if let (Some(table), Some(shadows)) = (output.tables.first_mut(), &shadows) {
-            // MUTANT: a flush does not note what it shadows, so nothing looks for it until there
-            // are many tables.
-            table.shadowed_bytes = if mutant!(
-                "shadowed-data-of-a-flush-not-recorded",
-                "-p titan --test it gc::space::what_flushes_hide"
-            ) {
-                0
-            } else {
-                shadows.bytes()
-            };
-        }
-        Ok(output)
-    })();
-    written.inspect_err(|_| env.discard(&writer.created()))
-}
-
-/// An estimate of the bytes of separated values that memtables, newest last, shadow in older
-/// tables. Cost: a walk through all entries, and a lookup for some of them.
-pub(super) fn shadowed_by_memtables(
-    memtables: &[Arc<Memtable>],
-    family: &Family,
-    older: OlderTables<'_>,
-) -> Result<u64> {
-    let survivors = Survivors::of(memtables, &family.comparator, Vec::new(), None, None)?;
-    let Survivors {
-        mut entries,
-        tombstones,
-    } = survivors;
-    let min_blob_size = family.options().min_blob_size;
-    let shadows = Shadows::of(
-        memtables,
-        &tombstones,
-        older,
-        min_blob_size,
-        Effort::ESTIMATE,
-    );
-    let Some(mut shadows) = shadows else {
-        return Ok(0);
-    };
-    while entries.valid() {
-        shadows.see(entries.key(), entries.value())?;
-        entries.next()?;
-    }
-    Ok(shadows.bytes())
-}
 
 impl Shared {
     /// Claims the immutable memtables of a family that may be flushed.
@@ -216,7 +37,10 @@ impl Shared {
             .in_turn()
             .filter(|f| !f.jobs.flushing)
             .map(|f| (f.family.id, f.flushable(barrier)))
-            .find(|(_, count)| *count > 0)?;
+            .find(|(id, count)| {
+                let family = state.families.get(id);
+                family.is_some_and(|f| f.may_flush(*count, &state.room))
+            })?;
         state.begin(RunningJob::Flush, id);
         let family = state.families.get(&id)?;
         Some(claimed(FlushJob {
@@ -229,6 +53,7 @@ impl Shared {
     pub(super) fn flush(&self, ids: &[ColumnFamilyId]) -> Result<()> {
         // What is in the memtables now must be flushed; what is written meanwhile need not.
         let newest = self.alone(|lead| self.switch_to_flush(lead, ids))?;
+        self.try_again(ids.iter().copied());
         self.wait_for_flushes(&newest)
     }
 
@@ -251,22 +76,27 @@ impl Shared {
     }
 
     /// Waits until these memtables, and all older ones of their families, are in tables.
+    ///
+    /// # Errors
+    /// `NoSpace` if there is no room for a flush; it stays due. Those of an open database.
     pub(super) fn wait_for_flushes(&self, newest: &FlushBarrier) -> Result<()> {
         self.signals.work.raise();
         loop {
             let seen = self.signals.progress.seen();
             let state = self.state.lock();
-            let done = newest.iter().all(|(id, memtable)| {
-                state.families.get(id).is_none_or(|family| {
-                    !family
-                        .immutables
-                        .iter()
-                        .any(|i| Arc::ptr_eq(&i.memtable, memtable))
-                })
+            let left = newest.iter().filter_map(|(id, memtable)| {
+                let family = state.families.get(id)?;
+                let is_it = |i: &Immutable| Arc::ptr_eq(&i.memtable, memtable);
+                family.immutables.iter().any(is_it).then_some(family)
             });
-            if done {
+            let mut left = left.peekable();
+            if left.peek().is_none() {
                 return Ok(());
             }
+            if let Some(wait) = left.find_map(|family| family.jobs.flush_wait.as_ref()) {
+                return Err(wait.error.clone());
+            }
+            drop(left);
             drop(state);
             self.check_not_stopped()?;
             self.check_open()?;
@@ -519,7 +349,7 @@ pub(super) struct FlushJob {
 impl Job for FlushJob {
     const DOING: &'static str = "flushing";
     type Done = FlushEvent;
-    type Claim = ();
+    type Claim = (ColumnFamilyId, Option<FlushWait>);
 
     fn kind(&self) -> RunningJob {
         RunningJob::Flush
@@ -534,11 +364,29 @@ impl Job for FlushJob {
         notify!(listeners, flush_begun(&event));
     }
 
-    fn run(self, shared: &Shared) -> (Result<FlushEvent>, ()) {
-        (shared.flush_and_install(&self.family, &self.immutables), ())
+    fn run(self, shared: &Shared) -> (Result<FlushEvent>, Self::Claim) {
+        let (family, immutables) = (&self.family, &self.immutables);
+        let snapshots = shared.readers.snapshots.sequences();
+        let memtables = immutables.iter().map(|i| Arc::clone(&i.memtable));
+        let memtables: Vec<_> = memtables.collect();
+        let written = || bytes_of_flush(family, &memtables, snapshots);
+        let room = shared.check_room_for_flush(&family.name, immutables, written);
+        let (outcome, need) = match room {
+            Err((error, need)) => (Err(error), Some(need)),
+            Ok(()) => (shared.flush_and_install(family, immutables), None),
+        };
+        let no_room = outcome.as_ref().err();
+        let wait = no_room
+            .filter(|e| e.kind() == ErrorKind::NoSpace)
+            .map(|e| shared.flush_wait(immutables.len(), e, need));
+        (outcome, (family.id, wait))
     }
 
-    fn release((): (), _: &Result<FlushEvent>, _: &mut State) {}
+    fn release((family, wait): Self::Claim, _: &Result<FlushEvent>, state: &mut State) {
+        if let Some(family) = state.families.get_mut(&family) {
+            family.jobs.flush_wait = wait;
+        }
+    }
 
     fn report(event: &FlushEvent, listeners: &Listeners) {
         notify!(listeners, flush_finished(event));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::core::Shared;
 use super::estimate::{Estimate, may_shadow};
+use super::room::LOOK_EACH;
 use super::signals::Seen;
 use super::state::{FamilyState, State};
 use crate::compaction::levels::Circumstances;
@@ -50,10 +51,15 @@ impl Shared {
         idle: &mut Idle,
     ) {
         let collector = &self.signals.collector;
+        let lacks_room = state.lacks_room();
+        let wait = || match lacks_room {
+            true => collector.wait_for(seen, LOOK_EACH),
+            false => collector.wait(seen),
+        };
         let mut families = state.families.values();
         if !families.any(|f| f.family.collects_by_itself()) {
             drop(state);
-            return collector.wait(seen);
+            return wait();
         }
         let now = self.idle();
         let wrote = now.last_sequence != idle.last_sequence;
@@ -81,7 +87,7 @@ impl Shared {
                 self.signals.await_write();
             }
             if self.counters.last_sequence() == idle.last_sequence {
-                collector.wait(seen);
+                wait();
             }
             return;
         }

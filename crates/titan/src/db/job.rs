@@ -13,7 +13,7 @@ use super::running::RunningJob;
 use super::state::State;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
-use crate::stats::Listeners;
+use crate::stats::{Listeners, notify};
 
 /// A kind of background work.
 pub(super) trait Job: Sized {
@@ -88,11 +88,21 @@ impl Shared {
 
     /// What the failure of a job means: nothing to the database if the job was abandoned, since the
     /// database closes, collections are paused, the family was dropped or its compaction filter
-    /// failed. Any other failure stops writes. Returns the error, with what the job did.
+    /// failed, and nothing if the device is full and no edit has failed: the job [waits](super::lack_of_room).
+    /// Any other failure stops writes. Returns the error, with what the job did.
     pub(super) fn job_failed(&self, family: &Family, doing: &str, error: Error) -> Error {
         match error.kind() {
             ErrorKind::Closed | ErrorKind::Busy | ErrorKind::CompactionFilter => error,
             _ if family.is_dropped() => error,
+            // MUTANT: a compaction for which there is no room stops writes.
+            ErrorKind::NoSpace
+                if self.is_manifest_intact()
+                    && !mutant!("full-device-stops-writes", "-p titan --test it full::") =>
+            {
+                let error = error.context(format!("{doing} column family {}", family.name));
+                notify!(self.context.listeners, job_lacks_room(&error));
+                error
+            }
             _ => {
                 let doing = format!("{doing} column family {}", family.name);
                 self.failure.set(error.context(doing))

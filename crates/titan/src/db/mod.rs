@@ -9,7 +9,7 @@
 //! | [`handle`], [`column_family`] | the handles of users |
 //! | [`family`] | a column family as readers, writers and jobs share it |
 //! | [`directory`], [`wal_dir`] | whether a directory may be opened, and what is in it; where its WAL files are |
-//! | [`open`], [`wals`], [`replay`], [`replay_target`] | from there to a running database |
+//! | [`open`], [`wals`], [`replay`], [`replay_target`], [`kept`] | from there to a running database |
 //! | [`secondary`], [`follower`] | the same beside a process that writes the database |
 //! | [`families`], [`dropped`] | creating and dropping families; the names of those that were dropped |
 //! | [`commit`] | what the database does at the stages of the commit pipeline; switching memtables |
@@ -18,7 +18,8 @@
 //! | [`job`], [`install`] | how every job is run, released and reported; how its edits become durable and visible |
 //! | [`state`], [`writing`] | what the state lock guards: memtables to flush, running jobs, what was evaluated of families, stalls; whether a user writes |
 //! | [`wal_limit`] | whether WAL files are too large, without that lock |
-//! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`in_memory`], [`warm_up`] | the threads and their jobs |
+//! | [`background`], [`running`], [`flush`], [`survivors`], [`compact`], [`collect`], [`in_memory`], [`warm_up`] | the threads and their jobs |
+//! | [`room`], [`lack_of_room`] | what jobs may take of the room on the device, and jobs that wait for more |
 //! | [`estimate`], [`idle_cleanup`] | estimating what memtables shadow; idle cleanup |
 //! | [`yielding`], [`niceness`], [`collection_rate`] | which jobs yield to reads, and when; the niceness of their threads; how fast a due collection may copy |
 //! | [`foreign`] | counting, once, the pointers of tables that RocksDB wrote |
@@ -74,6 +75,8 @@ mod idle_cleanup;
 mod in_memory;
 mod install;
 mod job;
+mod kept;
+mod lack_of_room;
 #[cfg(test)]
 mod life_cycle_tests;
 mod lifecycle;
@@ -93,6 +96,7 @@ mod readers;
 mod replay;
 mod replay_target;
 mod resume;
+mod room;
 mod running;
 mod secondary;
 mod set_options;
@@ -103,6 +107,7 @@ mod staging;
 mod stall_notifier;
 mod stalls;
 mod state;
+mod survivors;
 mod table_properties;
 #[cfg(test)]
 mod test_clock;

@@ -12,10 +12,12 @@ use super::failure::BackgroundFailure;
 use super::families::{create_missing_families, family_state};
 use super::files::Files;
 use super::follower::Captured;
+use super::kept::KeptMemtables;
 use super::lifecycle::Lifecycle;
 use super::purge::remove_leftovers;
 use super::readers::Readers;
 use super::replay;
+use super::room::Room;
 use super::running::RunningCounts;
 use super::set_options::write_options_file;
 use super::signals::Signals;
@@ -174,7 +176,7 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
         OpenFilesLimits::new(&options.db),
         block_cache,
     ));
-    replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
+    let kept = replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
     // Not before: nothing in those WAL files is for families that are only now created.
     if missing == Families::Created {
         create_missing_families(&mut versions, options);
@@ -184,22 +186,25 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
         kept.unwrap_or_else(|| options.family(name).kept_texts())
     });
     let wal_number = counters.new_file_number();
-    versions.advance_logs_in_memory(wal_number);
-    // ORDER: all recovered tables are durable by now. The switch of CURRENT to the new MANIFEST
-    // adds them, ends the need for older WAL files, and records the options, in one step. After a
-    // crash before it, recovery starts from the same state again.
+    if kept.is_none() {
+        versions.advance_logs_in_memory(wal_number);
+    }
+    // ORDER: all recovered tables are durable by now, and so are the WAL files that are kept instead.
+    // The switch of CURRENT to the new MANIFEST adds the tables, ends the need for older WAL files,
+    // and records the options, in one step. After a crash before it, recovery starts from the same
+    // state again.
     versions.start_manifest()?;
     write_options_file(&versions, dir, &options.db, |name| {
         options.family(name).compaction_filter.clone()
     })?;
     let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
-    remove_leftovers(&*vfs, dir, &versions, wal_number, &mut |e| {
+    let oldest_wal = kept.as_ref().map_or(wal_number, |kept| kept.oldest_wal);
+    remove_leftovers(&*vfs, dir, &versions, oldest_wal, &mut |e| {
         notify!(listeners, deletion_failed(e));
     })?;
 
-    let mut shared = assemble(
-        lock, options, env, open_files, versions, statistics, wal_number,
-    )?;
+    let logs = Logs { wal_number, kept };
+    let mut shared = assemble(lock, options, env, open_files, versions, statistics, logs)?;
     shared.context.taken = resolved.taken;
     Ok(shared)
 }
@@ -245,6 +250,14 @@ pub(crate) fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
     uuid::Builder::from_random_bytes(clock.unique_id().to_be_bytes()).into_uuid()
 }
 
+/// The WAL files of an opening.
+struct Logs {
+    /// The first that it writes.
+    wal_number: FileNumber,
+    /// Earlier ones that are kept, and what is in them.
+    kept: Option<KeptMemtables>,
+}
+
 fn assemble(
     lock: Box<dyn FileLock>,
     options: &Options,
@@ -252,8 +265,9 @@ fn assemble(
     open_files: Arc<OpenFiles>,
     versions: VersionSet,
     statistics: Arc<Statistics>,
-    wal_number: FileNumber,
+    logs: Logs,
 ) -> Result<Shared> {
+    let Logs { wal_number, kept } = logs;
     let vfs = Arc::clone(&options.db.vfs);
     let dir = env.dir.clone();
     let wal = WalSet::new(Arc::clone(&vfs), dir.clone(), Arc::clone(&statistics));
@@ -266,6 +280,21 @@ fn assemble(
     });
     let mut pipeline =
         CommitPipeline::new(wal, Arc::clone(&counters), Arc::clone(&statistics), hook);
+    let (kept, mut wals) = match kept {
+        Some(kept) => {
+            pipeline.continue_after(kept.predecessor);
+            let memtables = kept.memtables.into_iter();
+            let memtables: BTreeMap<_, _> = memtables
+                .map(|(id, memtable)| (id, (memtable, kept.oldest_wal)))
+                .collect();
+            (memtables, VecDeque::from(kept.wals))
+        }
+        None => Default::default(),
+    };
+    wals.push_back(LiveWal {
+        number: wal_number,
+        size: 0,
+    });
     pipeline.start_first_wal(wal_number)?;
 
     let mut families = FamilyMap::new();
@@ -277,26 +306,29 @@ fn assemble(
                 measure_holes(&*vfs, &dir, &file)?;
             }
         }
-        let state = family_state(id, recovered, family_options, wal_number);
+        let state = family_state(id, recovered, family_options, wal_number, kept.get(&id));
         families.insert(id, Arc::clone(&state.family));
         states.insert(id, state);
     }
     let state = State {
         families: states,
-        wals: VecDeque::from([LiveWal {
-            number: wal_number,
-            size: 0,
-        }]),
+        wals,
         running: RunningCounts::default(),
         collections: Collections::default(),
         flush_barrier: None,
         idle_cleanup: None,
         stalls: Stalls::default(),
+        room: Room::default(),
         writing: Writing::default(),
         turn: crate::ColumnFamilyId::DEFAULT,
     };
     let admission = Admission::new(&options.db);
     admission.wal_limit.set(&state, &options.db);
+    // The next commit switches those that were kept and are full.
+    let full = kept
+        .iter()
+        .filter(|(_, (memtable, _))| memtable.should_flush());
+    admission.add_filled(full.map(|(id, _)| *id));
     let signals: Arc<Signals> = Arc::default();
     let obsolete = Arc::clone(versions.obsolete());
     Ok(Shared {

@@ -4,11 +4,15 @@
 //! is missing or damaged, and none after it. They go to memtables and from there to tables. Nothing
 //! becomes visible, and nothing is deleted, before the MANIFEST that the caller starts afterwards;
 //! after a crash in between, everything is as it was.
+//!
+//! On a device that may lack room for the tables, the memtables [stay in memory](super::kept) with
+//! their WAL files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::kept::KeptMemtables;
 use super::replay_target::ReplayTarget;
 use super::wals::{Chain, Wals};
 use crate::batch::BatchView;
@@ -33,11 +37,27 @@ struct Replay<'a> {
     targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
     chain: Chain,
     transactions: Transactions,
+    /// No tables are written: the memtables stay in memory.
+    keeps: bool,
     /// Files written; no MANIFEST names them before the caller's.
     written: Vec<FileKind>,
 }
 
-/// Replays `wals` and leaves their operations in tables, in `versions`.
+/// Whether the device may lack room for the tables of these WAL files. A table takes more than the
+/// operations in a WAL file if these are small.
+fn lacks_room(env: &JobEnv, wals: &[FileNumber]) -> Result<bool> {
+    let Ok(Some(space)) = env.vfs.device_space(&env.dir) else {
+        return Ok(false);
+    };
+    let sizes = wals
+        .iter()
+        .map(|number| env.vfs.size(&FileKind::Wal(*number).path(&env.dir)));
+    let bytes = sizes.sum::<Result<u64>>()?;
+    Ok(bytes.saturating_mul(2) > space.available)
+}
+
+/// Replays `wals` and leaves their operations in tables, in `versions`. If there may be no room for
+/// tables, the result has them in memtables, and nothing was written.
 ///
 /// # Errors
 /// `Corruption` where a record that passed its checksum makes no sense; `Unsupported` for
@@ -49,7 +69,7 @@ pub(super) fn replay_wals(
     open_files: &OpenFiles,
     options: &Options,
     wals: &Wals,
-) -> Result<()> {
+) -> Result<Option<KeptMemtables>> {
     let targets = versions.families().iter().map(|(id, family)| {
         let output = OutputFamily {
             id: *id,
@@ -67,6 +87,7 @@ pub(super) fn replay_wals(
         open_files,
         targets,
         transactions: Transactions::new(wals.numbering),
+        keeps: wals.older.is_empty() && lacks_room(env, &wals.needed)?,
         written: Vec::new(),
     };
     let replayed = replay.run(wals);
@@ -74,13 +95,15 @@ pub(super) fn replay_wals(
 }
 
 impl Replay<'_> {
-    fn run(&mut self, wals: &Wals) -> Result<()> {
+    fn run(&mut self, wals: &Wals) -> Result<Option<KeptMemtables>> {
         let needed = self.versions.oldest_log_needed();
         for &number in &wals.older {
             self.find_prepared(number)?;
         }
         for &number in &wals.needed {
             if !self.replay_file(number, needed, &wals.needed)? {
+                // What follows must go, or the next replay would end here, too.
+                self.keeps = false;
                 break;
             }
         }
@@ -88,8 +111,23 @@ impl Replay<'_> {
             .check_tables_not_ahead(self.versions, &self.env.dir)?;
         let undecided = self.transactions.require_decided();
         undecided.map_err(|e| e.in_file(&self.env.dir))?;
+        if let Some(kept) = self.keep(wals)? {
+            return Ok(Some(kept));
+        }
         let ids: Vec<_> = self.targets.keys().copied().collect();
-        ids.into_iter().try_for_each(|id| self.flush(id))
+        ids.into_iter().try_for_each(|id| self.flush(id))?;
+        Ok(None)
+    }
+
+    /// Keeps the memtables with their WAL files, if they need not be written.
+    fn keep(&self, wals: &Wals) -> Result<Option<KeptMemtables>> {
+        let (true, Some(predecessor)) = (self.keeps, self.chain.predecessor()) else {
+            return Ok(None);
+        };
+        let memtables = self.targets.iter().map(|(id, target)| (*id, target));
+        let memtables = memtables.filter(|(_, target)| !target.memtable.is_empty());
+        let memtables = memtables.map(|(id, target)| (id, Arc::clone(&target.memtable)));
+        KeptMemtables::with_durable_wals(self.env, memtables.collect(), &wals.needed, predecessor)
     }
 
     /// Reads a file that is needed only for the transactions prepared in it.
@@ -133,6 +171,8 @@ impl Replay<'_> {
                 if predecessor.is_some() {
                     continue;
                 }
+                // Another writer's file: nothing says where the one before it ends.
+                self.keeps = false;
             }
             let batch = BatchView::parse_whole(record.payload).map_err(at)?;
             let next = self.apply(&batch, number).map_err(at)?;
@@ -211,6 +251,9 @@ impl Replay<'_> {
             }
             Ok(())
         })?;
+        if self.keeps {
+            return Ok(next);
+        }
         full.dedup();
         full.into_iter().try_for_each(|id| self.flush(id))?;
         Ok(next)

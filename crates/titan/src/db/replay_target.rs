@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::flush::write_memtables;
+use super::survivors::write_memtables;
 use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::shadows::OlderTables;

@@ -1,8 +1,9 @@
 //! Resuming after a failure that stopped writes: everything that it left undone is made durable in
-//! new files.
+//! new files. If the device was full, that could need more room than there is; then the WAL files
+//! are relied on, if they can be.
 
 use super::core::Shared;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 
 impl Shared {
@@ -11,9 +12,13 @@ impl Shared {
     /// again.
     pub(super) fn resume(&self) -> Result<()> {
         self.alone(|lead| {
-            if self.failure.get().is_none() {
+            let ids: Vec<ColumnFamilyId> = self.families.load().keys().copied().collect();
+            self.try_again(ids.iter().copied());
+            self.signals.work.raise();
+            self.signals.collector.raise();
+            let Some(failure) = self.failure.get() else {
                 return self.check_not_stopped();
-            }
+            };
             let trying = |e: Error| e.context("resuming");
             self.wait_for_running_jobs();
             {
@@ -22,10 +27,15 @@ impl Shared {
                     versions.start_manifest().map_err(trying)?;
                 }
             }
-            // The acknowledged operations of the failed WAL are also in memtables. Once those are
-            // flushed, no replay needs that WAL any more, whatever its last bytes are.
-            let ids: Vec<ColumnFamilyId> = self.families.load().keys().copied().collect();
-            self.pipeline.abandon_wal(lead);
+            // On a full device the memtables stay in memory with their WAL files, since their flush
+            // could need more room than there is: deletions must be possible first.
+            let ended = || self.pipeline.end_wal_after_failed_append(lead);
+            let keeps_wal = failure.kind() == ErrorKind::NoSpace && ended().is_ok();
+            if !keeps_wal {
+                // The acknowledged operations of the failed WAL are also in memtables. Once those are
+                // flushed, no replay needs that WAL any more, whatever its last bytes are.
+                self.pipeline.abandon_wal(lead);
+            }
             self.start_wal(lead, &ids).map_err(trying)?;
             // MUTANT: resuming forgets the memtables whose flush failed.
             if mutant!(
@@ -37,7 +47,7 @@ impl Shared {
                     family.immutables.clear();
                     replaced.push(family.publish());
                 }
-            } else {
+            } else if !keeps_wal {
                 self.flush_all_as_one(lead).map_err(trying)?;
             }
             self.failure.clear();

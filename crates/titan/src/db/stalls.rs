@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::core::Shared;
+use super::lack_of_room::NoRoom;
 use super::state::{FamilyState, State};
 use crate::batch::BatchOp;
 use crate::error::{Error, ErrorKind, Result};
@@ -72,6 +73,11 @@ impl Shared {
                     self.signals.progress.wait_for(seen, step);
                 }
                 StallEvent::Stopped(cause) => {
+                    match self.no_room_for_writes(group) {
+                        Some(NoRoom::AtAll(error)) => break Err(error),
+                        Some(NoRoom::ButForDeletions) => break Ok(()),
+                        None => {}
+                    }
                     lead.refuse_waiting(|options| options.no_slowdown, &stalled(cause));
                     if let Err(e) = self.check_not_stopped().and_then(|()| self.check_open()) {
                         break Err(e);
@@ -88,6 +94,11 @@ impl Shared {
             );
         }
         outcome
+    }
+
+    fn no_room_for_writes(&self, group: &Group) -> Option<NoRoom> {
+        let state = self.state.lock();
+        state.no_room_for_writes(&self.files.dir, is_deletions(group))
     }
 
     /// How long a group waits while writes are delayed: for whichever cause takes longest.
@@ -139,6 +150,20 @@ impl Shared {
             self.signals.progress.raise();
         }
     }
+}
+
+/// Whether a group deletes, and does nothing else.
+fn is_deletions(group: &Group) -> bool {
+    let mut ops = group.batches.iter().flat_map(|batch| batch.iter());
+    ops.all(|op| {
+        matches!(
+            op,
+            Ok(BatchOp::Delete { .. }
+                | BatchOp::SingleDelete { .. }
+                | BatchOp::DeleteRange { .. }
+                | BatchOp::LogData { .. })
+        )
+    })
 }
 
 fn stalled(cause: StallCause) -> Error {

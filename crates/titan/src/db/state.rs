@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::family::Family;
+use super::room::{FlushWait, Room, RoomWait, bytes_to_flush};
 use super::running::{RunningCounts, RunningJob};
 use super::stall_notifier::StallNotifier;
 use super::writing::Writing;
@@ -63,9 +64,17 @@ pub(crate) struct DueCompactions {
 }
 
 impl DueCompactions {
-    /// Whether a compaction may be due, so that the family must be evaluated.
-    pub(super) fn may_be_some(&self, circumstances: Circumstances, now: u64) -> bool {
-        self.circumstances != Some(circumstances) || self.aged_at.is_some_and(|at| at <= now)
+    /// Whether a compaction may be due, so that the family must be evaluated. `may_have_room` says
+    /// whether there may be room for one that lacked it.
+    pub(super) fn may_be_some(
+        &self,
+        circumstances: Circumstances,
+        now: u64,
+        may_have_room: bool,
+    ) -> bool {
+        may_have_room
+            || self.circumstances != Some(circumstances)
+            || self.aged_at.is_some_and(|at| at <= now)
     }
 
     /// None is due under these circumstances, until the time `aged_at`.
@@ -102,6 +111,10 @@ pub(crate) struct FamilyJobs {
     pub(crate) compactions: usize,
     /// A manual compaction owns the family: no other is picked.
     pub(crate) manual_compaction: bool,
+    /// Set while its flush lacks room on the device.
+    pub(crate) flush_wait: Option<FlushWait>,
+    pub(crate) compactions_wait: RoomWait,
+    pub(crate) collections_wait: RoomWait,
 }
 
 /// What was found out about a family when it was evaluated last.
@@ -184,6 +197,12 @@ impl FamilyState {
         }))
     }
 
+    /// Bytes that the memtables have to be flushed, at most.
+    pub(super) fn memtable_bytes(&self) -> u64 {
+        let immutables = self.immutables.iter().map(|i| &i.memtable);
+        total(immutables.chain([&self.memtable]).map(bytes_to_flush))
+    }
+
     /// Bytes of separated values that memtables shadow, as far as estimated.
     pub(crate) fn shadowed_by_memtables(&self) -> u64 {
         let immutables = self.immutables.iter().map(|i| &i.memtable);
@@ -195,6 +214,7 @@ impl FamilyState {
     pub(crate) fn has_changed(&mut self) {
         self.evaluation.is_current = false;
         self.due.circumstances = None;
+        self.jobs.collections_wait.lacks(None);
     }
 
     /// How urgent collecting the family's garbage is.
@@ -325,6 +345,7 @@ pub(crate) struct State {
     /// since.
     pub(crate) idle_cleanup: Option<SequenceNumber>,
     pub(super) stalls: Stalls,
+    pub(super) room: Room,
     /// Whether a user writes.
     pub(crate) writing: Writing,
     /// The family to consider first when a job is sought, so that none starves.
@@ -472,7 +493,9 @@ impl State {
             return None;
         }
         // The most urgent; of several, the first in turn.
-        let mut due = self.in_turn().filter(|f| f.collection_urgency().is_some());
+        let mut due = self.in_turn().filter(|f| {
+            f.collection_urgency().is_some() && f.jobs.collections_wait.is_over(&self.room)
+        });
         let first = due.next()?;
         Some(due.fold(first, |most, family| {
             match family.collection_urgency() > most.collection_urgency() {

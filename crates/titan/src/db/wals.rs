@@ -191,6 +191,15 @@ impl Chain {
         });
     }
 
+    /// What a WAL file must say that continues what has been read, to its end; `None` if none can.
+    pub(crate) fn predecessor(&self) -> Option<Predecessor> {
+        let previous = self.previous.filter(|_| !self.broken)?;
+        Some(Predecessor {
+            number: previous.number,
+            last_sequence: previous.last_sequence?,
+        })
+    }
+
     /// To be called at the end of all files. A flush syncs the WAL files that other families still
     /// need before its tables count (WAL-1), and its log number goes no further. So if a family has
     /// tables from beyond the file in which replay ended, synced operations of others were lost,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::pinned::CopiedForOlder;
 use super::report::CollectionStatus;
 use super::space::Space;
+use crate::compaction::budget::{Budget, Lack, Need};
 use crate::error::Error;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, total};
@@ -188,6 +189,41 @@ impl Selection<'_> {
             files.filter(|f| f.status == CollectionStatus::Next),
             urgency,
         )
+    }
+}
+
+impl<'v> Selection<'v> {
+    /// The collection that is due, if one is. Where there is no room for all of it, it has fewer files.
+    ///
+    /// # Errors
+    /// What is lacking, if there is no room for any of the files.
+    pub(crate) fn next_within(self, budget: &Budget) -> Result<Option<Collection>, Lack> {
+        let need = |files: &[&Candidate<'v>]| Need {
+            written: total(files.iter().map(|file| file.live)),
+            freed: total(files.iter().map(|file| file.garbage)),
+        };
+        let is_next = |file: &&Candidate<'v>| file.status == CollectionStatus::Next;
+        let all: Vec<&Candidate<'v>> = self.files.iter().filter(is_next).collect();
+        let Some(urgency) = self.outlook.urgency.filter(|_| !budget.allows(need(&all))) else {
+            return Ok(self.next());
+        };
+        let worth = |status| {
+            let later = matches!(status, CollectionStatus::Later(_));
+            later || status == CollectionStatus::Next
+        };
+        let mut lack = Lack::NONE;
+        let fitting = self.files.into_iter().find(|file| {
+            let need = need(&[file]);
+            let fits = worth(file.status) && budget.allows(need);
+            if worth(file.status) && !fits {
+                lack = lack.or(Lack::of(need));
+            }
+            fits
+        });
+        match fitting {
+            Some(file) => Ok(Collection::of([file], urgency)),
+            None => Err(lack),
+        }
     }
 }
 

@@ -269,6 +269,12 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
+    /// The device has no room for a flush, a compaction or a collection. Nothing of it took effect; it
+    /// is done once there is room.
+    fn job_lacks_room(&self, error: &Error) {
+        let _ = error;
+    }
+
     /// A compaction filter failed or panicked. Nothing of its job took effect; see
     /// [`CompactionFilterFactory`](crate::CompactionFilterFactory) for what follows.
     fn compaction_filter_failed(&self, error: &Error) {

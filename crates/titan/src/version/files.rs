@@ -225,6 +225,11 @@ impl TableFile {
             .saturating_add(facts.shadowed_bytes)
     }
 
+    /// Deletions and single deletions, as far as they are counted; not range deletions.
+    pub(crate) fn num_deletions(&self) -> u64 {
+        self.facts().map_or(0, |facts| facts.num_deletions)
+    }
+
     pub(crate) fn is_compacting(&self) -> bool {
         self.compacting.load(Ordering::Relaxed)
     }

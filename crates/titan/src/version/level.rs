@@ -30,6 +30,10 @@ pub(crate) struct LevelSums {
     pub(crate) reported_garbage: u64,
     /// See [`TableFile::compensated_size`].
     pub(crate) compensated: u64,
+    /// Entries, as far as they are counted.
+    pub(crate) entries: u64,
+    /// See [`TableFile::num_deletions`].
+    pub(crate) deletions: u64,
 }
 
 impl LevelSums {
@@ -41,6 +45,8 @@ impl LevelSums {
             shadowed: sum(TableFile::shadowed_bytes),
             reported_garbage: sum(TableFile::reported_garbage_ever),
             compensated: sum(TableFile::compensated_size),
+            entries: sum(|table| table.facts().map_or(0, |facts| facts.num_entries)),
+            deletions: sum(TableFile::num_deletions),
         }
     }
 
@@ -51,7 +57,14 @@ impl LevelSums {
             shadowed: self.shadowed.saturating_add(other.shadowed),
             reported_garbage: self.reported_garbage.saturating_add(other.reported_garbage),
             compensated: self.compensated.saturating_add(other.compensated),
+            entries: self.entries.saturating_add(other.entries),
+            deletions: self.deletions.saturating_add(other.deletions),
         }
+    }
+
+    /// Bytes of the files for each entry; 0 if none is counted.
+    pub(crate) fn average(&self) -> u64 {
+        self.size.checked_div(self.entries).unwrap_or(0)
     }
 }
 

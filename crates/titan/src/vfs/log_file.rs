@@ -72,6 +72,13 @@ impl WritableFile for LogFile {
             .map_err(|e| Error::io(e, "append", &self.path))
     }
 
+    fn cut_failed_append(&mut self) -> Result<()> {
+        let cut = self.file.set_len(self.position);
+        cut.map_err(|e| Error::io(e, "cut", &self.path))?;
+        self.extended = self.position;
+        Ok(())
+    }
+
     fn sync(&mut self) -> Result<()> {
         // MUTANT: a WAL file is not synced.
         if mutant!(

@@ -7,7 +7,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Access, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile};
+use super::{
+    Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile,
+};
 use crate::error::Result;
 
 /// The extension of WAL files.
@@ -138,6 +140,14 @@ impl Vfs for LogsElsewhere {
 
     fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
         self.inner.canonicalize(path)
+    }
+
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        self.inner.sync_file(&self.place(path)?)
+    }
+
+    fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
+        self.inner.device_space(dir)
     }
 
     fn resources(&self) -> Resources {

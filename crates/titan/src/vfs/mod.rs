@@ -47,7 +47,7 @@ pub(crate) use memory_file::MemoryFile;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use memory_vfs::MemoryVfs;
 pub(crate) use overlay::Overlay;
-pub use resources::{Memory, Resources};
+pub use resources::{DeviceSpace, Memory, Resources};
 pub use std_vfs::StdVfs;
 
 /// A file system. Paths are absolute or relative to the process, as in `std::fs`.
@@ -111,6 +111,12 @@ pub trait Vfs: Send + Sync + 'static {
         self.size(path).map(|_| 1)
     }
 
+    /// Makes all bytes of an existing file and its size durable, whoever appended them. Unsupported by
+    /// default.
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        Err(Error::unsupported("the file system syncs no closed files").in_file(path))
+    }
+
     /// Makes the names in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
@@ -130,6 +136,16 @@ pub trait Vfs: Send + Sync + 'static {
     /// default assumes no holes: the size.
     fn allocated_bytes(&self, path: &Path) -> Result<u64> {
         self.size(path)
+    }
+
+    /// The room on the device that has a directory. The default knows no limit, and jobs of the engine
+    /// then write until the device is full. Called before each background job.
+    ///
+    /// # Errors
+    /// The device cannot be asked. Then no limit is assumed.
+    fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
+        let _ = dir;
+        Ok(None)
     }
 
     /// Whether a file or directory of this name exists.
@@ -197,6 +213,13 @@ pub trait WritableFile: Send + Sync {
 
     /// Makes all appended bytes and the file's size durable.
     fn sync(&mut self) -> Result<()>;
+
+    /// Cuts off what an append that failed has left: the file ends with the last append that
+    /// succeeded. A crash of the machine may bring it back until a sync has returned. Needs no room.
+    /// Unsupported by default.
+    fn cut_failed_append(&mut self) -> Result<()> {
+        Err(Error::unsupported("the file system cuts no files"))
+    }
 
     /// Bytes of the hole that the file has after its header, or at its start if it has no header:
     /// in tests of files that no test could fill.

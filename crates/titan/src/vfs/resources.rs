@@ -23,6 +23,15 @@ pub struct Memory {
     pub left: u64,
 }
 
+/// Bytes of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceSpace {
+    /// In total.
+    pub total: u64,
+    /// Those that this process may still take.
+    pub available: u64,
+}
+
 impl Memory {
     /// The smaller value of each field.
     fn min(self, other: Memory) -> Memory {

@@ -16,7 +16,9 @@ use rustix::io::Errno;
 use super::direct::DirectFile;
 use super::log_file::LogFile;
 use super::resources::{self, Resources};
-use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, ends_early};
+use super::{
+    Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, ends_early,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::Process;
 
@@ -176,6 +178,20 @@ impl Vfs for StdVfs {
 
     fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
         std::fs::canonicalize(path).map_err(failed("find", path))
+    }
+
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        let file = File::open(path).map_err(|e| Error::io(e, "open", path))?;
+        file.sync_data().map_err(|e| Error::io(e, "sync", path))
+    }
+
+    fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
+        let found = rustix::fs::statvfs(dir).map_err(|e| Error::io(e.into(), "ask about", dir))?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Some(DeviceSpace {
+            total: bytes(found.f_blocks),
+            available: bytes(found.f_bavail),
+        }))
     }
 
     fn resources(&self) -> Resources {

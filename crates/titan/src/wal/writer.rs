@@ -21,7 +21,24 @@ pub(crate) struct LogWriter {
     /// Where in its block the next byte goes.
     block_offset: usize,
     file_size: u64,
-    failure: Option<Error>,
+    failure: Option<Failure>,
+}
+
+/// The first failure of a log.
+struct Failure {
+    error: Error,
+    left: Left,
+}
+
+/// What a failure has left in the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// All complete records, and perhaps a part of one after them: an append failed.
+    PartOfRecord,
+    /// All complete records, durably: the part was cut off.
+    Records,
+    /// Nothing is known: a sync failed.
+    Unknown,
 }
 
 impl LogWriter {
@@ -50,7 +67,7 @@ impl LogWriter {
         let framed = self.buffer.len() as u64;
         self.buffer.clear();
         self.buffer.shrink_to(BUFFER_KEPT);
-        result.map_err(|e| self.fail(e))?;
+        result.map_err(|e| self.fail(e, Left::PartOfRecord))?;
         self.file_size += framed;
         Ok(())
     }
@@ -68,8 +85,42 @@ impl LogWriter {
             ) {
                 return e.in_file(&self.path);
             }
-            self.fail(e)
+            self.fail(e, Left::Unknown)
         })
+    }
+
+    /// Ends a log whose last append failed: makes its complete records durable and cuts off what
+    /// follows them. Without a failure, does nothing. Nothing can be appended afterwards.
+    ///
+    /// # Errors
+    /// The failure, if it was one of a sync, after which nothing is known about the records. Failures
+    /// to cut or to sync; a later call fails too.
+    pub(crate) fn end_after_failed_append(&mut self) -> Result<()> {
+        let Some(failure) = &mut self.failure else {
+            return Ok(());
+        };
+        match std::mem::replace(&mut failure.left, Left::Unknown) {
+            Left::PartOfRecord => {}
+            Left::Records => {
+                failure.left = Left::Records;
+                return Ok(());
+            }
+            Left::Unknown => return Err(failure.error.clone()),
+        }
+        // ORDER: before the next log is started, whose first record says where this one ends.
+        // MUTANT: what a failed append left stays at the end of its log.
+        let stays = mutant!("failed-append-not-cut", "-p titan --test it full::");
+        if !stays {
+            self.file.cut_failed_append()?;
+        }
+        self.file.sync()?;
+        failure.left = Left::Records;
+        Ok(())
+    }
+
+    /// Whether every append and sync succeeded.
+    pub(crate) fn is_intact(&self) -> bool {
+        self.failure.is_none()
     }
 
     /// Bytes appended so far.
@@ -79,14 +130,17 @@ impl LogWriter {
 
     fn check(&self) -> Result<()> {
         match &self.failure {
-            Some(error) => Err(error.clone()),
+            Some(failure) => Err(failure.error.clone()),
             None => Ok(()),
         }
     }
 
-    fn fail(&mut self, error: Error) -> Error {
+    fn fail(&mut self, error: Error, left: Left) -> Error {
         let error = error.in_file(&self.path);
-        self.failure = Some(error.clone());
+        self.failure = Some(Failure {
+            error: error.clone(),
+            left,
+        });
         error
     }
 

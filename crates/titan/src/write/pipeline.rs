@@ -32,6 +32,7 @@ use crate::version::Counters;
 use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
 use crate::write::hook::Hook;
+use crate::write::predecessor::Predecessor;
 use crate::write::queue::{CommitQueue, Group, Lead};
 use crate::write::validate::{Validator, validate};
 use crate::write::wal_set::WalSet;
@@ -111,6 +112,11 @@ impl CommitPipeline {
             statistics,
             hook,
         }
+    }
+
+    /// The first WAL file continues one of an earlier opening.
+    pub(crate) fn continue_after(&mut self, predecessor: Predecessor) {
+        self.wal.continue_after(predecessor);
     }
 
     /// Starts the first WAL file, before any thread can write.
@@ -288,6 +294,12 @@ impl CommitPipeline {
     fn start_next(&self, number: FileNumber) -> Result<()> {
         let next = self.counters.last_sequence().plus(1);
         self.wal.start(number, next)
+    }
+
+    /// Ends the current WAL file after a failed append; see [`WalSet::end_after_failed_append`].
+    pub(crate) fn end_wal_after_failed_append(&self, _: &Lead<'_>) -> Result<()> {
+        let published = self.counters.last_sequence();
+        self.wal.end_after_failed_append(published)
     }
 
     /// Forgets all WAL files, whose operations are durable elsewhere or about to be.

@@ -8,7 +8,7 @@ use crate::format::file_name::FileKind;
 use crate::format::{FileNumber, SequenceNumber};
 use crate::stats::{self, Statistics};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::vfs::Vfs;
 use crate::wal::LogWriter;
 use crate::write::predecessor::Predecessor;
@@ -25,6 +25,8 @@ struct Wal {
 #[derive(Default)]
 struct Current {
     wal: Option<Wal>,
+    /// The last file of an earlier opening, if the first one continues it.
+    before_first: Option<Predecessor>,
     /// Closed files with bytes that may not be durable, oldest first.
     closed: Vec<Wal>,
 }
@@ -46,6 +48,8 @@ pub(crate) struct WalSet {
     /// Locked while files are synced, so that a thread that waits for it finds them durable. Taken
     /// before `current`.
     syncing: Mutex<()>,
+    /// A file that could not be started could not be removed either.
+    has_leftover: AtomicBool,
 }
 
 impl WalSet {
@@ -58,7 +62,13 @@ impl WalSet {
             created: AtomicU64::new(0),
             durable_names: Mutex::new(0),
             syncing: Mutex::new(()),
+            has_leftover: AtomicBool::new(false),
         }
+    }
+
+    /// The first file continues one of an earlier opening, which is durable.
+    pub(crate) fn continue_after(&self, predecessor: Predecessor) {
+        self.current.lock().before_first = Some(predecessor);
     }
 
     /// Starts the WAL file `number`; the current one is closed. `next` is the sequence number of
@@ -68,14 +78,29 @@ impl WalSet {
         // tell a file that is missing from one that never was. Usually a flush has made it so.
         self.sync_names()?;
         let path = FileKind::Wal(number).path(&self.dir);
-        let mut log = LogWriter::new(self.vfs.create_log(&path)?, &path);
+        let file = self.vfs.create_log(&path)?;
         self.created.fetch_add(1, Ordering::Release);
+        let started = self.start_in(LogWriter::new(file, &path), number, next);
+        started.inspect_err(|_| {
+            // Or it would stand between the files before and after it. Its removal is durable before
+            // the next one exists.
+            if self.vfs.remove(&path).is_err() {
+                self.has_leftover.store(true, Ordering::Release);
+            }
+        })
+    }
+
+    /// Makes an empty log the current file.
+    fn start_in(&self, mut log: LogWriter, number: FileNumber, next: SequenceNumber) -> Result<()> {
         let mut current = self.current.lock();
-        let last = current.wal.as_ref();
-        let predecessor = Predecessor {
-            number: last.map_or(FileNumber(0), |last| last.number),
-            last_sequence: last.map_or(SequenceNumber::ZERO, |last| last.last_sequence),
-        };
+        let last = current.wal.as_ref().map(|last| Predecessor {
+            number: last.number,
+            last_sequence: last.last_sequence,
+        });
+        let predecessor = last.or(current.before_first).unwrap_or(Predecessor {
+            number: FileNumber(0),
+            last_sequence: SequenceNumber::ZERO,
+        });
         log.add_record(&predecessor.encode(next)?)?;
         let wal = Wal {
             number,
@@ -174,11 +199,41 @@ impl WalSet {
         Ok(())
     }
 
+    /// Makes sure that the files can be relied on although an append failed: the current one ends with
+    /// its last complete record, durably. To be called before [`WalSet::start`], which ends it.
+    /// `published` is the last operation that readers see.
+    ///
+    /// # Errors
+    /// A sync failed, or an append to a file that cannot be cut: nothing is known about its bytes. Or
+    /// it ends with a group that was never published, whose sequence numbers are given out again. The
+    /// files must be [abandoned](WalSet::abandon).
+    pub(crate) fn end_after_failed_append(&self, published: SequenceNumber) -> Result<()> {
+        let _syncing = self.syncing.lock();
+        let mut current = self.current.lock();
+        let all_intact = current.closed.iter().all(|wal| wal.log.is_intact());
+        match &mut current.wal {
+            Some(wal)
+                if all_intact
+                    && wal.last_sequence <= published
+                    && !self.has_leftover.load(Ordering::Acquire) =>
+            {
+                let was_intact = wal.log.is_intact();
+                wal.log.end_after_failed_append()?;
+                // Or `start` would have it synced again.
+                wal.synced |= !was_intact;
+                Ok(())
+            }
+            _ => Err(Error::new(ErrorKind::Io, "the WAL cannot be relied on")),
+        }
+    }
+
     /// Forgets the current and closed files. To be called when everything in them is durable
     /// elsewhere, before [`WalSet::start`] starts afresh.
     pub(crate) fn abandon(&self) {
+        self.has_leftover.store(false, Ordering::Release);
         let mut current = self.current.lock();
         current.wal = None;
+        current.before_first = None;
         current.closed.clear();
     }
 

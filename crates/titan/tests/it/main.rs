@@ -25,6 +25,7 @@ mod entities;
 mod faults;
 mod filters;
 mod forks;
+mod full;
 mod gc;
 mod golden;
 mod hooks;

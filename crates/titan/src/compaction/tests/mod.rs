@@ -24,9 +24,13 @@ mod worlds;
 
 use std::sync::Arc;
 
+use super::budget::{Budget, Fitting};
+use super::inputs::Compaction;
 use super::levels::Circumstances;
+use super::picker;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
 use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::options::ColumnFamilyOptions;
 use crate::version::blob_set::BlobSet;
 use crate::version::edit::{NewFile, TableFacts};
 use crate::version::level::Level;
@@ -46,6 +50,12 @@ const NO_SNAPSHOTS: Circumstances = Circumstances {
     oldest_snapshot: None,
     garbage_moment: 0,
 };
+
+/// What is picked where room is no matter.
+fn pick_any(version: &Arc<Version>, options: &ColumnFamilyOptions) -> Option<Compaction> {
+    let mut fitting = Fitting::new(Budget::UNLIMITED, options, NO_SNAPSHOTS);
+    picker::pick(version, options, NO_SNAPSHOTS, &mut fitting)
+}
 
 fn order() -> InternalKeyComparator {
     InternalKeyComparator::new(Arc::new(BytewiseComparator))

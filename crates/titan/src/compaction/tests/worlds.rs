@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::readers::{Bench, Found};
 use super::shapes::{BLOB_FILE, KEYS, SEPARATED, Shape, World};
-use super::{NO_SNAPSHOTS, order, stride};
+use super::{order, pick_any, stride};
 use crate::compaction::inputs::Compaction;
 use crate::compaction::job::{self, JobContext};
-use crate::compaction::picker::{pick, pick_range};
+use crate::compaction::picker::pick_range;
 use crate::error::Result;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::sync::atomic::AtomicBool;
@@ -56,7 +56,7 @@ impl Request {
             rewrite,
         } = self
         else {
-            return pick(version, &bench.family.options, NO_SNAPSHOTS);
+            return pick_any(version, &bench.family.options);
         };
         let base = (1..LEVELS).find(|level| !version.level(*level).is_empty());
         let output = match level {

@@ -1,0 +1,128 @@
+//! What is known about the room on the device, and what jobs that lack some wait for. What follows from
+//! it is decided in [`lack_of_room`](super::lack_of_room).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::compaction::budget::{Budget, Lack};
+use crate::error::Error;
+use crate::memtable::Memtable;
+
+/// How often jobs that lack room look whether there is some, in real time.
+pub(super) const LOOK_EACH: Duration = Duration::from_secs(1);
+
+/// The longest time after which a job that found the device full is tried again.
+const MAX_RETRY: Duration = Duration::from_secs(64);
+
+/// What is known about the room on the device. Guarded by the state lock.
+pub(crate) struct Room {
+    pub(super) budget: Budget,
+    /// When that was asked, by the steady clock.
+    pub(super) now: Duration,
+    /// What running compactions may still write.
+    pub(super) promised: u64,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Room {
+            budget: Budget::UNLIMITED,
+            now: Duration::ZERO,
+            promised: 0,
+        }
+    }
+}
+
+impl Room {
+    /// Promises room to a job that begins.
+    pub(super) fn promise(&mut self, need: u64) {
+        self.promised = self.promised.saturating_add(need);
+    }
+
+    /// It has ended.
+    pub(super) fn release(&mut self, need: u64) {
+        self.promised = self.promised.saturating_sub(need);
+    }
+}
+
+/// What a flush that lacks room waits for.
+#[derive(Clone)]
+pub(crate) struct FlushWait {
+    /// Bytes.
+    need: u64,
+    /// How many memtables it was to write. With further ones it may write less: they may delete.
+    memtables: usize,
+    not_before: Duration,
+    pub(super) error: Error,
+}
+
+impl FlushWait {
+    /// For these bytes, or until this time, where it found the device full.
+    pub(super) fn new(need: u64, memtables: usize, not_before: Duration, error: Error) -> Self {
+        FlushWait {
+            need,
+            memtables,
+            not_before,
+            error,
+        }
+    }
+
+    pub(super) fn is_over(&self, memtables: usize, room: &Room) -> bool {
+        room.now >= self.not_before
+            && (memtables != self.memtables || room.budget.available >= self.need)
+    }
+}
+
+/// What compactions or the collections of a family wait for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RoomWait {
+    lack: Option<Lack>,
+    not_before: Duration,
+    /// How often one has found the device full since the last that did not.
+    failures: u32,
+}
+
+impl RoomWait {
+    pub(super) fn is_over(&self, room: &Room) -> bool {
+        self.may_try(room) && self.lack.is_none_or(|lack| room.budget.meets(lack))
+    }
+
+    /// Whether the last failure is long enough ago.
+    pub(super) fn may_try(&self, room: &Room) -> bool {
+        room.now >= self.not_before
+    }
+
+    /// What is lacking.
+    pub(super) fn lack(&self) -> Option<Lack> {
+        self.lack
+    }
+
+    /// Those that are due lack room.
+    pub(super) fn lacks(&mut self, lack: Option<Lack>) {
+        self.lack = lack;
+    }
+
+    /// One has found the device full at this time, although its need had been estimated.
+    pub(super) fn failed(&mut self, now: Duration) {
+        let seconds = 1_u64.checked_shl(self.failures).unwrap_or(u64::MAX);
+        self.failures += 1;
+        self.not_before = now + Duration::from_secs(seconds).min(MAX_RETRY);
+    }
+
+    /// One has succeeded.
+    pub(super) fn succeeded(&mut self) {
+        *self = RoomWait::default();
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.lack.is_some() || self.failures > 0
+    }
+}
+
+/// Bytes of a memtable that a flush would write, at most.
+pub(super) fn bytes_to_flush(memtable: &Arc<Memtable>) -> u64 {
+    match memtable.is_empty() {
+        true => 0,
+        false => memtable.approximate_memory_usage(),
+    }
+}
