@@ -10,7 +10,7 @@ use crate::open_files::OpenFiles;
 use crate::stats::{self, Listeners, Statistics, notify};
 use crate::sync::Mutex;
 use crate::version::ObsoleteFiles;
-use crate::vfs::{FileLock, Vfs};
+use crate::vfs::{FileLock, Vfs, in_locked};
 
 /// The directory of an open database.
 pub(crate) struct Files {
@@ -30,6 +30,14 @@ pub(crate) struct Files {
 }
 
 impl Files {
+    /// The file system `vfs`, in which paths in the directory lead to the one that is locked.
+    pub(super) fn in_locked(&self, vfs: Arc<dyn Vfs>) -> Arc<dyn Vfs> {
+        match &*self.lock.lock() {
+            Some(lock) => in_locked(vfs, &self.dir, &**lock),
+            None => vfs,
+        }
+    }
+
     /// Files in the directory of `env`, which `lock` protects.
     pub(super) fn new(
         env: JobEnv,

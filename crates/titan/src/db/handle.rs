@@ -23,6 +23,7 @@ use crate::options::{ColumnFamilyOptions, Options, TakenOptions};
 use crate::read::Snapshot;
 use crate::stats::Statistics;
 use crate::version::{Moment, RecoveredState};
+use crate::vfs::in_locked;
 use crate::write::WriteOptions;
 use crate::write::hook::Hook;
 use crate::write::pipeline::CommitEnv;
@@ -150,6 +151,8 @@ impl Db {
             return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
         }
         let lock = vfs.lock(&FileKind::Lock.path(dir))?;
+        let in_dir = in_locked(Arc::clone(&options.db.vfs), dir, &*lock);
+        let vfs = &*in_dir;
         let current = FileKind::Current.path(dir);
         if vfs.exists(&current)? {
             vfs.remove(&current)?;

@@ -40,7 +40,7 @@ use crate::options::Options;
 use crate::stats::{Listeners, Statistics, notify};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
-use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};
+use crate::vfs::{FileLock, Overlay, Vfs, in_locked, read_file, replace_file};
 use crate::write::hook::Hook;
 use crate::write::pipeline::CommitPipeline;
 use crate::write::wal_set::WalSet;
@@ -98,7 +98,7 @@ fn recover_in_memory(dir: &Path, options: &Options, files: Arc<dyn Vfs>) -> Resu
     options.db.create_if_missing = false;
     options.db.error_if_exists = false;
     let mut shared = recover(dir, &options, Families::LeftOut)?;
-    shared.files.device = files;
+    shared.files.device = shared.files.in_locked(files);
     shared.lifecycle.read_only = true;
     Ok(shared)
 }
@@ -121,9 +121,13 @@ enum Families {
 /// The database as its files say it is, before any thread uses it.
 fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     options.validate()?;
-    let options = &with_wal_dir(dir, options, missing == Families::LeftOut)?;
+    let mut options = with_wal_dir(dir, options, missing == Families::LeftOut)?;
+    let lock = prepare_directory(&*options.db.vfs, dir, &options)?;
+    // ORDER: before anything else is read or written, so that all of it is in the locked directory,
+    // also if another one gets its name.
+    options.db.vfs = in_locked(options.db.vfs, dir, &*lock);
+    let options = &options;
     let vfs = Arc::clone(&options.db.vfs);
-    let lock = prepare_directory(&*vfs, dir, options)?;
     let statistics = Arc::new(Statistics::default());
     let exists = vfs.exists(&FileKind::Current.path(dir))?;
     let state = match exists {

@@ -4,11 +4,14 @@
 //! aligned buffer that is written when it is full. A sync writes the rest, padded, and then
 //! truncates the file to its length.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use rustix::fs::OFlags;
 
 use super::WritableFile;
+use super::at::At;
 use crate::error::{Error, Result};
 
 /// Alignment of positions, lengths and memory: no device in use requires more.
@@ -76,22 +79,16 @@ pub(super) struct DirectFile {
 
 impl DirectFile {
     /// Creates the file, or truncates it. `None` where the file system has no direct I/O.
-    pub(super) fn create(path: &Path) -> Result<Option<Self>> {
-        let opened = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32)
-            .open(path);
-        match opened {
+    pub(super) fn create(at: At<'_>) -> Result<Option<Self>> {
+        match at.create(OFlags::DIRECT) {
             Ok(file) => Ok(Some(DirectFile {
                 file,
-                path: path.to_owned(),
+                path: at.path.to_owned(),
                 buffer: AlignedBuffer::new(),
                 written: 0,
             })),
             Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => Ok(None),
-            Err(e) => Err(Error::io(e, "create file", path)),
+            Err(e) => Err(Error::io(e, "create file", at.path)),
         }
     }
 
@@ -157,7 +154,7 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(3);
         for case in 0..40 {
             let path = dir.path().join(format!("{case}"));
-            let file = DirectFile::create(&path).unwrap();
+            let file = DirectFile::create(At::of_process(&path)).unwrap();
             let Some(mut file) = requirement::met("direct I/O", file.ok_or("O_DIRECT is refused"))
             else {
                 return;
@@ -187,7 +184,7 @@ mod tests {
     fn what_is_beyond_4_gib_is_where_it_belongs() {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = dir.path().join("huge");
-        let Some(mut file) = DirectFile::create(&path).unwrap() else {
+        let Some(mut file) = DirectFile::create(At::of_process(&path)).unwrap() else {
             eprintln!("skipped: no direct I/O here");
             return;
         };

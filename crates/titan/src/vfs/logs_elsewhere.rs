@@ -161,6 +161,11 @@ impl Vfs for LogsElsewhere {
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         self.inner.lock_shared(path)
     }
+
+    fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
+        let inner = self.inner.anchored(dir, lock)?;
+        Some(Arc::new(LogsElsewhere::new(inner, &self.dir, &self.logs)))
+    }
 }
 
 #[cfg(test)]

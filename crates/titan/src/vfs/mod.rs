@@ -18,8 +18,10 @@
 //! 7. A punched hole reads as zeros at once; until a sync, a crash of the machine may restore the old
 //!    content, for each block separately.
 
+mod at;
 mod copy;
 mod direct;
+mod directory_lock;
 mod frozen;
 mod log_file;
 mod logs_elsewhere;
@@ -32,6 +34,7 @@ mod resources;
 mod std_vfs;
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -171,22 +174,32 @@ pub trait Vfs: Send + Sync + 'static {
         Resources::default()
     }
 
-    /// Takes the exclusive lock on `path`, creating the file; held until the guard is dropped.
+    /// Takes the exclusive lock on `path`, creating the file, and on the directory that it is in, if the
+    /// implementation can; held until the guard is dropped.
     ///
     /// # Errors
-    /// `Locked` if another process or another guard of this one holds it.
+    /// `Locked` if another process or another guard of this one holds one of them.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
 
-    /// Takes a lock on the file `path` that only excludes [`Vfs::lock`]; held until the guard is
-    /// dropped. The default takes the exclusive one.
+    /// Takes locks that only exclude [`Vfs::lock`] of the same path; held until the guard is dropped.
+    /// The default takes the exclusive ones.
     ///
     /// # Errors
-    /// `Locked` if another guard has the exclusive lock; `NotFound` if there is no such file.
+    /// `Locked` if another guard has the exclusive locks; `NotFound` if there is no such file and the
+    /// implementation locks no directories.
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         match self.exists(path)? {
             true => self.lock(path),
             false => Err(Error::new(ErrorKind::NotFound, "no such lock file").in_file(path)),
         }
+    }
+
+    /// This file system with paths in `dir` relative to the directory that `lock` has open: they lead
+    /// there even if `dir` is moved. `lock` is what [`Vfs::lock`] returned for a file in `dir`. `None`,
+    /// the default, if an implementation has only paths.
+    fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
+        let _ = (dir, lock);
+        None
     }
 }
 
@@ -287,7 +300,12 @@ fn ends_early(offset: u64, n: usize, len: usize) -> Error {
 }
 
 /// Holds a lock until dropped.
-pub trait FileLock: Send + Sync {}
+pub trait FileLock: Send + Sync {
+    /// The locked directory, open, if the implementation locks it.
+    fn directory(&self) -> Option<&Arc<OwnedFd>> {
+        None
+    }
+}
 
 /// The guard to return where there is nothing to lock.
 struct NotLocked;
@@ -298,13 +316,19 @@ fn only_read(path: &Path) -> Error {
     Error::new(ErrorKind::ReadOnly, "the file system is read-only here").in_file(path)
 }
 
-/// Takes a lock for a reader; other readers may have it at the same time. Without a lock file
-/// nobody writes now, and nothing prevents a writer from starting.
+/// Takes a lock for a reader; other readers may have it at the same time. Where directories cannot be
+/// locked and there is no lock file, nobody writes now, and nothing prevents a writer from starting.
 pub(crate) fn lock_to_read(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn FileLock>> {
     match vfs.lock_shared(path) {
         Err(e) if e.is_not_found() => Ok(Box::new(NotLocked)),
         lock => lock,
     }
+}
+
+/// The file system `vfs`, in which paths in `dir` lead to the directory that `lock` has locked, if it can
+/// be reached so.
+pub(crate) fn in_locked(vfs: Arc<dyn Vfs>, dir: &Path, lock: &dyn FileLock) -> Arc<dyn Vfs> {
+    vfs.anchored(dir, lock).unwrap_or(vfs)
 }
 
 /// Opens a file that the database needs.

@@ -143,6 +143,13 @@ impl Vfs for Overlay {
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         lock_to_read(&*self.base, path)
     }
+
+    fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
+        Some(Arc::new(Overlay {
+            base: self.base.anchored(dir, lock)?,
+            changed: Mutex::new(self.changed.lock().clone()),
+        }))
+    }
 }
 
 #[cfg(test)]

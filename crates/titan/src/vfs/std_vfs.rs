@@ -1,26 +1,26 @@
 //! The operating system's file system.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc;
 use rustix::buffer::spare_capacity;
-use rustix::fs::{Advice, FallocateFlags, FlockOperation};
+use rustix::fs::{Advice, AtFlags, FallocateFlags, FlockOperation, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::at::At;
 use super::direct::DirectFile;
+use super::directory_lock::DirectoryLock;
 use super::log_file::LogFile;
 use super::resources::{self, Resources};
 use super::{
     Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, ends_early,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::process::Process;
 
 /// [`Vfs`] over the operating system. Bulk files bypass the kernel's cache if the caller asks for it
 /// and the file system supports it; everything else is ordinary buffered I/O.
@@ -31,181 +31,206 @@ fn failed<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Erro
     move |e| Error::io(e, action, path)
 }
 
-impl Vfs for StdVfs {
-    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        Ok(Box::new(StdWritable::create(path)?))
-    }
-
-    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let file = File::create(path).map_err(failed("create file", path))?;
-        Ok(Box::new(LogFile::new(file, path)))
-    }
-
-    fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
-        let direct = if direct {
-            DirectFile::create(path)?
-        } else {
-            None
-        };
-        match direct {
-            Some(file) => Ok(Box::new(file)),
-            None => Ok(Box::new(BufferedBulk {
-                file: StdWritable::create(path)?,
-                unsynced: 0,
-            })),
-        }
-    }
-
-    fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
-        let file = File::open(path).map_err(failed("open file", path))?;
-        let advice = match access {
-            Access::Random => Advice::Random,
-            Access::Sequential => Advice::Sequential,
-        };
-        // Advice only: a file system that ignores it still reads correctly.
-        let _ = rustix::fs::fadvise(&file, 0, None, advice);
-        Ok(Arc::new(StdReadable {
-            file,
-            path: path.to_owned(),
-        }))
-    }
-
-    /// Takes a shared `flock`. To punch a hole into the file takes an exclusive one.
-    fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
-        let file = File::open(path).map_err(failed("open file", path))?;
-        let lock = || rustix::fs::flock(&file, FlockOperation::LockShared);
-        match rustix::io::retry_on_intr(lock) {
-            // Where there are no such locks, no holes are punched either.
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => {}
-            Err(e) => return Err(Error::io(e.into(), "guard file", path)),
-        }
-        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
-        Ok(Arc::new(StdReadable {
-            file,
-            path: path.to_owned(),
-        }))
-    }
-
-    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
-        let opened = OpenOptions::new().write(true).open(path);
-        Ok(Box::new(StdWritable {
-            file: opened.map_err(failed("open file", path))?,
-            path: path.to_owned(),
-        }))
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        std::fs::remove_file(path).map_err(failed("remove file", path))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        std::fs::rename(from, to).map_err(failed("rename file", from))
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        rustix::fs::link(from, to).map_err(|e| {
-            // Linux's error for a file system that has no links.
-            let e = if e == Errno::PERM {
-                Errno::OPNOTSUPP
-            } else {
-                e
-            };
-            Error::io(e.into(), "link file", to)
-        })
-    }
-
-    fn link_count(&self, path: &Path) -> Result<u64> {
-        Ok(std::fs::metadata(path)
-            .map_err(failed("stat file", path))?
-            .nlink())
-    }
-
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let dir = if dir.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            dir
-        };
-        let opened = File::open(dir);
-        // MUTANT: the names in a directory are not synced.
-        if mutant!(
-            "std-names-not-synced",
-            "-p titan-campaigns --test it real_fs::"
-        ) {
-            return opened.map(drop).map_err(failed("sync directory", dir));
-        }
-        opened
-            .and_then(|d| d.sync_all())
-            .map_err(failed("sync directory", dir))
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        std::fs::create_dir_all(dir).map_err(failed("create directory", dir))
-    }
-
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        std::fs::remove_dir(dir).map_err(failed("remove directory", dir))
-    }
-
-    fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(dir).map_err(failed("read directory", dir))? {
-            let entry = entry.map_err(failed("read directory", dir))?;
-            // A name that is not UTF-8 cannot be one of the engine's.
-            if let Ok(name) = entry.file_name().into_string() {
-                names.push(name);
-            }
-        }
-        Ok(names)
-    }
-
-    fn size(&self, path: &Path) -> Result<u64> {
-        Ok(std::fs::metadata(path)
-            .map_err(failed("stat file", path))?
-            .len())
-    }
-
-    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
-        /// The unit of `st_blocks`, whatever the file system's block size is.
-        const UNIT: u64 = 512;
-        let meta = std::fs::metadata(path).map_err(failed("stat file", path))?;
-        Ok(meta.blocks() * UNIT)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        path.try_exists().map_err(failed("stat file", path))
-    }
-
-    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
-        std::fs::canonicalize(path).map_err(failed("find", path))
-    }
-
-    fn sync_file(&self, path: &Path) -> Result<()> {
-        let file = File::open(path).map_err(|e| Error::io(e, "open", path))?;
-        file.sync_data().map_err(|e| Error::io(e, "sync", path))
-    }
-
-    fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
-        let found = rustix::fs::statvfs(dir).map_err(|e| Error::io(e.into(), "ask about", dir))?;
-        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-        Ok(Some(DeviceSpace {
-            total: bytes(found.f_blocks),
-            available: bytes(found.f_bavail),
-        }))
-    }
-
-    fn resources(&self) -> Resources {
-        resources::of_this_process()
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        StdLock::take(path, false).map(|lock| Box::new(lock) as _)
-    }
-
-    fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        StdLock::take(path, true).map(|lock| Box::new(lock) as _)
+impl StdVfs {
+    #[allow(clippy::unused_self, reason = "the same call as of `Anchored`")]
+    fn at<'a>(&'a self, path: &'a Path) -> At<'a> {
+        At::of_process(path)
     }
 }
+
+/// [`StdVfs`], but paths in one directory are relative to the directory that was opened. So they lead
+/// there for as long as this is used, wherever the directory is moved, and never to another that has
+/// taken its name.
+///
+/// Cost: none; the kernel has fewer names to look up.
+struct Anchored {
+    path: PathBuf,
+    directory: Arc<OwnedFd>,
+}
+
+impl Anchored {
+    fn at<'a>(&'a self, path: &'a Path) -> At<'a> {
+        match path.strip_prefix(&self.path) {
+            Ok(name) => At::in_directory(self.directory.as_fd(), name, path),
+            Err(_) => At::of_process(path),
+        }
+    }
+}
+
+/// Implements [`Vfs`] for two types that differ in where a path leads.
+macro_rules! implement_vfs {
+    ($vfs:ty) => {
+        impl Vfs for $vfs {
+            fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+                Ok(Box::new(StdWritable::create(self.at(path))?))
+            }
+
+            fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+                let file = self.at(path).create(OFlags::empty());
+                let file = file.map_err(failed("create file", path))?;
+                Ok(Box::new(LogFile::new(file, path)))
+            }
+
+            fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
+                let direct = match direct {
+                    true => DirectFile::create(self.at(path))?,
+                    false => None,
+                };
+                match direct {
+                    Some(file) => Ok(Box::new(file)),
+                    None => Ok(Box::new(BufferedBulk {
+                        file: StdWritable::create(self.at(path))?,
+                        unsynced: 0,
+                    })),
+                }
+            }
+
+            fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
+                Ok(Arc::new(StdReadable::open(self.at(path), access)?))
+            }
+
+            /// Takes a shared `flock`. To punch a hole into the file takes an exclusive one.
+            fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
+                let opened = StdReadable::open(self.at(path), Access::Random)?;
+                let lock = || rustix::fs::flock(&opened.file, FlockOperation::LockShared);
+                match rustix::io::retry_on_intr(lock) {
+                    // Where there are no such locks, no holes are punched either.
+                    Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => {}
+                    Err(e) => return Err(Error::io(e.into(), "guard file", path)),
+                }
+                Ok(Arc::new(opened))
+            }
+
+            fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
+                let opened = self.at(path).open(OFlags::WRONLY);
+                Ok(Box::new(StdWritable {
+                    file: opened.map_err(failed("open file", path))?,
+                    path: path.to_owned(),
+                }))
+            }
+
+            fn remove(&self, path: &Path) -> Result<()> {
+                let removed = self.at(path).remove(AtFlags::empty());
+                removed.map_err(failed("remove file", path))
+            }
+
+            fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+                let renamed = self.at(from).rename(self.at(to));
+                renamed.map_err(failed("rename file", from))
+            }
+
+            fn link(&self, from: &Path, to: &Path) -> Result<()> {
+                self.at(from).link(self.at(to)).map_err(|e| {
+                    // Linux's error for a file system that has no links.
+                    let e = if e == Errno::PERM {
+                        Errno::OPNOTSUPP
+                    } else {
+                        e
+                    };
+                    Error::io(e.into(), "link file", to)
+                })
+            }
+
+            fn link_count(&self, path: &Path) -> Result<u64> {
+                #[allow(clippy::useless_conversion, reason = "it differs by architecture")]
+                Ok(self.stat(path)?.st_nlink.into())
+            }
+
+            fn sync_dir(&self, dir: &Path) -> Result<()> {
+                let opened = self.at(dir).open(OFlags::RDONLY);
+                // MUTANT: the names in a directory are not synced.
+                if mutant!(
+                    "std-names-not-synced",
+                    "-p titan-campaigns --test it real_fs::"
+                ) {
+                    return opened.map(drop).map_err(failed("sync directory", dir));
+                }
+                opened
+                    .and_then(|d| d.sync_all())
+                    .map_err(failed("sync directory", dir))
+            }
+
+            fn create_dir_all(&self, dir: &Path) -> Result<()> {
+                let created = self.at(dir).create_all();
+                created.map_err(failed("create directory", dir))
+            }
+
+            fn remove_dir(&self, dir: &Path) -> Result<()> {
+                let removed = self.at(dir).remove(AtFlags::REMOVEDIR);
+                removed.map_err(failed("remove directory", dir))
+            }
+
+            fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
+                let names = self.at(dir).names();
+                names.map_err(failed("read directory", dir))
+            }
+
+            fn size(&self, path: &Path) -> Result<u64> {
+                // No file has a size below 0.
+                Ok(self.stat(path)?.st_size.unsigned_abs())
+            }
+
+            fn allocated_bytes(&self, path: &Path) -> Result<u64> {
+                /// The unit of `st_blocks`, whatever the file system's block size is.
+                const UNIT: u64 = 512;
+                Ok(self.stat(path)?.st_blocks.unsigned_abs() * UNIT)
+            }
+
+            fn exists(&self, path: &Path) -> Result<bool> {
+                self.at(path).exists().map_err(failed("stat file", path))
+            }
+
+            fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
+                self.at(path).canonical().map_err(failed("find", path))
+            }
+
+            fn sync_file(&self, path: &Path) -> Result<()> {
+                let file = self.at(path).open(OFlags::RDONLY);
+                let file = file.map_err(failed("open file", path))?;
+                file.sync_data().map_err(failed("sync", path))
+            }
+
+            fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
+                let found = self.at(dir).device().map_err(failed("ask about", dir))?;
+                let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+                Ok(Some(DeviceSpace {
+                    total: bytes(found.f_blocks),
+                    available: bytes(found.f_bavail),
+                }))
+            }
+
+            fn resources(&self) -> Resources {
+                resources::of_this_process()
+            }
+
+            fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+                let lock = DirectoryLock::take(self.at(path), false)?;
+                Ok(Box::new(lock))
+            }
+
+            fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+                let lock = DirectoryLock::take(self.at(path), true)?;
+                Ok(Box::new(lock))
+            }
+
+            fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
+                Some(Arc::new(Anchored {
+                    path: dir.to_owned(),
+                    directory: Arc::clone(lock.directory()?),
+                }))
+            }
+        }
+
+        impl $vfs {
+            fn stat(&self, path: &Path) -> Result<Stat> {
+                self.at(path).stat().map_err(failed("stat file", path))
+            }
+        }
+    };
+}
+
+implement_vfs!(StdVfs);
+implement_vfs!(Anchored);
 
 struct StdWritable {
     file: File,
@@ -213,10 +238,11 @@ struct StdWritable {
 }
 
 impl StdWritable {
-    fn create(path: &Path) -> Result<Self> {
+    fn create(at: At<'_>) -> Result<Self> {
+        let file = at.create(OFlags::empty());
         Ok(StdWritable {
-            file: File::create(path).map_err(failed("create file", path))?,
-            path: path.to_owned(),
+            file: file.map_err(failed("create file", at.path))?,
+            path: at.path.to_owned(),
         })
     }
 }
@@ -306,6 +332,23 @@ struct StdReadable {
     path: PathBuf,
 }
 
+impl StdReadable {
+    fn open(at: At<'_>, access: Access) -> Result<Self> {
+        let file = at.open(OFlags::RDONLY);
+        let file = file.map_err(failed("open file", at.path))?;
+        let advice = match access {
+            Access::Random => Advice::Random,
+            Access::Sequential => Advice::Sequential,
+        };
+        // Advice only: a file system that ignores it still reads correctly.
+        let _ = rustix::fs::fadvise(&file, 0, None, advice);
+        Ok(StdReadable {
+            file,
+            path: at.path.to_owned(),
+        })
+    }
+}
+
 impl ReadableFile for StdReadable {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let mut done = 0;
@@ -351,77 +394,6 @@ impl ReadableFile for StdReadable {
     }
 }
 
-/// A lock on the whole file that belongs to this open file description. It excludes other locks of its
-/// kind, in this process too, and locks that belong to a process, as RocksDB takes them. A forked
-/// process shares the description until it runs another program, so dropping the lock unlocks
-/// explicitly: closing alone would leave the lock with such a process. That process must not, because
-/// it is not its lock.
-struct StdLock {
-    file: File,
-    taken_by: Process,
-}
-
-impl StdLock {
-    fn take(path: &Path, shared: bool) -> Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        if !shared {
-            options.write(true).create(true).truncate(false);
-        }
-        let kind = if shared { libc::F_RDLCK } else { libc::F_WRLCK };
-        loop {
-            let file = options.open(path).map_err(failed("open lock file", path))?;
-            match set_lock(&file, kind) {
-                // Between opening and locking, the directory may have been deleted and made anew:
-                // then another process can lock the new file.
-                Ok(_) if has_name(&file, path) => {
-                    return Ok(StdLock {
-                        file,
-                        taken_by: Process::current(),
-                    });
-                }
-                Ok(_) => {}
-                Err(nix::Error::EAGAIN | nix::Error::EACCES) => {
-                    return Err(
-                        Error::new(ErrorKind::Locked, "the database is in use").in_file(path)
-                    );
-                }
-                Err(e) => return Err(Error::io(e.into(), "lock file", path)),
-            }
-        }
-    }
-}
-
-/// Whether `path` still names this file.
-fn has_name(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::metadata(path)) {
-        (Ok(own), Ok(named)) => (own.dev(), own.ino()) == (named.dev(), named.ino()),
-        _ => false,
-    }
-}
-
-impl Drop for StdLock {
-    fn drop(&mut self) {
-        // Closing the file does the same, unless a process that was forked just now has it open too.
-        if self.taken_by.is_current() {
-            let _ = set_lock(&self.file, libc::F_UNLCK);
-        }
-    }
-}
-
-fn set_lock(file: &File, kind: libc::c_int) -> nix::Result<libc::c_int> {
-    let whole_file = libc::flock {
-        l_type: kind as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
-    };
-    fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file))
-}
-
-impl FileLock for StdLock {}
-
 #[cfg(test)]
 mod tests {
     use titan_testkit::requirement;
@@ -450,31 +422,6 @@ mod tests {
             b"hello",
             "open files outlive their name"
         );
-    }
-
-    /// A forked process shares the open file description until it runs another program.
-    #[test]
-    fn a_lock_goes_with_its_guard_though_another_process_has_the_file_open() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("LOCK");
-        let lock = StdLock::take(&path, false).unwrap();
-        let _of_the_child = lock.file.try_clone().unwrap();
-        let refused = StdLock::take(&path, false).err().unwrap();
-        assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
-        drop(lock);
-        StdLock::take(&path, false).unwrap();
-    }
-
-    #[test]
-    fn a_file_that_has_lost_its_name_is_not_the_one_that_has_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("LOCK");
-        let lock = StdLock::take(&path, false).unwrap();
-        assert!(has_name(&lock.file, &path));
-        std::fs::remove_file(&path).unwrap();
-        assert!(!has_name(&lock.file, &path));
-        let other = StdLock::take(&path, false).unwrap();
-        assert!(has_name(&other.file, &path) && !has_name(&lock.file, &path));
     }
 
     #[test]
@@ -577,17 +524,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let e = StdVfs.link(dir.path(), &dir.path().join("b")).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
-    }
-
-    #[test]
-    fn a_lock_excludes_this_process_too_and_ends_with_its_guard() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("LOCK");
-        let guard = StdVfs.lock(&path).unwrap();
-        let e = StdVfs.lock(&path).err().unwrap();
-        assert_eq!(e.kind(), ErrorKind::Locked);
-        drop(guard);
-        StdVfs.lock(&path).unwrap();
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod life_cycles;
 mod limits;
 mod listeners;
 mod merges;
+mod moved;
 mod prefixes;
 mod read_only;
 mod refused_commit;

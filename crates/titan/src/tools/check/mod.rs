@@ -46,7 +46,7 @@ use crate::options::Options;
 use crate::options::file::OptionsFile;
 use crate::stats::Statistics;
 use crate::version::{ManifestReader, Moment, RecoveredState, VersionSet, read_current};
-use crate::vfs::{Access, Vfs, lock_to_read, read_file};
+use crate::vfs::{Access, Vfs, in_locked, lock_to_read, read_file};
 
 /// The problems listed for one file; further ones are only counted.
 const MAX_PROBLEMS_PER_FILE: u64 = 100;
@@ -103,7 +103,10 @@ pub fn check(
     let vfs = Arc::clone(&options.db.vfs);
     require_database(&*vfs, path)?;
     match lock_to_read(&*vfs, &FileKind::Lock.path(path)) {
-        Ok(_lock) => check_files(&vfs, path, options, progress).map(|(report, _)| report),
+        Ok(lock) => {
+            let vfs = in_locked(vfs, path, &*lock);
+            check_files(&vfs, path, options, progress).map(|(report, _)| report)
+        }
         Err(e) if e.kind() == ErrorKind::Locked => check_beside(path, options, progress),
         Err(e) => Err(e),
     }

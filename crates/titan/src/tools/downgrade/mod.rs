@@ -43,7 +43,7 @@ use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::Statistics;
 use crate::version::{FamilyVersions, RecoveredState, VersionSet};
-use crate::vfs::{FileLock, Vfs, lock_to_read};
+use crate::vfs::{FileLock, Vfs, in_locked, lock_to_read};
 
 pub use install::DowngradeReport;
 pub use plan::{DowngradePlan, RewrittenTable};
@@ -113,6 +113,7 @@ impl<'d> Downgrade<'d> {
             true => lock_to_read(&*vfs, &lock_file)?,
             false => vfs.lock(&lock_file)?,
         };
+        let vfs = in_locked(vfs, dir, &*lock);
         let statistics = Arc::new(Statistics::default());
         let recovered = RecoveredState::read(&*vfs, dir, &options)?;
         let needed = recovered.moves_values();

@@ -76,7 +76,7 @@ use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::Options;
 use crate::version::Counters;
-use crate::vfs::Vfs;
+use crate::vfs::{Vfs, in_locked};
 
 use arrange::Placed;
 use families::Family;
@@ -132,13 +132,17 @@ pub fn repair(
         return Err(not_found());
     }
     let mut report = RepairReport::default();
-    let _lock = match vfs.lock(&FileKind::Lock.path(path)) {
+    let lock = match vfs.lock(&FileKind::Lock.path(path)) {
         Err(e) if is_read_only(&e) && *to != RepairTo::InPlace => {
             let note = format!("the database is not locked, as it cannot be written to: {e}");
             report.notes.push(note);
             None
         }
         lock => Some(lock?),
+    };
+    let vfs = match &lock {
+        Some(lock) => in_locked(vfs, path, &**lock),
+        None => vfs,
     };
     let unfinished = unfinished::in_place(&*vfs, path)?;
     files.retain(|file| !unfinished.contains(file));
