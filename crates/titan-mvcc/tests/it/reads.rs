@@ -146,11 +146,8 @@ fn dead_rows_and_locks_are_counted_and_not_returned() {
         let (found, stats) = rows(&store.snapshot(), direction);
         assert_eq!(found.len(), 10, "{direction:?}");
         assert_eq!((stats.processed, stats.dead_rows_skipped), (10, 90));
-        let hidden_puts = match direction {
-            Direction::Forward => 0,
-            Direction::Backward => 90,
-        };
-        assert_eq!(stats.versions_skipped, hidden_puts + 2, "{direction:?}");
+        // The puts below the deletions, and the locks.
+        assert_eq!(stats.versions_skipped, 90 + 2, "{direction:?}");
     }
 }
 
