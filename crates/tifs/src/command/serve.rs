@@ -74,8 +74,8 @@ impl Service {
             let cause = error.downcast_ref::<tifs::Error>();
             match cause.and_then(|cause| Some((cause.errno(), cause.engine_error()?))) {
                 Some((Errno::NOSPC, engine)) => anyhow!(
-                    "cannot open the volume in {}: the disk below it is full, and a volume that was not \
-                     closed needs room for its log. Free some, or mount it with -o ro to read it: {engine}",
+                    "cannot open the volume in {}: the disk below it is full, and a mount needs some KiB. \
+                     Free some, or mount it with -o ro to read it: {engine}",
                     self.dir.display()
                 ),
                 _ => error,

@@ -261,6 +261,22 @@ fn a_lack_of_space_reaches_the_caller_and_ends() {
     survives_faults(Errno::NOSPC, sim::Errno::NO_SPACE, &WRITING, 40);
 }
 
+/// A flush that failed stopped the engine. Another one, such as that before a full volume takes a write,
+/// comes before any change that would resume it.
+#[test]
+fn moving_the_log_resumes_a_store_whose_flush_failed() {
+    let mut life = Life::new().unwrap();
+    let make = "mknod 0/file 100644 0 0 0 1".parse().unwrap();
+    assert_eq!(life.attempt(&make).unwrap(), None);
+    let fault = Fault::on([OpKind::Append]).path("*.sst");
+    life.vfs.inject(fault.error(sim::Errno::IO));
+    assert_eq!(life.attempt(&Op::Flush {}).unwrap(), Some(Errno::IO));
+    life.vfs.clear_faults();
+    life.settle();
+    assert_eq!(life.attempt(&Op::Flush {}).unwrap(), None);
+    life.lockstep.finish().unwrap();
+}
+
 /// The disk becomes full again and again, and gets a little more space each time.
 fn survives_full_disk(seed: u64, ops: &Ops) -> Checked<usize> {
     let mut random = fastrand::Rng::with_seed(seed);

@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, XattrFlags, fadvise, setxattr};
 use rustix::io::Errno;
 
 use super::{errno, tifs};
@@ -258,6 +259,7 @@ fn a_volume_that_was_killed_on_a_full_device_can_be_read_and_later_written() {
         volume.kill();
         let (store, place) = (volume.store(), volume.path());
         let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
+        // Not a byte is left.
         tifs(["mount", store, place]).failed_with(&["no space", store, "-o ro"]);
         assert!(!volume.is_mounted());
         volume.check();
@@ -265,10 +267,118 @@ fn a_volume_that_was_killed_on_a_full_device_can_be_read_and_later_written() {
         volume.mount();
         all_are_there(volume, 1..12);
         volume.unmount();
-        others.set_len(0).unwrap();
+        // Not enough for what the log has.
+        let taken = others.metadata().unwrap().len();
+        others.set_len(taken - (256 << 10)).unwrap();
         volume.set_options("");
         volume.mount();
         all_are_there(volume, 1..12);
+        fs::remove_file(volume.join("file-11")).unwrap();
+        volume.unmount();
+        others.set_len(0).unwrap();
+        volume.mount();
+        all_are_there(volume, 1..11);
         write(&volume.join("file-12"), 12).unwrap();
+    });
+}
+
+/// Bytes that a volume says users may still store.
+fn available(volume: &Volume) -> u64 {
+    let capacity = rustix::fs::statvfs(volume.path()).unwrap();
+    capacity.f_bavail * capacity.f_frsize
+}
+
+/// Makes small files of all kinds until there is no room. Returns how many.
+fn fill_with_small_files(top: &Path) -> io::Result<usize> {
+    fs::create_dir(top)?;
+    for n in 0.. {
+        let directory = top.join((n / 500).to_string());
+        if n % 500 == 0 && fs::create_dir(&directory).is_err() {
+            return Ok(n);
+        }
+        let path = directory.join(n.to_string());
+        let made = match n % 7 {
+            0 => fs::create_dir(&path),
+            1 => fs::hard_link(top.with_file_name("linked"), &path),
+            2 => File::create(&path).and_then(|_| {
+                let value = incompressible(n, 3000);
+                let flags = XattrFlags::empty();
+                Ok(setxattr(&path, "user.attribute", &value, flags)?)
+            }),
+            kind => {
+                let length = [0, 100, 4000, 20_000][kind - 3];
+                fs::write(&path, incompressible(n, length))
+            }
+        };
+        if let Err(error) = made {
+            assert_eq!(errno(Err::<(), _>(error)), Some(Errno::NOSPC));
+            return Ok(n);
+        }
+    }
+    Ok(0)
+}
+
+fn incompressible(seed: usize, length: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed as u64);
+    std::iter::repeat_with(|| random.u8(..))
+        .take(length)
+        .collect()
+}
+
+#[test]
+fn a_volume_full_of_small_files_can_be_emptied_and_gives_all_space_back() {
+    on_a_device_of("size=100m,mode=755", |_, volume| {
+        File::create(volume.join("linked")).unwrap();
+        let at_first = available(volume);
+        for round in 0..3 {
+            let top = volume.join("all");
+            let made = fill_with_small_files(&top).unwrap();
+            assert!(made > 5000, "{made}");
+            fs::remove_dir_all(&top).unwrap_or_else(|e| panic!("round {round}, {made}: {e}"));
+            let removed = Instant::now();
+            while available(volume) < at_first / 100 * 95 {
+                let left = available(volume) >> 20;
+                let message = format!("round {round}: {left} of {} MiB", at_first >> 20);
+                assert!(removed.elapsed() < BACK_WITHIN, "{message}");
+                // Asking costs time that the volume needs.
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+        volume.unmount();
+        volume.check();
+    });
+}
+
+/// How long space may take to come back: much longer than promised, for machines that are busy.
+const BACK_WITHIN: Duration = Duration::from_secs(300);
+
+#[test]
+fn a_file_is_overwritten_on_a_full_volume() {
+    on_a_device_of("size=100m,mode=755", |_, volume| {
+        const SIZE: usize = 4 * MIB;
+        let path = volume.join("overwritten");
+        let mut expected = incompressible(0, SIZE);
+        fs::write(&path, &expected).unwrap();
+        File::create(volume.join("linked")).unwrap();
+        let refused = fill(volume);
+        fill_with_small_files(&volume.join("all")).unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        let mut random = fastrand::Rng::with_seed(1);
+        for n in 0..80 {
+            let data = incompressible(n, SIZE / 8);
+            let at = random.usize(..SIZE - data.len());
+            let written = file.write_all_at(&data, at as u64);
+            written.unwrap_or_else(|e| panic!("write {n}: {e}"));
+            expected[at..at + data.len()].copy_from_slice(&data);
+        }
+        file.sync_all().unwrap();
+        drop(file);
+        // The last of those that filled it lack data.
+        fs::remove_dir_all(volume.join("all")).unwrap();
+        let _ = fs::remove_file(volume.join(format!("file-{refused}")));
+        volume.unmount();
+        volume.check();
+        volume.mount();
+        assert!(fs::read(volume.join("overwritten")).unwrap() == expected);
     });
 }
