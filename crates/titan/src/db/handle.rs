@@ -418,14 +418,17 @@ impl Db {
     /// database, which have other names. All changes apply, or none does.
     ///
     /// Of the database these can change: `block_cache_size`, `max_total_wal_size`,
-    /// `delayed_write_rate`, `blob_garbage_collection_rate`, `max_manifest_file_size` and
-    /// `data_in_memory`. They apply at once; `data_in_memory` from the next job on. Unless
+    /// `delayed_write_rate`, `blob_garbage_collection_rate`, `max_manifest_file_size`,
+    /// `max_background_jobs`, `max_open_files` and `data_in_memory`. They apply at once; `data_in_memory`
+    /// from the next job on, and a thread that is one too many ends after its job. Unless
     /// [`keep_options`](crate::DbOptions::keep_options) is off, [`Options::load`](crate::Options::load)
     /// returns them from now on.
     ///
-    /// Cost and errors: those of [`ColumnFamily::set_options`].
+    /// Cost and errors: those of [`ColumnFamily::set_options`]. `Io` also if the system has no thread to
+    /// give: the options have changed, and the next change of options tries again.
     pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
-        self.shared()
+        self.default
+            .core
             .set_options(&self.default.family, changes, true)
     }
 
