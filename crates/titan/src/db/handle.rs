@@ -14,6 +14,7 @@ use super::open;
 use super::pause::GarbageCollectionPause;
 use super::wal_dir::with_wal_dir;
 use crate::batch::WriteBatch;
+use crate::clock::SystemClock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, SequenceNumber};
@@ -185,6 +186,11 @@ impl Db {
     /// Cost: a read of memory.
     pub fn check_not_inherited(&self) -> Result<()> {
         self.shared().lifecycle.check_not_inherited()
+    }
+
+    /// The clock by which transactions wait before they are run again.
+    pub(crate) fn clock(&self) -> Arc<dyn SystemClock> {
+        Arc::clone(&self.shared().context.clock)
     }
 
     /// The locks of transactions.
