@@ -88,6 +88,25 @@ impl Place {
         serde_json::from_slice(&self.ok(args)).unwrap()
     }
 
+    /// Standard error of a command that fails, with the status for what it says.
+    fn refused<S: AsRef<OsStr>>(&self, args: &[S]) -> String {
+        let output = self.run(args);
+        let args: Vec<_> = args.iter().map(AsRef::as_ref).collect();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let has = |text: &str| said.contains(text);
+        let status = if has("titan: corruption: ") {
+            6
+        } else if has("titan: not found: key ") {
+            4
+        } else if has("no database exists") || has("titan: not found: column family ") {
+            5
+        } else {
+            1
+        };
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {said}");
+        said
+    }
+
     /// Standard error of a command that ends with this status.
     fn fails<S: AsRef<OsStr>>(&self, status: i32, args: &[S]) -> String {
         let output = self.run(args);
