@@ -12,6 +12,7 @@ mod keys;
 mod looking;
 mod mvcc;
 mod records;
+mod refusals;
 mod repair;
 mod scan;
 mod space;
