@@ -5,6 +5,7 @@
 mod bench;
 mod beside;
 mod copies;
+mod examples;
 mod gc;
 mod ime;
 mod kept_options;
