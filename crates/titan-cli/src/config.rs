@@ -40,7 +40,6 @@ fn parse_over(text: &str, path: &Path, base: &Options) -> Result<Options> {
     let mut merged =
         changes(base).map_err(|e| Error::invalid_option(e.to_string()).in_file(path))?;
     merge(&mut merged, own);
-    lay_families_upon_default(&mut merged);
     let options: Options = merged.try_into().map_err(|e| complaint(text, path, &e))?;
     options.validate().map_err(|e| e.in_file(path))?;
     Ok(options)
@@ -58,23 +57,6 @@ fn changes(base: &Options) -> Result<toml::Table, toml::ser::Error> {
         }
     }
     Ok(changes)
-}
-
-/// Options that a family's table does not mention are as in `[default]`.
-fn lay_families_upon_default(options: &mut toml::Table) {
-    let default = match options.get("default") {
-        Some(toml::Value::Table(default)) => default.clone(),
-        _ => return,
-    };
-    let Some(toml::Value::Table(families)) = options.get_mut("families") else {
-        return;
-    };
-    for (_, family) in families.iter_mut() {
-        if let toml::Value::Table(table) = family {
-            let own = std::mem::replace(table, default.clone());
-            merge(table, own);
-        }
-    }
 }
 
 /// Merges `over` into `under`, table by table.

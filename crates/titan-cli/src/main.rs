@@ -1,19 +1,21 @@
 //! The `titan` command: loads, reads, inspects, checks, repairs and benchmarks Titan databases.
 //!
 //! One file per command in `commands/`. Every command returns `titan::Result<ExitCode>`; this
-//! file turns an error into the one line on standard error that the user sees. Exit status: 0
-//! done, 1 failed (or the requested item does not exist, or the check found damage), 2 wrong
-//! usage, 3 repaired, but something was lost.
+//! file turns an error into the one line on standard error that the user sees, and into the
+//! [exit status](status).
 
 mod commands;
 mod complaints;
 mod config;
 mod entries;
+mod input;
 mod keys;
 mod open;
 mod option_table;
 mod output;
+mod owner;
 mod progress;
+mod status;
 mod usage;
 
 use std::ffi::OsString;
@@ -48,12 +50,16 @@ struct Cli {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan load photos.db ~/Pictures      store every file under a directory
-  titan scan photos.db --keys-only     list the keys
-  titan dump photos.db restored        write the files back
-  titan COMMAND --help                 what a command does, with an example
+  titan load photos.db Pictures                        # store every file under a directory
+  titan scan photos.db --keys-only                     # list the keys
+  titan get photos.db Pictures/cat.jpg > cat.jpg       # one of them
+  titan dump photos.db restored                        # write the files back
+  titan load --help                                    # what a command does, with an example
 
-Keys are text, or bytes in hexadecimal after 0x. Sizes are shown in units of 1024.";
+Keys are text, or bytes in hexadecimal after 0x. Sizes are shown in units of 1024.
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 repaired and something was lost, 4 no such key,
+5 no such database or column family, 6 the database is damaged.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -141,9 +147,15 @@ fn main() -> ExitCode {
             } else if output::led_to_it(&error, titan::ErrorKind::Corruption)
                 && !matches!(cli.command, Command::Check(_))
             {
-                output::suggest_repair();
+                match &cli.command {
+                    // No file is damaged.
+                    Command::Mvcc(_) if error.path().is_none() => {
+                        output::suggest_deleting();
+                    }
+                    _ => output::suggest_repair(),
+                }
             }
-            ExitCode::FAILURE
+            status::of(&error)
         }
     }
 }
@@ -158,7 +170,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            ExitCode::from(2)
+            ExitCode::from(status::USAGE)
         }
         _ => {
             let text = error.to_string();
@@ -172,7 +184,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             let said = said.strip_prefix("error: ").unwrap_or(&said);
             let command = command_of(std::env::args_os().skip(1));
             eprintln!("titan: usage: {said} (see titan {command}--help)");
-            ExitCode::from(2)
+            ExitCode::from(status::USAGE)
         }
     }
 }

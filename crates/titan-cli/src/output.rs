@@ -127,6 +127,13 @@ pub(crate) fn suggest_repair() {
     eprintln!("titan: titan check shows other damage; titan repair saves what can be saved");
 }
 
+/// Says what helps against an entry in a store of versions that no store writes.
+pub(crate) fn suggest_deleting() {
+    eprintln!(
+        "titan: another program wrote this entry; titan mvcc check lists all such, titan delete --force removes one"
+    );
+}
+
 /// Whether an error, or one that led to it, is of this kind.
 pub(crate) fn led_to_it(error: &Error, kind: ErrorKind) -> bool {
     let first: &(dyn std::error::Error + 'static) = error;

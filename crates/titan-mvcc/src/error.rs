@@ -157,6 +157,33 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the same transaction, begun again, may succeed without anything being mended: others were in
+    /// the way. `Conflict`, `KeyIsLocked`, `Deadlock`, `RolledBack`, `PessimisticLockNotFound`,
+    /// `CommitTsExpired`, and what the engine calls [retryable](titan::ErrorKind::is_retryable).
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Error::Conflict { .. }
+            | Error::KeyIsLocked(_)
+            | Error::Deadlock { .. }
+            | Error::RolledBack { .. }
+            | Error::PessimisticLockNotFound { .. }
+            | Error::CommitTsExpired { .. } => true,
+            Error::Engine(source) => source.is_retryable(),
+            // What is over, misused, damaged, or out of time stays so.
+            Error::AlreadyCommitted { .. }
+            | Error::LockNotFound { .. }
+            | Error::PrewrittenAlready { .. }
+            | Error::TransactionNotFound { .. }
+            | Error::PrimaryMismatch { .. }
+            | Error::BeforeSafePoint { .. }
+            | Error::SafePointBackwards { .. }
+            | Error::InFuture { .. }
+            | Error::NotVersioned { .. }
+            | Error::Oracle { .. }
+            | Error::Corruption { .. } => false,
+        }
+    }
+
     /// The oracle has no timestamp to give, for this reason.
     pub fn oracle(reason: impl Into<Cow<'static, str>>) -> Self {
         Error::Oracle {

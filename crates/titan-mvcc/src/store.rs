@@ -463,6 +463,11 @@ impl Store {
         Ok(closed?)
     }
 
+    /// The clock by which transactions wait before they are run again.
+    pub(crate) fn clock(&self) -> Arc<dyn SystemClock> {
+        Arc::clone(&self.core.clock)
+    }
+
     fn present(&self, name: &'static str) -> Snapshot {
         let core = Arc::clone(&self.core);
         let hold = core.safe_point.hold_visible(name.into(), &core.order);

@@ -87,6 +87,28 @@ impl ErrorKind {
             ErrorKind::Internal => "internal error",
         }
     }
+
+    /// Whether the same work, begun again, may succeed without anything being mended: others were in the
+    /// way. `Conflict`, `Deadlock`, `LockTimeout` and `Busy`. A transaction that failed so is to be dropped
+    /// and begun again: see [`Db::transaction`](crate::Db::transaction).
+    pub fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::LockTimeout | ErrorKind::Busy
+        )
+    }
+}
+
+/// Errors of which some mean that the same work, begun again, may succeed: see [`Retry`](crate::Retry).
+pub trait Retryable {
+    /// Whether the work is to be begun again.
+    fn is_retryable(&self) -> bool;
+}
+
+impl Retryable for Error {
+    fn is_retryable(&self) -> bool {
+        self.kind().is_retryable()
+    }
 }
 
 /// What went wrong, where, and why. One word wide and cheap to clone.
@@ -247,6 +269,11 @@ impl Error {
     /// since damage may look like one.
     pub(crate) fn is_unreadable(&self) -> bool {
         self.is_corruption() || self.kind() == ErrorKind::Unsupported
+    }
+
+    /// Whether the same work, begun again, may succeed: see [`ErrorKind::is_retryable`].
+    pub fn is_retryable(&self) -> bool {
+        self.kind().is_retryable()
     }
 
     /// Whether this is [`ErrorKind::NotFound`].

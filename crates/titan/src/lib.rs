@@ -39,6 +39,11 @@
 //! | [`transaction`] | optimistic and pessimistic transactions |
 //! | [`tools`] | checking a database and inspecting its files |
 
+/// The examples of the page on transactions are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/transactions.md")]
+struct TransactionsPage;
+
 #[macro_use]
 extern crate titan_mutants;
 
@@ -96,7 +101,7 @@ pub use db::{
     CheckpointSummary, ColumnFamily, Conditions, Db, FamilyMetrics, GarbageCollectionPause,
     LevelMetrics, Metrics, Secondary, TableMetadata,
 };
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, Retryable};
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,
     Revisit, TimeToLive,
@@ -126,7 +131,8 @@ pub use stats::{
     StallCause, StallEvent, Statistics,
 };
 pub use transaction::{
-    LockOptions, Transaction, TransactionIterator, TransactionOptions, TransactionSnapshot,
+    FamilyAtSnapshot, FamilyInTransaction, LockOptions, Reader, Retry, Rows, Transaction,
+    TransactionIterator, TransactionOptions, TransactionSnapshot,
 };
 pub use version::Moment;
 pub use wide_columns::WideColumns;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -21,6 +22,15 @@ enum OpenFile {
     Table(Arc<TableReader>),
     Blob(Arc<BlobFileReader>),
     Map(Arc<RelocationMap>),
+}
+
+/// A file as the cache has it.
+#[derive(Clone)]
+struct Kept {
+    file: OpenFile,
+    /// Its memory or the share that each file has, whichever is more. The cache adds and subtracts it,
+    /// so it stays as long as the file is kept.
+    weight: u64,
 }
 
 impl OpenFile {
@@ -81,13 +91,11 @@ impl OpenFilesLimits {
 
 /// Weighs a file by its memory or by its share, whichever is more: so one sum enforces both limits.
 #[derive(Clone)]
-struct ByMemory {
-    share: u64,
-}
+struct ByMemory;
 
-impl Weighter<u64, OpenFile> for ByMemory {
-    fn weight(&self, _: &u64, file: &OpenFile) -> u64 {
-        self.share.max(file.memory_usage() as u64)
+impl Weighter<u64, Kept> for ByMemory {
+    fn weight(&self, _: &u64, kept: &Kept) -> u64 {
+        kept.weight
     }
 }
 
@@ -104,8 +112,11 @@ pub(crate) struct OpenFiles {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     block_cache: Arc<BlockCache>,
-    limits: OpenFilesLimits,
-    files: Cache<u64, OpenFile, ByMemory>,
+    /// How many files may be kept.
+    max_files: AtomicU64,
+    /// Bytes of memory that they may take.
+    max_memory: u64,
+    files: Cache<u64, Kept, ByMemory>,
 }
 
 impl OpenFiles {
@@ -116,16 +127,30 @@ impl OpenFiles {
         block_cache: Arc<BlockCache>,
     ) -> Self {
         let expected = limits.files.min(limits.memory / MEMORY_PER_FILE).max(1);
-        let by_memory = ByMemory {
-            share: limits.share(),
-        };
         OpenFiles {
             vfs,
             dir,
             block_cache,
-            limits,
-            files: Cache::with_weighter(expected as usize, limits.memory, by_memory),
+            max_files: AtomicU64::new(limits.files),
+            max_memory: limits.memory,
+            files: Cache::with_weighter(expected as usize, limits.memory, ByMemory),
         }
+    }
+
+    /// Changes how many files may be kept. If they are more, the least useful are closed. Cost: visits
+    /// each of them.
+    pub(crate) fn set_max_files(&self, files: u64) {
+        self.max_files.store(files, Ordering::Relaxed);
+        let kept: Vec<_> = self.files.iter().collect();
+        for (number, kept) in kept {
+            // Only what is still there: another file of this number may have been deleted meanwhile.
+            let _ = self.files.replace(number, self.kept(kept.file), true);
+        }
+    }
+
+    fn kept(&self, file: OpenFile) -> Kept {
+        let weight = self.limits().share().max(file.memory_usage() as u64);
+        Kept { file, weight }
     }
 
     pub(crate) fn block_cache(&self) -> &Arc<BlockCache> {
@@ -134,7 +159,10 @@ impl OpenFiles {
 
     /// The limits of what is kept open.
     pub(crate) fn limits(&self) -> OpenFilesLimits {
-        self.limits
+        OpenFilesLimits {
+            files: self.max_files.load(Ordering::Relaxed),
+            memory: self.max_memory,
+        }
     }
 
     /// How many files are kept open now.
@@ -144,7 +172,7 @@ impl OpenFiles {
 
     /// Bytes of memory that open tables take, cached blocks not included.
     pub(crate) fn table_memory(&self) -> usize {
-        let memory = |(_, file): (u64, OpenFile)| match file {
+        let memory = |(_, kept): (u64, Kept)| match kept.file {
             OpenFile::Table(table) => table.memory_usage(),
             OpenFile::Blob(_) | OpenFile::Map(_) => 0,
         };
@@ -154,7 +182,7 @@ impl OpenFiles {
     /// Bytes of memory that all open files take, cached blocks not included.
     pub(crate) fn memory(&self) -> u64 {
         let files = self.files.iter();
-        files.map(|(_, file)| file.memory_usage() as u64).sum()
+        files.map(|(_, kept)| kept.file.memory_usage() as u64).sum()
     }
 
     /// The reader of an SST. Cost when not open: one open and a few reads.
@@ -190,7 +218,8 @@ impl OpenFiles {
         number: u64,
         open: impl FnOnce() -> Result<OpenFile>,
     ) -> Result<OpenFile> {
-        self.files.get_or_insert_with(&number, open)
+        let open = || Ok(self.kept(open()?));
+        Ok(self.files.get_or_insert_with(&number, open)?.file)
     }
 
     /// Here each thread opens it: the others would wait inside the cache, unseen by the scheduler.
@@ -200,11 +229,11 @@ impl OpenFiles {
         number: u64,
         open: impl FnOnce() -> Result<OpenFile>,
     ) -> Result<OpenFile> {
-        if let Some(file) = self.files.get(&number) {
-            return Ok(file);
+        if let Some(kept) = self.files.get(&number) {
+            return Ok(kept.file);
         }
         let file = open()?;
-        self.files.insert(number, file.clone());
+        self.files.insert(number, self.kept(file.clone()));
         Ok(file)
     }
 

@@ -132,12 +132,12 @@ pub(crate) struct Args {
 const USAGE: &str = "titan bench [OPTIONS] --benchmarks <STEP,...> <DB>
        titan bench [OPTIONS] --verify <DB>";
 
-const EXAMPLES: &str = "Examples, one after the other:
-  titan bench bench.db --benchmarks fillrandom,overwrite,readrandom --value-size 1024
-  titan bench bench.db --benchmarks seekrandom --existing --value-size 1024 \\
-      --seek-nexts 100 --threads 2 --reads 10000
-  titan bench bench.db --verify --value-size 1024
-  titan bench versions.db --mvcc --benchmarks load,update,update,get,scan --num 100000";
+const EXAMPLES: &str = "Examples, one after the other; a measurement takes more than 5,000 entries:
+  titan bench bench.db --benchmarks fillrandom,overwrite,readrandom --num 5000 --value-size 1024
+  titan bench bench.db --benchmarks seekrandom --existing --num 5000 --value-size 1024 \\
+      --seek-nexts 100 --threads 2 --reads 1000
+  titan bench bench.db --verify --num 5000 --value-size 1024
+  titan bench versions.db --mvcc --benchmarks load,update,update,get,scan --num 5000";
 
 /// The steps, by db_bench's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,17 +4,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use titan::Result;
 use titan::tools::{self, CheckReport, Progress};
+use titan::{Error, Result};
 
 use crate::output::{self, Out};
-use crate::{Global, config, progress};
+use crate::{Global, config, progress, status};
 
 /// Verify every file of a database
 ///
 /// Reads all tables, blob files and logs, verifies their checksums, and checks that every
-/// pointer leads to its value. Prints each problem with its place; the exit status is then 1.
+/// pointer leads to its value. Prints each problem with its place; the exit status is then 6.
 /// Nothing is changed. If another process has the database open, it is checked as of one moment.
+/// The exit status is 0 if no damage was found, 5 if there is no database, and 1 if it could not be
+/// checked.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -34,7 +36,11 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         bar.set_position(at.done_bytes);
     });
     bar.finish_and_clear();
-    let report = report?;
+    let report = match report {
+        // What keeps a database from being looked at is its damage.
+        Err(e) if e.is_corruption() => damaged(e),
+        report => report?,
+    };
     output::tell_moment(report.moment, global.json);
     let ok = report.problems.is_empty();
     let mut out = Out::new();
@@ -44,7 +50,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         print(&report, &mut out)?;
     }
     out.flush()?;
-    Ok(status(ok))
+    Ok(verdict(ok))
+}
+
+/// The report of a database whose files could not even be found.
+fn damaged(error: Error) -> CheckReport {
+    CheckReport {
+        problems: vec![error],
+        ..CheckReport::default()
+    }
 }
 
 /// The report of a check, and whether it has no problems.
@@ -56,10 +70,10 @@ pub(super) struct Document<R: Serialize> {
 }
 
 /// The status with which a check ends.
-pub(super) fn status(ok: bool) -> ExitCode {
+pub(super) fn verdict(ok: bool) -> ExitCode {
     match ok {
         true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+        false => ExitCode::from(status::DAMAGED),
     }
 }
 

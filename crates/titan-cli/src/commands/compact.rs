@@ -21,13 +21,13 @@ pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
     /// The first key: text, or hexadecimal after 0x.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<OsString>,
     /// The last key.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<OsString>,
     /// Column family; without it, all families.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
     /// Rewrite the last level too: applies changed options to all data.
     #[arg(long)]

@@ -10,10 +10,9 @@ use std::process::ExitCode;
 use serde_json::json;
 use titan::{ColumnFamily, Db, Error, Result, WriteBatch, WriteOptions};
 
-use crate::Global;
-use crate::keys;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
+use crate::{Global, keys, owner};
 
 /// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -23,7 +22,8 @@ const BATCH_BYTES: usize = 1 << 20;
 /// The deletions are synced: they are durable when the command ends. A missing key is no error.
 /// With --from-file the whole file is read before anything is deleted; if the command is
 /// interrupted later, a prefix of its keys has been deleted, possibly an empty one. The disk
-/// space of the values is freed later: see titan gc.
+/// space of the values is freed later: see titan gc. A store of versions and a volume of TiFS are
+/// refused.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -33,12 +33,15 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "from_file")]
     key: Option<OsString>,
     /// Delete the keys in this file, one per line: text, or hexadecimal after 0x; `-` is standard
-    /// input.
+    /// input. Empty lines are skipped; the empty key is 0x.
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     from_file: Option<PathBuf>,
     /// Column family.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
+    /// Delete also from a store of versions or a volume of TiFS, which that may damage.
+    #[arg(long)]
+    force: bool,
 }
 
 const USAGE: &str = "titan delete [OPTIONS] <DB> <KEY>
@@ -58,6 +61,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         None => None,
     };
     let db = open::open(&args.db, global, Access::Write)?;
+    owner::refuse_owned(&db, args.force)?;
     let family = open::family(&db, args.cf.as_deref())?;
     if let Some(listed) = &listed {
         delete(&db, &family, listed)?;
@@ -107,6 +111,9 @@ fn read_keys(path: &Path) -> Result<Vec<Vec<u8>>> {
     let mut keys = Vec::new();
     for (index, line) in input.split(b'\n').enumerate() {
         let line = line.map_err(failed)?;
+        if line.is_empty() {
+            continue;
+        }
         let key = keys::parse(OsStr::from_bytes(&line)).map_err(|error| {
             Error::invalid_argument(format!("line {}: {}", index + 1, error.message()))
                 .in_file(path)

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan downgrade photos.db --dry-run     how much it would write
+  titan downgrade photos.db --dry-run     # how much it would write
   titan downgrade photos.db
   titan downgrade photos.db --json | jq '.written_bytes'
 

@@ -1,30 +1,32 @@
 //! `titan dump`: writes every entry to a file, the reverse of `titan load`.
 
+mod names;
+
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use serde::Serialize;
 use titan::{ColumnFamily, DbIterator, Error, ErrorKind, ReadOptions, Result};
 
-use crate::Global;
 use crate::complaints::Complaints;
-use crate::keys;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
-use crate::progress;
+use crate::{Global, keys, progress, status};
+
+use names::Names;
 
 /// Write every entry to a file, the reverse of load
 ///
 /// The key is the file's path under DIR; a leading `/` is dropped. Nothing is ever written outside
 /// DIR: keys that contain `..` are refused, and symbolic links found under DIR are not followed.
-/// Existing files are left alone unless --force is given. What cannot be read or written is left
-/// out and counted; one failure is reported for each damaged place, and at most 100 in total. The
-/// exit status is then 1.
+/// Existing files are left alone unless --force is given. Of keys that name the same file, such as
+/// `x/y`, `/x/y` and `x//y`, the one without a superfluous `/` is written. What cannot be read or
+/// written is left out and counted; one failure is reported for each damaged place, and at most 100
+/// in total. The exit status is then 1, or 6 for damage.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -36,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Column family.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
 }
 
@@ -67,6 +69,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let started = Instant::now();
     let db = open::open(&args.db, global, Access::Read)?;
     let family = open::family(&db, args.cf.as_deref())?;
+    let mut names = Names::new(&family);
     let mut restorer = Restorer::new(&args.dir, args.force)?;
     let progress = progress::bytes("dump", None);
     let mut summary = Summary::default();
@@ -76,8 +79,9 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     while moved.is_ok() && entries.iterator.valid() {
         let iterator = &mut entries.iterator;
         let restored = match iterator.value() {
-            Ok(value) => restorer
-                .restore(iterator.key(), &value)
+            Ok(value) => names
+                .claim(iterator.key())
+                .and_then(|path| restorer.restore(&path, &value))
                 .map(|()| value.len() as u64),
             Err(error) => {
                 summary.unreadable += 1;
@@ -110,7 +114,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         progress.suspend(|| complaints.tell(&error));
     }
     progress.finish_and_clear();
-    drop(entries);
+    drop((entries, names));
     db.close()?;
     summary.seconds = started.elapsed().as_secs_f64();
     let mut out = Out::new();
@@ -127,11 +131,12 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if summary.is_complete() {
         return Ok(ExitCode::SUCCESS);
     }
-    output::complain(&conclusion(&summary, complaints.kind));
+    let conclusion = conclusion(&summary, complaints.kind);
+    output::complain(&conclusion);
     if complaints.kind == Some(ErrorKind::Corruption) {
         output::suggest_repair();
     }
-    Ok(ExitCode::FAILURE)
+    Ok(status::of(&conclusion))
 }
 
 /// Combines all failures into one error.
@@ -220,12 +225,11 @@ impl<'a> Restorer<'a> {
         })
     }
 
-    fn restore(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let relative = path_of(key)?;
+    fn restore(&mut self, relative: &Path, value: &[u8]) -> Result<()> {
         if let Some(parent) = relative.parent() {
             self.enter(parent)?;
         }
-        let path = self.root.join(&relative);
+        let path = self.root.join(relative);
         if self.force {
             match fs::remove_file(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -261,49 +265,5 @@ impl<'a> Restorer<'a> {
         }
         self.directories.insert(directory.to_owned());
         Ok(())
-    }
-}
-
-/// The path of a key's file, relative to the directory of the dump.
-fn path_of(key: &[u8]) -> Result<PathBuf> {
-    let refused =
-        |why: &str| Error::invalid_argument(format!("key `{}` {why}", keys::escaped(key)));
-    if key.contains(&0) {
-        return Err(refused("has a zero byte, which file names cannot have"));
-    }
-    if key.ends_with(b"/") {
-        return Err(refused("names a directory"));
-    }
-    let mut path = PathBuf::new();
-    for component in Path::new(std::ffi::OsStr::from_bytes(key)).components() {
-        match component {
-            Component::Normal(name) => path.push(name),
-            Component::ParentDir => return Err(refused("contains `..`, which could leave DIR")),
-            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
-        }
-    }
-    if path.as_os_str().is_empty() {
-        return Err(refused("names no file"));
-    }
-    Ok(path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_stay_inside() {
-        for (key, path) in [
-            ("a/b", "a/b"),
-            ("/etc/x", "etc/x"),
-            ("//x", "x"),
-            ("./x", "x"),
-        ] {
-            assert_eq!(path_of(key.as_bytes()).unwrap(), Path::new(path), "{key}");
-        }
-        for key in ["", "/", ".", "..", "../x", "a/../../x", "/..", "a/", "a\0b"] {
-            assert!(path_of(key.as_bytes()).is_err(), "{key}");
-        }
     }
 }

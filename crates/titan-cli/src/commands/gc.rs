@@ -18,13 +18,13 @@ use titan::{
 
 use crate::open::{self, Access};
 use crate::output::{self, Out};
-use crate::{Global, keys, progress, usage};
+use crate::{Global, keys, progress, status, usage};
 
 /// Free the space of overwritten and deleted values
 ///
 /// Compacts, then moves the live values out of blob files with garbage and deletes these files.
 /// RocksDB refuses a database in which values have been moved, until titan downgrade. Damaged files
-/// are reported and left as they are; the exit status is then 1. It can be interrupted at any time
+/// are reported and left as they are; the exit status is then 6. It can be interrupted at any time
 /// and keeps what it has done.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -33,13 +33,13 @@ pub(crate) struct Args {
     db: PathBuf,
     /// The first key: text, or hexadecimal after 0x. Only blob files with values in the range are
     /// collected.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<OsString>,
     /// The last key.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<OsString>,
     /// Column family; without it, all families.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
     /// Skip files in which garbage is no more than this share.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
@@ -52,7 +52,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Examples:
   titan gc photos.db
   titan gc photos.db --from Pictures/2025 --to Pictures/2026
-  titan gc photos.db --threshold 0.2      files with at least 80 % alive stay
+  titan gc photos.db --threshold 0.2      # files with at least 80 % alive stay
 
 See what there is to gain with titan space.";
 
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     Ok(match summary.damaged.is_empty() {
         true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+        false => ExitCode::from(status::DAMAGED),
     })
 }
 

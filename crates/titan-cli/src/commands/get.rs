@@ -4,16 +4,18 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use titan::{Error, ErrorKind, Result};
+use titan::Result;
 
 use crate::Global;
 use crate::entries::print_value;
 use crate::keys;
 use crate::open::{self, Access};
+use crate::status;
 
 /// Print the value of a key, byte for byte
 ///
-/// The exit status is 1 if the key does not exist.
+/// The exit status is 4 if the key does not exist, 5 if there is no such database or column family,
+/// 6 if the value is damaged, and 1 for other failures.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -22,7 +24,7 @@ pub(crate) struct Args {
     /// The key: text, or hexadecimal after 0x.
     key: OsString,
     /// Column family.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
 }
 
@@ -36,10 +38,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let value = open::family(&db, args.cf.as_deref())?.get(&key)?;
     db.close()?;
     let Some(value) = value else {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            format!("key {}", keys::escaped(&key)),
-        ));
+        return Ok(status::no_key(format!("key {}", keys::escaped(&key))));
     };
     print_value(&key, &value, global.json)?;
     Ok(ExitCode::SUCCESS)

@@ -22,7 +22,7 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan ime status notes.db";
+  titan ime status history.db";
 
 #[derive(clap::Subcommand)]
 enum Command {

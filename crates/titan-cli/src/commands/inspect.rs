@@ -7,14 +7,14 @@ use serde::{Serialize, Serializer};
 use titan::tools::{self, FileSummary, InspectItem};
 use titan::{Error, Result};
 
-use crate::Global;
 use crate::output::{self, Out};
+use crate::{Global, status};
 
 /// Show what a file of a database contains
 ///
 /// Understands SST, blob, WAL, MANIFEST, OPTIONS, CURRENT and IDENTITY files, recognised by name
 /// and contents. Prints a line for each block, record, edit, entry and property: its offset, its
-/// kind, its fields. Damage has a line of its own; the exit status is then 1.
+/// kind, its fields. Damage has a line of its own; the exit status is then 6.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -23,12 +23,19 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan inspect photos.db/000012.sst
-  titan inspect photos.db/MANIFEST-000005 --json";
+  titan inspect photos.db/CURRENT
+  titan inspect photos.db/$(cat photos.db/CURRENT) --json      # the MANIFEST
+  for table in photos.db/*.sst; do titan inspect $table; done";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if args.file.is_dir() {
         let message = "a directory; inspect takes one of its files, stats and check take all";
+        return Err(Error::invalid_argument(message).in_file(&args.file));
+    }
+    let file = std::fs::metadata(&args.file);
+    if file.is_ok_and(|file| !file.is_file()) {
+        // A device or a pipe may never end, and has no places that can be read again.
+        let message = "no regular file; inspect takes a file of a database";
         return Err(Error::invalid_argument(message).in_file(&args.file));
     }
     let mut out = Out::new();
@@ -50,7 +57,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(if summary.damaged == 0 {
         ExitCode::SUCCESS
     } else {
-        ExitCode::FAILURE
+        ExitCode::from(status::DAMAGED)
     })
 }
 

@@ -9,19 +9,18 @@ mod loader;
 mod records;
 mod walk;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use titan::{DiskUsage, Error, Result};
+use titan::{ColumnFamily, Db, DiskUsage, Error, Result};
 
-use crate::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out, Table};
-use crate::progress;
 use crate::usage::{Live, disk_usage};
+use crate::{Global, config, owner, progress};
 
 use loader::{Loader, Tally};
 use walk::Walk;
@@ -31,8 +30,9 @@ use walk::Walk;
 /// Every regular file under the paths becomes an entry: its path as typed is the key (without a
 /// leading `./`), its contents are the value. Symbolic links are not followed. Files that cannot
 /// be read are reported and left out, and the exit status is then 1. With --format, each record of
-/// each file becomes an entry instead. The database is created if it does not exist. An
-/// interrupted load keeps what it has loaded.
+/// each file becomes an entry instead. The database is created if it does not exist, unless nothing
+/// can be loaded. An interrupted load keeps what it has loaded. A store of versions and a volume of
+/// TiFS are refused.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -46,15 +46,23 @@ pub(crate) struct Args {
     #[arg(long, value_enum, requires = "key")]
     format: Option<Format>,
     /// The field of a record that is its key: text, or a number as it is written.
-    #[arg(long, value_name = "FIELD", requires = "format")]
+    #[arg(
+        long,
+        value_name = "FIELD",
+        allow_hyphen_values = true,
+        requires = "format"
+    )]
     key: Option<String>,
     /// Column family, created if it does not exist.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
+    /// Write also to a store of versions or a volume of TiFS, which that may damage.
+    #[arg(long)]
+    force: bool,
 }
 
 const EXAMPLES: &str = "Examples:
-  titan load photos.db ~/Pictures
+  titan load photos.db Pictures
   titan load people.db people.csv --format csv --key email";
 
 /// The format of a file of records.
@@ -77,27 +85,29 @@ struct Summary {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let had_database = has_database(&args.db, global)?;
     let db = open::open(&args.db, global, Access::Create)?;
+    owner::refuse_owned(&db, args.force)?;
+    let had_family = args
+        .cf
+        .as_ref()
+        .is_none_or(|name| db.column_family(name).is_some());
     let family = open::family_or_new(&db, args.cf.as_deref(), global)?;
     let started = Instant::now();
-    let walk = Walk::new(&args.paths, &args.db)?;
-    // The total is only computed for a visible bar.
-    let total = progress::visible().then(|| walk.total_bytes());
-    let mut loader = Loader::new(&db, &family, progress::bytes("load", total));
-    for found in walk.files() {
-        match (found, args.format, &args.key) {
-            (Err(error), ..) => loader.failed(&error),
-            (Ok(walk::Found::Skipped), ..) => loader.skipped(),
-            (Ok(walk::Found::File(path)), Some(Format::Jsonl), Some(field)) => {
-                records::load_jsonl(&path, field, &mut loader)?;
-            }
-            (Ok(walk::Found::File(path)), Some(Format::Csv), Some(field)) => {
-                records::load_csv(&path, field, &mut loader)?;
-            }
-            (Ok(walk::Found::File(path)), ..) => files::load_file(&path, &mut loader)?,
+    let tally = load(args, &db, &family)?;
+    let was_made = !had_database || !had_family;
+    if was_made && tally.entries == 0 && tally.failed > 0 {
+        // What was made for entries that did not come goes again.
+        if !had_database {
+            db.close()?;
+            drop((family, db));
+            Db::destroy(&args.db, &config::options(global)?)?;
+        } else {
+            db.drop_column_family(&family)?;
+            db.close()?;
         }
+        return Err(nothing_loaded(&tally));
     }
-    let tally = loader.finish()?;
     db.flush_all()?;
     let seconds = started.elapsed().as_secs_f64();
     let summary = Summary {
@@ -123,6 +133,42 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Stores what is under the paths.
+fn load(args: &Args, db: &Db, family: &ColumnFamily) -> Result<Tally> {
+    let walk = Walk::new(&args.paths, &args.db)?;
+    // The total is only computed for a visible bar.
+    let total = progress::visible().then(|| walk.total_bytes());
+    let mut loader = Loader::new(db, family, progress::bytes("load", total));
+    for found in walk.files() {
+        match (found, args.format, &args.key) {
+            (Err(error), ..) => loader.failed(&error),
+            (Ok(walk::Found::Skipped), ..) => loader.skipped(),
+            (Ok(walk::Found::File(path)), Some(Format::Jsonl), Some(field)) => {
+                records::load_jsonl(&path, field, &mut loader)?;
+            }
+            (Ok(walk::Found::File(path)), Some(Format::Csv), Some(field)) => {
+                records::load_csv(&path, field, &mut loader)?;
+            }
+            (Ok(walk::Found::File(path)), ..) => files::load_file(&path, &mut loader)?,
+        }
+    }
+    loader.finish()
+}
+
+/// Whether there is a database already.
+fn has_database(path: &Path, global: &Global) -> Result<bool> {
+    match Db::list_column_families(path, &config::options(global)?) {
+        Ok(_) => Ok(true),
+        Err(e) if e.is_not_found() => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+fn nothing_loaded(tally: &Tally) -> Error {
+    let failed = output::count(tally.failed);
+    Error::invalid_argument(format!("nothing loaded, {failed} failed, see above"))
 }
 
 fn print(summary: &Summary, records: bool, out: &mut Out) -> Result<()> {

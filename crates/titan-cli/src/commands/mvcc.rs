@@ -31,9 +31,9 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan mvcc put notes.db greeting hello
-  titan mvcc get notes.db greeting --at 467845120000000000
-  titan mvcc versions notes.db greeting";
+  titan mvcc put history.db greeting hello
+  titan mvcc get history.db greeting
+  titan mvcc versions history.db greeting";
 
 #[derive(clap::Subcommand)]
 enum Command {

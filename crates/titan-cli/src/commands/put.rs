@@ -1,20 +1,19 @@
 //! `titan put`: stores one entry.
 
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use titan::{Error, Result, WriteBatch, WriteOptions};
 
-use crate::Global;
-use crate::keys;
 use crate::open::{self, Access};
+use crate::{Global, input, keys, owner};
 
 /// Store an entry
 ///
 /// An existing value of the key is replaced. The write is synced: it is durable when the
-/// command ends. The database is created if it does not exist.
+/// command ends. The database is created if it does not exist. A store of versions and a volume of
+/// TiFS are refused.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -23,8 +22,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     entry: Entry,
     /// Column family, created if it does not exist.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
+    /// Write also to a store of versions or a volume of TiFS, which that may damage.
+    #[arg(long)]
+    force: bool,
 }
 
 /// The entry that is stored.
@@ -48,11 +50,12 @@ const EXAMPLES: &str = "Examples:
   titan put photos.db Pictures/cat.jpg --file cat.jpg
   date | titan put notes.db today -
   titan put numbers.db 0x0000000000000007 0x00FF
-  titan put notes.db -- -5 minus           -- before a key that begins with a dash";
+  titan put notes.db -- -5 minus           # -- before a key that begins with a dash";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let (key, value) = args.entry.read()?;
     let db = open::open(&args.db, global, Access::Create)?;
+    owner::refuse_owned(&db, args.force)?;
     let family = open::family_or_new(&db, args.cf.as_deref(), global)?;
     let mut batch = WriteBatch::new();
     batch.put(&family, &key, &value)?;
@@ -70,12 +73,9 @@ impl Entry {
     /// The value that is given, on standard input, or in a file.
     fn value(&self) -> Result<Vec<u8>> {
         match (&self.value, &self.file) {
-            (_, Some(path)) => std::fs::read(path).map_err(|e| Error::io(e, "read", path)),
+            (_, Some(path)) => input::read_file(path),
             (Some(text), None) if text == "-" => {
-                let mut value = Vec::new();
-                let read = std::io::stdin().lock().read_to_end(&mut value);
-                read.map_err(|e| Error::io(e, "read", Path::new("standard input")))?;
-                Ok(value)
+                input::read(std::io::stdin().lock(), 0, Path::new("standard input"))
             }
             (Some(text), None) => keys::parse(text),
             (None, None) => Err(Error::invalid_argument("no value")),

@@ -8,10 +8,8 @@ use titan::tools::{self, Progress, RepairReport, RepairTo};
 use titan::{Error, Result};
 
 use crate::output::{self, Out};
-use crate::{Global, config, progress};
+use crate::{Global, config, progress, status};
 
-/// The exit status of a repair that lost data.
-const WITH_LOSSES: u8 = 3;
 /// Losses printed; the JSON has all of them.
 const SHOWN: usize = 100;
 
@@ -38,7 +36,7 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan repair photos.db                     the result is photos.db.repaired
+  titan repair photos.db                     # the result is photos.db.repaired
   titan repair photos.db --into rescued.db
   titan repair photos.db --in-place --json | jq '.lost'
 
@@ -75,7 +73,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     out.flush()?;
     Ok(match complete {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(WITH_LOSSES),
+        false => ExitCode::from(status::WITH_LOSSES),
     })
 }
 

@@ -19,20 +19,20 @@ use crate::output;
 /// `key` and `value`; bytes that are not UTF-8 are in hexadecimal, after 0x, under the name
 /// `key_hex` or `value_hex`. With --json and --hex both always are. The value of a key with several columns is its
 /// default column; with --json the object has the others in `columns`. An entry whose value cannot be read is
-/// reported on standard error and left out; the exit status is then 1.
+/// reported on standard error and left out; the exit status is then 6.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
     /// The first key to print, or the next one after it: text, or hexadecimal after 0x.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<OsString>,
     /// The key before which to stop.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<OsString>,
     /// Only keys that begin with this.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     prefix: Option<OsString>,
     /// Print at most this many entries.
     #[arg(long, value_name = "N")]
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long)]
     reverse: bool,
     /// Column family.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
 }
 

@@ -16,9 +16,10 @@ use crate::output::Out;
 
 /// Show what occupies disk space, and the live share of each blob file
 ///
-/// Opening the database replays its log; the logged entries are then in tables. Whether a blob file
-/// is collected depends on the options given with --config; files that are due may be collected. If
-/// an action is worthwhile, a line recommends it.
+/// Nothing in the directory is changed. Entries that are only in the log are counted with the log:
+/// what they overwrite counts as live until a flush. Whether a blob file is due for collection follows
+/// from the options that the database keeps, and from those of --config. If an action is worthwhile,
+/// a line recommends it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -57,7 +57,7 @@ fn who_reads_is_told_the_moment_and_who_writes_is_refused() {
         &["compact", "db"],
         &["checkpoint", "db", "copy"],
     ] {
-        let complaints = place.fails(1, command);
+        let complaints = place.refused(command);
         assert!(complaints.contains("in use"), "{command:?}: {complaints}");
     }
     db.put(b"b", b"2").unwrap();

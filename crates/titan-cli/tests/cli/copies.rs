@@ -22,10 +22,10 @@ fn a_checkpoint_is_a_database_of_its_own() {
     );
     let keys = place.text(&["scan", "db", "--keys-only"]);
     let before = tree(&place.path("copies/first"));
-    let again = place.fails(1, &["checkpoint", "db", "copies/first"]);
+    let again = place.refused(&["checkpoint", "db", "copies/first"]);
     assert!(again.contains("already exists"), "{again}");
     assert_eq!(tree(&place.path("copies/first")), before);
-    place.fails(1, &["checkpoint", "nothing", "copies/second"]);
+    place.refused(&["checkpoint", "nothing", "copies/second"]);
 
     place.ok(&["delete", "db", "tree/file07"]);
     place.ok(&["compact", "db", "--force"]);
@@ -57,7 +57,7 @@ fn a_checkpoint_may_be_of_a_checkpoint_but_not_within_a_database() {
         "new/../db/inside",
         "link/inside",
     ] {
-        let said = place.fails(1, &["checkpoint", "db", dir]);
+        let said = place.refused(&["checkpoint", "db", dir]);
         assert!(said.starts_with("titan: invalid argument: "), "{said}");
         assert!(said.contains("inside a database's directory"), "{said}");
     }
@@ -143,7 +143,7 @@ fn a_downgrade_says_what_it_does_and_changes_nothing_else() {
     assert_eq!(place.text(&["scan", "db"]), entries);
     assert!(
         place
-            .fails(1, &["downgrade", "nothing"])
+            .refused(&["downgrade", "nothing"])
             .contains("not found")
     );
 }

@@ -10,7 +10,7 @@ use crate::Place;
 fn what_a_cache_held_is_listed_when_it_is_closed() {
     let place = Place::new();
     place.text(&["mvcc", "put", "db", "apple", "1"]);
-    let said = place.fails(1, &["ime", "status", "db"]);
+    let said = place.refused(&["ime", "status", "db"]);
     assert!(said.contains("no list of held ranges"), "{said}");
     let options = CacheOptions {
         maintenance: None,

@@ -85,7 +85,7 @@ fn commands_leave_the_layout_as_it_is() {
     assert!(toml.contains("compression = \"lz4\""), "{toml}");
     place.write("all.toml", toml);
     assert_eq!(said(&place, &["compact", "db", "--config", "all.toml"]), "");
-    let error = place.fails(1, &["options", "nowhere"]);
+    let error = place.refused(&["options", "nowhere"]);
     assert!(error.contains("no database exists here"), "{error}");
 }
 

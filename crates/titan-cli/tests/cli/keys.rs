@@ -36,12 +36,12 @@ fn put_get_delete() {
 
     place.ok(&["delete", "db", "k"]);
     assert_eq!(
-        place.fails(1, &["get", "db", "k"]),
+        place.refused(&["get", "db", "k"]),
         "titan: not found: key k\n"
     );
     assert!(
         place
-            .fails(1, &["get", "db", "0xf"])
+            .refused(&["get", "db", "0xf"])
             .starts_with("titan: invalid argument: 0xf")
     );
 }
@@ -66,7 +66,7 @@ fn listed_keys_are_deleted() {
 
     // An invalid line is found before anything is deleted.
     place.write("wrong", "tree/0000\n0x0\n");
-    let told = place.fails(1, &["delete", "db", "--from-file", "wrong"]);
+    let told = place.refused(&["delete", "db", "--from-file", "wrong"]);
     assert!(told.contains("line 2: 0x0 is not"), "{told}");
     assert_eq!(place.ok(&["get", "db", "tree/0000"]), b"0");
 
@@ -92,7 +92,7 @@ fn column_families_are_apart() {
     assert_eq!(place.ok(&["get", "db", "k"]), b"default");
     assert_eq!(place.ok(&["get", "db", "k", "--cf", "pages"]), b"other");
     assert_eq!(place.text(&["scan", "db", "--cf", "pages"]), "k : other\n");
-    let said = place.fails(1, &["get", "db", "k", "--cf", "pagse"]);
+    let said = place.refused(&["get", "db", "k", "--cf", "pagse"]);
     assert_eq!(
         said,
         "titan: not found: column family pagse; there are: default, pages\n"

@@ -5,6 +5,7 @@
 mod bench;
 mod beside;
 mod copies;
+mod examples;
 mod gc;
 mod ime;
 mod kept_options;
@@ -12,6 +13,7 @@ mod keys;
 mod looking;
 mod mvcc;
 mod records;
+mod refusals;
 mod repair;
 mod scan;
 mod space;
@@ -86,6 +88,25 @@ impl Place {
 
     fn json<S: AsRef<OsStr>>(&self, args: &[S]) -> Value {
         serde_json::from_slice(&self.ok(args)).unwrap()
+    }
+
+    /// Standard error of a command that fails, with the status for what it says.
+    fn refused<S: AsRef<OsStr>>(&self, args: &[S]) -> String {
+        let output = self.run(args);
+        let args: Vec<_> = args.iter().map(AsRef::as_ref).collect();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let has = |text: &str| said.contains(text);
+        let status = if has("titan: corruption: ") {
+            6
+        } else if has("titan: not found: key ") {
+            4
+        } else if has("no database exists") || has("titan: not found: column family ") {
+            5
+        } else {
+            1
+        };
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {said}");
+        said
     }
 
     /// Standard error of a command that ends with this status.

@@ -34,10 +34,10 @@ fn each_timestamp_has_its_value() {
         "{\"key\":\"k\",\"value\":\"one\"}\n"
     );
     let before = (first.parse::<u64>().unwrap() - 1).to_string();
-    let said = place.fails(1, &["mvcc", "get", "db", "k", "--at", &before]);
+    let said = place.refused(&["mvcc", "get", "db", "k", "--at", &before]);
     assert_eq!(said, format!("titan: not found: key k at {before}\n"));
     let ahead = (1_u64 << 62).to_string();
-    let said = place.fails(1, &["mvcc", "get", "db", "k", "--at", &ahead]);
+    let said = place.refused(&["mvcc", "get", "db", "k", "--at", &ahead]);
     assert!(said.contains("is in the future"), "{said}");
 
     // Bytes, files and standard input, as with other commands.
@@ -94,7 +94,7 @@ fn a_time_since_the_last_commit_is_not_in_the_future() {
         assert_eq!(place.text(&["mvcc", "scan", "db", "--at", &at]), "k : v\n");
     }
     let ahead = seconds(now + 3600).to_string();
-    let said = place.fails(1, &["mvcc", "get", "db", "k", "--at", &ahead]);
+    let said = place.refused(&["mvcc", "get", "db", "k", "--at", &ahead]);
     assert!(said.contains("is in the future"), "{said}");
 }
 
@@ -148,7 +148,7 @@ fn versions_are_listed_until_they_are_dropped() {
         (&newest["kind"], &newest["value"]),
         (&"put".into(), &"3".into())
     );
-    let said = place.fails(1, &["mvcc", "versions", "db", "nothing"]);
+    let said = place.refused(&["mvcc", "versions", "db", "nothing"]);
     assert_eq!(said, "titan: not found: key nothing\n");
 
     let told = place.text(&["mvcc", "gc", "db", "--safe-point", &commits[2]]);
@@ -166,7 +166,7 @@ fn versions_are_listed_until_they_are_dropped() {
     // A read before the safe point names it.
     for command in [&["get", "db", "k"][..], &["scan", "db"]] {
         let args = [&["mvcc"], command, &["--at", &commits[1]]].concat();
-        let said = place.fails(1, &args);
+        let said = place.refused(&args);
         assert!(
             said.contains(&format!("before the safe point {}", commits[2])),
             "{said}"
@@ -176,7 +176,7 @@ fn versions_are_listed_until_they_are_dropped() {
         place.ok(&["mvcc", "get", "db", "k", "--at", &commits[2]]),
         b"2"
     );
-    let said = place.fails(1, &["mvcc", "gc", "db", "--safe-point", &commits[0]]);
+    let said = place.refused(&["mvcc", "gc", "db", "--safe-point", &commits[0]]);
     assert!(said.contains("cannot move backwards"), "{said}");
     let told = place.json(&["mvcc", "gc", "db", "--safe-point", "now", "--json"]);
     assert_eq!(
@@ -224,9 +224,10 @@ fn check_passes_what_the_store_wrote_and_names_what_it_did_not() {
         "versions",
         "0x6B00000000000000F8FF",
         "damage",
+        "--force",
     ]);
     let output = place.run(&["mvcc", "check", "db"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(
         told.contains("key `k`") && told.contains("no timestamp"),
@@ -258,7 +259,7 @@ fn what_is_no_store_is_refused_and_not_changed() {
             &["put", db, "k", "v"],
             &["gc", db, "--safe-point", "now"],
         ] {
-            let said = place.fails(1, &[&["mvcc"], args].concat());
+            let said = place.refused(&[&["mvcc"], args].concat());
             assert!(
                 said.contains("a database without versions"),
                 "{args:?}: {said}"
@@ -273,7 +274,7 @@ fn what_is_no_store_is_refused_and_not_changed() {
         &["gc", "none", "--safe-point", "now"],
         &["check", "none"],
     ] {
-        let said = place.fails(1, &[&["mvcc"], args].concat());
+        let said = place.refused(&[&["mvcc"], args].concat());
         assert!(said.starts_with("titan: not found: "), "{args:?}: {said}");
         assert!(!place.path("none").exists(), "{args:?}");
     }
@@ -298,7 +299,7 @@ fn a_store_that_is_open_elsewhere_is_read_as_of_one_moment() {
         said.contains("another process has the database open"),
         "{said}"
     );
-    let said = place.fails(1, &["mvcc", "put", "db", "k", "3"]);
+    let said = place.refused(&["mvcc", "put", "db", "k", "3"]);
     assert!(said.starts_with("titan: locked: "), "{said}");
     store.close().unwrap();
 }
@@ -363,7 +364,7 @@ fn locks_are_listed_and_do_not_keep_others_from_reading() {
     assert_eq!(place.text(&["mvcc", "scan", "db"]), "k : old\n");
     place.ok(&["mvcc", "check", "db"]);
     // A write does not wait for ever.
-    let said = place.fails(1, &["mvcc", "put", "db", "k", "other"]);
+    let said = place.refused(&["mvcc", "put", "db", "k", "other"]);
     assert!(said.starts_with("titan: lock"), "{said}");
 }
 
@@ -455,7 +456,7 @@ fn every_command_has_help_with_an_example() {
     for command in ["put", "get", "scan", "versions", "locks", "gc", "check"] {
         let help = place.text(&["mvcc", command, "--help"]);
         assert!(
-            help.contains(&format!("titan mvcc {command} notes.db")),
+            help.contains(&format!("titan mvcc {command} history.db")),
             "{help}"
         );
     }

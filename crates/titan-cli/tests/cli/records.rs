@@ -8,18 +8,15 @@ fn records_of_lines_of_json() {
     let lines =
         "{\"id\": 7, \"name\": \"é\"}\n\n  {\"id\":\"x\"}\r\n{\"name\":1}\nnonsense\n{\"id\":true}";
     place.write("records.jsonl", lines);
-    let said = place.fails(
-        1,
-        &[
-            "load",
-            "db",
-            "records.jsonl",
-            "--format",
-            "jsonl",
-            "--key",
-            "id",
-        ],
-    );
+    let said = place.refused(&[
+        "load",
+        "db",
+        "records.jsonl",
+        "--format",
+        "jsonl",
+        "--key",
+        "id",
+    ]);
     assert!(
         said.contains("line 4: no field id: records.jsonl"),
         "{said}"
@@ -39,10 +36,7 @@ fn records_of_comma_separated_values() {
     let place = Place::new();
     let rows = "name,email,\"a \"\"note\"\"\"\nBob,b@x,\"one\ntwo\"\nshort,row\nAnn,a@x,\"1,2\"\n";
     place.write("in/people.csv", rows);
-    let said = place.fails(
-        1,
-        &["load", "db", "in", "--format", "csv", "--key", "email"],
-    );
+    let said = place.refused(&["load", "db", "in", "--format", "csv", "--key", "email"]);
     assert!(
         said.contains("2 fields, but 3 names: in/people.csv"),
         "{said}"
@@ -52,7 +46,7 @@ fn records_of_comma_separated_values() {
         "a@x : {\"name\":\"Ann\",\"email\":\"a@x\",\"a \\\\\"note\\\\\"\":\"1,2\"}\n\
          b@x : {\"name\":\"Bob\",\"email\":\"b@x\",\"a \\\\\"note\\\\\"\":\"one\\\\ntwo\"}\n"
     );
-    let said = place.fails(1, &["load", "db", "in", "--format", "csv", "--key", "mail"]);
+    let said = place.refused(&["load", "db", "in", "--format", "csv", "--key", "mail"]);
     assert!(said.contains("no field mail"), "{said}");
     assert!(
         place

@@ -23,7 +23,7 @@ fn repair_saves_what_is_left_and_names_what_is_gone() {
             .ends_with("no damage found\n")
     );
     // Not into an existing directory with files, and not with both ways at once.
-    assert!(place.fails(1, &["repair", "db"]).contains("not empty"));
+    assert!(place.refused(&["repair", "db"]).contains("not empty"));
     place.fails(2, &["repair", "db", "--in-place", "--into", "other"]);
 
     let blob = file_of(&place.path("db"), ".blob");

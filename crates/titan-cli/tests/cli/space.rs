@@ -102,7 +102,7 @@ fn a_page_needs_nothing_else() {
         page.contains("<h2>Worth doing</h2>\n<ul>\n<li>known garbage"),
         "{page}"
     );
-    let said = place.fails(1, &["space", "db", "--html", "none/space.html"]);
+    let said = place.refused(&["space", "db", "--html", "none/space.html"]);
     assert!(said.starts_with("titan: not found: "), "{said}");
 }
 

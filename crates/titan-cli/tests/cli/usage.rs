@@ -20,7 +20,7 @@ fn a_configuration_is_obeyed_or_refused() {
     assert_eq!(place.ok(&["get", "db", "long"]), value.as_bytes());
 
     place.write("bad.toml", "[default]\n\nmin_blob_sise = 10\n");
-    let said = place.fails(1, &["get", "db", "k", "--config", "bad.toml"]);
+    let said = place.refused(&["get", "db", "k", "--config", "bad.toml"]);
     assert!(said.starts_with("titan: invalid option: line 3"), "{said}");
     assert!(
         said.contains("min_blob_sise") && said.contains("bad.toml"),
@@ -29,7 +29,7 @@ fn a_configuration_is_obeyed_or_refused() {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(
         place
-            .fails(1, &["options", "--json", "--config", "none"])
+            .refused(&["options", "--json", "--config", "none"])
             .contains("not found")
     );
 }
@@ -50,7 +50,7 @@ fn a_database_that_is_not_there_is_not_made() {
         &["bench", "db", "--verify"],
         &["bench", "db", "--existing", "--benchmarks", "readrandom"],
     ] {
-        let said = place.fails(1, args);
+        let said = place.refused(args);
         assert!(said.starts_with("titan: not found: "), "{args:?}: {said}");
         assert!(!place.path("db").exists(), "{args:?}");
     }
@@ -83,7 +83,7 @@ fn a_file_is_not_taken_for_a_database() {
         &["bench", "notes.txt", "--verify"],
         &["bench", "notes.txt", "--benchmarks", "fillseq"],
     ] {
-        let said = place.fails(1, args);
+        let said = place.refused(args);
         assert!(
             said.starts_with("titan: invalid argument: "),
             "{args:?}: {said}"

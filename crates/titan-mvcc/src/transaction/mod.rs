@@ -9,6 +9,7 @@
 //! | `one_batch` | the commit in one batch |
 //! | `two_phase` | the commit in two phases, for what is too large for one batch |
 //! | `pessimistic` | transactions that lock keys before they write them |
+//! | `reader`, `retry` | snapshots and transactions as the engine's `Reader`; transactions that are run again |
 //! | `scan` | scans with own writes |
 //! | `writes` | what a transaction writes, until it commits |
 //!
@@ -25,6 +26,8 @@
 
 mod one_batch;
 mod pessimistic;
+mod reader;
+mod retry;
 mod scan;
 mod two_phase;
 mod writes;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use titan::LazyValue;
 
 use super::{Transaction, TransactionScan, one_batch, two_phase};
 use crate::error::{Error, Result};
@@ -81,6 +82,19 @@ impl PessimisticTransaction {
         match (self.inner.writes.get(key), self.current.get(key)) {
             (Some(Mutation::Lock { .. }), Some(current)) => Ok(current.clone()),
             _ => self.inner.get(key),
+        }
+    }
+
+    /// The same, without reading a value from a blob file.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::get_lazy`](crate::Snapshot::get_lazy).
+    pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
+        match (self.inner.writes.get(key), self.current.get(key)) {
+            (Some(Mutation::Lock { .. }), Some(current)) => {
+                Ok(current.clone().map(LazyValue::from))
+            }
+            _ => self.inner.get_lazy(key),
         }
     }
 

@@ -1,6 +1,9 @@
 //! Transactions: own writes, conflicts, locks.
 
-use titan_mvcc::{Direction, Error, Transaction};
+use std::time::Duration;
+
+use titan::{Reader, Retry};
+use titan_mvcc::{Direction, Error, Store, StoreOptions, Transaction};
 
 use super::place::{Place, delete, put};
 
@@ -145,4 +148,104 @@ fn a_conflict_is_found_in_tables_after_compactions() {
     store.db().flush_all().unwrap();
     store.drop_old_versions().unwrap();
     conflicts(old, b"k");
+}
+
+/// What a reader shows, by each method of the interface that it shares with the engine.
+fn shown<R: Reader>(reader: &R) -> Vec<String> {
+    let text = |row: Result<(titan::Bytes, titan::LazyValue), R::Error>| {
+        let (key, value) = row.unwrap();
+        let value = value.fetch().unwrap();
+        assert_eq!(reader.get(&key).unwrap().unwrap(), value);
+        assert!(reader.contains(&key).unwrap());
+        format!("{}={}", key.escape_ascii(), value.escape_ascii())
+    };
+    let forward: Vec<String> = reader
+        .scan(Some(b"a"), Some(b"z"))
+        .unwrap()
+        .map(text)
+        .collect();
+    let backward = reader.scan_backward(Some(b"a"), Some(b"z")).unwrap();
+    let mut backward: Vec<String> = backward.map(text).collect();
+    backward.reverse();
+    assert_eq!(forward, backward);
+    assert!(!reader.contains(b"nowhere").unwrap());
+    forward
+}
+
+#[test]
+fn snapshots_and_transactions_read_by_one_interface() {
+    let place = Place::new(3);
+    let store = place.open();
+    put(&store, b"a", b"1");
+    put(&store, b"b", b"2");
+    let before = store.snapshot();
+    let mut optimistic = store.begin();
+    optimistic.put(b"c", b"own");
+    optimistic.delete(b"a");
+    put(&store, b"b", b"3");
+    let mut pessimistic = store.begin_pessimistic().unwrap();
+    pessimistic.put(b"d", b"own").unwrap();
+    assert_eq!(shown(&before), ["a=1", "b=2"]);
+    assert_eq!(shown(&store.snapshot()), ["a=1", "b=3"]);
+    assert_eq!(shown(&optimistic), ["b=2", "c=own"]);
+    assert_eq!(shown(&pessimistic), ["a=1", "b=3", "d=own"]);
+}
+
+#[test]
+fn a_transaction_is_run_again_until_nobody_is_in_the_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
+    let next = |before: Option<titan::Bytes>| [before.map_or(0, |value| value[0]) + 1];
+    let patient = Retry {
+        attempts: 1000,
+        ..Retry::default()
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    let added = store.transaction_with(&patient, |t| {
+                        let sum = next(t.get(b"sum")?);
+                        std::thread::yield_now();
+                        t.put(b"sum", &sum);
+                        Ok::<_, Error>(())
+                    });
+                    added.unwrap();
+                    let added = store.pessimistic_transaction_with(&patient, |t| {
+                        let sum = next(t.get_for_update(b"sum")?);
+                        t.put(b"sum", &sum)
+                    });
+                    added.unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(store.snapshot().get(b"sum").unwrap().unwrap(), [100][..]);
+
+    // Its commit comes after another one, each time.
+    let mut runs = 0;
+    let few = Retry {
+        attempts: 3,
+        longest_wait: Duration::ZERO,
+        ..Retry::default()
+    };
+    let outcome = store.transaction_with(&few, |t| {
+        runs += 1;
+        t.put(b"sum", b"lost");
+        put(&store, b"sum", b"won");
+        Ok::<_, Error>(())
+    });
+    let error = outcome.unwrap_err();
+    assert!(
+        error.is_retryable() && matches!(error, Error::Conflict { .. }),
+        "{error}"
+    );
+    assert_eq!(runs, 3);
+    // An error that lasts ends it at once.
+    let mut runs = 0;
+    let outcome = store.transaction(|_| {
+        runs += 1;
+        Err::<(), _>(Error::oracle("for the test"))
+    });
+    assert!(outcome.is_err() && runs == 1);
 }

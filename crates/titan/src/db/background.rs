@@ -29,9 +29,7 @@ const SOURCES: [JobSource; 3] = [FLUSHES, ESTIMATES, COMPACTIONS];
 /// were.
 pub(super) fn start(core: &Core) -> Result<()> {
     core.shared.update_stalls(core.shared.state.lock());
-    for i in 0..core.shared.context.options.load().max_background_jobs {
-        spawn(core, format!("titan-{i}"), Shared::run_jobs)?;
-    }
+    start_missing(core)?;
     if core.shared.wants_warm_up() {
         spawn(core, "titan-warm-up".to_owned(), Shared::warm_up)?;
     }
@@ -52,11 +50,35 @@ pub(super) fn start(core: &Core) -> Result<()> {
     spawned
 }
 
+/// Starts the threads for flushes and compactions that the options ask for and that are not there. Does
+/// nothing once the database is closed.
+pub(super) fn start_missing(core: &Core) -> Result<()> {
+    let shared = &core.shared;
+    for number in 0..shared.context.options.load().max_background_jobs {
+        if shared.lifecycle.is_closed() || !shared.state.lock().workers.insert(number) {
+            continue;
+        }
+        let run = move |shared: &Shared| shared.run_jobs(number);
+        if let Err(e) = spawn(core, format!("titan-{number}"), run) {
+            shared.state.lock().workers.remove(&number);
+            return Err(e);
+        }
+    }
+    Ok(())
+}
+
 fn spawn(core: &Core, name: String, run: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
     let shared = Arc::clone(&core.shared);
-    let thread = start_thread(name, move || run(&shared))
+    let mut threads = core.threads.lock();
+    if shared.lifecycle.is_closed() {
+        return Ok(());
+    }
+    let thread = start_thread(name.clone(), move || run(&shared))
         .map_err(|e| Error::new(crate::ErrorKind::Io, format!("cannot start a thread: {e}")))?;
-    core.threads.lock().push(thread);
+    if let Some(ended) = threads.insert(name, thread) {
+        // It was one too many, and has nothing left to do.
+        let _ = ended.join();
+    }
     Ok(())
 }
 
@@ -67,8 +89,8 @@ fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result
 }
 
 impl Shared {
-    fn run_jobs(&self) {
-        while let Some(job) = self.find_or_fail(|| self.next_job()) {
+    fn run_jobs(&self, number: usize) {
+        while let Some(job) = self.find_or_fail(|| self.next_job(number)) {
             // Failures have been recorded and listeners notified, also of panics. The thread has
             // nothing to add, and is needed when the database resumes.
             let _ = catch_unwind(AssertUnwindSafe(|| job(self)));
@@ -91,14 +113,19 @@ impl Shared {
         }
     }
 
-    /// Waits for a job; `None` when the database closes.
-    fn next_job(&self) -> Option<Claimed> {
+    /// Waits for a job; `None` when the database closes, or if there are to be fewer threads.
+    fn next_job(&self, number: usize) -> Option<Claimed> {
         loop {
             let seen = self.signals.work.seen();
             if self.lifecycle.is_closed() {
                 return None;
             }
             let mut state = self.state_with_room();
+            // Under the lock: whoever wants more threads finds this one, or that it has ended.
+            if number >= self.context.options.load().max_background_jobs {
+                state.workers.remove(&number);
+                return None;
+            }
             let job = self.find_job(&mut state);
             let timeout = self.time_to_next_look(&state);
             drop(state);
@@ -351,5 +378,53 @@ mod tests {
         let levels = db.metrics().families.remove(0).levels;
         let counted: u64 = levels.iter().map(|l| l.referenced_blob_bytes).sum();
         assert!(counted > 500, "{counted}");
+    }
+
+    /// Threads that are too many end, those that are missing are started, and each number has one.
+    #[test]
+    fn the_number_of_threads_follows_its_option() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        let workers = || db.core.shared.state.lock().workers.clone();
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        for jobs in [5, 1, 3, 1, 4, 2, 8, 1, 8] {
+            db.set_options(&[("max_background_jobs", &jobs.to_string())])
+                .unwrap();
+            while workers().len() != jobs {
+                assert!(std::time::Instant::now() < deadline, "{:?}", workers());
+                std::thread::yield_now();
+            }
+            assert!(workers().into_iter().eq(0..jobs));
+            db.put(b"k", &jobs.to_be_bytes()).unwrap();
+            db.flush().unwrap();
+            db.wait_idle().unwrap();
+        }
+        // At once, without waiting for those that end.
+        for jobs in [1, 8, 2, 9, 1, 7].repeat(20) {
+            db.set_options(&[("max_background_jobs", &jobs.to_string())])
+                .unwrap();
+        }
+        assert!((0..7).all(|number| workers().contains(&number)));
+        db.put(b"k", b"v").unwrap();
+        db.flush().unwrap();
+        let threads = db.core.threads.lock().len();
+        assert!(threads <= 9 + 2, "{threads}");
+        db.close().unwrap();
+    }
+
+    #[test]
+    fn threads_that_cannot_be_started_are_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        REFUSED.set("titan-2");
+        let more = || db.set_options(&[("max_background_jobs", "4")]);
+        assert_eq!(more().unwrap_err().kind(), ErrorKind::Io);
+        db.put(b"k", b"v").unwrap();
+        db.flush().unwrap();
+        REFUSED.set("");
+        more().unwrap();
+        let workers = db.core.shared.state.lock().workers.clone();
+        assert!(workers.into_iter().eq(0..4));
+        db.close().unwrap();
     }
 }

@@ -280,7 +280,7 @@ impl ColumnFamily {
     /// # Errors
     /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes;
     /// `CompactionFilter` if the compaction filter fails or panics, which stops nothing;
-    /// `InvalidArgument` within a compaction filter.
+    /// `InvalidArgument` within a compaction filter, or if `end` comes before `begin`.
     pub fn compact_range(
         &self,
         begin: Option<&[u8]>,

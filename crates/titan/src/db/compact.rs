@@ -315,6 +315,13 @@ impl Shared {
         options: &CompactRangeOptions,
     ) -> Result<()> {
         check_may_wait_for_jobs()?;
+        if let (Some(begin), Some(end)) = (begin, end)
+            && family.comparator.compare_user(begin, end).is_gt()
+        {
+            return Err(Error::invalid_argument(
+                "a range to be compacted ends before it begins",
+            ));
+        }
         self.flush(&[family.id])?;
         let claim = self.claim_for_manual(family)?;
         let end = end.map_or(Bound::Unbounded, Bound::Included);

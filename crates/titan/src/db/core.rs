@@ -81,7 +81,8 @@ impl Shared {
 /// Ends when the last handle is dropped: first the threads, then the lock on the directory.
 pub(crate) struct Core {
     pub(super) shared: Arc<Shared>,
-    pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// By name.
+    pub(super) threads: Mutex<BTreeMap<String, JoinHandle<()>>>,
 }
 
 impl Core {
@@ -117,7 +118,7 @@ impl Core {
         self.shared.signals.raise_all();
         self.shared.end_waits_for_locks();
         gate!("close: threads to be joined");
-        for thread in threads.drain(..) {
+        for thread in std::mem::take(&mut *threads).into_values() {
             // Nothing is left to be done about a thread that panicked.
             let _ = thread.join();
         }

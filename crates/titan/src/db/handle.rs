@@ -14,6 +14,7 @@ use super::open;
 use super::pause::GarbageCollectionPause;
 use super::wal_dir::with_wal_dir;
 use crate::batch::WriteBatch;
+use crate::clock::SystemClock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, SequenceNumber};
@@ -188,6 +189,11 @@ impl Db {
     /// Cost: a read of memory.
     pub fn check_not_inherited(&self) -> Result<()> {
         self.shared().lifecycle.check_not_inherited()
+    }
+
+    /// The clock by which transactions wait before they are run again.
+    pub(crate) fn clock(&self) -> Arc<dyn SystemClock> {
+        Arc::clone(&self.shared().context.clock)
     }
 
     /// The locks of transactions.
@@ -421,14 +427,17 @@ impl Db {
     /// database, which have other names. All changes apply, or none does.
     ///
     /// Of the database these can change: `block_cache_size`, `max_total_wal_size`,
-    /// `delayed_write_rate`, `blob_garbage_collection_rate`, `max_manifest_file_size` and
-    /// `data_in_memory`. They apply at once; `data_in_memory` from the next job on. Unless
+    /// `delayed_write_rate`, `blob_garbage_collection_rate`, `max_manifest_file_size`,
+    /// `max_background_jobs`, `max_open_files` and `data_in_memory`. They apply at once; `data_in_memory`
+    /// from the next job on, and a thread that is one too many ends after its job. Unless
     /// [`keep_options`](crate::DbOptions::keep_options) is off, [`Options::load`](crate::Options::load)
     /// returns them from now on.
     ///
-    /// Cost and errors: those of [`ColumnFamily::set_options`].
+    /// Cost and errors: those of [`ColumnFamily::set_options`]. `Io` also if the system has no thread to
+    /// give: the options have changed, and the next change of options tries again.
     pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
-        self.shared()
+        self.default
+            .core
             .set_options(&self.default.family, changes, true)
     }
 

@@ -1,6 +1,6 @@
 //! From a directory to a running database.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -325,6 +325,7 @@ fn assemble(
         room: Room::default(),
         writing: Writing::default(),
         turn: crate::ColumnFamilyId::DEFAULT,
+        workers: BTreeSet::new(),
     };
     let admission = Admission::new(&options.db);
     admission.wal_limit.set(&state, &options.db);

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::background;
 use super::column_family::ColumnFamily;
-use super::core::Shared;
+use super::core::{Core, Shared};
 use super::directory::files_of;
 use super::family::{Family, dropped};
 use super::job::Running;
@@ -13,6 +14,7 @@ use super::wal_dir::record_wal_dir;
 use crate::error::Result;
 use crate::filter::CompactionFilterFactory;
 use crate::format::file_name::FileKind;
+use crate::open_files::OpenFilesLimits;
 use crate::options::file::{CF_OPTIONS, COMPACTION_FILTER};
 use crate::options::{ColumnFamilyOptions, DbOptions, is_of_database};
 use crate::panics::name_of;
@@ -46,13 +48,27 @@ impl ColumnFamily {
     /// `Io`, `NoSpace`: if the MANIFEST cannot be written, writes stop; if only OPTIONS cannot, the
     /// options have changed, and RocksDB's tools see the old ones.
     pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
-        self.core.shared.set_options(&self.family, changes, false)
+        self.core.set_options(&self.family, changes, false)
+    }
+}
+
+impl Core {
+    /// Changes options of a family, and of the database if `of_database` allows it.
+    pub(super) fn set_options(
+        &self,
+        family: &Family,
+        changes: &[(&str, &str)],
+        of_database: bool,
+    ) -> Result<()> {
+        let changed = self.shared.set_options(family, changes, of_database);
+        // Threads that are too many end by themselves. Also after a failure to write OPTIONS.
+        background::start_missing(self).and(changed)
     }
 }
 
 impl Shared {
     /// Changes options of a family, and of the database if `of_database` allows it.
-    pub(super) fn set_options(
+    fn set_options(
         &self,
         family: &Family,
         changes: &[(&str, &str)],
@@ -154,6 +170,10 @@ impl Shared {
         block_cache.set_capacity(options.block_cache_size);
         let rate = options.blob_garbage_collection_rate;
         self.admission.collection_rate.set(rate);
+        let open_files = OpenFilesLimits::new(&options).files;
+        if open_files != self.files.open.limits().files {
+            self.files.open.set_max_files(open_files);
+        }
         self.context.options.store(Arc::new(options));
     }
 

@@ -1,6 +1,6 @@
 //! What the state lock guards.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -350,6 +350,8 @@ pub(crate) struct State {
     pub(crate) writing: Writing,
     /// The family to consider first when a job is sought, so that none starves.
     pub(crate) turn: ColumnFamilyId,
+    /// The threads for flushes and compactions that look for jobs, by number.
+    pub(crate) workers: BTreeSet<usize>,
 }
 
 /// The garbage collections of all families.

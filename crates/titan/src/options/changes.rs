@@ -13,14 +13,15 @@ use crate::error::{Error, Result};
 /// What a family is built on.
 const FIXED: [&str; 1] = ["num_levels"];
 
-/// What can change of a database. The rest sizes threads and tables of open files, or concerns the
-/// opening.
-const CHANGEABLE: [&str; 6] = [
+/// What can change of a database. The rest concerns the opening.
+const CHANGEABLE: [&str; 8] = [
     "blob_garbage_collection_rate",
     "block_cache_size",
     "data_in_memory",
     "delayed_write_rate",
+    "max_background_jobs",
     "max_manifest_file_size",
+    "max_open_files",
     "max_total_wal_size",
 ];
 

@@ -43,7 +43,7 @@ options! {
         /// Threads for flushes and compactions together; with 2 or more, one is always reserved for
         /// flushes.
         max_background_jobs: usize = 2, [1, 256, "1 to 256"], is int;
-        /// Bytes of uncompressed SST blocks in the block cache.
+        /// Bytes of uncompressed SST blocks in the block cache. More than the process's memory is refused.
         block_cache_size: u64 = 64 << 20, is bytes private;
         /// Bytes of WAL after which the oldest column family in it is flushed, so that one idle
         /// family cannot keep all WAL files alive; 0 means four times the write buffers of all
@@ -172,6 +172,39 @@ impl DbOptions {
             "max_open_files_memory",
             "0 or at least 1 MiB",
             memory,
+        )?;
+        // Where it is not known, nothing is refused.
+        let memory = self.vfs.resources().memory;
+        let memory = memory.map_or(u64::MAX, |memory| memory.total);
+        require(
+            self.block_cache_size <= memory,
+            "block_cache_size",
+            &format!("no more than the memory of the process, {memory} bytes"),
+            self.block_cache_size,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_that_no_memory_has_room_for_is_refused() {
+        let too_large = DbOptions {
+            block_cache_size: 1 << 60,
+            ..DbOptions::default()
+        };
+        let said = too_large.validate().unwrap_err().to_string();
+        assert!(
+            said.contains("block_cache_size must be no more than"),
+            "{said}"
+        );
+        assert!(
+            DbOptions::default()
+                .changed(&[("block_cache_size", "1152921504606846976")])
+                .is_err()
+        );
+        DbOptions::default().validate().unwrap();
     }
 }

@@ -33,11 +33,10 @@ use crate::format::ColumnFamilyId;
 /// All options of an opening.
 ///
 /// As a TOML file: a table `[db]`, a table `[default]`, and a table `[families.NAME]` for each
-/// family with options of its own. An unknown key is an error. What a table leaves out has its
-/// default: the table of a family does not inherit from `[default]`. (The `titan` command applies the
-/// tables of families on top of `[default]` before it reads them.)
+/// family that differs from `[default]`: what the table of a family leaves out is as in `[default]`. What
+/// `[db]` and `[default]` leave out has its default. An unknown key is an error.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(from = "OptionsInFile")]
 pub struct Options {
     /// Options of the database.
     pub db: DbOptions,
@@ -46,6 +45,29 @@ pub struct Options {
     pub default: ColumnFamilyOptions,
     /// Options of families by name. Those that do not exist yet are created.
     pub families: BTreeMap<String, ColumnFamilyOptions>,
+}
+
+/// Options as a file has them.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct OptionsInFile {
+    db: DbOptions,
+    default: FamilySettings,
+    families: BTreeMap<String, FamilySettings>,
+}
+
+impl From<OptionsInFile> for Options {
+    fn from(file: OptionsInFile) -> Self {
+        let on_default = |family: FamilySettings| family.or(&file.default).into();
+        let families = file.families.into_iter();
+        Options {
+            db: file.db,
+            families: families
+                .map(|(name, own)| (name, on_default(own)))
+                .collect(),
+            default: file.default.into(),
+        }
+    }
 }
 
 impl Options {
@@ -90,4 +112,40 @@ pub(crate) fn require(
     Err(Error::invalid_option(format!(
         "{option} must be {rule}, not {value}"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::CompressionType;
+
+    #[test]
+    fn the_file_in_the_readme_means_what_it_says() {
+        let readme = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+        let readme = std::fs::read_to_string(readme).unwrap();
+        let (_, file) = readme.split_once("```toml\n").unwrap();
+        let (file, _) = file.split_once("```").unwrap();
+        let options: Options = toml::from_str(file).unwrap();
+        options.validate().unwrap();
+        let (default, family) = (options.family("elsewhere"), options.family("thumbnails"));
+        assert!(default.enable_blob_files && !family.enable_blob_files);
+        for options in [default, family] {
+            assert_eq!(options.min_blob_size, 1024);
+            assert_eq!(options.compression, CompressionType::Zstd);
+        }
+        // The family states what the file says of it and of `[default]`, so kept options give way.
+        let stated = family.settings_stated();
+        assert!(stated.min_blob_size.is_some() && stated.enable_blob_files.is_some());
+        assert!(stated.block_size.is_none());
+    }
+
+    #[test]
+    fn what_was_written_is_read_as_it_was() {
+        let mut options = Options::default();
+        options.default.min_blob_size = 7;
+        let own = ColumnFamilyOptions::default();
+        options.families.insert("as by default".to_owned(), own);
+        let read: Options = toml::from_str(&toml::to_string(&options).unwrap()).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{options:?}"));
+    }
 }

@@ -13,6 +13,7 @@ use crate::batch::WriteBatch;
 use crate::db::{ColumnFamily, Conditions, Db};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::lazy_value::LazyValue;
 use crate::locks::{Acquired, LockKey, Mode, OwnerId, Request};
 use crate::merge::full_merge;
 use crate::read::{ReadOptions, Snapshot};
@@ -84,6 +85,24 @@ impl Transaction {
     pub fn get(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         let state = &mut self.state.lock();
         self.get_in(state, family, key.as_ref())
+    }
+
+    /// The same, without reading a value from a blob file.
+    ///
+    /// # Errors
+    /// Those of [`ColumnFamily::get_lazy`].
+    pub fn get_lazy(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<LazyValue>> {
+        let state = &mut self.state.lock();
+        self.used(state, family)?;
+        let key = key.as_ref();
+        match state.own(family, key) {
+            Some(own) => Ok(own.map(LazyValue::inline)),
+            None => family.get_lazy(key, &state.read_options(ReadOptions::default())),
+        }
     }
 
     /// The values of many keys, in the order of the keys, each as [`Transaction::get`] returns it, all

@@ -34,6 +34,8 @@
 //! # }
 //! ```
 //!
+//! [`Db::transaction`] begins, commits and, after a conflict, begins again.
+//!
 //! # Isolation
 //!
 //! Reads of a transaction with a snapshot see the database as of one moment, and its own writes. No
@@ -102,6 +104,8 @@ mod handle;
 mod index;
 mod iterator;
 mod options;
+mod reader;
+mod retry;
 mod tracked;
 
 #[cfg(test)]
@@ -129,6 +133,8 @@ use crate::error::Result;
 pub use handle::Transaction;
 pub use iterator::TransactionIterator;
 pub use options::{LockOptions, TransactionOptions, TransactionSnapshot};
+pub use reader::{FamilyAtSnapshot, FamilyInTransaction, Reader, Rows};
+pub use retry::Retry;
 
 impl Db {
     /// Begins a transaction: see [`Transaction`].

@@ -124,3 +124,19 @@ fn families_are_written_together() {
         ["default", "b"]
     );
 }
+
+#[test]
+fn ranges_that_end_before_they_begin_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = titan::Db::open(dir.path(), &titan::Options::default()).unwrap();
+    db.put(b"b", b"1").unwrap();
+    let range = |from: &[u8], to: &[u8]| {
+        let compacted = db.compact_range(Some(from), Some(to), &Default::default());
+        let collected = db.collect_garbage(Some(from), Some(to), &Default::default());
+        [compacted.err(), collected.err()].map(|e| e.map(|e| e.kind()))
+    };
+    let refused = Some(titan::ErrorKind::InvalidArgument);
+    assert_eq!(range(b"b", b"a"), [refused; 2]);
+    assert_eq!(range(b"b", b"b"), [None; 2]);
+    assert_eq!(range(b"a", b"b"), [None; 2]);
+}

@@ -303,9 +303,11 @@ fn options_of_the_database_change_and_are_kept() {
     for (changes, text) in [
         (vec![("no_such", "1")], "no_such"),
         (
-            vec![("max_open_files", "100")],
+            vec![("max_open_files_memory", "8M")],
             "cannot change while the database",
         ),
+        (vec![("max_open_files", "7")], "0 or at least 16"),
+        (vec![("max_background_jobs", "0")], "1 to 256"),
         (vec![("wal_dir", "/x")], "cannot change while the database"),
         (vec![("listeners", "x")], "cannot change while the database"),
         (vec![("delayed_write_rate", "1")], "at least 1024"),
@@ -408,4 +410,37 @@ fn a_limit_of_zero_on_pending_compaction_is_no_limit() {
             .unwrap();
         assert_eq!(stall(&db), StallEvent::Normal, "{soft}, {hard}");
     }
+}
+
+#[test]
+fn the_number_of_open_files_changes_with_its_option() {
+    const TABLES: usize = 60;
+    let vfs = SimVfs::new();
+    let mut plain = options(&vfs, manual());
+    plain.db.max_open_files = 1000;
+    let db = open(&plain);
+    for n in 0..TABLES {
+        db.put(&key(n), &value(n, 10)).unwrap();
+        db.flush().unwrap();
+    }
+    let read_all = || {
+        for n in 0..TABLES {
+            assert_eq!(db.get(&key(n)).unwrap().unwrap(), value(n, 10), "{n}");
+        }
+    };
+    read_all();
+    assert!(db.metrics().open_files >= TABLES);
+    db.set_options(&[("max_open_files", "16")]).unwrap();
+    assert_eq!(db.metrics().max_open_files, 16);
+    let left = db.metrics().open_files;
+    assert!((1..=16).contains(&left), "{left}");
+    read_all();
+    assert!(db.metrics().open_files <= 16);
+    db.set_options(&[("max_open_files", "200")]).unwrap();
+    read_all();
+    read_all();
+    let open = db.metrics().open_files;
+    assert!(open >= TABLES / 2, "{open}");
+    let kept = LoadedOptions::load(std::sync::Arc::new(vfs.clone()), DIR).unwrap();
+    assert_eq!(kept.options.db.max_open_files, 200);
 }

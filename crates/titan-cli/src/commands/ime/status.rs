@@ -33,8 +33,8 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan ime status notes.db
-  titan ime status notes.db --json | jq .bytes";
+  titan ime status history.db
+  titan ime status history.db --json | jq .bytes";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let vfs = StdVfs;

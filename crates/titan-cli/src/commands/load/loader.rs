@@ -51,6 +51,10 @@ impl<'a> Loader<'a> {
     /// Adds an entry that came from `input` bytes of a file. Returns only errors of the
     /// database.
     pub(super) fn add(&mut self, key: &[u8], value: &[u8], input: u64) -> Result<()> {
+        if value.len() >= BATCH_BYTES {
+            // A batch has room for the largest value, and not for others with it.
+            self.commit()?;
+        }
         self.batch.put(self.family, key, value)?;
         self.pending += input;
         self.tally.entries += 1;
@@ -62,6 +66,9 @@ impl<'a> Loader<'a> {
     }
 
     fn commit(&mut self) -> Result<()> {
+        if self.batch.count() == 0 {
+            return Ok(());
+        }
         let batch = std::mem::take(&mut self.batch);
         self.db.write(batch, &WriteOptions::default())?;
         self.progress.inc(std::mem::take(&mut self.pending));
@@ -86,9 +93,7 @@ impl<'a> Loader<'a> {
 
     /// Commits the rest.
     pub(super) fn finish(mut self) -> Result<Tally> {
-        if self.batch.count() > 0 {
-            self.commit()?;
-        }
+        self.commit()?;
         self.progress.finish_and_clear();
         Ok(self.tally)
     }

@@ -7,7 +7,7 @@ use titan::Result;
 use titan_mvcc::CheckReport;
 
 use super::store::{read, translated};
-use crate::commands::check::{Document, status};
+use crate::commands::check::{Document, verdict};
 use crate::output::{self, Out};
 use crate::{Global, progress};
 
@@ -15,7 +15,7 @@ use crate::{Global, progress};
 ///
 /// Reads all keys: each must have a whole timestamp, a known kind, a commit after its start and of its own, and
 /// nothing after these; nothing else may be in the database. Prints each problem with its entry; the exit
-/// status is then 1. Nothing is changed. titan check verifies the files, and that values can be read.
+/// status is then 6. Nothing is changed. titan check verifies the files, and that values can be read.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -24,8 +24,8 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan check notes.db && titan mvcc check notes.db
-  titan mvcc check notes.db --json | jq -r '.problems[].what'";
+  titan check history.db && titan mvcc check history.db
+  titan mvcc check history.db --json | jq -r '.problems[].what'";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let store = read(&args.db, global)?;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         print(&report, &mut out)?;
     }
     out.flush()?;
-    Ok(status(ok))
+    Ok(verdict(ok))
 }
 
 fn print(report: &CheckReport, out: &mut Out) -> Result<()> {

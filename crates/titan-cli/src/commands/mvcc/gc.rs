@@ -52,8 +52,8 @@ fn goal(text: &str) -> Result<Goal, String> {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan mvcc gc notes.db --safe-point now
-  titan mvcc gc notes.db --safe-point 467845120000000000";
+  titan mvcc gc history.db --safe-point now
+  titan mvcc gc history.db --safe-point $(titan mvcc put history.db greeting hello)";
 
 /// The longest time to live that is waited for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

@@ -4,17 +4,18 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use titan::{Error, ErrorKind, Result};
+use titan::Result;
 use titan_mvcc::Timestamp;
 
 use super::store::{read, snapshot, timestamp, translated};
 use crate::entries::print_value;
-use crate::{Global, keys};
+use crate::{Global, keys, status};
 
 /// Print the value of a key, byte for byte
 ///
-/// The exit status is 1 if the key has no value at that timestamp, or if the timestamp is before the safe
-/// point, which the error names.
+/// The exit status is 4 if the key has no value at that timestamp, 5 if there is no such store, 6 if the value
+/// is damaged, and 1 for other failures: also if the timestamp is before the safe point, which the error
+/// names.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -28,9 +29,10 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan mvcc get notes.db greeting
-  titan mvcc get notes.db greeting --at 467845120000000000
-  titan mvcc get numbers.db 0x0000000000000007 --json";
+  titan mvcc get history.db greeting
+  titan mvcc get history.db greeting --json
+  before=$(titan mvcc put history.db greeting hello)
+  titan mvcc get history.db greeting --at $before";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let key = keys::parse(&args.key)?;
@@ -42,7 +44,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let Some(value) = value else {
         let at = args.at.map_or(String::new(), |at| format!(" at {at}"));
         let text = format!("key {}{at}", keys::escaped(&key));
-        return Err(Error::new(ErrorKind::NotFound, text));
+        return Ok(status::no_key(text));
     };
     print_value(&key, &value, global.json)?;
     Ok(ExitCode::SUCCESS)

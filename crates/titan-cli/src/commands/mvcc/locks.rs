@@ -28,8 +28,8 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan mvcc locks notes.db
-  titan mvcc locks notes.db --json | jq .start";
+  titan mvcc locks history.db
+  titan mvcc locks history.db --json | jq .start";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let store = read(&args.db, global)?;

@@ -30,9 +30,9 @@ const USAGE: &str = "titan mvcc put [OPTIONS] <DB> <KEY> <VALUE>
        titan mvcc put [OPTIONS] --file <FILE> <DB> <KEY>";
 
 const EXAMPLES: &str = "Examples:
-  titan mvcc put notes.db greeting 'good morning'
-  before=$(titan mvcc put notes.db greeting hello)
-  date | titan mvcc put notes.db today -";
+  titan mvcc put history.db greeting 'good morning'
+  before=$(titan mvcc put history.db greeting hello)
+  date | titan mvcc put history.db today -";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let (key, value) = args.entry.read()?;

@@ -16,17 +16,17 @@ use crate::{Global, keys, output};
 /// A line is `key : value`, with unprintable bytes as \xHH. With --json a line is an object with `key` and
 /// `value`; bytes that are not UTF-8 are in hexadecimal, after 0x, under the name `key_hex` or `value_hex`. With
 /// --json and --hex both always are. A row whose value cannot be read is reported on standard error and left
-/// out; the exit status is then 1, and also if the timestamp is before the safe point.
+/// out; the exit status is then 6. It is 1 if the timestamp is before the safe point.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the store.
     db: PathBuf,
     /// The first key to print, or the next one after it: text, or hexadecimal after 0x.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<OsString>,
     /// The key before which to stop.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<OsString>,
     /// As of this timestamp; without it, as of now.
     #[arg(long, value_name = "TS", value_parser = timestamp, allow_negative_numbers = true)]
@@ -46,9 +46,9 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan mvcc scan notes.db
-  titan mvcc scan notes.db --from g --to h --at 467845120000000000
-  titan mvcc scan notes.db --json --hex | jq -r .key_hex";
+  titan mvcc scan history.db
+  titan mvcc scan history.db --from g --to h --at $(titan mvcc put history.db greeting hello)
+  titan mvcc scan history.db --json --hex | jq -r .key_hex";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let (from, to) = (

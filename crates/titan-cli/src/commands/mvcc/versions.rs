@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
-use titan::{Error, ErrorKind, Result};
+use titan::Result;
 use titan_mvcc::{Store, StoredVersion};
 
 use super::store::{read, translated};
 use crate::output::Out;
-use crate::{Global, keys};
+use crate::{Global, keys, status};
 
 /// List the stored versions of a key, the newest first
 ///
@@ -18,7 +18,7 @@ use crate::{Global, keys};
 /// as \xHH. Versions before the safe point are listed as long as no compaction has dropped them. A value that is still
 /// with the lock of its transaction is no version yet, even if the transaction has committed and titan mvcc get prints it:
 /// titan mvcc locks lists the lock. With --json: one object with the key, the safe point and the versions. The exit
-/// status is 1 if there is none.
+/// status is 4 if there is none.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -32,8 +32,8 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan mvcc versions notes.db greeting
-  titan mvcc versions notes.db greeting --json | jq '.versions[].commit'";
+  titan mvcc versions history.db greeting
+  titan mvcc versions history.db greeting --json | jq '.versions[].commit'";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let key = keys::parse(&args.key)?;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut versions = store.versions(&key).map_err(translated)?.peekable();
     if versions.peek().is_none() {
         let text = format!("key {}", keys::escaped(&key));
-        return Err(Error::new(ErrorKind::NotFound, text));
+        return Ok(status::no_key(text));
     }
     let mut out = Out::new();
     if global.json {

@@ -11,7 +11,7 @@ use crate::output;
 
 const STYLE: &str = include_str!("page.css");
 const LEGEND: &str = "<caption><span class=\"key live\"></span>live \
-    <span class=\"key held\"></span>garbage that is still read \
+    <span class=\"key pinned\"></span>garbage that is still read \
     <span class=\"key garbage\"></span>garbage \
     <span class=\"key hole\"></span>freed as holes</caption>\n";
 
@@ -235,5 +235,29 @@ mod tests {
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(&#39;1&#39;)"), "{page}");
         assert!(page.contains("<p>a&quot;b&amp;c</p>"), "{page}");
+    }
+
+    /// A class without a rule is invisible: in the bar, in the list beside it, and in the legend.
+    #[test]
+    fn the_style_sheet_knows_every_class() {
+        let parts = parts(&SpaceReport::default());
+        let of_bars = ["live", "pinned", "garbage", "hole"].into_iter();
+        let of_legend = LEGEND
+            .split("class=\"key ")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next());
+        let classes: Vec<&str> = parts
+            .iter()
+            .map(|part| part.class)
+            .chain(of_bars)
+            .chain(of_legend)
+            .collect();
+        assert!(classes.len() >= 12, "{classes:?}");
+        for class in classes {
+            assert!(
+                STYLE.contains(&format!(".{class} {{ background")),
+                "{class}"
+            );
+        }
     }
 }

@@ -1,0 +1,32 @@
+//! Databases whose entries are the records of another program of this project: a store of versions, or a
+//! volume of TiFS.
+
+use titan::{Db, Error, Result};
+use titan_mvcc::entries;
+
+/// Fails unless the entries of a database are for its user to write.
+///
+/// # Errors
+/// `InvalidArgument` that names what the database has.
+pub(crate) fn refuse_owned(db: &Db, force: bool) -> Result<()> {
+    let has_family = |name| db.column_family(name).is_some();
+    let has_value = |key: &[u8], len| Ok(db.get(key)?.is_some_and(|value| value.len() == len));
+    let owner = if force {
+        None
+    } else if has_family(entries::FAMILY) && has_family("locks") && has_value(b"format", 8)? {
+        Some("a store of versions: titan mvcc put writes to it")
+    } else if has_family("data") && has_value(b"S", SUPERBLOCK)? {
+        Some("a volume of TiFS: tifs mount shows its files")
+    } else {
+        None
+    };
+    match owner {
+        None => Ok(()),
+        Some(owner) => Err(Error::invalid_argument(format!(
+            "the database has {owner}. Other writes damage it; --force writes all the same"
+        ))),
+    }
+}
+
+/// Bytes of a volume's superblock, as `docs/tifs.md` says.
+const SUPERBLOCK: usize = 25;

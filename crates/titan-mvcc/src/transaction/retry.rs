@@ -1,0 +1,73 @@
+//! Transactions that are run again if others were in the way.
+
+use titan::Retry;
+
+use super::{PessimisticTransaction, Transaction};
+use crate::error::{Error, Result};
+use crate::store::Store;
+use crate::timestamp::Timestamp;
+
+impl Store {
+    /// Runs `body` in an optimistic transaction and commits it; from the beginning again if others were in
+    /// the way, as [`Retry::default`] says. Returns what `body` returned, and the timestamp of the commit.
+    ///
+    /// `body` may run several times, so it should have no other effects, and begin with what it knows from
+    /// the transaction alone. To roll back, return an error.
+    ///
+    /// ```
+    /// # fn main() -> titan_mvcc::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = titan_mvcc::Store::open(dir.path(), &Default::default())?;
+    /// let (visits, at) = store.transaction(|t| {
+    ///     let visits = t.get(b"visits")?.map_or(0, |value| value[0]) + 1;
+    ///     t.put(b"visits", &[visits]);
+    ///     Ok(visits)
+    /// })?;
+    /// assert_eq!(visits, 1);
+    /// assert_eq!(store.snapshot_at(at)?.get(b"visits")?.as_deref(), Some(&[1][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `body` and of [`Transaction::commit`]. A retryable one if it was run as often as is allowed.
+    pub fn transaction<T>(
+        &self,
+        body: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<(T, Timestamp)> {
+        self.transaction_with(&Retry::default(), body)
+    }
+
+    /// The same, run again as `retry` says, with errors of the caller's own type.
+    ///
+    /// # Errors
+    /// Those of [`Store::transaction`].
+    pub fn transaction_with<T, E: From<Error> + titan::Retryable>(
+        &self,
+        retry: &Retry,
+        mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<(T, Timestamp), E> {
+        retry.run(&*self.clock(), || {
+            let mut transaction = self.begin();
+            let value = body(&mut transaction)?;
+            Ok((value, transaction.commit()?))
+        })
+    }
+
+    /// Runs `body` in a pessimistic transaction, which locks what it writes, and commits it; from the
+    /// beginning again as `retry` says.
+    ///
+    /// # Errors
+    /// Those of `body`, of [`Store::begin_pessimistic`] and of [`PessimisticTransaction::commit`].
+    pub fn pessimistic_transaction_with<T, E: From<Error> + titan::Retryable>(
+        &self,
+        retry: &Retry,
+        mut body: impl FnMut(&mut PessimisticTransaction) -> Result<T, E>,
+    ) -> Result<(T, Timestamp), E> {
+        retry.run(&*self.clock(), || {
+            let mut transaction = self.begin_pessimistic()?;
+            let value = body(&mut transaction)?;
+            Ok((value, transaction.commit()?))
+        })
+    }
+}
