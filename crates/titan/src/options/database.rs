@@ -45,9 +45,9 @@ options! {
         max_background_jobs: usize = 2, [1, 256, "1 to 256"], is int;
         /// Bytes of uncompressed SST blocks in the block cache.
         block_cache_size: u64 = 64 << 20, is bytes private;
-        /// Bytes of WAL after which the oldest column family in it is flushed, so that one idle
-        /// family cannot keep all WAL files alive; 0 means four times the write buffers of all
-        /// families.
+        /// Bytes of WAL after which the column families in its oldest file are flushed, so that idle
+        /// families cannot keep all WAL files alive; 0 means four times the largest write buffer of
+        /// any family.
         max_total_wal_size: u64 = 0, is bytes;
         /// Whether the database is assumed to fit in memory. If it does, all of it is read into the
         /// kernel's cache when it is opened, and compactions and collections write through that
