@@ -246,7 +246,12 @@ fn assemble(
 ) -> Result<Shared> {
     let vfs = Arc::clone(&options.db.vfs);
     let dir = env.dir.clone();
-    let wal = WalSet::new(Arc::clone(&vfs), dir.clone(), Arc::clone(&statistics));
+    let wal = WalSet::new(
+        Arc::clone(&vfs),
+        dir.clone(),
+        options.db.extend_wal_files,
+        Arc::clone(&statistics),
+    );
     let counters = Arc::clone(versions.counters());
     let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
     let hook = options.db.commit_hook.clone().map(|hook| {

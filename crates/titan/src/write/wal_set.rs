@@ -37,6 +37,8 @@ struct Current {
 pub(crate) struct WalSet {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
+    /// Whether files are extended by zeros ahead of appends.
+    extended: bool,
     statistics: Arc<Statistics>,
     current: Mutex<Current>,
     /// WAL files created.
@@ -49,10 +51,16 @@ pub(crate) struct WalSet {
 }
 
 impl WalSet {
-    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: PathBuf, statistics: Arc<Statistics>) -> Self {
+    pub(crate) fn new(
+        vfs: Arc<dyn Vfs>,
+        dir: PathBuf,
+        extended: bool,
+        statistics: Arc<Statistics>,
+    ) -> Self {
         WalSet {
             vfs,
             dir,
+            extended,
             statistics,
             current: Mutex::default(),
             created: AtomicU64::new(0),
@@ -68,7 +76,11 @@ impl WalSet {
         // tell a file that is missing from one that never was. Usually a flush has made it so.
         self.sync_names()?;
         let path = FileKind::Wal(number).path(&self.dir);
-        let mut log = LogWriter::new(self.vfs.create_log(&path)?, &path);
+        let file = match self.extended {
+            true => self.vfs.create_log(&path)?,
+            false => self.vfs.create(&path)?,
+        };
+        let mut log = LogWriter::new(file, &path);
         self.created.fetch_add(1, Ordering::Release);
         let mut current = self.current.lock();
         let last = current.wal.as_ref();
