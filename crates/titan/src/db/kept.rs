@@ -17,6 +17,7 @@ use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber};
 use crate::memtable::Memtable;
 use crate::write::predecessor::Predecessor;
+use crate::write::sync_record::WalPosition;
 
 /// See the module.
 pub(super) struct KeptMemtables {
@@ -28,6 +29,8 @@ pub(super) struct KeptMemtables {
     pub(super) wals: Vec<LiveWal>,
     /// What the next WAL file says of the last of them.
     pub(super) predecessor: Predecessor,
+    /// Where the records of that end.
+    pub(super) end: WalPosition,
 }
 
 impl KeptMemtables {
@@ -37,7 +40,7 @@ impl KeptMemtables {
         env: &JobEnv,
         memtables: BTreeMap<ColumnFamilyId, Arc<Memtable>>,
         wals: &[FileNumber],
-        predecessor: Predecessor,
+        (predecessor, end): (Predecessor, WalPosition),
     ) -> Result<Option<Self>> {
         let Some(oldest_wal) = wals.first().copied().filter(|_| !memtables.is_empty()) else {
             return Ok(None);
@@ -66,6 +69,7 @@ impl KeptMemtables {
             oldest_wal,
             wals: kept,
             predecessor,
+            end,
         }))
     }
 }

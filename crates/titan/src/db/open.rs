@@ -14,9 +14,10 @@ use super::files::Files;
 use super::follower::Captured;
 use super::kept::KeptMemtables;
 use super::lifecycle::Lifecycle;
+use super::lost::link_to_lost;
 use super::purge::remove_leftovers;
 use super::readers::Readers;
-use super::replay;
+use super::replay::{self, Replayed};
 use super::room::Room;
 use super::running::RunningCounts;
 use super::set_options::write_options_file;
@@ -180,7 +181,8 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
         OpenFilesLimits::new(&options.db),
         block_cache,
     ));
-    let kept = replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
+    let Replayed { kept, damage } =
+        replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
     // Not before: nothing in those WAL files is for families that are only now created.
     if missing == Families::Created {
         create_missing_families(&mut versions, options);
@@ -193,6 +195,20 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     if kept.is_none() {
         versions.advance_logs_in_memory(wal_number);
     }
+    let damage = damage.map(|mut damage| {
+        if missing == Families::LeftOut {
+            damage.kept.clear();
+        }
+        damage
+    });
+    // ORDER: before the switch of CURRENT, after which any opening deletes what is not needed.
+    // MUTANT: a WAL file with records that were not replayed is deleted.
+    if let Some(damage) = &damage
+        && !mutant!("damaged-wal-deleted", "-p titan --test it wal_recovery::")
+    {
+        let kept = damage.kept.iter().map(|wal| FileKind::Wal(*wal));
+        link_to_lost(&*vfs, dir, &kept.collect::<Vec<_>>())?;
+    }
     // ORDER: all recovered tables are durable by now, and so are the WAL files that are kept instead.
     // The switch of CURRENT to the new MANIFEST adds the tables, ends the need for older WAL files,
     // and records the options, in one step. After a crash before it, recovery starts from the same
@@ -202,6 +218,9 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
         options.family(name).compaction_filter.clone()
     })?;
     let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
+    if let Some(damage) = &damage {
+        notify!(listeners, wal_damaged(damage));
+    }
     let oldest_wal = kept.as_ref().map_or(wal_number, |kept| kept.oldest_wal);
     remove_leftovers(&*vfs, dir, &versions, oldest_wal, &mut |e| {
         notify!(listeners, deletion_failed(e));
@@ -274,7 +293,13 @@ fn assemble(
     let Logs { wal_number, kept } = logs;
     let vfs = Arc::clone(&options.db.vfs);
     let dir = env.dir.clone();
-    let wal = WalSet::new(Arc::clone(&vfs), dir.clone(), Arc::clone(&statistics));
+    let extended = options.db.extend_wal_files;
+    let wal = WalSet::new(
+        Arc::clone(&vfs),
+        dir.clone(),
+        extended,
+        Arc::clone(&statistics),
+    );
     let counters = Arc::clone(versions.counters());
     let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
     let hook = options.db.commit_hook.clone().map(|hook| {
@@ -286,7 +311,7 @@ fn assemble(
         CommitPipeline::new(wal, Arc::clone(&counters), Arc::clone(&statistics), hook);
     let (kept, mut wals) = match kept {
         Some(kept) => {
-            pipeline.continue_after(kept.predecessor);
+            pipeline.continue_after(kept.predecessor, kept.end);
             let memtables = kept.memtables.into_iter();
             let memtables: BTreeMap<_, _> = memtables
                 .map(|(id, memtable)| (id, (memtable, kept.oldest_wal)))

@@ -23,10 +23,11 @@ impl WalLimit {
         let limit = match (options.max_total_wal_size, state.families.len()) {
             // A single family flushes what it fills.
             (_, 1) => u64::MAX,
+            // However many families there are: most of them may be idle.
             (0, _) => {
                 let families = state.families.values();
                 let buffers = families.map(|f| f.family.options().write_buffer_size);
-                buffers.fold(0, u64::saturating_add).saturating_mul(4)
+                buffers.max().unwrap_or(0).saturating_mul(4)
             }
             (limit, _) => limit,
         };

@@ -45,9 +45,9 @@ options! {
         max_background_jobs: usize = 2, [1, 256, "1 to 256"], is int;
         /// Bytes of uncompressed SST blocks in the block cache. More than the process's memory is refused.
         block_cache_size: u64 = 64 << 20, is bytes private;
-        /// Bytes of WAL after which the oldest column family in it is flushed, so that one idle
-        /// family cannot keep all WAL files alive; 0 means four times the write buffers of all
-        /// families.
+        /// Bytes of WAL after which the column families in its oldest file are flushed, so that idle
+        /// families cannot keep all WAL files alive; 0 means four times the largest write buffer of
+        /// any family.
         max_total_wal_size: u64 = 0, is bytes;
         /// Whether the database is assumed to fit in memory. If it does, all of it is read into the
         /// kernel's cache when it is opened, and compactions and collections write through that
@@ -76,6 +76,14 @@ options! {
         /// Keep the family options that this opening states, so that later openings take them over.
         /// If it is off, they apply until the database is closed.
         keep_options: bool = true;
+        /// What an opening does about damage in the WAL. One of `point_in_time_recovery`,
+        /// `tolerate_corrupted_tail_records`, `absolute_consistency` and
+        /// `skip_any_corrupted_records`.
+        wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTimeRecovery;
+        /// Extend WAL files by zeros ahead of small appends, which makes these faster. Turn it off where
+        /// a secondary instance of RocksDB follows the database: it takes zeros for a gap, and misses
+        /// what is written there later.
+        extend_wal_files: bool = true;
         /// The directory of the WAL files, if it is not the database's: they are looked for in
         /// both, and written there. Each opening for writing must state it again; one that only
         /// reads takes it from OPTIONS. Two databases must not share one.
@@ -100,6 +108,26 @@ options! {
         #[serde(skip)]
         commit_hook: Option<Arc<dyn CommitHook>> = None;
     }
+}
+
+/// What an opening does about damage in the WAL. The names and what they promise are RocksDB's. In each
+/// mode but the last, damage of what is known to have been synced is an error (`Corruption`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WalRecoveryMode {
+    /// A record that is cut short at the end of a WAL file is left out. Any other damage is an error,
+    /// and so is a WAL file that does not continue the one before it.
+    TolerateCorruptedTailRecords,
+    /// Each WAL file must end in a whole record: for databases that were closed.
+    AbsoluteConsistency,
+    /// The WAL ends at the first damage: what is recovered is a prefix of what was written. The files
+    /// with whole records after it are kept in `lost/`.
+    #[default]
+    PointInTimeRecovery,
+    /// Damage is skipped, and everything else is replayed: later writes may be there without earlier
+    /// ones, and a batch that spans families in some of them only. Damaged files are kept in `lost/`.
+    SkipAnyCorruptedRecords,
 }
 
 /// Whether a database is assumed to fit in memory.

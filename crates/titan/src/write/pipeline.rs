@@ -115,8 +115,8 @@ impl CommitPipeline {
     }
 
     /// The first WAL file continues one of an earlier opening.
-    pub(crate) fn continue_after(&mut self, predecessor: Predecessor) {
-        self.wal.continue_after(predecessor);
+    pub(crate) fn continue_after(&mut self, predecessor: Predecessor, end: WalPosition) {
+        self.wal.continue_after(predecessor, end);
     }
 
     /// Starts the first WAL file, before any thread can write.
@@ -262,7 +262,8 @@ impl CommitPipeline {
         let mut parts: Vec<&[u8]> = vec![&header];
         parts.extend(group.batches.iter().map(WriteBatch::operations));
         // Log data alone takes no sequence number.
-        self.wal.append(&parts, (count > 0).then_some(last))?;
+        self.wal
+            .append(&parts, first, (count > 0).then_some(last))?;
         // MUTANT: a synced write is acknowledged without a sync of the WAL.
         let left_out = mutant!("wal-sync-left-out", "-p titan-campaigns --test it crash::");
         if group.options.sync && !left_out {
@@ -309,7 +310,7 @@ impl CommitPipeline {
 
     /// Closes the current WAL file, after the last write.
     pub(crate) fn close_wal(&self) {
-        self.wal.abandon();
+        self.wal.close(self.counters.last_sequence().plus(1));
     }
 
     /// Makes the closed WAL files durable. Commits go on meanwhile.

@@ -141,6 +141,7 @@ impl World {
         let wal = WalSet::new(
             Arc::new(StdVfs),
             dir.path().to_owned(),
+            true,
             Arc::clone(&statistics),
         );
         let mut pipeline = CommitPipeline::new(wal, Arc::clone(&counters), statistics, None);

@@ -130,6 +130,33 @@ fn an_idle_family_does_not_keep_wal_files() {
     assert_eq!(idle.get(b"once").unwrap().unwrap(), "written");
 }
 
+/// By default the WAL is bounded by the largest write buffer, not by the number of families.
+#[test]
+fn many_idle_families_keep_no_more_wal_files_than_one() {
+    let vfs = SimVfs::new();
+    let options = options(
+        &vfs,
+        ColumnFamilyOptions {
+            write_buffer_size: 64 << 10,
+            ..ColumnFamilyOptions::default()
+        },
+    );
+    let db = open(&options);
+    for n in 0..20 {
+        let idle = db.create_column_family(&format!("idle{n}"), options.default.clone());
+        idle.unwrap().put(b"once", b"written").unwrap();
+    }
+    for n in 0..2000 {
+        db.put(&key(n), &value(n, 1000)).unwrap();
+        let wal = db.metrics().wal_bytes;
+        // What is written while flushes run comes on top.
+        assert!(wal < 1 << 20, "{wal} bytes of WAL at {n}");
+    }
+    db.wait_idle().unwrap();
+    let wal = db.metrics().wal_bytes;
+    assert!(wal < 512 << 10, "{wal} bytes of WAL left");
+}
+
 #[test]
 fn the_manifest_starts_anew_at_its_size() {
     let vfs = SimVfs::new();
