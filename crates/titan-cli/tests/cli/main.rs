@@ -5,6 +5,7 @@
 mod bench;
 mod beside;
 mod copies;
+mod descriptors;
 mod gc;
 mod ime;
 mod kept_options;

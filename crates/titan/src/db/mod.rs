@@ -86,6 +86,7 @@ mod open;
 mod pause;
 mod pinned;
 mod purge;
+mod postponed;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod races;

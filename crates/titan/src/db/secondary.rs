@@ -57,7 +57,8 @@ impl Secondary {
     ///
     /// # Errors
     /// Those of [`Db::open_read_only`], but never `Locked`; `Busy` if the files change faster than
-    /// they can be read; `Io` if the process may not have so many files open.
+    /// they can be read; `TooManyOpenFiles` if the process may not have so many files open, before the
+    /// first one is opened.
     ///
     /// Cost: reads the MANIFEST and the WAL files, and opens every file; as much memory as the WAL
     /// files have bytes, beyond the caches, for as long as the view is alive.

@@ -19,6 +19,7 @@
 //!    content, for each block separately.
 
 mod copy;
+mod descriptors;
 mod direct;
 mod frozen;
 mod log_file;
@@ -29,6 +30,7 @@ mod memory_file;
 mod memory_vfs;
 mod overlay;
 mod resources;
+mod reclaiming;
 mod std_vfs;
 
 use std::fmt;
@@ -41,6 +43,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) use copy::link_or_copy;
 pub(crate) use frozen::Frozen;
+pub use descriptors::raise_open_files_limit;
 pub(crate) use logs_elsewhere::LogsElsewhere;
 pub(crate) use memory_file::MemoryFile;
 #[cfg(test)]
@@ -49,6 +52,7 @@ pub(crate) use memory_vfs::MemoryVfs;
 pub(crate) use overlay::Overlay;
 pub use resources::{Memory, Resources};
 pub use std_vfs::StdVfs;
+pub(crate) use reclaiming::Reclaiming;
 
 /// A file system. Paths are absolute or relative to the process, as in `std::fs`.
 pub trait Vfs: Send + Sync + 'static {
@@ -325,7 +329,7 @@ pub(crate) fn replace_file(vfs: &dyn Vfs, temp: &Path, path: &Path, data: &[u8])
         "-p titan-campaigns --test it real_fs::"
     );
     match path.parent().filter(|_| !left_out) {
-        Some(dir) => vfs.sync_dir(dir),
+        Some(dir) => vfs.sync_dir(dir).map_err(Error::after_a_change),
         None => Ok(()),
     }
 }

@@ -28,13 +28,18 @@ fn failed<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Erro
     move |e| Error::io(e, action, path)
 }
 
+/// The same for what opens a file or directory.
+fn not_opened<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
+    move |e| Error::opening(e, action, path)
+}
+
 impl Vfs for StdVfs {
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         Ok(Box::new(StdWritable::create(path)?))
     }
 
     fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let file = File::create(path).map_err(failed("create file", path))?;
+        let file = File::create(path).map_err(not_opened("create file", path))?;
         Ok(Box::new(LogFile::new(file, path)))
     }
 
@@ -54,7 +59,7 @@ impl Vfs for StdVfs {
     }
 
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
-        let file = File::open(path).map_err(failed("open file", path))?;
+        let file = File::open(path).map_err(not_opened("open file", path))?;
         let advice = match access {
             Access::Random => Advice::Random,
             Access::Sequential => Advice::Sequential,
@@ -69,7 +74,7 @@ impl Vfs for StdVfs {
 
     /// Takes a shared `flock`. To punch a hole into the file takes an exclusive one.
     fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
-        let file = File::open(path).map_err(failed("open file", path))?;
+        let file = File::open(path).map_err(not_opened("open file", path))?;
         let lock = || rustix::fs::flock(&file, FlockOperation::LockShared);
         match rustix::io::retry_on_intr(lock) {
             // Where there are no such locks, no holes are punched either.
@@ -86,7 +91,7 @@ impl Vfs for StdVfs {
     fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
         let opened = OpenOptions::new().write(true).open(path);
         Ok(Box::new(StdWritable {
-            file: opened.map_err(failed("open file", path))?,
+            file: opened.map_err(not_opened("open file", path))?,
             path: path.to_owned(),
         }))
     }
@@ -123,17 +128,15 @@ impl Vfs for StdVfs {
         } else {
             dir
         };
-        let opened = File::open(dir);
+        let opened = File::open(dir).map_err(not_opened("sync directory", dir))?;
         // MUTANT: the names in a directory are not synced.
         if mutant!(
             "std-names-not-synced",
             "-p titan-campaigns --test it real_fs::"
         ) {
-            return opened.map(drop).map_err(failed("sync directory", dir));
+            return Ok(());
         }
-        opened
-            .and_then(|d| d.sync_all())
-            .map_err(failed("sync directory", dir))
+        opened.sync_all().map_err(failed("sync directory", dir))
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
@@ -146,7 +149,7 @@ impl Vfs for StdVfs {
 
     fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(dir).map_err(failed("read directory", dir))? {
+        for entry in std::fs::read_dir(dir).map_err(not_opened("read directory", dir))? {
             let entry = entry.map_err(failed("read directory", dir))?;
             // A name that is not UTF-8 cannot be one of the engine's.
             if let Ok(name) = entry.file_name().into_string() {
@@ -198,7 +201,7 @@ struct StdWritable {
 impl StdWritable {
     fn create(path: &Path) -> Result<Self> {
         Ok(StdWritable {
-            file: File::create(path).map_err(failed("create file", path))?,
+            file: File::create(path).map_err(not_opened("create file", path))?,
             path: path.to_owned(),
         })
     }
@@ -351,7 +354,9 @@ impl StdLock {
         }
         let kind = if shared { libc::F_RDLCK } else { libc::F_WRLCK };
         loop {
-            let file = options.open(path).map_err(failed("open lock file", path))?;
+            let file = options
+                .open(path)
+                .map_err(not_opened("open lock file", path))?;
             match set_lock(&file, kind) {
                 // Between opening and locking, the directory may have been deleted and made anew:
                 // then another process can lock the new file.
