@@ -407,7 +407,7 @@ mod tests {
     use super::*;
     use crate::Db;
     use crate::db::open::open_captured;
-    use crate::db::with_wal_dir;
+    use crate::db::with_layout;
 
     #[test]
     fn a_view_has_the_logs_that_were_captured_also_from_another_directory() {
@@ -417,7 +417,7 @@ mod tests {
         options.db.wal_dir = Some(place.path().join("logs"));
         let db = Db::open(&dir, &options).unwrap();
         db.put(b"key", b"then").unwrap();
-        let options = with_wal_dir(&dir, &options, true).unwrap();
+        let options = with_layout(&dir, &options, true).unwrap();
         let captured = Follower::new(&dir, &options).capture().unwrap();
         db.put(b"key", b"now").unwrap();
         let core = open_captured(&dir, &options, &captured).unwrap();

@@ -74,6 +74,7 @@ mod idle_cleanup;
 mod in_memory;
 mod install;
 mod job;
+mod layout;
 #[cfg(test)]
 mod life_cycle_tests;
 mod lifecycle;
@@ -85,8 +86,8 @@ mod niceness;
 mod open;
 mod pause;
 mod pinned;
-mod purge;
 mod postponed;
+mod purge;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod races;
@@ -120,10 +121,11 @@ pub(crate) use directory::{
     refuse_unreadable_tables, require_database,
 };
 pub(crate) use follower::Follower;
+pub(crate) use layout::with_layout;
 pub(crate) use open::{random_uuid, session_id};
 pub(crate) use purge::remove_leftovers;
 pub(crate) use replay_target::ReplayTarget;
-pub(crate) use wal_dir::{record_wal_dir, with_wal_dir, without_wal_dir};
+pub(crate) use wal_dir::{record_wal_dir, without_wal_dir};
 pub(crate) use wals::{Chain, Wals};
 
 pub use checkpoint::CheckpointSummary;

@@ -12,6 +12,7 @@ use super::failure::BackgroundFailure;
 use super::families::{create_missing_families, family_state};
 use super::files::Files;
 use super::follower::Captured;
+use super::layout::with_layout;
 use super::lifecycle::Lifecycle;
 use super::purge::remove_leftovers;
 use super::readers::Readers;
@@ -20,7 +21,6 @@ use super::running::RunningCounts;
 use super::set_options::write_options_file;
 use super::signals::Signals;
 use super::state::{Collections, LiveWal, Stalls, State};
-use super::wal_dir::with_wal_dir;
 use super::wals::Wals;
 use super::write_times::WriteTimes;
 use super::writing::Writing;
@@ -37,7 +37,7 @@ use crate::options::{DbOptions, Options};
 use crate::stats::{Listeners, Statistics, notify};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
-use crate::vfs::{FileLock, Overlay, Reclaiming, Vfs, read_file, replace_file};
+use crate::vfs::{FileLock, LevelDbNames, Overlay, Reclaiming, Vfs, read_file, replace_file};
 use crate::write::hook::Hook;
 use crate::write::pipeline::CommitPipeline;
 use crate::write::wal_set::WalSet;
@@ -110,7 +110,7 @@ fn recover_in_memory(
     options.db.create_if_missing = false;
     options.db.error_if_exists = false;
     let mut shared = recover(dir, &options, limits, Families::LeftOut)?;
-    shared.files.device = files;
+    shared.files.device = LevelDbNames::shown(files, dir)?;
     shared.lifecycle.read_only = true;
     Ok(shared)
 }
@@ -138,7 +138,7 @@ fn recover(
     missing: Families,
 ) -> Result<Shared> {
     options.validate()?;
-    let options = &with_wal_dir(dir, options, missing == Families::LeftOut)?;
+    let options = &with_layout(dir, options, missing == Families::LeftOut)?;
     let reclaiming = Arc::new(Reclaiming::new(Arc::clone(&options.db.vfs)));
     let vfs: Arc<dyn Vfs> = Arc::clone(&reclaiming) as _;
     let mut options = options.clone();

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use super::directory::{refuse_other_layouts, require_database};
 use super::follower::{Captured, Follower};
 use super::handle::Db;
+use super::layout::with_layout;
 use super::open::open_captured;
-use super::wal_dir::with_wal_dir;
 use crate::error::Result;
 use crate::options::Options;
 use crate::sync::Mutex;
@@ -65,7 +65,7 @@ impl Secondary {
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Secondary> {
         options.validate()?;
         let path = path.as_ref();
-        let options = with_wal_dir(path, options, true)?;
+        let options = with_layout(path, options, true)?;
         let vfs = &*options.db.vfs;
         require_database(vfs, path)?;
         refuse_other_layouts(vfs, path)?;

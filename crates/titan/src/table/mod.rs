@@ -78,4 +78,4 @@ const META_INDEX: &[u8] = b"rocksdb.index";
 const META_RANGE_DEL: &[u8] = b"rocksdb.range_del";
 const META_COMPRESSION_DICT: &[u8] = b"rocksdb.compression_dict";
 /// How the names of filters start, before the name of the filter policy.
-const META_FILTERS: [&[u8]; 2] = [b"fullfilter.", b"partitionedfilter."];
+const META_FILTERS: [&[u8]; 3] = [b"filter.", b"fullfilter.", b"partitionedfilter."];

@@ -22,6 +22,7 @@ mod copy;
 mod descriptors;
 mod direct;
 mod frozen;
+mod level_db_names;
 mod log_file;
 mod logs_elsewhere;
 mod memory_file;
@@ -29,8 +30,8 @@ mod memory_file;
 #[cfg(not(any(loom, shuttle)))]
 mod memory_vfs;
 mod overlay;
-mod resources;
 mod reclaiming;
+mod resources;
 mod std_vfs;
 
 use std::fmt;
@@ -42,17 +43,18 @@ use bytes::Bytes;
 use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) use copy::link_or_copy;
-pub(crate) use frozen::Frozen;
 pub use descriptors::raise_open_files_limit;
+pub(crate) use frozen::Frozen;
+pub(crate) use level_db_names::LevelDbNames;
 pub(crate) use logs_elsewhere::LogsElsewhere;
 pub(crate) use memory_file::MemoryFile;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use memory_vfs::MemoryVfs;
 pub(crate) use overlay::Overlay;
+pub(crate) use reclaiming::Reclaiming;
 pub use resources::{Memory, Resources};
 pub use std_vfs::StdVfs;
-pub(crate) use reclaiming::Reclaiming;
 
 /// A file system. Paths are absolute or relative to the process, as in `std::fs`.
 pub trait Vfs: Send + Sync + 'static {

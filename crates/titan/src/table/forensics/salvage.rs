@@ -89,11 +89,13 @@ impl Salvage {
             limit: size,
             checksum: ChecksumType::Xxh3,
             base_context_checksum: 0,
+            format_version: 5,
             dictionary: None,
         };
         let mut named = Err(Error::corruption("the footer is damaged").in_file(path));
         if let Ok(footer) = &footer {
-            source.limit = size - FOOTER_LEN as u64;
+            source.limit = size - footer.len() as u64;
+            source.format_version = footer.format_version;
             source.checksum = footer.checksum;
             source.base_context_checksum = footer.base_context_checksum;
             named = unless_damaged(read_metaindex(&source, footer.metaindex))?;

@@ -59,7 +59,9 @@ impl TableReader {
                 .read(BlockKind::Meta, self.meta.metaindex)
                 .map(|_| ()),
         );
-        report(read_properties(&self.source, self.meta.properties).map(|_| ()));
+        if let Some(handle) = self.meta.properties {
+            report(read_properties(&self.source, handle).map(|_| ()));
+        }
         for handle in &self.meta.others {
             let stored = self.source.read_stored(*handle);
             let verified = stored.and_then(|stored| self.source.verify(*handle, &stored));
@@ -100,7 +102,8 @@ impl TableReader {
                 self.verify_liveness(&state.refs),
             ] {
                 if let Err(e) = checked {
-                    visitor.damage(self.at(e, self.meta.properties));
+                    let at = self.meta.properties.unwrap_or(self.meta.metaindex);
+                    visitor.damage(self.at(e, at));
                 }
             }
         }

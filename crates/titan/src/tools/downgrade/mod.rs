@@ -32,7 +32,7 @@ use super::Progress;
 use crate::block_cache::BlockCache;
 use crate::clock::SteadyClock;
 use crate::compaction::job_env::{JobEnv, OutputFamily};
-use crate::db::{check_files_exist, files_of, require_database, session_id, with_wal_dir};
+use crate::db::{check_files_exist, files_of, require_database, session_id, with_layout};
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
@@ -101,7 +101,7 @@ impl<'d> Downgrade<'d> {
     /// `looking`: nothing will be changed.
     fn of(dir: &'d Path, options: &Options, looking: bool) -> Result<Self> {
         options.validate()?;
-        let options = with_wal_dir(dir, options, looking)?;
+        let options = with_layout(dir, options, looking)?;
         let vfs = Arc::clone(&options.db.vfs);
         require_database(&*vfs, dir)?;
         let lock_file = FileKind::Lock.path(dir);
