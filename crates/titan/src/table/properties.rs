@@ -295,6 +295,13 @@ impl TableProperties {
     }
 
     pub(super) fn memory_usage(&self) -> usize {
+    /// Whether the table may have timed values: RocksDB writes them only beside the times of sequence
+    /// numbers, since it finds the preferred ones by them.
+    pub(super) fn may_be_timed(&self) -> bool {
+        self.get(name::SEQUENCE_TIMES)
+            .is_some_and(|times| !times.is_empty())
+    }
+
         self.all
             .iter()
             .map(|(name, value)| name.len() + value.len() + 96)

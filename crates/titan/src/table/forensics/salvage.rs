@@ -304,7 +304,7 @@ struct Walk<'w, 's> {
 impl Walk<'_, '_> {
     /// The inner error is damage. The entries before it have been passed on.
     fn block(&mut self, block: Block, sequence: Option<SequenceNumber>) -> Result<Result<()>> {
-        let mut iter = BlockIter::over_data(block, sequence);
+        let mut iter = BlockIter::over_data(block, sequence).untimed();
         let mut step = iter.seek_to_first();
         while let (Ok(()), true) = (&step, iter.valid()) {
             let sound = sound_entry(iter.key(), iter.value());

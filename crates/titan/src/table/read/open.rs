@@ -179,6 +179,7 @@ pub(in crate::table) fn open(
         filter,
         properties,
         range_tombstones,
+        may_be_timed: properties.may_be_timed(),
         global_sequence,
         meta,
     })
