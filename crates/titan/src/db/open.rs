@@ -155,6 +155,9 @@ fn recover(
         Some(state) => (state.kept_options(&*vfs, dir)?, state.family_names()),
         None => Default::default(),
     };
+    if missing == Families::Created {
+        kept.refuse_single_levels(options)?;
+    }
     let resolved = kept.resolve(options, &names)?;
     let options = &resolved.options;
     let mut versions = match state {
