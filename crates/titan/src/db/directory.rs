@@ -266,11 +266,12 @@ pub(crate) fn refuse_unreadable_tables(
             };
             // All reads are announced before the first one.
             let opened: Vec<Result<_>> = tables.iter().map(open).collect();
-            for opened in opened {
-                let readable = opened.and_then(|(file, path, identity)| {
+            for (table, opened) in tables.iter().zip(opened) {
+                let said = opened.and_then(|(file, path, identity)| {
                     refuse_unreadable(file, &path, &identity, &family.comparator)
                 });
-                match readable {
+                match said {
+                    Ok(Some(counts)) => table.learn_counts(counts),
                     Err(e) if refusals.contains(&e.kind()) => return Err(e),
                     _ => {}
                 }

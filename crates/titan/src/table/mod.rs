@@ -65,7 +65,7 @@ pub(crate) use footer::is_magic;
 pub(crate) use forensics::dissect::{BlockAt, Part, Role, dissect};
 pub(crate) use forensics::salvage::{LostPart, Salvage};
 pub(crate) use liveness::BlobRef;
-pub(crate) use properties::{TableProperties, value_text};
+pub(crate) use properties::{EntryCounts, TableProperties, value_text};
 pub(crate) use read::iterator::{TableIterOptions, TableIterator};
 pub(crate) use read::open::{prefetch_head, refuse_unreadable};
 pub(crate) use read::reader::{TableIdentity, TableReader, TableReaderOptions};

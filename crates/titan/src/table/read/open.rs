@@ -18,7 +18,7 @@ use crate::table::block::iter::BlockIter;
 use crate::table::filter::{self, Filter};
 use crate::table::footer::{BlockHandle, FOOTER_LEN, Footer};
 use crate::table::index::{Index, IndexFormat, IndexType};
-use crate::table::properties::TableProperties;
+use crate::table::properties::{EntryCounts, TableProperties};
 use crate::table::read::reader::{TableIdentity, TableReader, TableReaderOptions};
 use crate::table::{
     META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL,
@@ -101,7 +101,8 @@ pub(crate) fn prefetch_head(file: &dyn ReadableFile, identity: &TableIdentity) {
     file.prefetch(identity.size - len, len as usize);
 }
 
-/// Checks by its footer and its properties whether a table can be read. Cost: three reads.
+/// Checks by its footer and its properties whether a table can be read. Returns how many entries these
+/// say it has. Cost: three reads.
 ///
 /// # Errors
 /// Those of [`TableReader::open`], as far as these parts show them.
@@ -110,8 +111,9 @@ pub(crate) fn refuse_unreadable(
     path: &Path,
     identity: &TableIdentity,
     comparator: &InternalKeyComparator,
-) -> Result<()> {
-    Head::read(file, path, identity, comparator).map(|_| ())
+) -> Result<Option<EntryCounts>> {
+    let head = Head::read(file, path, identity, comparator)?;
+    Ok(head.properties.entry_counts())
 }
 
 pub(in crate::table) fn open(
@@ -177,9 +179,9 @@ pub(in crate::table) fn open(
         options,
         index,
         filter,
+        may_be_timed: properties.may_be_timed(),
         properties,
         range_tombstones,
-        may_be_timed: properties.may_be_timed(),
         global_sequence,
         meta,
     })
