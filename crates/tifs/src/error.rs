@@ -87,6 +87,7 @@ fn errno_of(error: &titan::Error) -> Errno {
             Errno::DQUOT
         }
         ErrorKind::NoSpace => Errno::NOSPC,
+        ErrorKind::TooManyOpenFiles => Errno::NFILE,
         ErrorKind::ReadOnly => Errno::ROFS,
         ErrorKind::Locked | ErrorKind::Busy => Errno::BUSY,
         ErrorKind::Conflict | ErrorKind::LockTimeout | ErrorKind::Deadlock => Errno::AGAIN,
@@ -102,6 +103,7 @@ fn advice(error: &titan::Error) -> &'static str {
             "the disk below the volume is full; the volume goes on once there is space"
         }
         ErrorKind::NoSpace => "the disk below the volume is full",
+        ErrorKind::TooManyOpenFiles => "the volume needs more open files than it may have; retry",
         ErrorKind::Io if stops => {
             "the volume takes no changes, but can be read; it tries again every second"
         }
@@ -199,6 +201,8 @@ mod tests {
         }
         let full = Error::from(titan::Error::new(ErrorKind::NoSpace, "append"));
         assert_eq!(full.errno(), Errno::NOSPC);
+        let limited = Error::from(titan::Error::new(ErrorKind::TooManyOpenFiles, "open file"));
+        assert_eq!(limited.errno(), Errno::NFILE);
         let damaged = Error::from(titan::Error::new(ErrorKind::Corruption, "a block"));
         assert_eq!((damaged.errno(), damaged.context()), (Errno::IO, ""));
     }

@@ -8,5 +8,6 @@ mod command;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    titan::vfs::raise_open_files_limit();
     command::run()
 }

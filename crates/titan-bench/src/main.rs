@@ -34,6 +34,8 @@ mod worker;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // For every engine alike: the processes that run the steps inherit it.
+    titan::vfs::raise_open_files_limit();
     match cli::run() {
         Ok(status) => status,
         Err(e) => {

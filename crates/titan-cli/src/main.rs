@@ -101,6 +101,7 @@ fn alias(text: &str) -> Result<(String, KeyOrder), String> {
 }
 
 fn main() -> ExitCode {
+    titan::vfs::raise_open_files_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

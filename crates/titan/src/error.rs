@@ -24,6 +24,9 @@ pub enum ErrorKind {
     Io,
     /// No space is left on the device (or a quota is exhausted).
     NoSpace,
+    /// A file could not be opened, since the process or the machine has too many files open. Nothing
+    /// was done; retry once some are closed.
+    TooManyOpenFiles,
     /// A database, column family or file that was asked for does not exist.
     NotFound,
     /// The database, column family or file exists already.
@@ -69,6 +72,7 @@ impl ErrorKind {
             ErrorKind::Corruption => "corruption",
             ErrorKind::Io => "io error",
             ErrorKind::NoSpace => "no space",
+            ErrorKind::TooManyOpenFiles => "too many open files",
             ErrorKind::NotFound => "not found",
             ErrorKind::AlreadyExists => "already exists",
             ErrorKind::InvalidArgument => "invalid argument",
@@ -161,6 +165,18 @@ impl Error {
     /// Valid data or a valid request that this version cannot handle.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// An operating system error while opening the file or directory `path` for `action`, before
+    /// anything was done to it: `TooManyOpenFiles` if no file descriptor is left. An error of anything
+    /// but an opening is never of that kind, so it always means that nothing has happened.
+    pub fn opening(error: std::io::Error, action: &str, path: &Path) -> Self {
+        let errno = error.raw_os_error();
+        let mut opening = Self::io(error, action, path);
+        if errno.is_some_and(is_out_of_descriptors) {
+            Arc::make_mut(&mut opening.0).kind = ErrorKind::TooManyOpenFiles;
+        }
+        opening
     }
 
     /// An operating system error while doing `action` to `path`.
@@ -276,10 +292,34 @@ impl Error {
         self.kind().is_retryable()
     }
 
+    /// The same error for a step that came after others, which have changed something: it is not
+    /// `TooManyOpenFiles`, which says that nothing was done.
+    #[must_use]
+    pub(crate) fn after_a_change(mut self) -> Self {
+        if self.is_out_of_descriptors() {
+            Arc::make_mut(&mut self.0).kind = ErrorKind::Io;
+        }
+        self
+    }
+
+    /// Whether this is [`ErrorKind::TooManyOpenFiles`].
+    pub(crate) fn is_out_of_descriptors(&self) -> bool {
+        self.kind() == ErrorKind::TooManyOpenFiles
+    }
+
     /// Whether this is [`ErrorKind::NotFound`].
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound
     }
+}
+
+/// Whether an error number says that the process (EMFILE) or the machine (ENFILE) has too many files
+/// open.
+fn is_out_of_descriptors(errno: i32) -> bool {
+    use rustix::io::Errno;
+    [Errno::MFILE, Errno::NFILE]
+        .map(Errno::raw_os_error)
+        .contains(&errno)
 }
 
 impl fmt::Display for Error {
@@ -347,5 +387,17 @@ mod tests {
         let e = Error::io(os, "append", Path::new("/db/000001.log"));
         assert_eq!(e.kind(), ErrorKind::NoSpace);
         assert_eq!(e.io_kind(), Some(std::io::ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn only_an_opening_can_be_out_of_descriptors() {
+        for errno in [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE] {
+            let path = Path::new("/db/000001.sst");
+            let e = Error::opening(errno.into(), "open file", path);
+            assert_eq!(e.kind(), ErrorKind::TooManyOpenFiles, "{e}");
+            assert_eq!(Error::io(errno.into(), "sync", path).kind(), ErrorKind::Io);
+        }
+        let os = std::io::Error::from(std::io::ErrorKind::NotFound);
+        assert!(Error::opening(os, "open file", Path::new("/db/1")).is_not_found());
     }
 }

@@ -1,19 +1,20 @@
 //! The SST and blob files kept open between uses.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
 use crate::blob::{BlobFileReader, BlobReaders, RelocationMap};
 use crate::block_cache::BlockCache;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, FileNumber};
 use crate::options::DbOptions;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::table::{TableIdentity, TableReader, TableReaderOptions};
 use crate::vfs::{Access, Vfs, open_live};
 
@@ -42,6 +43,17 @@ impl OpenFile {
             OpenFile::Map(map) => map.memory_usage(),
         }
     }
+
+    /// Whether anything beside the cache has it. Exact under the lock of the cache, which alone hands
+    /// it out.
+    fn is_in_use(&self) -> bool {
+        let holders = match self {
+            OpenFile::Table(table) => Arc::strong_count(table),
+            OpenFile::Blob(file) => Arc::strong_count(file),
+            OpenFile::Map(map) => Arc::strong_count(map),
+        };
+        holders > 1
+    }
 }
 
 /// How many files may be kept open, and how much memory they may take.
@@ -51,6 +63,9 @@ pub(crate) struct OpenFilesLimits {
     pub(crate) files: u64,
     /// Bytes.
     pub(crate) memory: u64,
+    /// How many files may be open while iterators of users hold some of them, whatever `files` says;
+    /// `None` if nothing limits it. The rest of the process's descriptors is for jobs.
+    pub(crate) held: Option<u64>,
 }
 
 impl OpenFilesLimits {
@@ -62,18 +77,29 @@ impl OpenFilesLimits {
     const LEAST: OpenFilesLimits = OpenFilesLimits {
         files: 16,
         memory: 16 << 20,
+        held: Some(16),
     };
+    /// Files that are open already: keeping them takes no descriptor, so only memory limits it.
+    pub(crate) fn of_open_files(options: &DbOptions) -> Self {
+        OpenFilesLimits {
+            files: u64::MAX,
+            held: None,
+            ..Self::new(options)
+        }
+    }
 
     /// The limits that the options state, or that follow from those of the process.
     pub(crate) fn new(options: &DbOptions) -> Self {
         let process = options.vfs.resources();
+        // The other quarter is for jobs, for WAL files, and for the application.
+        let share = process.open_files.map(|n| n - n / 4);
         OpenFilesLimits {
             files: match options.max_open_files {
-                // The other quarter is for jobs, for WAL files, and for the application.
-                0 => process.open_files.map_or(Self::FILES, |n| n - n / 4),
+                0 => share.unwrap_or(Self::FILES),
                 files => files as u64,
             }
             .max(Self::LEAST.files),
+            held: share.max(Self::LEAST.held.filter(|_| share.is_some())),
             memory: match (options.max_open_files_memory, process.memory) {
                 (0, None) => Self::MEMORY,
                 (0, Some(memory)) => (memory.total / 4).max(Self::LEAST.memory),
@@ -99,13 +125,40 @@ impl Weighter<u64, Kept> for ByMemory {
     }
 }
 
+/// Keeps files that are in use in the cache: closing its handle would not close such a file, and the
+/// next use would open it a second time.
+#[derive(Clone)]
+struct KeepsUsed;
+
+impl Lifecycle<u64, Kept> for KeepsUsed {
+    /// Evicted files, to be closed when the cache is not locked any more.
+    type RequestState = Vec<Kept>;
+
+    fn is_pinned(&self, _: &u64, kept: &Kept) -> bool {
+        kept.file.is_in_use()
+    }
+
+    fn on_evict(&self, evicted: &mut Vec<Kept>, _: u64, kept: Kept) {
+        evicted.push(kept);
+    }
+}
+
+/// For whom a table is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// An iterator of a user, which may hold it for any time.
+    User,
+    /// A job, or a read that ends soon.
+    Engine,
+}
+
 /// The expected memory of a file, from which the cache sizes its shards: a file heavier than a shard
 /// is not kept.
 const MEMORY_PER_FILE: u64 = 1 << 20;
 
 /// Opens files on demand and keeps some open within [`OpenFilesLimits`], tables, blob files and
 /// their relocation maps together; the least useful are closed first. A reader in use keeps its
-/// file open beyond that.
+/// file open beyond that, so the cache has every open file.
 ///
 /// File numbers are unique over all kinds and never reused, so entries never go stale.
 pub(crate) struct OpenFiles {
@@ -116,7 +169,11 @@ pub(crate) struct OpenFiles {
     max_files: AtomicU64,
     /// Bytes of memory that they may take.
     max_memory: u64,
-    files: Cache<u64, Kept, ByMemory>,
+    /// See [`OpenFilesLimits::held`].
+    max_held: Option<u64>,
+    files: Cache<u64, Kept, ByMemory, DefaultHashBuilder, KeepsUsed>,
+    /// Files in use have made the cache exceed its limits.
+    exceeded: AtomicBool,
 }
 
 impl OpenFiles {
@@ -133,12 +190,20 @@ impl OpenFiles {
             block_cache,
             max_files: AtomicU64::new(limits.files),
             max_memory: limits.memory,
-            files: Cache::with_weighter(expected as usize, limits.memory, ByMemory),
+            max_held: limits.held,
+            files: Cache::with(
+                expected as usize,
+                limits.memory,
+                ByMemory,
+                DefaultHashBuilder::default(),
+                KeepsUsed,
+            ),
+            exceeded: AtomicBool::new(false),
         }
     }
 
-    /// Changes how many files may be kept. If they are more, the least useful are closed. Cost: visits
-    /// each of them.
+    /// Changes how many files may be kept. If they are more, some that nothing uses are closed. Cost:
+    /// visits each of them.
     pub(crate) fn set_max_files(&self, files: u64) {
         self.max_files.store(files, Ordering::Relaxed);
         let kept: Vec<_> = self.files.iter().collect();
@@ -146,6 +211,9 @@ impl OpenFiles {
             // Only what is still there: another file of this number may have been deleted meanwhile.
             let _ = self.files.replace(number, self.kept(kept.file), true);
         }
+        // All of them were in use here.
+        self.exceeded.store(true, Ordering::Relaxed);
+        self.released();
     }
 
     fn kept(&self, file: OpenFile) -> Kept {
@@ -162,6 +230,7 @@ impl OpenFiles {
         OpenFilesLimits {
             files: self.max_files.load(Ordering::Relaxed),
             memory: self.max_memory,
+            held: self.max_held,
         }
     }
 
@@ -194,8 +263,20 @@ impl OpenFiles {
         identity: TableIdentity,
         comparator: &InternalKeyComparator,
     ) -> Result<Arc<TableReader>> {
+        self.open_table(identity, comparator)
+            .map(|(table, _)| table)
+    }
+
+    /// The reader of an SST, and whether it has been opened for this call.
+    fn open_table(
+        &self,
+        identity: TableIdentity,
+        comparator: &InternalKeyComparator,
+    ) -> Result<(Arc<TableReader>, bool)> {
         let number = identity.number;
+        let mut is_new = false;
         let file = self.get_or_open(number.0, || {
+            is_new = true;
             let path = FileKind::Table(number).path(&self.dir);
             let file = open_live(&*self.vfs, &path, Access::Random)?;
             let options = TableReaderOptions {
@@ -205,10 +286,71 @@ impl OpenFiles {
             };
             Ok(OpenFile::Table(TableReader::open(file, &path, options)?))
         })?;
+        if is_new && self.files.weight() > self.max_memory {
+            self.exceeded.store(true, Ordering::Relaxed);
+        }
         match file {
-            OpenFile::Table(reader) => Ok(reader),
+            OpenFile::Table(reader) => Ok((reader, is_new)),
             _ => Err(two_kinds(number.0)),
         }
+    }
+
+    /// The reader of an SST for a holder. As [`OpenFiles::table`], but a table that users would hold
+    /// beyond the limit is not opened.
+    ///
+    /// # Errors
+    /// Those of [`OpenFiles::table`]; `TooManyOpenFiles` at that limit.
+    pub(crate) fn table_for(
+        &self,
+        holder: Holder,
+        identity: TableIdentity,
+        comparator: &InternalKeyComparator,
+    ) -> Result<Arc<TableReader>> {
+        let number = identity.number;
+        let (table, is_new) = self.open_table(identity, comparator)?;
+        let held = self.max_held;
+        let Some(held) = held.filter(|_| is_new && holder == Holder::User) else {
+            return Ok(table);
+        };
+        let excess = (self.files.len() as u64).saturating_sub(held) as usize;
+        if excess > 0 && self.close_unused(excess) < excess {
+            let open = self.files.len();
+            drop(table);
+            self.files.remove_if(&number.0, |kept| !kept.file.is_in_use());
+            let message = format!(
+                "{open} files are in use, and the process may not open more for iterators: drop \
+                 some iterators, or raise the limit (`ulimit -n`)"
+            );
+            let path = FileKind::Table(number).path(&self.dir);
+            return Err(Error::new(ErrorKind::TooManyOpenFiles, message).in_file(&path));
+        }
+        Ok(table)
+    }
+
+    /// Closes what was kept beyond the limits because it was in use. To be called when an iterator has
+    /// released a table. Cost: nothing while the limits are kept.
+    pub(crate) fn released(&self) {
+        if self.exceeded.load(Ordering::Relaxed) {
+            while self.files.weight() > self.max_memory {
+                if self.close_unused(1) == 0 {
+                    return;
+                }
+            }
+            self.exceeded.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Closes some files that nothing uses, a small part of all but at least `least` of them, if there
+    /// are that many. Returns how many. Cost: proportional to the number of open files.
+    pub(crate) fn close_unused(&self, least: usize) -> usize {
+        let aim = least.max(self.files.len() / 16);
+        let closed = Cell::new(0);
+        self.files.retain(|_, kept| {
+            let closes = closed.get() < aim && !kept.file.is_in_use();
+            closed.set(closed.get() + usize::from(closes));
+            !closes
+        });
+        closed.get()
     }
 
     /// The open file `number`. If several threads ask for one that is not open, one of them opens it.

@@ -144,6 +144,18 @@ impl Plan {
         !matches!(self.failing, Failing::Operation { lasting: false, .. })
     }
 
+    /// Whether it only keeps files from being opened: then nothing has happened when it strikes, and
+    /// writes never stop. A sync of a directory may come after a change, so it is not among these.
+    pub(super) fn spares_writes(&self) -> bool {
+        match self.failing {
+            Failing::OpenFiles(_) => true,
+            Failing::Operation { kind, way, .. } => {
+                way == Way::TooManyFiles && matches!(kind, Some(OpKind::Create | OpKind::Open))
+            }
+            Failing::Capacity(_) => false,
+        }
+    }
+
     /// The same with another operation failing.
     pub(super) fn at(&self, at: u64) -> Plan {
         let mut plan = *self;

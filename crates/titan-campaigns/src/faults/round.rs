@@ -65,6 +65,10 @@ impl Armed<'_> {
     /// Accepts a failure that the fault may have caused.
     fn excuse(&mut self, error: &Error) -> Checked<()> {
         self.struck = true;
+        if error.kind() == ErrorKind::WritesStopped && self.plan.spares_writes() {
+            let text = format!("writes stopped because a file could not be opened: {error}");
+            return Err(CheckFailure::wrong(text));
+        }
         is_clear(error)
     }
 
@@ -86,7 +90,7 @@ impl Armed<'_> {
 fn is_clear(error: &Error) -> Checked<()> {
     let allowed = matches!(
         error.kind(),
-        ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::WritesStopped
+        ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::TooManyOpenFiles | ErrorKind::WritesStopped
     );
     let unclear = |why: &str| CheckFailure::wrong(format!("{why}: {error}"));
     if !allowed {
@@ -262,6 +266,10 @@ impl Round<'_> {
         // Running jobs may have met the fault.
         let _ = self.store.db.wait_idle();
         if let Some(error) = self.store.db.background_error() {
+            if self.fault.plan.spares_writes() {
+                let text = format!("a file that could not be opened stopped writes: {error}");
+                return Err(CheckFailure::wrong(text));
+            }
             self.fault.excuse(&error)?;
             self.store.db.resume().doing("resuming in the end")?;
         }

@@ -5,6 +5,7 @@
 mod bench;
 mod beside;
 mod copies;
+mod descriptors;
 mod examples;
 mod gc;
 mod ime;

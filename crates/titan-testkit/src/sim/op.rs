@@ -1,10 +1,11 @@
 //! The operations of a file system, their kinds, and marks between them.
 
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use titan::Bytes;
+use titan::{Bytes, Error};
 
 /// Identifies a file as long as it exists, whatever its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,6 +100,14 @@ impl<'a> Call<'a> {
             to: None,
             offset: 0,
             len: 0,
+        }
+    }
+
+    /// The error of this operation.
+    pub(super) fn error(&self, error: io::Error, action: &str) -> Error {
+        match self.kind.opens() {
+            true => Error::opening(error, action, self.path),
+            false => Error::io(error, action, self.path),
         }
     }
 }

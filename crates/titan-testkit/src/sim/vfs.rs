@@ -228,7 +228,7 @@ impl SimVfs {
             Some((errno, _)) => Err(errno.error()),
             None => look(&mut state, usize::MAX),
         });
-        let (value, bytes) = outcome.map_err(|e| Error::io(e, action, call.path))?;
+        let (value, bytes) = outcome.map_err(|e| call.error(e, action))?;
         state.counters.add(call, bytes);
         Ok(value)
     }
@@ -260,7 +260,7 @@ impl SimVfs {
             }?;
             then(&mut state)
         });
-        let value = outcome.map_err(|e| Error::io(e, action, call.path))?;
+        let value = outcome.map_err(|e| call.error(e, action))?;
         state.counters.add(call, call.len);
         Ok(value)
     }

@@ -220,7 +220,10 @@ impl<'a> BatchOp<'a> {
     /// `Unsupported` for operations that the engine does not apply.
     pub(crate) fn entry(&self) -> Result<Option<Entry<'a>>> {
         Ok(Some(match *self {
-            BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
+            // The time of a timed put only says to which level RocksDB should move it.
+            BatchOp::Put { key, value, .. } | BatchOp::TimedPut { key, value, .. } => {
+                (ValueType::Value, key, value)
+            }
             BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),
             BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
             BatchOp::DeleteRange { begin, end, .. } => (ValueType::RangeDeletion, begin, end),
@@ -233,7 +236,6 @@ impl<'a> BatchOp<'a> {
             BatchOp::BlobIndex { .. } => {
                 return Err(Error::unsupported("a blob pointer in a write batch"));
             }
-            BatchOp::TimedPut { .. } => return Err(Error::unsupported("a timed put")),
             _ => {
                 return Err(Error::unsupported(
                     "a two-phase commit marker in a write batch",

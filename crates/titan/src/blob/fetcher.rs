@@ -6,7 +6,7 @@
 //! together.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 
@@ -23,6 +23,9 @@ const JOIN_GAP: u64 = 16 << 10;
 
 /// The longest read of joined records, in bytes. A longer record is read alone.
 const JOINED_READ: u64 = 1 << 20;
+
+/// How many files are read at once for one batch of values.
+const FILES_AT_ONCE: usize = 64;
 
 /// Provides readers of physical blob files. The open-files cache implements it.
 pub(crate) trait BlobReaders: Send + Sync {
@@ -125,29 +128,32 @@ impl ValueFetcher {
         locations: &dyn BlobLocations,
         requests: &[(K, BlobIndex)],
     ) -> Vec<Result<Bytes>> {
-        let plan = self.plan(locations, requests);
-        gate!("fetch: reads planned");
-        if plan.runs.len() > 1 {
-            plan.prefetch();
-        }
+        let mut located = self.locate(locations, requests);
         let mut outcomes = Vec::with_capacity(requests.len());
-        for run in &plan.runs {
-            let records = plan.records.get(run.records.clone()).unwrap_or_default();
-            run.read(records, requests, &mut outcomes);
+        // Only so many files at a time: what they are needed for ends before the next ones are opened.
+        let files: Vec<&[Target]> = located.targets.chunk_by(Target::is_in_file_of).collect();
+        for files in files.chunks(FILES_AT_ONCE) {
+            let plan = self.plan(requests, files, false);
+            gate!("fetch: reads planned");
+            for run in &plan.runs {
+                let records = plan.records.get(run.records.clone()).unwrap_or_default();
+                run.read(&*self.readers, records, requests, &mut outcomes);
+            }
+            located.failed.extend(plan.failed);
         }
         self.count(
             outcomes
                 .iter()
                 .filter_map(|(_, outcome)| outcome.as_ref().ok()),
         );
-        let failed = plan.failed.into_iter();
+        let failed = located.failed.into_iter();
         outcomes.extend(failed.map(|(request, e)| (request, Err(e))));
         for (request, outcome) in outcomes.iter_mut().filter(|(_, o)| o.is_err()) {
             let Some((key, index)) = requests.get(*request) else {
                 continue;
             };
             // What was relocated meanwhile is fetched alone.
-            let planned = plan.locations.get(*request).copied().flatten();
+            let planned = located.locations.get(*request).copied().flatten();
             // MUTANT: a read of many values does not look again for those relocated meanwhile.
             let not_again = mutant!(
                 "multi-get-does-not-look-again",
@@ -164,17 +170,17 @@ impl ValueFetcher {
     /// Prepares the reads of values that will be asked for one after the other, joined as
     /// [`ValueFetcher::fetch_many`] does, and gives the kernel hints for them without waiting.
     /// There is no hint for a single read whose value is needed `at_once`. The result is in the
-    /// order of `requests`, with `None` for a pointer that leads to no record.
+    /// order of `requests`, with `None` for a pointer that leads to no record. It keeps no file
+    /// open.
     pub(crate) fn read_ahead<K: AsRef<[u8]>>(
         &self,
         locations: &dyn BlobLocations,
         requests: &[(K, BlobIndex)],
         at_once: bool,
     ) -> Vec<Option<ValueAhead>> {
-        let plan = self.plan(locations, requests);
-        if plan.runs.len() > 1 || !at_once {
-            plan.prefetch();
-        }
+        let located = self.locate(locations, requests);
+        let files: Vec<&[Target]> = located.targets.chunk_by(Target::is_in_file_of).collect();
+        let plan = self.plan(requests, &files, !at_once);
         let mut values: Vec<_> = requests.iter().map(|_| None).collect();
         let mut records = plan.records.into_iter();
         for run in plan.runs {
@@ -202,7 +208,7 @@ impl ValueFetcher {
         user_key: &[u8],
         index: &BlobIndex,
     ) -> Result<Bytes> {
-        match ahead.value(user_key) {
+        match ahead.value(&*self.readers, user_key) {
             Ok(value) => {
                 self.count([&value]);
                 Ok(value)
@@ -223,67 +229,113 @@ impl ValueFetcher {
         stats::add(&self.statistics.blob_read_bytes, bytes);
     }
 
-    fn plan<K: AsRef<[u8]>>(
+    /// Where the records are, in the order of files and offsets.
+    fn locate<K: AsRef<[u8]>>(
         &self,
         locations: &dyn BlobLocations,
         requests: &[(K, BlobIndex)],
+    ) -> Located {
+        let mut located = Located {
+            locations: Vec::with_capacity(requests.len()),
+            targets: Vec::with_capacity(requests.len()),
+            failed: Vec::new(),
+        };
+        for (request, (_, index)) in requests.iter().enumerate() {
+            let location = locations.location(index.file);
+            located.locations.push(location.as_ref().ok().copied());
+            let target = location.and_then(|location| {
+                let (file, index) = self.physical(location.physical, index)?;
+                Ok(Target {
+                    file,
+                    column_family: location.column_family,
+                    index,
+                    request,
+                })
+            });
+            match target {
+                Ok(target) => located.targets.push(target),
+                Err(e) => located.failed.push((request, e)),
+            }
+        }
+        gate!("fetch: all located");
+        located.targets.sort_unstable_by_key(Target::place);
+        located
+    }
+
+    /// Plans the reads of records, file by file, and gives the kernel hints for them if there are
+    /// several, or also for one. Files are opened one after the other: earlier ones may be closed by
+    /// the time the reads are done.
+    fn plan<K: AsRef<[u8]>>(
+        &self,
+        requests: &[(K, BlobIndex)],
+        files: &[&[Target]],
+        also_for_one: bool,
     ) -> Plan {
         let mut plan = Plan {
-            locations: Vec::with_capacity(requests.len()),
             runs: Vec::new(),
             records: Vec::new(),
             failed: Vec::new(),
         };
-        let mut targets = Vec::with_capacity(requests.len());
-        for (request, (_, index)) in requests.iter().enumerate() {
-            let location = locations.location(index.file);
-            plan.locations.push(location.as_ref().ok().copied());
-            let target = location.and_then(|location| {
-                let (file, index) = self.physical(location.physical, index)?;
-                Ok(((file, location.column_family), index, request))
-            });
-            match target {
-                Ok(target) => targets.push(target),
-                Err(e) => plan.failed.push((request, e)),
-            }
-        }
-        gate!("fetch: all located");
-        targets.sort_unstable_by_key(|(file, index, request)| (*file, index.offset, *request));
-        for targets in targets.chunk_by(|a, b| a.0 == b.0) {
-            let Some(((file, column_family), ..)) = targets.first() else {
+        let mut hinted = 0;
+        for targets in files {
+            let Some(first) = targets.first() else {
                 continue;
             };
-            let reader = self.reader(*file, *column_family);
-            for (_, index, request) in targets {
-                let key_len = requests
-                    .get(*request)
-                    .map_or(0, |(key, _)| key.as_ref().len());
+            let reader = self.reader(first.file, first.column_family);
+            for target in *targets {
+                let key = requests.get(target.request).map(|(key, _)| key.as_ref());
+                let key_len = key.map_or(0, <[u8]>::len);
                 let extent = reader.as_ref().map_err(Error::clone).and_then(|reader| {
-                    reader.extent(key_len, index).map(|extent| (reader, extent))
+                    let extent = reader.extent(key_len, &target.index)?;
+                    Ok((reader, extent))
                 });
                 match extent {
-                    Ok((reader, extent)) => {
-                        plan.add(
-                            reader,
-                            Record {
-                                request: *request,
-                                index: *index,
-                                extent,
-                            },
-                        );
-                    }
-                    Err(e) => plan.failed.push((*request, e)),
+                    Ok((reader, extent)) => plan.add(reader, target, extent),
+                    Err(e) => plan.failed.push((target.request, e)),
                 }
+            }
+            if also_for_one || plan.runs.len() > 1 {
+                plan.prefetch_from(hinted, &*self.readers);
+                hinted = plan.runs.len();
             }
         }
         plan
     }
 }
 
-/// What to read, in the order of files and offsets.
-struct Plan {
+/// The records asked for, by their places.
+struct Located {
     /// That of each request.
     locations: Vec<Option<BlobLocation>>,
+    /// In the order of files and offsets.
+    targets: Vec<Target>,
+    /// Requests that lead to no record.
+    failed: Vec<(usize, Error)>,
+}
+
+/// A record asked for, in its physical file.
+struct Target {
+    file: BlobFileNumber,
+    column_family: ColumnFamilyId,
+    /// The pointer within the physical file.
+    index: BlobIndex,
+    request: usize,
+}
+
+impl Target {
+    /// By what targets are ordered.
+    fn place(&self) -> (BlobFileNumber, ColumnFamilyId, u64, usize) {
+        let offset = self.index.offset;
+        (self.file, self.column_family, offset, self.request)
+    }
+
+    fn is_in_file_of(&self, other: &Target) -> bool {
+        (self.file, self.column_family) == (other.file, other.column_family)
+    }
+}
+
+/// What to read, in the order of files and offsets.
+struct Plan {
     runs: Vec<Run>,
     records: Vec<Record>,
     /// Requests that lead to no record.
@@ -298,9 +350,12 @@ struct Record {
     extent: Extent,
 }
 
-/// One read.
+/// One read. It keeps its file open only while it is done.
 struct Run {
-    reader: Arc<BlobFileReader>,
+    file: BlobFileNumber,
+    column_family: ColumnFamilyId,
+    /// The open file, if the cache of open files has it still.
+    reader: Weak<BlobFileReader>,
     extent: Extent,
     /// Which of the plan's records it covers.
     records: Range<usize>,
@@ -308,12 +363,17 @@ struct Run {
 
 impl Plan {
     /// Adds a record that is not before those added: to the last run, if that is near enough.
-    fn add(&mut self, reader: &Arc<BlobFileReader>, record: Record) {
+    fn add(&mut self, reader: &Arc<BlobFileReader>, target: &Target, extent: Extent) {
         let at = self.records.len();
-        let Extent { start, end } = record.extent;
-        self.records.push(record);
+        let Extent { start, end } = extent;
+        self.records.push(Record {
+            request: target.request,
+            index: target.index,
+            extent,
+        });
         if let Some(run) = self.runs.last_mut()
-            && Arc::ptr_eq(&run.reader, reader)
+            && run.file == target.file
+            && run.column_family == target.column_family
             // A pointer with a key that is not its own may start before its predecessor.
             && start >= run.extent.start
             && start <= run.extent.end.saturating_add(JOIN_GAP)
@@ -323,28 +383,38 @@ impl Plan {
             run.records.end = at + 1;
             return;
         }
-        let extent = Extent { start, end };
         self.runs.push(Run {
-            reader: Arc::clone(reader),
+            file: target.file,
+            column_family: target.column_family,
+            reader: Arc::downgrade(reader),
             extent,
             records: at..at + 1,
         });
     }
 
-    fn prefetch(&self) {
-        for run in &self.runs {
-            run.reader.prefetch_extent(run.extent);
+    /// Gives the kernel hints for the runs from `first` on. Best effort.
+    fn prefetch_from(&self, first: usize, readers: &dyn BlobReaders) {
+        for run in self.runs.get(first..).unwrap_or_default() {
+            if let Ok(reader) = run.reader(readers) {
+                reader.prefetch_extent(run.extent);
+            }
         }
     }
 }
 
 impl Record {
-    /// The value, out of the bytes read from `run`.
-    fn value_in(&self, run: &Run, buffer: &Bytes, key: &[u8], shared: bool) -> Result<Bytes> {
+    /// The value, out of the bytes that were read from `run` with `reader`.
+    fn value_in(
+        &self,
+        run: &Run,
+        reader: &BlobFileReader,
+        buffer: &Bytes,
+        key: &[u8],
+        shared: bool,
+    ) -> Result<Bytes> {
         let from = (self.extent.start - run.extent.start) as usize;
         let bytes = buffer.slice(from..from + self.extent.len() as usize);
-        run.reader
-            .value_in(&bytes, self.extent, key, &self.index, shared)
+        reader.value_in(&bytes, self.extent, key, &self.index, shared)
     }
 }
 
@@ -362,37 +432,52 @@ struct RunAhead {
 }
 
 impl ValueAhead {
-    fn value(&self, user_key: &[u8]) -> Result<Bytes> {
+    fn value(&self, readers: &dyn BlobReaders, user_key: &[u8]) -> Result<Bytes> {
         let RunAhead { run, buffer } = &*self.run;
-        let buffer = buffer.get_or_init(|| run.reader.read(run.extent));
+        let reader = run.reader(readers)?;
+        let buffer = buffer.get_or_init(|| reader.read(run.extent));
         let buffer = buffer.as_ref().map_err(Error::clone)?;
         // Values are used one by one, so each decides for itself whether it shares memory: a small
         // one that stays in use would keep the memory of the others alive.
         let shared = worth_sharing(self.record.index.size, run.extent.len());
-        self.record.value_in(run, buffer, user_key, shared)
+        self.record.value_in(run, &reader, buffer, user_key, shared)
     }
 }
 
 impl Run {
+    /// The reader of its file, which is opened again if it has been closed since.
+    fn reader(&self, readers: &dyn BlobReaders) -> Result<Arc<BlobFileReader>> {
+        match self.reader.upgrade() {
+            Some(reader) => Ok(reader),
+            None => {
+                let reader = readers.reader(self.file)?;
+                reader.check_family(self.column_family)?;
+                Ok(reader)
+            }
+        }
+    }
+
     /// Reads the run and adds the outcome of each of its records.
     fn read<K: AsRef<[u8]>>(
         &self,
+        readers: &dyn BlobReaders,
         records: &[Record],
         requests: &[(K, BlobIndex)],
         outcomes: &mut Vec<(usize, Result<Bytes>)>,
     ) {
-        let buffer = self.reader.read(self.extent);
+        let opened = self.reader(readers);
+        let read = opened.and_then(|reader| Ok((reader.read(self.extent), reader)));
         let values = records.iter().map(|record| record.index.size).sum();
         let shared = worth_sharing(values, self.extent.len());
         for record in records {
             let key = requests
                 .get(record.request)
                 .map_or(&[][..], |(key, _)| key.as_ref());
-            let outcome = match &buffer {
-                Ok(buffer) => record.value_in(self, buffer, key, shared),
+            let outcome = match &read {
+                Ok((Ok(buffer), reader)) => record.value_in(self, reader, buffer, key, shared),
                 // The error of a joined read may come from one of its records or from a gap.
-                Err(_) if records.len() > 1 => self.reader.get(key, &record.index),
-                Err(e) => Err(e.clone()),
+                Ok((Err(_), reader)) if records.len() > 1 => reader.get(key, &record.index),
+                Ok((Err(e), _)) | Err(e) => Err(e.clone()),
             };
             outcomes.push((record.request, outcome));
         }

@@ -19,7 +19,7 @@ use crate::format::sequence_times::SequenceTimes;
 use crate::format::{SequenceNumber, total};
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
-use crate::open_files::OpenFiles;
+use crate::open_files::{Holder, OpenFiles};
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::TableIterOptions;
@@ -282,6 +282,7 @@ fn input_iterator(compaction: &Compaction, context: &JobContext<'_>) -> Result<M
             Arc::clone(context.open_files),
             comparator.clone(),
             options,
+            Holder::Engine,
         )
     };
     if compaction.start_level == 0 {
@@ -291,6 +292,7 @@ fn input_iterator(compaction: &Compaction, context: &JobContext<'_>) -> Result<M
                 file,
                 comparator,
                 options,
+                Holder::Engine,
             )?));
         }
     } else {

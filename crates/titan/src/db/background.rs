@@ -127,7 +127,10 @@ impl Shared {
                 return None;
             }
             let job = self.find_job(&mut state);
-            let timeout = self.time_to_next_look(&state);
+            let timeout = match self.jobs_postponed_for() {
+                None => self.time_to_next_look(&state),
+                Some(postponed) => Some(self.context.clock.begin_wait(postponed)),
+            };
             drop(state);
             if job.is_some() {
                 // There may be another job, for another thread.
@@ -144,7 +147,7 @@ impl Shared {
     }
 
     fn find_job(&self, state: &mut State) -> Option<Claimed> {
-        if self.failure.get().is_some() {
+        if self.failure.get().is_some() || self.jobs_postponed_for().is_some() {
             return None;
         }
         SOURCES
@@ -173,6 +176,11 @@ impl Shared {
             }
             if self.failure.get().is_some() {
                 self.signals.collector.wait(seen);
+                continue;
+            }
+            if let Some(postponed) = self.jobs_postponed_for() {
+                let step = self.context.clock.begin_wait(postponed);
+                self.signals.collector.wait_for(seen, step);
                 continue;
             }
             let mut state = self.state_with_room();
@@ -253,6 +261,7 @@ impl Shared {
         self.pipeline.check_may_wait()?;
         check_may_wait_for_jobs()?;
         self.lifecycle.check_not_inherited()?;
+        let postponements = self.retry_postponed_jobs();
         loop {
             let seen = self.signals.progress.seen();
             self.check_open()?;
@@ -260,6 +269,7 @@ impl Shared {
                 return Ok(());
             }
             self.check_not_stopped()?;
+            self.failure.postponed.check_none_since(postponements)?;
             let mut state = self.state_with_room();
             let busy = !state.running.is_idle()
                 || state.collections.manual > 0

@@ -164,10 +164,15 @@ impl Shared {
         {
             full = self.families_of_oldest_wal();
         }
-        match full.is_empty() {
-            true => Ok(()),
-            false => self.switch_memtables(lead, &full),
+        if full.is_empty() {
+            return Ok(());
         }
+        self.switch_memtables(lead, &full).inspect_err(|e| {
+            if e.is_out_of_descriptors() {
+                // The next commit tries again.
+                self.admission.add_filled(full.iter().copied());
+            }
+        })
     }
 
     fn families_of_oldest_wal(&self) -> Vec<ColumnFamilyId> {

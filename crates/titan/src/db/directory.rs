@@ -232,22 +232,27 @@ pub(crate) fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet
 }
 
 /// Tables checked together.
-const LOOKED_AT_TOGETHER: usize = 64;
+const LOOKED_AT_TOGETHER: usize = 32;
 
 /// Refuses a database with tables that this version cannot read, before anything is written. Tables
 /// that Titan wrote or counted are readable, and are not read. Damage and failures to read are left
 /// to the readers of the table.
 ///
-/// Cost: an open and three reads for each table that another program wrote, 64 at a time in flight.
+/// Cost: an open and three reads for each table that another program wrote, 32 at a time in flight.
 ///
 /// # Errors
-/// `Unsupported`, or `InvalidOption` for a comparator, naming the table.
+/// `Unsupported`, or `InvalidOption` for a comparator, naming the table; `TooManyOpenFiles`.
 pub(crate) fn refuse_unreadable_tables(
     vfs: &dyn Vfs,
     dir: &Path,
     versions: &VersionSet,
 ) -> Result<()> {
-    let refusals = [ErrorKind::Unsupported, ErrorKind::InvalidOption];
+    let refusals = [
+        ErrorKind::Unsupported,
+        ErrorKind::InvalidOption,
+        // What could not be opened for a moment has not been looked at.
+        ErrorKind::TooManyOpenFiles,
+    ];
     for family in versions.families().values() {
         let tables = family.current.tables().map(|(_, table)| table);
         let foreign: Vec<_> = tables.filter(|table| table.facts().is_none()).collect();
@@ -261,11 +266,12 @@ pub(crate) fn refuse_unreadable_tables(
             };
             // All reads are announced before the first one.
             let opened: Vec<Result<_>> = tables.iter().map(open).collect();
-            for opened in opened {
-                let readable = opened.and_then(|(file, path, identity)| {
+            for (table, opened) in tables.iter().zip(opened) {
+                let said = opened.and_then(|(file, path, identity)| {
                     refuse_unreadable(file, &path, &identity, &family.comparator)
                 });
-                match readable {
+                match said {
+                    Ok(Some(counts)) => table.learn_counts(counts),
                     Err(e) if refusals.contains(&e.kind()) => return Err(e),
                     _ => {}
                 }

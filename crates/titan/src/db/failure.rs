@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::postponed::Postponed;
 use super::signals::Signals;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Listeners, notify};
@@ -15,6 +16,8 @@ pub(crate) struct BackgroundFailure {
     listeners: Listeners,
     failed: AtomicBool,
     reason: Mutex<Option<Error>>,
+    /// Failures that stop nothing: jobs that are retried.
+    pub(super) postponed: Postponed,
 }
 
 impl BackgroundFailure {
@@ -25,6 +28,7 @@ impl BackgroundFailure {
             listeners,
             failed: AtomicBool::new(false),
             reason: Mutex::default(),
+            postponed: Postponed::default(),
         }
     }
 

@@ -80,6 +80,7 @@ impl Shared {
     /// # Errors
     /// `NoSpace` if there is no room for a flush; it stays due. Those of an open database.
     pub(super) fn wait_for_flushes(&self, newest: &FlushBarrier) -> Result<()> {
+        let postponements = self.retry_postponed_jobs();
         self.signals.work.raise();
         loop {
             let seen = self.signals.progress.seen();
@@ -100,6 +101,7 @@ impl Shared {
             drop(state);
             self.check_not_stopped()?;
             self.check_open()?;
+            self.failure.postponed.check_none_since(postponements)?;
             gate!("flush: waited for");
             self.signals.progress.wait(seen);
         }
@@ -133,8 +135,12 @@ impl Shared {
     }
 
     /// Stops writes because of a failed sync of WAL files, whatever becomes of the flush, and returns
-    /// the error. Another sync might succeed although data is lost.
+    /// the error. Another sync might succeed although data is lost. Without a file descriptor nothing
+    /// was synced, and nothing is lost.
     fn wal_not_synced(&self, error: Error) -> Error {
+        if error.is_out_of_descriptors() {
+            return error;
+        }
         // MUTANT: a failed sync of the WAL has no consequence if the family of the flush is dropped.
         match mutant!(
             "dropping-a-family-forgives-a-failed-sync",

@@ -40,6 +40,9 @@ use crate::wal::{LogEnd, LogReader, TailMode};
 
 /// How many rounds are tried while files change.
 const MAX_ROUNDS: usize = 200;
+/// Descriptors that a process has and needs beside those of the files: its standard streams, CURRENT,
+/// MANIFEST and WAL files while they are read.
+const OTHER_FILES: u64 = 8;
 /// How often something wrong is read again: it may be about to change.
 const MAX_DOUBTS: usize = 3;
 /// How many of the newest WAL files may still grow: the one before the newest may get the rest of a
@@ -157,6 +160,7 @@ impl Follower {
             return Ok(None);
         };
         let live = versions.live_files();
+        self.check_descriptors(live.len())?;
         self.open_files(&live)?;
         // ORDER: after all files have been opened. What is missing now is missing from the
         // database.
@@ -261,6 +265,29 @@ impl Follower {
         Ok(read_current(&*self.vfs, &self.dir)?.0 == manifest.number)
     }
 
+    /// Fails with `TooManyOpenFiles` if the process may not have so many files open: before the first
+    /// one is opened.
+    fn check_descriptors(&self, files: usize) -> Result<()> {
+        let limit = self.vfs.resources().open_files;
+        match limit.filter(|limit| (files as u64).saturating_add(OTHER_FILES) > *limit) {
+            Some(_) => Err(self.too_few_descriptors(files)),
+            None => Ok(()),
+        }
+    }
+
+    fn too_few_descriptors(&self, files: usize) -> Error {
+        let available = match self.vfs.resources().open_files {
+            Some(limit) => format!("may have {limit} open in all"),
+            None => "has not so many left".to_owned(),
+        };
+        let message = format!(
+            "to read beside the process that writes the database takes a file descriptor for each \
+             of its {files} files, and this process {available}: raise its limit (`ulimit -n`), or \
+             read a checkpoint"
+        );
+        Error::new(ErrorKind::TooManyOpenFiles, message).in_file(&self.dir)
+    }
+
     /// Opens the files in `live` and closes others; those that are missing are left out.
     fn open_files(&mut self, live: &BTreeSet<FileKind>) -> Result<()> {
         self.open.retain(|file, _| live.contains(file));
@@ -276,6 +303,9 @@ impl Follower {
             match opened {
                 Ok(opened) => drop(self.open.insert(*file, opened)),
                 Err(e) if e.is_not_found() => {}
+                Err(e) if e.is_out_of_descriptors() => {
+                    return Err(self.too_few_descriptors(live.len()).with_source(e));
+                }
                 Err(e) => {
                     let files = live.len();
                     let doing = format!("opening the {files} files of a database in use");
@@ -377,7 +407,7 @@ mod tests {
     use super::*;
     use crate::Db;
     use crate::db::open::open_captured;
-    use crate::db::with_wal_dir;
+    use crate::db::with_layout;
 
     #[test]
     fn a_view_has_the_logs_that_were_captured_also_from_another_directory() {
@@ -387,7 +417,7 @@ mod tests {
         options.db.wal_dir = Some(place.path().join("logs"));
         let db = Db::open(&dir, &options).unwrap();
         db.put(b"key", b"then").unwrap();
-        let options = with_wal_dir(&dir, &options, true).unwrap();
+        let options = with_layout(&dir, &options, true).unwrap();
         let captured = Follower::new(&dir, &options).capture().unwrap();
         db.put(b"key", b"now").unwrap();
         let core = open_captured(&dir, &options, &captured).unwrap();

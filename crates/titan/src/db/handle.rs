@@ -9,10 +9,10 @@ use super::column_family::ColumnFamily;
 use super::conditions::Conditions;
 use super::core::Core;
 use super::directory::{has_directory, names_in, require_database};
+use super::layout::with_layout;
 use super::metrics::Metrics;
 use super::open;
 use super::pause::GarbageCollectionPause;
-use super::wal_dir::with_wal_dir;
 use crate::batch::WriteBatch;
 use crate::clock::SystemClock;
 use crate::error::{Error, ErrorKind, Result};
@@ -143,7 +143,7 @@ impl Db {
     /// open.
     pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
         let dir = path.as_ref();
-        let options = with_wal_dir(dir, options, false)?;
+        let options = with_layout(dir, options, false)?;
         let vfs = &*options.db.vfs;
         let ours = |name: &String| {
             FileKind::parse(name).is_some_and(|kind| !matches!(kind, FileKind::Lock))

@@ -6,9 +6,11 @@
 //! that a caller who waits for the database to be idle waits for that too.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::core::Shared;
 use super::family::Family;
+use super::postponed::Postponements;
 use super::running::RunningJob;
 use super::state::State;
 use crate::error::{Error, ErrorKind, Result};
@@ -77,6 +79,9 @@ impl Shared {
         let (outcome, claim) = job.run(self);
         // Before the job counts as done, so that no job starts on what failed.
         let outcome = outcome.map_err(|e| self.job_failed(&family, J::DOING, e));
+        if outcome.is_ok() {
+            self.failure.postponed.end();
+        }
         let mut state = self.state.lock();
         J::release(claim, &outcome, &mut state);
         self.update_stalls(state);
@@ -89,7 +94,8 @@ impl Shared {
     /// What the failure of a job means: nothing to the database if the job was abandoned, since the
     /// database closes, collections are paused, the family was dropped or its compaction filter
     /// failed, and nothing if the device is full and no edit has failed: the job [waits](super::lack_of_room).
-    /// Any other failure stops writes. Returns the error, with what the job did.
+    /// If the process had no file descriptor left, nothing of the job took effect: it is retried
+    /// after a while. Any other failure stops writes. Returns the error, with what the job did.
     pub(super) fn job_failed(&self, family: &Family, doing: &str, error: Error) -> Error {
         match error.kind() {
             ErrorKind::Closed | ErrorKind::Busy | ErrorKind::CompactionFilter => error,
@@ -103,11 +109,44 @@ impl Shared {
                 notify!(self.context.listeners, job_lacks_room(&error));
                 error
             }
-            _ => {
+            kind => {
                 let doing = format!("{doing} column family {}", family.name);
-                self.failure.set(error.context(doing))
+                let error = error.context(doing);
+                // MUTANT: a job that finds no file descriptor stops writes.
+                let stops = mutant!(
+                    "no-descriptor-stops-writes",
+                    "-p titan --test it descriptors::"
+                );
+                if kind == ErrorKind::TooManyOpenFiles && !stops {
+                    self.postpone_jobs(&error);
+                    return error;
+                }
+                self.failure.set(error)
             }
         }
+    }
+
+    /// Makes jobs wait after one of them failed with `reason`.
+    fn postpone_jobs(&self, reason: &Error) {
+        let now = self.context.clock.monotonic();
+        self.failure.postponed.postpone(reason, now);
+        notify!(self.context.listeners, job_postponed(reason));
+    }
+
+    /// To be called before a caller waits for jobs: see [`Postponed::retry_now`](super::postponed::Postponed::retry_now).
+    pub(super) fn retry_postponed_jobs(&self) -> Postponements {
+        let (seen, any) = self.failure.postponed.retry_now();
+        if any {
+            self.signals.work.raise();
+            self.signals.collector.raise();
+        }
+        seen
+    }
+
+    /// For how long no job may begin, since none could open its files; `None` if one may.
+    pub(super) fn jobs_postponed_for(&self) -> Option<Duration> {
+        let clock = &self.context.clock;
+        self.failure.postponed.left(|| clock.monotonic())
     }
 }
 

@@ -162,9 +162,9 @@ impl Shared {
         });
         let (mut entries, mut deletions) = (0, 0);
         for (_, file) in version.tables() {
-            if let Some(facts) = file.facts() {
-                entries += facts.num_entries;
-                deletions += facts.num_deletions;
+            if let Some(counts) = file.entry_counts() {
+                entries += counts.entries;
+                deletions += counts.deletions;
             }
         }
         for memtable in super_version.memtables() {

@@ -79,6 +79,7 @@ mod install;
 mod job;
 mod kept;
 mod lack_of_room;
+mod layout;
 #[cfg(test)]
 mod life_cycle_tests;
 mod lifecycle;
@@ -91,6 +92,7 @@ mod niceness;
 mod open;
 mod pause;
 mod pinned;
+mod postponed;
 mod purge;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
@@ -131,6 +133,7 @@ pub(crate) use directory::{
     refuse_unreadable_tables, require_database,
 };
 pub(crate) use follower::Follower;
+pub(crate) use layout::with_layout;
 pub(crate) use lost::{LOST_DIR, link_to_lost};
 pub(crate) use open::{random_uuid, session_id};
 pub(crate) use purge::remove_leftovers;
@@ -138,7 +141,7 @@ pub(crate) use replay_target::ReplayTarget;
 pub(crate) use unknown_pointers::refuse_unknown_pointers;
 pub(crate) use unreplayed::Unreplayed;
 pub(crate) use wal_chain::Chain;
-pub(crate) use wal_dir::{record_wal_dir, with_wal_dir, without_wal_dir};
+pub(crate) use wal_dir::{record_wal_dir, without_wal_dir};
 pub(crate) use wals::Wals;
 
 pub use checkpoint::CheckpointSummary;

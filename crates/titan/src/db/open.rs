@@ -13,6 +13,7 @@ use super::families::{create_missing_families, family_state};
 use super::files::Files;
 use super::follower::Captured;
 use super::kept::KeptMemtables;
+use super::layout::with_layout;
 use super::lifecycle::Lifecycle;
 use super::lost::link_to_lost;
 use super::purge::remove_leftovers;
@@ -24,7 +25,6 @@ use super::set_options::write_options_file;
 use super::signals::Signals;
 use super::state::{Collections, LiveWal, Stalls, State};
 use super::unknown_pointers::refuse_unknown_pointers;
-use super::wal_dir::with_wal_dir;
 use super::wals::Wals;
 use super::write_times::WriteTimes;
 use super::writing::Writing;
@@ -37,11 +37,13 @@ use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::gc::punch::measure_holes;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
-use crate::options::Options;
+use crate::options::{DbOptions, Options};
 use crate::stats::{Listeners, Statistics, notify};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
-use crate::vfs::{FileLock, Overlay, Vfs, in_locked, read_file, replace_file};
+use crate::vfs::{
+    FileLock, LevelDbNames, Overlay, Reclaiming, Vfs, in_locked, read_file, replace_file,
+};
 use crate::write::hook::Hook;
 use crate::write::pipeline::CommitPipeline;
 use crate::write::wal_set::WalSet;
@@ -49,7 +51,12 @@ use crate::write::wal_set::WalSet;
 /// Opens or creates the database in `dir`; see [`Db::open`](crate::Db::open).
 pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     let core = Core {
-        shared: Arc::new(recover(dir, options, Families::Created)?),
+        shared: Arc::new(recover(
+            dir,
+            options,
+            OpenFilesLimits::new,
+            Families::Created,
+        )?),
         threads: Mutex::default(),
     };
     let shared = &core.shared;
@@ -78,7 +85,8 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
 /// See [`Db::open_read_only`](crate::Db::open_read_only). It is the usual opening, but what it
 /// writes stays in memory.
 pub(super) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
-    let shared = recover_in_memory(dir, options, Arc::clone(&options.db.vfs))?;
+    let files = Arc::clone(&options.db.vfs);
+    let shared = recover_in_memory(dir, options, OpenFilesLimits::new, files)?;
     Ok(idle(shared))
 }
 
@@ -87,19 +95,28 @@ pub(super) fn open_captured(dir: &Path, options: &Options, captured: &Captured) 
     let mut options = options.clone();
     // The WAL files are the captured ones, wherever they were.
     options.db.wal_dir = Some(dir.to_owned());
-    let mut shared = recover_in_memory(dir, &options, Arc::clone(&captured.vfs) as _)?;
+    let (limits, files) = (
+        OpenFilesLimits::of_open_files,
+        Arc::clone(&captured.vfs) as _,
+    );
+    let mut shared = recover_in_memory(dir, &options, limits, files)?;
     shared.context.moment = Some(captured.moment(shared.counters.last_sequence()));
     Ok(idle(shared))
 }
 
 /// Recovers from `files`, which are or were the directory's; what that writes stays in memory.
-fn recover_in_memory(dir: &Path, options: &Options, files: Arc<dyn Vfs>) -> Result<Shared> {
+fn recover_in_memory(
+    dir: &Path,
+    options: &Options,
+    limits: fn(&DbOptions) -> OpenFilesLimits,
+    files: Arc<dyn Vfs>,
+) -> Result<Shared> {
     let mut options = options.clone();
     options.db.vfs = Arc::new(Overlay::new(Arc::clone(&files)));
     options.db.create_if_missing = false;
     options.db.error_if_exists = false;
-    let mut shared = recover(dir, &options, Families::LeftOut)?;
-    shared.files.device = shared.files.in_locked(files);
+    let mut shared = recover(dir, &options, limits, Families::LeftOut)?;
+    shared.files.device = LevelDbNames::shown(shared.files.in_locked(files), dir)?;
     shared.lifecycle.read_only = true;
     Ok(shared)
 }
@@ -120,15 +137,22 @@ enum Families {
 }
 
 /// The database as its files say it is, before any thread uses it.
-fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
+fn recover(
+    dir: &Path,
+    options: &Options,
+    limits: fn(&DbOptions) -> OpenFilesLimits,
+    missing: Families,
+) -> Result<Shared> {
     options.validate()?;
-    let mut options = with_wal_dir(dir, options, missing == Families::LeftOut)?;
+    let mut options = with_layout(dir, options, missing == Families::LeftOut)?;
     let lock = prepare_directory(&*options.db.vfs, dir, &options)?;
     // ORDER: before anything else is read or written, so that all of it is in the locked directory,
     // also if another one gets its name.
-    options.db.vfs = in_locked(options.db.vfs, dir, &*lock);
+    let in_locked = in_locked(options.db.vfs, dir, &*lock);
+    let reclaiming = Arc::new(Reclaiming::new(in_locked));
+    let vfs: Arc<dyn Vfs> = Arc::clone(&reclaiming) as _;
+    options.db.vfs = Arc::clone(&vfs);
     let options = &options;
-    let vfs = Arc::clone(&options.db.vfs);
     let statistics = Arc::new(Statistics::default());
     let exists = vfs.exists(&FileKind::Current.path(dir))?;
     let state = match exists {
@@ -139,6 +163,9 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
         Some(state) => (state.kept_options(&*vfs, dir)?, state.family_names()),
         None => Default::default(),
     };
+    if missing == Families::Created {
+        kept.refuse_single_levels(options)?;
+    }
     let resolved = kept.resolve(options, &names)?;
     let options = &resolved.options;
     let mut versions = match state {
@@ -178,9 +205,14 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     let open_files = Arc::new(OpenFiles::new(
         Arc::clone(&vfs),
         dir.to_owned(),
-        OpenFilesLimits::new(&options.db),
+        limits(&options.db),
         block_cache,
     ));
+    let kept_open = Arc::downgrade(&open_files);
+    reclaiming.reclaim_by(move || {
+        let kept_open = kept_open.upgrade();
+        kept_open.is_some_and(|files| files.close_unused(1) > 0)
+    });
     let Replayed { kept, damage } =
         replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
     // Not before: nothing in those WAL files is for families that are only now created.

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use super::directory::{refuse_other_layouts, require_database};
 use super::follower::{Captured, Follower};
 use super::handle::Db;
+use super::layout::with_layout;
 use super::open::open_captured;
-use super::wal_dir::with_wal_dir;
 use crate::error::Result;
 use crate::options::Options;
 use crate::sync::Mutex;
@@ -57,14 +57,15 @@ impl Secondary {
     ///
     /// # Errors
     /// Those of [`Db::open_read_only`], but never `Locked`; `Busy` if the files change faster than
-    /// they can be read; `Io` if the process may not have so many files open.
+    /// they can be read; `TooManyOpenFiles` if the process may not have so many files open, before the
+    /// first one is opened.
     ///
     /// Cost: reads the MANIFEST and the WAL files, and opens every file; as much memory as the WAL
     /// files have bytes, beyond the caches, for as long as the view is alive.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Secondary> {
         options.validate()?;
         let path = path.as_ref();
-        let options = with_wal_dir(path, options, true)?;
+        let options = with_layout(path, options, true)?;
         let vfs = &*options.db.vfs;
         require_database(vfs, path)?;
         refuse_other_layouts(vfs, path)?;

@@ -51,6 +51,7 @@ impl Shared {
         }
         let clock = &*self.context.clock;
         let started = clock.monotonic();
+        let postponements = self.retry_postponed_jobs();
         let elapsed = || clock.monotonic().saturating_sub(started);
         let mut waited = false;
         let outcome = loop {
@@ -79,7 +80,12 @@ impl Shared {
                         None => {}
                     }
                     lead.refuse_waiting(|options| options.no_slowdown, &stalled(cause));
-                    if let Err(e) = self.check_not_stopped().and_then(|()| self.check_open()) {
+                    let ends = || {
+                        self.check_not_stopped()?;
+                        self.check_open()?;
+                        self.failure.postponed.check_none_since(postponements)
+                    };
+                    if let Err(e) = ends() {
                         break Err(e);
                     }
                     self.signals.progress.wait(seen);

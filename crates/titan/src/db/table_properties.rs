@@ -72,7 +72,7 @@ impl ColumnFamily {
                 size: table.size(),
                 smallest: table.smallest_user_key().to_vec(),
                 largest: table.largest_user_key().to_vec(),
-                entries: table.facts().map(|facts| facts.num_entries),
+                entries: table.entry_counts().map(|counts| counts.entries),
                 properties: report.properties,
                 garbage: report.garbage,
             })

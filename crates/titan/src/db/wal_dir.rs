@@ -27,7 +27,7 @@ const WAL_DIR: &str = "wal_dir";
 /// options state none (this may be a copy of the database that they belong to, and a writer would
 /// take them over) or another one without any. `NotFound` if the stated one is missing beside an
 /// existing database. Failures to read.
-pub(crate) fn with_wal_dir(dir: &Path, options: &Options, looking: bool) -> Result<Options> {
+pub(super) fn with_wal_dir(dir: &Path, options: &Options, looking: bool) -> Result<Options> {
     let mut options = options.clone();
     let vfs = Arc::clone(&options.db.vfs);
     let logs = match options.db.wal_dir.clone() {

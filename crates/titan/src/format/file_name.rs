@@ -92,7 +92,8 @@ impl FileKind {
         let n = number(stem)?;
         Some(match extension {
             "log" => FileKind::Wal(FileNumber(n)),
-            "sst" => FileKind::Table(FileNumber(n)),
+            // LevelDB's tables are found under the names of others; see `LevelDbNames`.
+            "sst" | "ldb" => FileKind::Table(FileNumber(n)),
             "blob" => FileKind::Blob(BlobFileNumber(n)),
             "blobmap" => FileKind::BlobMap(FileNumber(n)),
             "dbtmp" => FileKind::Temp(FileNumber(n)),
@@ -122,6 +123,7 @@ mod tests {
         ] {
             assert_eq!(FileKind::parse(&kind.name()), Some(kind));
         }
+        assert_eq!(FileKind::parse("000012.ldb"), Some(FileKind::Table(n)));
         for foreign in [
             "",
             "LOG",

@@ -37,6 +37,10 @@ pub(crate) enum ValueType {
     WideColumnEntity = 0x16,
 }
 
+/// RocksDB's number of a value with a preferred sequence number after it: a timed put. Tables show it as
+/// a plain value.
+pub(crate) const TIMED_VALUE: u8 = 0x18;
+
 impl ValueType {
     /// Larger than every type: a seek with it lands before all entries of equal sequence number.
     pub(crate) const FOR_SEEK: u8 = 0x19;
@@ -58,7 +62,7 @@ impl ValueType {
             0x11 => ValueType::BlobIndex,
             0x16 => ValueType::WideColumnEntity,
             0x14 => return Err(Error::unsupported("user-defined timestamps")),
-            0x18 => {
+            TIMED_VALUE => {
                 return Err(Error::unsupported(
                     "values with a preferred sequence number",
                 ));

@@ -30,8 +30,9 @@ options! {
     settings DbSettings;
 
     kept {
-        /// How many SST and blob files are kept open between uses. Iterators and lazy values in use
-        /// may keep more open. At least 16; 0 means three quarters of the process's limit when the
+        /// How many SST and blob files are kept open between uses. Iterators keep the tables that
+        /// they are in open beyond that, up to three quarters of the process's limit; what nothing
+        /// uses is closed earlier if the process has no file descriptor left. At least 16; 0 means three quarters of the process's limit when the
         /// database is opened. It applies to each database: a process that opens several should set
         /// it.
         max_open_files: usize = 0, is int;

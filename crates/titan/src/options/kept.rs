@@ -12,12 +12,12 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::by_name::{KeptNames, Named};
-use super::file::OptionsFile;
+use super::file::{CF_OPTIONS, OptionsFile};
 use super::rocksdb;
 use super::{
     ColumnFamilyOptions, DbOptions, DbSettings, FamilySettings, Options, SettingTexts, Stated,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber};
 use crate::vfs::Vfs;
@@ -42,6 +42,8 @@ struct KeptFamily {
     names: KeptNames,
     file: String,
     notes: Vec<String>,
+    /// RocksDB's options say that there is one level.
+    is_single_level: bool,
 }
 
 /// The options that a directory keeps.
@@ -83,6 +85,7 @@ impl Kept {
                 names: KeptNames::default(),
                 file: FileKind::Manifest(manifest).name(),
                 notes: Vec::new(),
+                is_single_level: false,
             };
             for (name, value) in texts(Some(id)) {
                 if !family.names.set(name, value) {
@@ -116,7 +119,35 @@ impl Kept {
                 family.names = KeptNames::of_file(file, name);
                 family.file = FileKind::Options(number).name();
                 family.notes = notes;
+                let levels = file
+                    .section(CF_OPTIONS, name)
+                    .and_then(|s| s.get("num_levels"));
+                family.is_single_level = !file.is_ours() && levels == Some("1");
             }
+        }
+    }
+
+    /// Refuses to write to a database of RocksDB with a family of one level: compactions need two, and
+    /// RocksDB, if the program opens the database with the same options again, could not read the
+    /// second.
+    ///
+    /// # Errors
+    /// `InvalidOption` that names the family, unless `given` states its levels.
+    pub(crate) fn refuse_single_levels(&self, given: &Options) -> Result<()> {
+        let states_levels = |name: &str| {
+            let own = given.given_for(name);
+            own.is_some_and(|own| own.settings_stated().num_levels.is_some())
+        };
+        let mut single = self.families.iter().filter(|(_, f)| f.is_single_level);
+        match single.find(|(name, _)| !states_levels(name)) {
+            Some((name, family)) => Err(Error::invalid_option(format!(
+                "RocksDB's options of column family {name} say num_levels=1 ({}): compactions of this \
+                 engine need two levels, and RocksDB with these options refuses a database that has \
+                 them. It can be read; to write to it, state num_levels (2 to 64), and have the program \
+                 do the same when it opens the database with RocksDB again",
+                family.file
+            ))),
+            None => Ok(()),
         }
     }
 

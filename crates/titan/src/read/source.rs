@@ -17,7 +17,7 @@ use crate::format::internal_key::seek_key;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::iterator::InternalIterator;
 use crate::memtable::Memtable;
-use crate::open_files::OpenFiles;
+use crate::open_files::{Holder, OpenFiles};
 use crate::table::TableIterOptions;
 use crate::version::level::{Level, Tables};
 use crate::version::level_iterator::LevelIterator;
@@ -241,6 +241,7 @@ impl Source for LevelSource<'_> {
                 Arc::clone(self.open_files),
                 self.version.comparator.clone(),
                 options,
+                Holder::User,
             )));
         };
         let left = match within {

@@ -226,6 +226,7 @@ fn lookups_and_iterators_agree_on_every_short_history() {
     let limits = OpenFilesLimits {
         files: 1,
         memory: 1 << 20,
+        held: None,
     };
     // There are no tables, so no file is opened.
     let dir = PathBuf::from("/no-such-directory");
@@ -262,6 +263,7 @@ fn the_search_in_a_prefix_goes_on_after_a_deletion_with_the_smallest_internal_ke
     let limits = OpenFilesLimits {
         files: 1,
         memory: 1 << 20,
+        held: None,
     };
     let cache = Arc::new(BlockCache::new(0));
     let dir = PathBuf::from("/no-such-directory");

@@ -320,6 +320,12 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
+    /// A job could not open a file, since the process or the machine has too many files open. Nothing
+    /// of it took effect, and it is retried after a while; no other job begins until then.
+    fn job_postponed(&self, error: &Error) {
+        let _ = error;
+    }
+
     /// A compaction filter failed or panicked. Nothing of its job took effect; see
     /// [`CompactionFilterFactory`](crate::CompactionFilterFactory) for what follows.
     fn compaction_filter_failed(&self, error: &Error) {

@@ -21,13 +21,15 @@ pub(crate) fn is_magic(number: u64) -> bool {
 /// Whether the last bytes of a file are the footer of a table of the kind that can be read, in any
 /// version.
 pub(super) fn is_block_based(footer: &[u8; FOOTER_LEN]) -> bool {
-    footer.ends_with(&MAGIC.to_le_bytes())
+    footer.ends_with(&MAGIC.to_le_bytes()) || footer.ends_with(&MAGIC_BLOCK_BASED_V0.to_le_bytes())
 }
 
 /// The format version this engine writes.
 const WRITTEN_VERSION: u32 = 5;
 /// The footer's bytes, from version 1 on.
 pub(super) const FOOTER_LEN: usize = 53;
+/// The footer's bytes in version 0, which is LevelDB's: two handles, padded, and the magic number.
+const FOOTER_LEN_V0: usize = 48;
 /// Compression type and checksum after each block.
 pub(super) const BLOCK_TRAILER_LEN: usize = 5;
 /// Checksum type and handles: where `format_version` starts in versions 1 to 5.
@@ -112,9 +114,7 @@ impl Footer {
         let format_version = tail.u32()?;
         match tail.u64()? {
             MAGIC => {}
-            MAGIC_BLOCK_BASED_V0 => {
-                return Err(Error::unsupported("table of format version 0"));
-            }
+            MAGIC_BLOCK_BASED_V0 => return Self::decode_v0(bytes),
             m if MAGIC_PLAIN.contains(&m) => return Err(Error::unsupported("plain table")),
             MAGIC_CUCKOO => return Err(Error::unsupported("cuckoo table")),
             _ => return Err(Error::corruption("not a table: wrong magic number")),
@@ -144,6 +144,27 @@ impl Footer {
             _ => Err(Error::corruption(format!(
                 "table of format version {format_version}"
             ))),
+        }
+    }
+
+    /// Version 0 has no version number and no checksum type: it is always CRC32c.
+    fn decode_v0(bytes: &[u8; FOOTER_LEN]) -> Result<Self> {
+        let handles = bytes.get(FOOTER_LEN - FOOTER_LEN_V0..FOOTER_LEN - size_of::<u64>());
+        let mut d = Decoder::new(handles.unwrap_or_default());
+        Ok(Footer {
+            format_version: 0,
+            checksum: ChecksumType::Crc32c,
+            base_context_checksum: 0,
+            metaindex: BlockHandle::decode(&mut d)?,
+            index: Some(BlockHandle::decode(&mut d)?),
+        })
+    }
+
+    /// Its length in bytes.
+    pub(super) fn len(&self) -> usize {
+        match self.format_version {
+            0 => FOOTER_LEN_V0,
+            _ => FOOTER_LEN,
         }
     }
 
@@ -216,6 +237,28 @@ mod tests {
     }
 
     #[test]
+    fn that_of_level_db_is_shorter() {
+        let mut bytes = vec![0xaa; FOOTER_LEN - FOOTER_LEN_V0];
+        for at in [300_u64, 20, 400, 1 << 20] {
+            put_varint(&mut bytes, at);
+        }
+        bytes.resize(FOOTER_LEN - 8, 0);
+        bytes.extend_from_slice(&MAGIC_BLOCK_BASED_V0.to_le_bytes());
+        let footer = Footer::decode(bytes.first_chunk().unwrap(), 0).unwrap();
+        let handle = |offset, size| BlockHandle { offset, size };
+        assert_eq!(footer.metaindex, handle(300, 20));
+        assert_eq!(footer.index, Some(handle(400, 1 << 20)));
+        assert_eq!((footer.format_version, footer.len()), (0, 48));
+        assert_eq!(footer.checksum, ChecksumType::Crc32c);
+        // Handles that do not end within the footer.
+        for byte in &mut bytes[..FOOTER_LEN - 8] {
+            *byte = 0xff;
+        }
+        let damaged = Footer::decode(bytes.first_chunk().unwrap(), 0).unwrap_err();
+        assert!(damaged.is_corruption(), "{damaged}");
+    }
+
+    #[test]
     fn what_is_foreign_is_named_and_what_is_no_table_is_corruption() {
         let with_magic = |magic: u64, version: u32| {
             let mut bytes = [0u8; FOOTER_LEN];
@@ -223,12 +266,7 @@ mod tests {
             bytes[45..].copy_from_slice(&magic.to_le_bytes());
             Footer::decode(&bytes, 0).unwrap_err()
         };
-        for magic in [
-            MAGIC_BLOCK_BASED_V0,
-            MAGIC_PLAIN[0],
-            MAGIC_PLAIN[1],
-            MAGIC_CUCKOO,
-        ] {
+        for magic in [MAGIC_PLAIN[0], MAGIC_PLAIN[1], MAGIC_CUCKOO] {
             assert_eq!(with_magic(magic, 2).kind(), crate::ErrorKind::Unsupported);
         }
         assert_eq!(with_magic(MAGIC, 8).kind(), crate::ErrorKind::Unsupported);

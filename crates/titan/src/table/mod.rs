@@ -65,7 +65,7 @@ pub(crate) use footer::is_magic;
 pub(crate) use forensics::dissect::{BlockAt, Part, Role, dissect};
 pub(crate) use forensics::salvage::{LostPart, Salvage};
 pub(crate) use liveness::BlobRef;
-pub(crate) use properties::{TableProperties, value_text};
+pub(crate) use properties::{EntryCounts, TableProperties, value_text};
 pub(crate) use read::iterator::{TableIterOptions, TableIterator};
 pub(crate) use read::open::{prefetch_head, refuse_unreadable};
 pub(crate) use read::reader::{TableIdentity, TableReader, TableReaderOptions};
@@ -78,4 +78,4 @@ const META_INDEX: &[u8] = b"rocksdb.index";
 const META_RANGE_DEL: &[u8] = b"rocksdb.range_del";
 const META_COMPRESSION_DICT: &[u8] = b"rocksdb.compression_dict";
 /// How the names of filters start, before the name of the filter policy.
-const META_FILTERS: [&[u8]; 2] = [b"fullfilter.", b"partitionedfilter."];
+const META_FILTERS: [&[u8]; 3] = [b"filter.", b"fullfilter.", b"partitionedfilter."];

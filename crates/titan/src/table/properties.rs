@@ -116,6 +116,14 @@ pub(crate) struct TableProperties {
     pub(crate) all: BTreeMap<Bytes, Bytes>,
 }
 
+/// How many entries a table has, range tombstones left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryCounts {
+    pub(crate) entries: u64,
+    /// Deletions and single deletions among them.
+    pub(crate) deletions: u64,
+}
+
 impl TableProperties {
     /// Reads a properties block. Also returns where in the block the 8 bytes of the global sequence
     /// number are, because RocksDB rewrites them in place when it ingests a file.
@@ -241,6 +249,14 @@ impl TableProperties {
         }
     }
 
+    /// How many entries the table says it has; `None` if it does not say.
+    pub(super) fn entry_counts(&self) -> Option<EntryCounts> {
+        self.get(name::NUM_ENTRIES).map(|_| EntryCounts {
+            entries: self.points(),
+            deletions: self.num_deletions.saturating_sub(self.num_range_deletions),
+        })
+    }
+
     /// Whether these are the properties of a table and not another block that decodes.
     pub(super) fn names_a_table(&self) -> bool {
         self.get(name::NUM_ENTRIES).is_some() && self.get(name::DATA_SIZE).is_some()
@@ -277,6 +293,13 @@ impl TableProperties {
     /// Which entries had been written by which time, if the table has that and it can be read.
     pub(crate) fn sequence_times(&self) -> Option<SequenceTimes> {
         SequenceTimes::decode(self.get(name::SEQUENCE_TIMES)?).ok()
+    }
+
+    /// Whether the table may have timed values: RocksDB writes them only beside the times of sequence
+    /// numbers, since it finds the preferred ones by them.
+    pub(super) fn may_be_timed(&self) -> bool {
+        self.get(name::SEQUENCE_TIMES)
+            .is_some_and(|times| !times.is_empty())
     }
 
     /// What collectors reported about the table: the properties of applications, and the garbage.

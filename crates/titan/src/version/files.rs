@@ -16,6 +16,7 @@ use crate::format::{BlobFileNumber, FileNumber, SequenceNumber, total};
 use crate::range_del::FragmentedTombstones;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Mutex};
+use crate::table::EntryCounts;
 use crate::version::edit::{BlobFileAddition, NewFile, Relocation, TableFacts};
 
 /// The assumed size of a value in bytes, for a table that has only tombstones.
@@ -92,6 +93,8 @@ pub(crate) struct TableFile {
     /// Counts that RocksDB's MANIFEST does not have, from our own field. A table without it,
     /// written by RocksDB, counts with its file size until it is rewritten.
     pub(super) facts: OnceLock<Known>,
+    /// What the table itself says of its entries, where the MANIFEST says nothing.
+    pub(super) counts: OnceLock<EntryCounts>,
     /// The table's range tombstones, after their first use.
     pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
     /// Input of a running compaction; guarded by the state lock of the database.
@@ -114,6 +117,7 @@ impl TableFile {
         TableFile {
             meta,
             facts: cell,
+            counts: OnceLock::new(),
             tombstones: OnceLock::new(),
             compacting: AtomicBool::new(false),
             lifetime,
@@ -160,6 +164,20 @@ impl TableFile {
     /// Takes over facts that came in a later edit than the table.
     pub(crate) fn learn(&self, facts: TableFacts) {
         let _ = self.facts.set(facts.into());
+    }
+
+    /// How many entries it has, by the MANIFEST or by what it says itself; `None` if neither is known.
+    pub(crate) fn entry_counts(&self) -> Option<EntryCounts> {
+        let recorded = self.facts().map(|facts| EntryCounts {
+            entries: facts.num_entries,
+            deletions: facts.num_deletions,
+        });
+        recorded.or_else(|| self.counts.get().copied())
+    }
+
+    /// Takes over what the table says of its entries.
+    pub(crate) fn learn_counts(&self, counts: EntryCounts) {
+        let _ = self.counts.set(counts);
     }
 
     /// Bytes of the values in blob files to which this table's keys point; 0 while unknown.

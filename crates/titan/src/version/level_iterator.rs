@@ -10,7 +10,7 @@ use crate::format::SequenceNumber;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::iterator::InternalIterator;
 use crate::iterator::prefix_skip::PrefixSkip;
-use crate::open_files::OpenFiles;
+use crate::open_files::{Holder, OpenFiles};
 use crate::table::{TableIterOptions, TableIterator};
 
 /// Opens a table's iterator.
@@ -19,8 +19,9 @@ pub(crate) fn open_table_iter(
     file: &TableFile,
     comparator: &InternalKeyComparator,
     options: TableIterOptions,
+    holder: Holder,
 ) -> Result<TableIterator> {
-    let table = open_files.table(file.meta.identity(), comparator)?;
+    let table = open_files.table_for(holder, file.meta.identity(), comparator)?;
     Ok(table.iter(options))
 }
 
@@ -30,6 +31,7 @@ pub(crate) struct LevelIterator {
     open_files: Arc<OpenFiles>,
     comparator: InternalKeyComparator,
     options: TableIterOptions,
+    holder: Holder,
     /// The file `current` reads.
     position: usize,
     current: Option<TableIterator>,
@@ -43,12 +45,14 @@ impl LevelIterator {
         open_files: Arc<OpenFiles>,
         comparator: InternalKeyComparator,
         options: TableIterOptions,
+        holder: Holder,
     ) -> Self {
         LevelIterator {
             files,
             open_files,
             comparator,
             options,
+            holder,
             position: 0,
             current: None,
             outside: false,
@@ -64,7 +68,8 @@ impl LevelIterator {
         self.current = None;
         self.position = position;
         if let Some(file) = self.files.get(position) {
-            let iter = open_table_iter(&self.open_files, file, &self.comparator, self.options)?;
+            let (order, options) = (&self.comparator, self.options);
+            let iter = open_table_iter(&self.open_files, file, order, options, self.holder)?;
             self.current = Some(iter);
         }
         Ok(())
@@ -131,6 +136,13 @@ impl LevelIterator {
             self.with_current(|c| c.seek_to_last())?;
         }
         Ok(())
+    }
+}
+
+impl Drop for LevelIterator {
+    fn drop(&mut self) {
+        self.current = None;
+        self.open_files.released();
     }
 }
 

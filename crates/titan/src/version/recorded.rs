@@ -240,6 +240,7 @@ fn table(table: &Arc<TableFile>) -> RecordedTable {
         // Computed when needed; whether a job of this opening uses it.
         tombstones: _,
         compacting: _,
+        counts: _,
     } = &**table;
     let (mut recorded, mut bytes) = (None, None);
     if let Some(known) = facts.get() {

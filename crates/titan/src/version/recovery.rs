@@ -270,7 +270,8 @@ impl RecoveredState {
 
 impl Replayed {
     /// RocksDB creates a database with a MANIFEST that does not name the comparator of the default
-    /// family. If it is killed then, the next opening chooses the comparator.
+    /// family. If it is killed then, the next opening chooses the comparator. So it does if RocksDB has
+    /// gone on with that MANIFEST (`reuse_manifest_on_open`); the tables say what they are sorted by.
     fn start_default(&mut self, options: &Options, obsolete: &Arc<ObsoleteFiles>) {
         let given = Arc::clone(&options.family(&self.name).comparator);
         let comparator = InternalKeyComparator::new(given);
@@ -283,8 +284,8 @@ impl Replayed {
         comparator: InternalKeyComparator,
         obsolete: &Arc<ObsoleteFiles>,
     ) {
-        let base = Version::empty(id, comparator.clone(), 1);
         if self.builder.is_none() {
+            let base = Version::empty(id, comparator.clone(), 1);
             self.builder = Some(VersionBuilder::new(Arc::new(base), Arc::clone(obsolete)));
         }
         self.comparator = Some(comparator);
@@ -308,9 +309,13 @@ impl Replayed {
         if let Some(log_number) = edit.log_number {
             self.log_number = self.log_number.max(log_number);
         }
+        let adds_files = !edit.new_files.is_empty() || !edit.blob_additions.is_empty();
+        if id == ColumnFamilyId::DEFAULT && self.builder.is_none() && adds_files {
+            self.start_default(options, obsolete);
+        }
         match &mut self.builder {
             Some(builder) => builder.apply(edit),
-            None if edit.new_files.is_empty() && edit.blob_additions.is_empty() => Ok(()),
+            None if !adds_files => Ok(()),
             None => Err(Error::corruption(format!(
                 "an edit adds files to column family {} before its comparator is named",
                 self.name

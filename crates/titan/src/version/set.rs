@@ -514,8 +514,7 @@ impl VersionSet {
     }
 
     fn append(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
-        if self.manifest.is_full() {
-            self.start_manifest()?;
+        if self.manifest.is_full() && self.try_next_manifest()? {
             // MUTANT: the edit for which a new MANIFEST is started is not in it.
             if mutant!(
                 "edit-lost-with-a-new-manifest",
@@ -529,12 +528,27 @@ impl VersionSet {
         Ok(())
     }
 
+    /// Starts another MANIFEST in place of a full one; false if no file descriptor is left for it:
+    /// then edits go on to the full one, and the next edit tries again.
+    fn try_next_manifest(&mut self) -> Result<bool> {
+        match self.start_manifest() {
+            Err(e) if e.is_out_of_descriptors() => Ok(false),
+            started => started.map(|()| true),
+        }
+    }
+
     /// Starts a MANIFEST with the current state and makes it the current one. The previous one
     /// becomes obsolete, and so do files that only failed edits named.
     pub(crate) fn start_manifest(&mut self) -> Result<()> {
         let number = self.counters.new_file_number();
         let mut state = self.state();
         let manifest = Manifest::start(&*self.vfs, &self.dir, number, &mut state)
+            .inspect_err(|e| {
+                if e.is_out_of_descriptors() {
+                    // CURRENT does not name it, and the next attempt takes another number.
+                    let _ = self.vfs.remove(&FileKind::Manifest(number).path(&self.dir));
+                }
+            })
             .map_err(|e| e.context("starting a MANIFEST"))?;
         stats::add(&self.statistics.manifest_bytes, manifest.size());
         for file in self.manifest.replace(manifest) {

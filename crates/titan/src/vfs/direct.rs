@@ -88,7 +88,7 @@ impl DirectFile {
                 written: 0,
             })),
             Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => Ok(None),
-            Err(e) => Err(Error::io(e, "create file", at.path)),
+            Err(e) => Err(Error::opening(e, "create file", at.path)),
         }
     }
 

@@ -45,7 +45,7 @@ impl DirectoryLock {
     }
 
     fn attempt(place: At<'_>, shared: bool) -> Result<Self> {
-        let failed = |e| Error::io(e, "open lock file", place.path);
+        let failed = |e| Error::opening(e, "open lock file", place.path);
         let directory = place.parent().open(OFlags::RDONLY | OFlags::DIRECTORY);
         let mut lock = DirectoryLock {
             directory: Arc::new(directory.map_err(failed)?.into()),

@@ -20,9 +20,11 @@
 
 mod at;
 mod copy;
+mod descriptors;
 mod direct;
 mod directory_lock;
 mod frozen;
+mod level_db_names;
 mod log_file;
 mod logs_elsewhere;
 mod memory_file;
@@ -30,6 +32,7 @@ mod memory_file;
 #[cfg(not(any(loom, shuttle)))]
 mod memory_vfs;
 mod overlay;
+mod reclaiming;
 mod resources;
 mod std_vfs;
 
@@ -43,13 +46,16 @@ use bytes::Bytes;
 use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) use copy::link_or_copy;
+pub use descriptors::raise_open_files_limit;
 pub(crate) use frozen::Frozen;
+pub(crate) use level_db_names::LevelDbNames;
 pub(crate) use logs_elsewhere::LogsElsewhere;
 pub(crate) use memory_file::MemoryFile;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use memory_vfs::MemoryVfs;
 pub(crate) use overlay::Overlay;
+pub(crate) use reclaiming::Reclaiming;
 pub use resources::{DeviceSpace, Memory, Resources};
 pub use std_vfs::StdVfs;
 
@@ -372,7 +378,7 @@ pub(crate) fn replace_file(vfs: &dyn Vfs, temp: &Path, path: &Path, data: &[u8])
         "-p titan-campaigns --test it real_fs::"
     );
     match path.parent().filter(|_| !left_out) {
-        Some(dir) => vfs.sync_dir(dir),
+        Some(dir) => vfs.sync_dir(dir).map_err(Error::after_a_change),
         None => Ok(()),
     }
 }

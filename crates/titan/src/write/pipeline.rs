@@ -97,6 +97,15 @@ pub(crate) struct CommitPipeline {
     hook: Option<Hook>,
 }
 
+/// Stops writes because of `error`, unless no file descriptor was left: then nothing was written,
+/// synced or created. Returns the error.
+fn stop_unless_nothing_was_done(env: &impl CommitEnv, error: Error) -> Error {
+    match error.is_out_of_descriptors() {
+        true => error,
+        false => env.stop(error),
+    }
+}
+
 impl CommitPipeline {
     /// Without a current WAL file: call [`CommitPipeline::start_first_wal`] before the first write.
     pub(crate) fn new(
@@ -179,6 +188,13 @@ impl CommitPipeline {
         let logged = !group.options.disable_wal;
         if logged {
             // ORDER: the WAL before the memtables, and durable before the acknowledgement (WAL-1).
+            if group.options.sync {
+                // Here, and not with the record: for want of a file descriptor only this may fail, and
+                // then nothing was written.
+                let named = self.wal.sync_names_before_contents();
+                named
+                    .map_err(|e| stop_unless_nothing_was_done(env, e.context("writing the WAL")))?;
+            }
             self.log(group, first, last).map_err(|e| {
                 let e = e.context("writing the WAL");
                 // MUTANT: a failed write of the WAL does not stop later writes.
@@ -276,7 +292,7 @@ impl CommitPipeline {
     /// everything up to some moment is there, and never a later change without an earlier write.
     pub(crate) fn sync(&self, _: &Lead<'_>, env: &impl CommitEnv) -> Result<()> {
         let synced = self.wal.sync();
-        synced.map_err(|e| env.stop(e.context("syncing the WAL")))
+        synced.map_err(|e| stop_unless_nothing_was_done(env, e.context("syncing the WAL")))
     }
 
     /// Starts the WAL file `number`. Returns the bytes of the one that this closes.
@@ -288,7 +304,7 @@ impl CommitPipeline {
     ) -> Result<u64> {
         let closed_size = self.wal.current_size();
         let started = self.start_next(number);
-        started.map_err(|e| env.stop(e.context("starting a WAL")))?;
+        started.map_err(|e| stop_unless_nothing_was_done(env, e.context("starting a WAL")))?;
         Ok(closed_size)
     }
 

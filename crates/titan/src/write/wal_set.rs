@@ -225,14 +225,7 @@ impl WalSet {
         ) {
             self.sync_closed_locked()?;
         }
-        // ORDER: the name before the acknowledgement, like the content.
-        // MUTANT: a synced write is acknowledged while the name of the WAL is not durable.
-        if !mutant!(
-            "wal-name-not-durable",
-            "-p titan-campaigns --test it crash::"
-        ) {
-            self.sync_names()?;
-        }
+        self.sync_names_before_contents()?;
         let mut current = self.current.lock();
         let current = &mut *current;
         if let Some(wal) = current.wal.as_mut()
@@ -245,6 +238,20 @@ impl WalSet {
             current.progress.advance_to_end_of(wal);
         }
         Ok(())
+    }
+
+    /// Makes the names of all WAL files durable, if they are not: before what [`WalSet::sync`] does, and
+    /// also before a record is appended that is to be synced.
+    pub(crate) fn sync_names_before_contents(&self) -> Result<()> {
+        // ORDER: the name before the acknowledgement, like the content.
+        // MUTANT: a synced write is acknowledged while the name of the WAL is not durable.
+        match mutant!(
+            "wal-name-not-durable",
+            "-p titan-campaigns --test it crash::"
+        ) {
+            true => Ok(()),
+            false => self.sync_names(),
+        }
     }
 
     /// Makes the closed files durable. Commits to the current file go on meanwhile.

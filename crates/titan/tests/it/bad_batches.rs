@@ -23,10 +23,6 @@ fn they_leave_no_trace() {
         .unwrap();
     let refused = [
         (batch_of(1, b"\x11\x01k\x01x"), ErrorKind::Unsupported), // a blob pointer
-        (
-            batch_of(1, b"\x18\x01k\x0912345678v"),
-            ErrorKind::Unsupported,
-        ), // a timed put
         (batch_of(0, b"\x09"), ErrorKind::Unsupported),           // a transaction begins
         (nowhere, ErrorKind::InvalidArgument),
         // RocksDB would not open a database with this in its WAL.

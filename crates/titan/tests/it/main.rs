@@ -18,6 +18,7 @@ mod collectors;
 mod concurrency;
 mod crash_recovery;
 mod damaged_block;
+mod descriptors;
 mod determinism;
 mod directory;
 mod downgrade;

@@ -15,7 +15,7 @@ use crate::directory::{
 };
 
 fn fixtures() -> Vec<PathBuf> {
-    directories("", 22)
+    directories("", 25)
 }
 
 /// The directories with undecided transactions.
@@ -134,6 +134,118 @@ fn every_fixture_is_repaired_with_and_without_its_manifest() {
         assert!(!report.lost.is_empty(), "{name}: no MANIFEST is no loss?");
         assert_same_text(&text, &expected, &format!("{name} without MANIFEST"));
     }
+}
+
+#[test]
+fn tables_of_level_db_are_linked_checked_and_deleted_under_their_names() {
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb-9.8-from-leveldb");
+    let expected = std::fs::read_to_string(format!("{}.expected.tsv", fixture.display())).unwrap();
+    let dir = copy(&fixture);
+    let found = files_ending(dir.path(), ".ldb").len();
+    assert!(found > 3, "{found}");
+    let options = options(CompressionType::None);
+    let sound = |dir: &Path| {
+        let checked = tools::check(dir, &options, &mut |_| {}).unwrap();
+        assert!(checked.problems.is_empty(), "{:?}", checked.problems);
+    };
+    sound(dir.path());
+    let db = Db::open(dir.path(), &options).unwrap();
+    assert_eq!(files_ending(dir.path(), ".ldb").len(), found);
+    let space = db.space_report().unwrap();
+    assert!(space.disk.sst_bytes > 50_000, "{:?}", space.disk);
+    let place = tempfile::tempdir().unwrap();
+    let checkpoint = place.path().join("checkpoint");
+    db.checkpoint(&checkpoint).unwrap();
+    // There they have the engine's names.
+    assert!(files_ending(&checkpoint, ".ldb").is_empty());
+    sound(&checkpoint);
+    let everything = CompactRangeOptions {
+        force_bottommost: true,
+    };
+    db.compact_range(None, None, &everything).unwrap();
+    db.wait_idle().unwrap();
+    assert!(files_ending(dir.path(), ".ldb").is_empty());
+    db.close().unwrap();
+    for dir in [dir.path(), &checkpoint] {
+        sound(dir);
+        let db = Db::open(dir, &options).unwrap();
+        let text = as_text(&contents(&db).unwrap());
+        assert_same_text(&text, &expected, &dir.display().to_string());
+    }
+}
+
+#[test]
+fn keys_in_tables_of_rocksdb_are_counted_without_reading_them() {
+    for fixture in fixtures() {
+        let name = fixture.file_name().unwrap().to_str().unwrap();
+        // Tables of LevelDB do not say how many entries they have.
+        let says = !name.contains("leveldb");
+        let dir = copy(&fixture);
+        let db = Db::open_read_only(dir.path(), &options(CompressionType::None)).unwrap();
+        for family in db.column_families() {
+            let what = format!("{name}, {}", family.name());
+            let tables = family.table_properties(None, None).unwrap();
+            let entries: u64 = tables.iter().filter_map(|table| table.entries).sum();
+            assert!(
+                !says || tables.iter().all(|t| t.entries.is_some()),
+                "{what}"
+            );
+            let estimated = family.metrics().estimated_keys;
+            let logged = family.metrics().memtable_bytes > 0;
+            assert!(
+                estimated <= entries || logged,
+                "{what}: {estimated} of {entries}"
+            );
+            let rows = contents(&db).unwrap();
+            let rows = rows.iter().find(|(name, _)| name == family.name());
+            let keys = rows.map_or(0, |(_, rows)| rows.len() as u64);
+            // Exact without range deletions, overwrites and deletions.
+            assert!(
+                !says || estimated > keys / 4,
+                "{what}: {estimated} of {keys}"
+            );
+        }
+    }
+}
+
+/// Compactions need two levels, and RocksDB could not read the second.
+#[test]
+fn one_level_is_read_and_written_to_only_if_levels_are_stated() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb-11.8-default");
+    let expected = std::fs::read_to_string(format!("{}.expected.tsv", fixture.display())).unwrap();
+    let dir = copy(&fixture);
+    let newest = files(dir.path())
+        .into_iter()
+        .filter(|path| path.to_string_lossy().contains("OPTIONS-"))
+        .max()
+        .unwrap();
+    let text = std::fs::read_to_string(&newest).unwrap();
+    assert!(text.contains("num_levels=7"));
+    std::fs::write(&newest, text.replace("num_levels=7", "num_levels=1")).unwrap();
+    let unstated = Options {
+        db: DbOptions {
+            create_if_missing: false,
+            ..DbOptions::default()
+        },
+        ..Options::default()
+    };
+    let error = Db::open(dir.path(), &unstated).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+    assert!(error.to_string().contains("num_levels=1"), "{error}");
+    let db = Db::open_read_only(dir.path(), &unstated).unwrap();
+    assert_same_text(&as_text(&contents(&db).unwrap()), &expected, "read");
+    let checked = tools::check(dir.path(), &unstated, &mut |_| {}).unwrap();
+    assert!(checked.problems.is_empty(), "{:?}", checked.problems);
+    drop(db);
+    // All families must be stated; then it is a database of this engine.
+    let of_one = options(CompressionType::None);
+    assert!(Db::open(dir.path(), &of_one).is_err(), "the family second");
+    let stated = stated_for_all(of_one, dir.path());
+    let db = Db::open(dir.path(), &stated).unwrap();
+    db.close().unwrap();
+    let db = Db::open(dir.path(), &unstated).unwrap();
+    assert_same_text(&as_text(&contents(&db).unwrap()), &expected, "taken over");
 }
 
 /// A transaction that is prepared and not decided is neither applied nor left out, and nothing is

@@ -151,7 +151,7 @@ impl Covered {
         let table = older.open_files.table(file.meta.identity(), comparator)?;
         let sum = table.sum_between(part.start, part.end, max_blocks)?;
         self.bytes = self.bytes.saturating_add(sum.blob_bytes.min(bytes));
-        let entries = file.facts().map_or(0, |facts| facts.num_entries);
+        let entries = file.entry_counts().map_or(0, |counts| counts.entries);
         let share = sum.entries as f64 / entries.max(1) as f64;
         let hides = hides as f64 * share.min(1.0);
         self.hides = self.hides.saturating_add(hides as u64);

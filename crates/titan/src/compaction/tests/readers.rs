@@ -17,7 +17,7 @@ use crate::format::internal_key::{ParsedInternalKey, ValueType};
 use crate::format::{ColumnFamilyId, CompressionType, FileNumber, SequenceNumber, total};
 use crate::iterator::InternalIterator;
 use crate::memtable::Memtable;
-use crate::open_files::{OpenFiles, OpenFilesLimits};
+use crate::open_files::{Holder, OpenFiles, OpenFilesLimits};
 use crate::options::ColumnFamilyOptions;
 use crate::read::found::FoundValue;
 use crate::read::lookup::lookup;
@@ -49,6 +49,7 @@ impl Bench {
         let limits = OpenFilesLimits {
             files: 64,
             memory: 64 << 20,
+            held: None,
         };
         let cache = Arc::new(BlockCache::new(0));
         let open_files = OpenFiles::new(vfs.clone(), dir.clone(), limits, cache);
@@ -212,7 +213,7 @@ impl Bench {
         };
         let (smallest, largest) = (&file.meta.smallest, &file.meta.largest);
         let ages = file.meta.smallest_seq..=file.meta.largest_seq;
-        let mut table = open_table_iter(&self.open_files, file, order, options)?;
+        let mut table = open_table_iter(&self.open_files, file, order, options, Holder::Engine)?;
         table.seek_to_first()?;
         while table.valid() {
             let entry = ParsedInternalKey::parse(table.key())?;

@@ -36,24 +36,26 @@ pub(in crate::table) struct BlockSource {
     pub(in crate::table) limit: u64,
     pub(in crate::table) checksum: ChecksumType,
     pub(in crate::table) base_context_checksum: u32,
+    pub(in crate::table) format_version: u32,
     /// What data blocks were compressed with.
     pub(in crate::table) dictionary: Option<Dictionary>,
 }
 
 impl BlockSource {
-    /// The blocks of a table whose footer starts at `footer_at`, without a dictionary yet.
+    /// The blocks of a table of `size` bytes, without a dictionary yet.
     pub(in crate::table) fn of(
         file: Arc<dyn ReadableFile>,
         path: &Path,
-        footer_at: u64,
+        size: u64,
         footer: &Footer,
     ) -> Self {
         BlockSource {
             file,
             path: path.to_owned(),
-            limit: footer_at,
+            limit: size.saturating_sub(footer.len() as u64),
             checksum: footer.checksum,
             base_context_checksum: footer.base_context_checksum,
+            format_version: footer.format_version,
             dictionary: None,
         }
     }
@@ -106,6 +108,11 @@ impl BlockSource {
         };
         match CompressionType::from_u8(type_byte)? {
             CompressionType::None => Ok(stored.slice(..payload.len())),
+            // What other numbers mean, and how the size is stored, depends on the program.
+            packing if self.format_version == 0 && packing != CompressionType::Snappy => {
+                let text = format!("a block of format version 0 with compression {type_byte}");
+                Err(Error::unsupported(text))
+            }
             packing => {
                 let limit = payload.len().saturating_mul(packing.max_expansion());
                 let limit = limit.clamp(MIN_UNCOMPRESSED_LIMIT, u32::MAX as usize);

@@ -12,7 +12,9 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
 use crate::format::bytes::first_difference;
-use crate::format::internal_key::{InternalKeyComparator, TRAILER_LEN, pack, trailer, user_key};
+use crate::format::internal_key::{
+    InternalKeyComparator, TIMED_VALUE, TRAILER_LEN, ValueType, pack, trailer, user_key,
+};
 use crate::iterator::prefix_skip::PrefixSkip;
 use crate::table::block::{Block, Entry};
 
@@ -52,8 +54,12 @@ pub(in crate::table) struct BlockIter {
     value: Range<usize>,
     /// The key as stored: what the next entry shares bytes with.
     key: Vec<u8>,
-    /// The key as callers see it, where `global_sequence` changes it.
+    /// The key as callers see it, if that may differ from the one stored.
     seen_key: Vec<u8>,
+    /// Whether it may: there is a global sequence number, or there may be timed values.
+    shows_other_keys: bool,
+    /// Bytes at the end of the value that callers do not see.
+    unseen: usize,
     /// The entries from a restart point up to the cursor, nearest last, so that a backward walk
     /// decodes each restart interval once. Usable only if it ends at `at`.
     behind: Vec<Behind>,
@@ -77,9 +83,30 @@ impl BlockIter {
         BlockIter {
             block,
             global_sequence,
+            shows_other_keys: global_sequence.is_some(),
             min_key: TRAILER_LEN,
             ..Default::default()
         }
+    }
+
+    /// Shows timed values as plain ones: without the sequence number after the value, and of the type
+    /// of values.
+    pub(in crate::table) fn untimed(mut self) -> Self {
+        self.shows_other_keys = true;
+        self
+    }
+
+    /// The key as stored.
+    pub(in crate::table) fn stored_key(&self) -> &[u8] {
+        match self.valid {
+            true => &self.key,
+            false => &[],
+        }
+    }
+
+    /// Bytes of the value as stored.
+    pub(in crate::table) fn stored_value_len(&self) -> usize {
+        self.value.len()
     }
 
     /// Switches to another block and keeps the buffers.
@@ -101,10 +128,10 @@ impl BlockIter {
 
     #[inline]
     pub(in crate::table) fn key(&self) -> &[u8] {
-        match (self.valid, self.global_sequence) {
+        match (self.valid, self.shows_other_keys) {
             (false, _) => &[],
-            (true, None) => &self.key,
-            (true, Some(_)) => &self.seen_key,
+            (true, false) => &self.key,
+            (true, true) => &self.seen_key,
         }
     }
 
@@ -115,14 +142,15 @@ impl BlockIter {
         }
         self.block
             .data()
-            .get(self.value.clone())
+            .get(self.value.start..self.value.end - self.unseen)
             .unwrap_or_default()
     }
 
     /// The value, sharing the block's memory.
     pub(in crate::table) fn value_bytes(&self) -> Bytes {
         if self.valid {
-            self.block.data().slice(self.value.clone())
+            let end = self.value.end - self.unseen;
+            self.block.data().slice(self.value.start..end)
         } else {
             Bytes::new()
         }
@@ -167,12 +195,24 @@ impl BlockIter {
 
     #[inline]
     fn see_key(&mut self) {
-        if let Some(sequence) = self.global_sequence {
-            let packed = pack(sequence, trailer(&self.key) as u8);
-            self.seen_key.clear();
-            self.seen_key.extend_from_slice(user_key(&self.key));
-            self.seen_key.extend_from_slice(&packed.to_le_bytes());
+        if self.shows_other_keys {
+            self.see_other_key();
         }
+    }
+
+    fn see_other_key(&mut self) {
+        let stored = trailer(&self.key);
+        let sequence = self.global_sequence.unwrap_or(SequenceNumber(stored >> 8));
+        self.unseen = 0;
+        let mut value_type = stored as u8;
+        if value_type == TIMED_VALUE && self.value.len() >= size_of::<u64>() {
+            value_type = ValueType::Value as u8;
+            self.unseen = size_of::<u64>();
+        }
+        self.seen_key.clear();
+        self.seen_key.extend_from_slice(user_key(&self.key));
+        let packed = pack(sequence, value_type);
+        self.seen_key.extend_from_slice(&packed.to_le_bytes());
     }
 
     /// Moves to the entry of a restart point.

@@ -172,6 +172,73 @@ fn a_global_sequence_number_replaces_the_stored_ones() {
 }
 
 #[test]
+fn timed_values_are_shown_as_values() {
+    const TIMED: u8 = 0x18;
+    let plain: Vec<_> = (0..40_u64)
+        .map(|n| {
+            let key = format!("key{:02}", n / 3);
+            let value = vec![n as u8; n as usize % 5];
+            (key.into_bytes(), SequenceNumber(100 - n), value)
+        })
+        .collect();
+    let stored: Vec<_> = plain
+        .iter()
+        .enumerate()
+        .map(|(n, (key, sequence, value))| match n % 2 {
+            0 => (internal_key(key, *sequence, 1), value.clone()),
+            _ => {
+                let value = [value, &7_u64.to_le_bytes()[..]].concat();
+                (internal_key(key, *sequence, TIMED), value)
+            }
+        })
+        .collect();
+    let expected: Vec<_> = plain
+        .iter()
+        .map(|(key, sequence, value)| (internal_key(key, *sequence, 1), value.clone()))
+        .collect();
+    for interval in [1, 3, 16] {
+        let block = Block::new(build(&stored, interval)).unwrap();
+        let mut iter = BlockIter::over_data(block, None).untimed();
+        let mut found = Vec::new();
+        iter.seek_to_first().unwrap();
+        while iter.valid() {
+            let at = found.len();
+            assert_eq!(iter.stored_key(), stored[at].0);
+            assert_eq!(iter.stored_value_len(), stored[at].1.len());
+            assert_eq!(iter.value_bytes(), iter.value());
+            found.push((iter.key().to_vec(), iter.value().to_vec()));
+            iter.next().unwrap();
+        }
+        assert_eq!(found, expected);
+        found.clear();
+        iter.seek_to_last().unwrap();
+        while iter.valid() {
+            found.push((iter.key().to_vec(), iter.value().to_vec()));
+            iter.prev().unwrap();
+        }
+        found.reverse();
+        assert_eq!(found, expected);
+        for (at, (key, sequence, _)) in plain.iter().enumerate() {
+            let target = internal_key(key, *sequence, ValueType::FOR_SEEK);
+            iter.seek(&order(), &target).unwrap();
+            assert_eq!(iter.key(), expected[at].0, "{at}");
+            assert_eq!(iter.value(), expected[at].1, "{at}");
+        }
+    }
+    // Too short to have a sequence number: that is left to the readers of the entry.
+    let short = vec![(
+        internal_key(b"k", SequenceNumber(5), TIMED),
+        b"1234567".to_vec(),
+    )];
+    let mut iter = BlockIter::over_data(Block::new(build(&short, 1)).unwrap(), None).untimed();
+    iter.seek_to_first().unwrap();
+    assert_eq!(
+        (iter.key(), iter.value()),
+        (&short[0].0[..], &short[0].1[..])
+    );
+}
+
+#[test]
 fn a_seek_near_the_start_of_a_block_without_entries_finds_nothing() {
     // One restart point, as RocksDB's empty blocks have.
     let empty = Block::new(Bytes::from_static(&[0, 0, 0, 0, 1, 0, 0, 0])).unwrap();

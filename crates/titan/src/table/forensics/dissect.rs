@@ -117,19 +117,19 @@ pub(crate) fn dissect(
         Some(bytes) => Footer::decode(bytes, footer_at),
         None => Err(Error::corruption("footer is cut off")),
     });
-    let at = BlockAt {
-        offset: footer_at,
-        size: FOOTER_LEN as u64,
+    let at = |len| BlockAt {
+        offset: size - len as u64,
+        size: len as u64,
     };
     let footer = match footer {
         Ok(footer) => footer,
         Err(e) => {
             // Without a footer nothing says where blocks are.
             sink(whole(footer_at), Part::Unclaimed)?;
-            return sink(at, Part::Damage(e.at(path, footer_at)));
+            return sink(at(FOOTER_LEN), Part::Damage(e.at(path, footer_at)));
         }
     };
-    let source = BlockSource::of(file, path, footer_at, &footer);
+    let source = BlockSource::of(file, path, size, &footer);
     let table = Anatomy::of(source, &footer);
     table.walk(sink)?;
     let part = Part::Footer {
@@ -138,7 +138,7 @@ pub(crate) fn dissect(
         metaindex: BlockAt::of(footer.metaindex),
         index: footer.index.map(BlockAt::of),
     };
-    sink(at, part)
+    sink(at(footer.len()), part)
 }
 
 /// The blocks of a table, as far as they can be found.

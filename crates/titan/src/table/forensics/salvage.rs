@@ -89,11 +89,13 @@ impl Salvage {
             limit: size,
             checksum: ChecksumType::Xxh3,
             base_context_checksum: 0,
+            format_version: 5,
             dictionary: None,
         };
         let mut named = Err(Error::corruption("the footer is damaged").in_file(path));
         if let Ok(footer) = &footer {
-            source.limit = size - FOOTER_LEN as u64;
+            source.limit = size - footer.len() as u64;
+            source.format_version = footer.format_version;
             source.checksum = footer.checksum;
             source.base_context_checksum = footer.base_context_checksum;
             named = unless_damaged(read_metaindex(&source, footer.metaindex))?;
@@ -302,7 +304,7 @@ struct Walk<'w, 's> {
 impl Walk<'_, '_> {
     /// The inner error is damage. The entries before it have been passed on.
     fn block(&mut self, block: Block, sequence: Option<SequenceNumber>) -> Result<Result<()>> {
-        let mut iter = BlockIter::over_data(block, sequence);
+        let mut iter = BlockIter::over_data(block, sequence).untimed();
         let mut step = iter.seek_to_first();
         while let (Ok(()), true) = (&step, iter.valid()) {
             let sound = sound_entry(iter.key(), iter.value());

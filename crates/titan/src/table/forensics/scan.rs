@@ -182,7 +182,7 @@ impl<'s> Scan<'s> {
 /// The first and the last key of a block of entries, and whether these are range deletions; `None`
 /// for other blocks.
 fn contents_of(block: &Block) -> Option<(Vec<u8>, Vec<u8>, bool)> {
-    let mut iter = BlockIter::over_data(block.clone(), None);
+    let mut iter = BlockIter::over_data(block.clone(), None).untimed();
     iter.seek_to_first().ok()?;
     let mut found: Option<(Vec<u8>, Vec<u8>, bool)> = None;
     while iter.valid() {

@@ -56,7 +56,7 @@ impl TableIterator {
             0 => Reading::Blocks(ReadAhead::default()),
             size => Reading::Stretches(Window::new(size)),
         };
-        let block = BlockIter::over_data(Default::default(), table.global_sequence);
+        let block = table.iter_over(Default::default());
         TableIterator {
             table,
             fill_cache: options.fill_cache,

@@ -18,7 +18,7 @@ use crate::table::block::iter::BlockIter;
 use crate::table::filter::{self, Filter};
 use crate::table::footer::{BlockHandle, FOOTER_LEN, Footer};
 use crate::table::index::{Index, IndexFormat, IndexType};
-use crate::table::properties::TableProperties;
+use crate::table::properties::{EntryCounts, TableProperties};
 use crate::table::read::reader::{TableIdentity, TableReader, TableReaderOptions};
 use crate::table::{
     META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL,
@@ -39,7 +39,8 @@ const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
 #[derive(Default)]
 pub(in crate::table) struct MetaBlocks {
     pub(in crate::table) metaindex: BlockHandle,
-    pub(in crate::table) properties: BlockHandle,
+    /// Tables of LevelDB have none.
+    pub(in crate::table) properties: Option<BlockHandle>,
     pub(in crate::table) range_tombstones: Option<BlockHandle>,
     /// Index, its partitions, filters, range tombstones.
     pub(in crate::table) others: Vec<BlockHandle>,
@@ -50,7 +51,7 @@ struct Head {
     source: BlockSource,
     footer: Footer,
     metaindex: BTreeMap<Vec<u8>, BlockHandle>,
-    properties_at: BlockHandle,
+    properties_at: Option<BlockHandle>,
     properties: TableProperties,
 }
 
@@ -65,19 +66,21 @@ impl Head {
             return Err(Error::corruption("file too short for a table").at(path, 0));
         };
         let footer = read_footer(&*file, footer_at).map_err(|e| e.at(path, footer_at))?;
-        let source = BlockSource::of(file, path, footer_at, &footer);
+        let source = BlockSource::of(file, path, identity.size, &footer);
         let metaindex = read_metaindex(&source, footer.metaindex)?;
-        let Some(&properties_at) = metaindex.get(META_PROPERTIES) else {
-            let e = Error::corruption("table without properties");
-            return Err(e.at(path, footer.metaindex.offset));
+        let properties_at = metaindex.get(META_PROPERTIES).copied();
+        let offset = properties_at.unwrap_or(footer.metaindex).offset;
+        let properties = match properties_at {
+            Some(handle) => read_properties(&source, handle)?,
+            None if footer.format_version == 0 => TableProperties::assumed(0),
+            None => return Err(Error::corruption("table without properties").at(path, offset)),
         };
-        let properties = read_properties(&source, properties_at)?;
         if identity.unique_id.is_some() && identity.unique_id != properties.unique_id() {
             let text = "another table has this one's name: its unique id is not the MANIFEST's";
-            return Err(Error::corruption(text).at(path, properties_at.offset));
+            return Err(Error::corruption(text).at(path, offset));
         }
         let readable = properties.refuse_unreadable();
-        readable.map_err(|e| e.at(path, properties_at.offset))?;
+        readable.map_err(|e| e.at(path, offset))?;
         check_comparator(&properties, &**comparator.user(), path)?;
         Ok(Head {
             source,
@@ -98,7 +101,8 @@ pub(crate) fn prefetch_head(file: &dyn ReadableFile, identity: &TableIdentity) {
     file.prefetch(identity.size - len, len as usize);
 }
 
-/// Checks by its footer and its properties whether a table can be read. Cost: three reads.
+/// Checks by its footer and its properties whether a table can be read. Returns how many entries these
+/// say it has. Cost: three reads.
 ///
 /// # Errors
 /// Those of [`TableReader::open`], as far as these parts show them.
@@ -107,8 +111,9 @@ pub(crate) fn refuse_unreadable(
     path: &Path,
     identity: &TableIdentity,
     comparator: &InternalKeyComparator,
-) -> Result<()> {
-    Head::read(file, path, identity, comparator).map(|_| ())
+) -> Result<Option<EntryCounts>> {
+    let head = Head::read(file, path, identity, comparator)?;
+    Ok(head.properties.entry_counts())
 }
 
 pub(in crate::table) fn open(
@@ -135,7 +140,7 @@ pub(in crate::table) fn open(
     } = Head::read(file, path, &identity, &options.comparator)?;
     let named = |name: &[u8]| metaindex.get(name).copied();
     let global_sequence = global_sequence(&properties, identity.largest_seq)
-        .map_err(|e| e.at(path, properties_at.offset))?;
+        .map_err(|e| e.at(path, properties_at.unwrap_or(footer.metaindex).offset))?;
 
     let Some(index_at) = footer.index.or_else(|| named(META_INDEX)) else {
         return Err(Error::corruption("table without an index").at(path, footer.metaindex.offset));
@@ -174,6 +179,7 @@ pub(in crate::table) fn open(
         options,
         index,
         filter,
+        may_be_timed: properties.may_be_timed(),
         properties,
         range_tombstones,
         global_sequence,

@@ -73,6 +73,8 @@ pub(crate) struct TableReader {
     pub(in crate::table) properties: TableProperties,
     pub(in crate::table) range_tombstones: Vec<RangeTombstone>,
     pub(in crate::table) global_sequence: Option<SequenceNumber>,
+    /// Whether there may be timed values.
+    pub(in crate::table) may_be_timed: bool,
     pub(in crate::table) meta: MetaBlocks,
 }
 
@@ -349,10 +351,16 @@ impl TableReader {
         handle: BlockHandle,
         fill_cache: bool,
     ) -> Result<BlockIter> {
-        Ok(BlockIter::over_data(
-            self.block(handle, fill_cache)?,
-            self.global_sequence,
-        ))
+        Ok(self.iter_over(self.block(handle, fill_cache)?))
+    }
+
+    /// A cursor over one of its data blocks.
+    pub(in crate::table) fn iter_over(&self, block: Block) -> BlockIter {
+        let iter = BlockIter::over_data(block, self.global_sequence);
+        match self.may_be_timed {
+            true => iter.untimed(),
+            false => iter,
+        }
     }
 
     /// Adds the file and the offset of a block to an error.

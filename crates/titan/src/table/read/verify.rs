@@ -5,7 +5,6 @@ use crate::format::blob_index::BlobRefs;
 use crate::format::internal_key::{ParsedInternalKey, TRAILER_LEN, ValueType};
 use crate::table::block::Block;
 use crate::table::block::io::{BlockKind, Window};
-use crate::table::block::iter::BlockIter;
 use crate::table::liveness::LivenessBlock;
 use crate::table::properties::name;
 use crate::table::read::open::read_properties;
@@ -59,7 +58,9 @@ impl TableReader {
                 .read(BlockKind::Meta, self.meta.metaindex)
                 .map(|_| ()),
         );
-        report(read_properties(&self.source, self.meta.properties).map(|_| ()));
+        if let Some(handle) = self.meta.properties {
+            report(read_properties(&self.source, handle).map(|_| ()));
+        }
         for handle in &self.meta.others {
             let stored = self.source.read_stored(*handle);
             let verified = stored.and_then(|stored| self.source.verify(*handle, &stored));
@@ -96,11 +97,12 @@ impl TableReader {
         state.check.blob_refs = state.refs.totals();
         if state.check.complete {
             for checked in [
-                self.verify_counts(&state.check),
+                self.verify_counts(&state.check, state.unseen_bytes),
                 self.verify_liveness(&state.refs),
             ] {
                 if let Err(e) = checked {
-                    visitor.damage(self.at(e, self.meta.properties));
+                    let at = self.meta.properties.unwrap_or(self.meta.metaindex);
+                    visitor.damage(self.at(e, at));
                 }
             }
         }
@@ -149,7 +151,7 @@ impl TableReader {
         block.verify_restarts()?;
         let block_offset = self.index.handle(at).map_or(0, |handle| handle.offset);
         let order = &self.options.comparator;
-        let mut iter = BlockIter::over_data(block, self.global_sequence);
+        let mut iter = self.iter_over(block);
         iter.seek_to_first()?;
         if !iter.valid() {
             return Err(Error::corruption("empty data block"));
@@ -186,15 +188,22 @@ impl TableReader {
             if !self.may_contain(key.user_key) {
                 return Err(Error::corruption("filter denies a key that is there"));
             }
-            visitor.entry(key, iter.key(), iter.value(), block_offset);
+            // The bounds of the table are those of what it stores.
+            let ikey = match self.may_be_timed {
+                true => iter.stored_key(),
+                false => iter.key(),
+            };
+            visitor.entry(key, ikey, iter.value(), block_offset);
             state.check.entries += 1;
             state.check.raw_key_size += iter.key().len() as u64;
             state.check.raw_value_size += iter.value().len() as u64;
+            state.unseen_bytes += (iter.stored_value_len() - iter.value().len()) as u64;
             state.last_key.clear();
             state.last_key.extend_from_slice(iter.key());
             iter.next()?;
         }
-        let within = if self.index.user_keys() || self.global_sequence.is_some() {
+        let is_shown = self.global_sequence.is_some() || self.may_be_timed;
+        let within = if self.index.user_keys() || is_shown {
             let last = ParsedInternalKey::parse(&state.last_key)?.user_key;
             order.compare_user(last, self.index.user_key(at)).is_le()
         } else {
@@ -206,7 +215,8 @@ impl TableReader {
         Ok(())
     }
 
-    fn verify_counts(&self, check: &TableCheck) -> Result<()> {
+    /// `unseen_bytes` are those of values that are stored and not shown.
+    fn verify_counts(&self, check: &TableCheck, unseen_bytes: u64) -> Result<()> {
         let p = &self.properties;
         let found = [
             (
@@ -231,7 +241,11 @@ impl TableReader {
             ),
             (name::NUM_DATA_BLOCKS, p.num_data_blocks, check.data_blocks),
             (name::RAW_KEY_SIZE, p.raw_key_size, check.raw_key_size),
-            (name::RAW_VALUE_SIZE, p.raw_value_size, check.raw_value_size),
+            (
+                name::RAW_VALUE_SIZE,
+                p.raw_value_size,
+                check.raw_value_size + unseen_bytes,
+            ),
         ];
         for (what, stored, found) in found {
             // RocksDB does not count the blocks that it buffered to make a dictionary. These may be
@@ -252,6 +266,7 @@ impl TableReader {
 #[derive(Default)]
 struct State {
     check: TableCheck,
+    unseen_bytes: u64,
     last_key: Vec<u8>,
     refs: LivenessBlock,
 }

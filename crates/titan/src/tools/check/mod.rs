@@ -37,7 +37,7 @@ use serde::Serialize;
 use super::Progress;
 use crate::db::{
     Follower, Wals, refuse_tables_elsewhere, refuse_unreadable_tables, require_database,
-    with_wal_dir,
+    with_layout,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
@@ -99,7 +99,7 @@ pub fn check(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<CheckReport> {
     options.validate()?;
-    let options = &with_wal_dir(path, options, true)?;
+    let options = &with_layout(path, options, true)?;
     let vfs = Arc::clone(&options.db.vfs);
     require_database(&*vfs, path)?;
     match lock_to_read(&*vfs, &FileKind::Lock.path(path)) {

@@ -34,7 +34,7 @@ use crate::clock::SteadyClock;
 use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::db::{
     check_files_exist, files_of, refuse_unknown_pointers, require_database, session_id,
-    with_wal_dir,
+    with_layout,
 };
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
@@ -105,7 +105,7 @@ impl<'d> Downgrade<'d> {
     /// `looking`: nothing will be changed.
     fn of(dir: &'d Path, options: &Options, looking: bool) -> Result<Self> {
         options.validate()?;
-        let options = with_wal_dir(dir, options, looking)?;
+        let options = with_layout(dir, options, looking)?;
         let vfs = Arc::clone(&options.db.vfs);
         require_database(&*vfs, dir)?;
         let lock_file = FileKind::Lock.path(dir);

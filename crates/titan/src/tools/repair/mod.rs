@@ -70,7 +70,7 @@ use super::Progress;
 use crate::blob::BlobFileSummary;
 use crate::clock::SteadyClock;
 use crate::compaction::job_env::JobEnv;
-use crate::db::{LOST_DIR, create_dir_durably, files_of, has_directory, session_id, with_wal_dir};
+use crate::db::{LOST_DIR, create_dir_durably, files_of, has_directory, session_id, with_layout};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
@@ -117,7 +117,7 @@ pub fn repair(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RepairReport> {
     options.validate()?;
-    let options = &with_wal_dir(path, options, *to != RepairTo::InPlace)?;
+    let options = &with_layout(path, options, *to != RepairTo::InPlace)?;
     let vfs = Arc::clone(&options.db.vfs);
     let not_found = || Error::new(ErrorKind::NotFound, "no database exists here").in_file(path);
     if !has_directory(&*vfs, path)? {

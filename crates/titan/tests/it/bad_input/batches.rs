@@ -159,14 +159,10 @@ fn operations_that_cannot_be_applied_leave_nothing_in_the_log() {
             operation(0x11, b"key", b"\x01\x05\x00\x00\x00"),
             "a blob pointer",
         ),
-        (
-            operation(0x18, b"key", b"value and time of 8"),
-            "a timed put",
-        ),
         (vec![0x09], "the start of a transaction"),
         ([vec![0x0b], field(b"id")].concat(), "a commit"),
     ] {
-        let takes_sequence = matches!(operation[0], 0x11 | 0x18);
+        let takes_sequence = operation[0] == 0x11;
         let data = encoded(1 + u32::from(takes_sequence), &[&put, &operation]);
         let batch = WriteBatch::from_data(data).unwrap();
         let e = db.write(batch, &WriteOptions::default()).unwrap_err();
@@ -180,4 +176,21 @@ fn operations_that_cannot_be_applied_leave_nothing_in_the_log() {
     let db = Db::open(dir.path(), &small()).unwrap();
     assert_eq!(db.get(b"key").unwrap().unwrap(), "before");
     assert_eq!(db.get(b"another").unwrap().unwrap(), "goes on");
+}
+
+/// RocksDB's put with a time of its own. The time is of no consequence here.
+#[test]
+fn a_timed_put_is_a_put() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    let data = encoded(1, &[&operation(0x18, b"key", b"value12345678")]);
+    let batch = WriteBatch::from_data(data).unwrap();
+    db.write(batch, &WriteOptions::default()).unwrap();
+    assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
+    // From the log.
+    db.close().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
+    let no_time = encoded(1, &[&operation(0x18, b"key", b"1234567")]);
+    assert!(WriteBatch::from_data(no_time).unwrap_err().is_corruption());
 }

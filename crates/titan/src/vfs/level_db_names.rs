@@ -1,0 +1,158 @@
+//! A file system that shows tables which LevelDB wrote under the names of RocksDB's.
+//!
+//! LevelDB names a table `NNNNNN.ldb`. RocksDB, which opens such a directory in place, goes on reading
+//! these files until compactions have replaced them. Both names have numbers from the same sequence,
+//! and a file is found under either.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile};
+use crate::error::Result;
+
+/// The extensions of tables, and of those that LevelDB wrote.
+const EXTENSION: &str = "sst";
+const OF_LEVEL_DB: &str = "ldb";
+
+/// See the [module](self).
+pub(crate) struct LevelDbNames {
+    inner: Arc<dyn Vfs>,
+    dir: PathBuf,
+}
+
+impl LevelDbNames {
+    /// Shows the tables in `dir`, if there are any of LevelDB's; otherwise returns `inner`. Cost: lists
+    /// the directory.
+    pub(crate) fn shown(inner: Arc<dyn Vfs>, dir: &Path) -> Result<Arc<dyn Vfs>> {
+        let names = match inner.read_dir(dir) {
+            Ok(names) => names,
+            // A directory that is missing, or none, is refused by the callers that need it.
+            Err(e) if e.is_out_of_descriptors() => return Err(e),
+            Err(_) => Vec::new(),
+        };
+        let is_of_level_db = |name: &String| has_extension(Path::new(name), OF_LEVEL_DB);
+        Ok(match names.iter().any(is_of_level_db) {
+            true => Arc::new(LevelDbNames {
+                inner,
+                dir: dir.to_owned(),
+            }),
+            false => inner,
+        })
+    }
+
+    /// The path of the file that has this name.
+    fn place(&self, path: &Path) -> Result<PathBuf> {
+        if path.parent() != Some(&self.dir) || !has_extension(path, EXTENSION) {
+            return Ok(path.to_owned());
+        }
+        let of_level_db = path.with_extension(OF_LEVEL_DB);
+        let is_so = !self.inner.exists(path)? && self.inner.exists(&of_level_db)?;
+        Ok(if is_so { of_level_db } else { path.to_owned() })
+    }
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension() == Some(OsStr::new(extension))
+}
+
+impl Vfs for LevelDbNames {
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.inner.create(path)
+    }
+
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.inner.create_log(path)
+    }
+
+    fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
+        self.inner.create_bulk(path, direct)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
+        self.inner.open(&self.place(path)?, access)
+    }
+
+    fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
+        self.inner.open_guarded(&self.place(path)?)
+    }
+
+    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
+        self.inner.open_to_punch(&self.place(path)?)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.inner.remove(&self.place(path)?)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.rename(&self.place(from)?, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.link(&self.place(from)?, to)
+    }
+
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        self.inner.link_count(&self.place(path)?)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.inner.remove_dir(dir)
+    }
+
+    fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
+        self.inner.read_dir(dir)
+    }
+
+    fn size(&self, path: &Path) -> Result<u64> {
+        self.inner.size(&self.place(path)?)
+    }
+
+    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
+        self.inner.allocated_bytes(&self.place(path)?)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.inner.exists(&self.place(path)?)
+    }
+
+    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.canonicalize(path)
+    }
+
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        self.inner.sync_file(&self.place(path)?)
+    }
+
+    fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
+        self.inner.device_space(dir)
+    }
+
+    fn resources(&self) -> Resources {
+        self.inner.resources()
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        self.inner.lock(path)
+    }
+
+    fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        self.inner.lock_shared(path)
+    }
+
+    fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
+        Some(Arc::new(LevelDbNames {
+            inner: self.inner.anchored(dir, lock)?,
+            dir: self.dir.clone(),
+        }))
+    }
+}
