@@ -18,7 +18,7 @@ use super::{Global, output, progress, volumes};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the volume.
+    /// Directory of the volume, or a path in a mounted one.
     dir: PathBuf,
     /// Also read the content of all files, to verify its checksums.
     #[arg(long)]
@@ -34,10 +34,11 @@ const EXAMPLES: &str = "Examples:
 const PROBLEMS: u8 = 4;
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let store = volumes::open_store(&args.dir)?;
     let interrupt = Interrupt::listen()?;
+    let opened = volumes::open_store(&args.dir)?;
+    opened.tell_moment();
     let bar = progress::bar("keys");
-    let report = check(&store, args.content, &mut |keys| {
+    let report = check(&opened.store, args.content, &mut |keys| {
         bar.set_position(keys);
         !interrupt.came()
     });

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use titan::{
     ColumnFamily, ColumnFamilyOptions, CompressionType, Db, DbOptions, ErrorKind, Options,
-    ReadOptions, Snapshot, TransactionOptions,
+    ReadOptions, Secondary, Snapshot, TransactionOptions,
 };
 
 use super::resume::Resumption;
@@ -103,11 +103,27 @@ impl EngineKv {
     pub fn open_read_only(dir: &Path, options: &EngineOptions) -> Result<Self> {
         let options = options.options();
         let db = Db::open_read_only(dir, &options)?;
+        EngineKv::of_volume(db, &options)
+    }
+
+    /// Opens the database in `dir` as it is now for reading, while another process has it open.
+    ///
+    /// # Errors
+    /// Those of [`Secondary::open`]; `EINVAL` if it is no volume.
+    ///
+    /// Cost: that of [`Secondary::open`]: a descriptor for each file, and memory for the log.
+    pub fn open_beside(dir: &Path, options: &EngineOptions) -> Result<Self> {
+        let options = options.options();
+        let db = Secondary::open(dir, &options)?.db();
+        EngineKv::of_volume(db, &options)
+    }
+
+    fn of_volume(db: Db, options: &Options) -> Result<Self> {
         let Some(data) = db.column_family(DATA) else {
             let what = "this is a Titan database, but it has no blocks of files: no volume";
             return Err(Error::new(rustix::io::Errno::INVAL, what));
         };
-        Ok(EngineKv::new(db, data, &options))
+        Ok(EngineKv::new(db, data, options))
     }
 
     fn new(db: Db, data: ColumnFamily, options: &Options) -> Self {

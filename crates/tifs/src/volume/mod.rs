@@ -43,6 +43,7 @@ mod truncate;
 mod usage;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -104,6 +105,8 @@ pub struct VolumeOptions {
     pub read_only: bool,
     /// What the device has left.
     pub host_space: Arc<dyn Fn() -> Result<HostSpace> + Send + Sync>,
+    /// Where the store is now, for statistics.
+    pub directory: Arc<dyn Fn() -> Option<PathBuf> + Send + Sync>,
 }
 
 impl Default for VolumeOptions {
@@ -119,6 +122,7 @@ impl Default for VolumeOptions {
                     available: 1 << 40,
                 })
             }),
+            directory: Arc::new(|| None),
         }
     }
 }
