@@ -31,6 +31,7 @@ mod listing;
 mod locks;
 mod numbers;
 mod operations;
+mod places;
 mod ranges;
 mod reclaim;
 mod references;
@@ -51,9 +52,9 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use titan::{StdClock, SystemClock};
 
-use self::listing::Listings;
 use self::locks::InodeLocks;
 use self::numbers::Numbers;
+use self::places::Places;
 use self::reclaim::Reclaimer;
 use self::references::References;
 use self::room::Room;
@@ -145,7 +146,7 @@ pub struct Volume {
     numbers: Numbers,
     references: References,
     usage: UsageCounter,
-    listings: Listings,
+    places: Places,
     reclaimer: Reclaimer,
     room: Room,
     /// Held by renames of directories to other ones.
@@ -217,12 +218,12 @@ impl Volume {
         let usage = UsageCounter::load(&*kv, options.read_only)?;
         let reclaimer = Reclaimer::load(&*kv)?;
         Ok(Volume {
+            places: Places::new(&superblock),
             superblock,
             locks: InodeLocks::new(),
             numbers: Numbers::default(),
             references: References::default(),
             usage,
-            listings: Listings::default(),
             reclaimer,
             room: Room::default(),
             moving_directories: Mutex::new(()),

@@ -79,14 +79,12 @@ impl Fixture {
     }
 
     fn names(&self, directory: InodeNumber) -> Vec<String> {
-        let handle = self.volume.open_directory(directory).unwrap();
         let mut names = Vec::new();
         let mut add = |entry: &crate::file_system::ListedEntry| {
             names.push(String::from_utf8(entry.name.to_vec()).unwrap());
             true
         };
-        self.volume.list(handle, 0, &mut add).unwrap();
-        self.volume.close_directory(handle);
+        self.volume.list(directory, 0, &mut add).unwrap();
         names
     }
 
