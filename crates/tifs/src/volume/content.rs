@@ -33,7 +33,7 @@ impl Volume {
         size: usize,
     ) -> Result<Bytes> {
         let lock = self.locks.shared(number);
-        let inode = self.stored(number)?.inode;
+        let inode = self.known(number)?.inode;
         let content = self.content(number, &inode, offset, size)?;
         drop(lock);
         // What can be read is read, also if the disk is full or the store takes no changes.

@@ -88,6 +88,7 @@ impl Volume {
             Ok(child)
         })?;
         self.references.add(number);
+        self.references.changed(number, Some(&created.inode));
         Ok(created)
     }
 

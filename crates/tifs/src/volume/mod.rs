@@ -279,6 +279,17 @@ impl Volume {
         self.options.clock.unix_time().into()
     }
 
+    /// The attributes of an inode as committed, from memory if they are there.
+    fn known(&self, number: InodeNumber) -> Result<Attributes> {
+        let as_of = match self.references.attributes(number) {
+            Ok(inode) => return Ok(Attributes { number, inode }),
+            Err(as_of) => as_of,
+        };
+        let stored = self.stored(number)?;
+        self.references.learn(number, &stored.inode, as_of);
+        Ok(stored)
+    }
+
     /// The attributes of an inode as committed.
     fn stored(&self, number: InodeNumber) -> Result<Attributes> {
         let value = self.kv.get(Space::Meta, &Key::Inode(number).encode())?;

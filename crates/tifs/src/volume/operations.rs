@@ -28,7 +28,7 @@ impl FileSystem for Volume {
     }
 
     fn attributes(&self, inode: InodeNumber) -> Result<Attributes> {
-        self.stored(inode)
+        self.known(inode)
     }
 
     fn set_attributes(

@@ -231,3 +231,48 @@ fn check_holes(fixture: &Fixture, file: InodeNumber, model: &[u8]) {
         assert!(place > data);
     }
 }
+
+#[test]
+fn attributes_in_memory_are_those_in_the_store() {
+    let seed = fastrand::u64(..);
+    eprintln!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let fixture = Fixture::new();
+    let volume = &fixture.volume;
+    let directory = fixture.directory(ROOT, "d");
+    let files: Vec<_> = (0..4).map(|n| fixture.file(&format!("{n}"))).collect();
+    for _ in 0..2000 {
+        let which = random.usize(..files.len());
+        let (file, name) = (files[which], which.to_string());
+        let context = WriteContext {
+            from_cache: random.bool(),
+            drop_privileges: random.bool(),
+        };
+        // Some of these fail, such as a link that is there already.
+        let _ = match random.u8(..8) {
+            0 => volume.read(file, random.u64(..9000), 100).map(drop),
+            1 => volume.set_extended_attribute(file, b"user.a", b"1", Existing::Any),
+            2 => volume.link(file, directory, name.as_bytes()).map(drop),
+            3 => volume.unlink(directory, name.as_bytes()),
+            4 => volume.allocate(file, 4096, 9000, Allocate::ZeroRange),
+            5 => volume
+                .copy_range((file, 0), (files[0], 5000), 100)
+                .map(drop),
+            6 => volume
+                .write(file, random.u64(..9000), &[7; 300], context)
+                .map(drop),
+            _ => {
+                fixture.resize(file, random.u64(..70_000));
+                Ok(())
+            }
+        };
+        for inode in files.iter().chain([&ROOT, &directory]) {
+            let key = Key::Inode(*inode).encode();
+            let stored = fixture.kv.get(Space::Meta, &key).unwrap().unwrap();
+            let known = volume.attributes(*inode).unwrap().inode;
+            assert_eq!(known, crate::schema::Inode::decode(&stored).unwrap());
+            // From memory this time.
+            assert_eq!(volume.attributes(*inode).unwrap().inode, known);
+        }
+    }
+}
