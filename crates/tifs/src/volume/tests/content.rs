@@ -233,6 +233,67 @@ fn check_holes(fixture: &Fixture, file: InodeNumber, model: &[u8]) {
 }
 
 #[test]
+fn a_write_of_the_cache_leaves_the_times_that_the_kernel_has() {
+    let clock = SimClock::with_seed(1);
+    let options = VolumeOptions {
+        clock: Arc::new(clock.clone()),
+        ..VolumeOptions::default()
+    };
+    let fixture = Fixture::with(&options);
+    let file = fixture.file("f");
+    let now = || Time::from(titan::SystemClock::unix_time(&clock));
+    let times = || {
+        let inode = fixture.volume.attributes(file).unwrap().inode;
+        (inode.modified, inode.changed)
+    };
+    let write = |from_cache| {
+        let context = WriteContext {
+            from_cache,
+            ..WriteContext::default()
+        };
+        fixture.volume.write(file, 0, &[1; 6000], context).unwrap();
+        times()
+    };
+    let tell = |modified, changed| {
+        let told = Changes {
+            modified: Some(NewTime::At(modified)),
+            changed: Some(changed),
+            ..Changes::default()
+        };
+        fixture.volume.set_attributes(&CALLER, file, &told).unwrap();
+    };
+    // A program writes as soon as it has created the file. The kernel has no other times to tell.
+    let created = times();
+    clock.advance(Duration::from_secs(35));
+    assert_eq!(write(true), created);
+    // It writes again, and the times arrive before the data.
+    let written = now();
+    clock.advance(Duration::from_secs(35));
+    tell(written, written);
+    assert_eq!(write(true), (written, written));
+    // It sets an old time before the kernel has written the data.
+    let old = Time {
+        seconds: 77,
+        nanoseconds: 1,
+    };
+    let set = now();
+    tell(old, set);
+    clock.advance(Duration::from_secs(35));
+    assert_eq!(write(true), (old, set));
+    // Past the cache, the volume stamps.
+    let past = write(false);
+    assert!(past.0 > set && past.0 == past.1, "{past:?}");
+    // The times of what is written long after that are still to be told. Should the process end before, the
+    // file does not look unchanged.
+    clock.advance(Duration::from_secs(3600));
+    let arrived = write(true);
+    assert!(arrived.0 > past.0 && arrived.0 == arrived.1, "{arrived:?}");
+    tell(written, now());
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(write(true).0, written);
+}
+
+#[test]
 fn attributes_in_memory_are_those_in_the_store() {
     let seed = fastrand::u64(..);
     eprintln!("seed {seed}");

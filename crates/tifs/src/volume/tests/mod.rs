@@ -15,11 +15,11 @@ use super::{HostSpace, Volume, VolumeOptions};
 use crate::check::check;
 use crate::error::Result;
 use crate::file_system::{
-    Allocate, Attributes, Caller, Changes, Existing, FileSystem, Rename, SIZE_MAX, Seek,
+    Allocate, Attributes, Caller, Changes, Existing, FileSystem, NewTime, Rename, SIZE_MAX, Seek,
     WriteContext,
 };
 use crate::kv::{Commit, Kv, MemoryKv, Scan, Space};
-use crate::schema::{InodeNumber, Key};
+use crate::schema::{InodeNumber, Key, Time};
 
 mod content;
 mod deletion;
