@@ -428,6 +428,7 @@ impl Filesystem for Adapter {
     ) {
         let directory = convert::inode(directory);
         let mut add = |entry: &ListedEntry, attributes: &Attributes| {
+            self.cached_writes.answered(attributes.number);
             let full = reply.add(
                 INodeNo(entry.inode.0),
                 entry.next,
