@@ -337,3 +337,29 @@ fn attributes_in_memory_are_those_in_the_store() {
         }
     }
 }
+
+#[test]
+fn an_extended_attribute_that_no_list_could_show_is_refused() {
+    let fixture = Fixture::new();
+    let (volume, file) = (&fixture.volume, fixture.file("f"));
+    let set = |number: usize, length: usize| {
+        let name = format!("user.{number:0>width$}", width = length - 5);
+        volume.set_extended_attribute(file, name.as_bytes(), b"1", Existing::Any)
+    };
+    // 256 bytes each, as they are listed.
+    for number in 0..255 {
+        set(number, 255).unwrap();
+    }
+    assert_eq!(volume.extended_attributes(file).unwrap().len(), 255 * 256);
+    set(999, 251).unwrap();
+    assert_eq!(errno(set(1, 6)), Errno::NOSPC);
+    // One that is there can be replaced.
+    set(254, 255).unwrap();
+    let name = format!("user.{:0>250}", 254);
+    volume
+        .remove_extended_attribute(file, name.as_bytes())
+        .unwrap();
+    set(255, 255).unwrap();
+    assert_eq!(errno(set(1, 6)), Errno::NOSPC);
+    assert!(volume.extended_attributes(file).unwrap().len() <= 64 << 10);
+}
