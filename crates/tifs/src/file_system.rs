@@ -1,9 +1,8 @@
 //! The operations of a POSIX file system, by inode number.
 //!
 //! [`FileSystem`] is what a server of the FUSE protocol calls and what a [volume](crate::volume)
-//! implements, so that neither has a type of the other. Names are bytes without `/` and zero; `.` and
-//! `..` are never looked up. The kernel checks permissions before it calls, by the attributes that it
-//! got.
+//! implements, so that neither has a type of the other. Names are bytes without `/` and zero. The kernel
+//! checks permissions before it calls, by the attributes that it got.
 //!
 //! # References
 //!
@@ -165,10 +164,6 @@ pub struct ListedEntry {
     pub next: u64,
 }
 
-/// An open directory: see [`FileSystem::open_directory`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DirectoryHandle(pub u64);
-
 /// Capacity, as `statvfs` has it. Blocks are of [`Capacity::BLOCK_SIZE`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
@@ -204,6 +199,9 @@ pub const SIZE_MAX: u64 = i64::MAX as u64;
 /// [module](self) for names and references.
 pub trait FileSystem: Send + Sync + 'static {
     /// What a name in a directory leads to. `ENOENT` if there is none. Gives a reference.
+    ///
+    /// `.` leads to the inode itself, be it a directory or not, and `..` to the directory above. So a
+    /// number that was known earlier finds the inode again. `ESTALE` if it has no names any more.
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes>;
 
     /// Takes back so many references.
@@ -287,16 +285,15 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Makes everything that was done before the call survive a power failure.
     fn sync(&self) -> Result<()>;
 
-    /// Prepares listing a directory.
-    fn open_directory(&self, directory: InodeNumber) -> Result<DirectoryHandle>;
-
-    /// Lists a directory from a place on: 0, or [`ListedEntry::next`] of this handle. Calls `entry` for
-    /// each name until it returns false or there are no more. A listing from 0 begins anew; one that
-    /// goes on shows what was there when it began, except for names that were added after the last
-    /// that was read.
+    /// Lists a directory from a place on: 0, or any [`ListedEntry::next`] that it had. Calls `entry` for
+    /// each name until it returns false or there are no more. Places stay what they are, whatever is
+    /// created and removed, and also after the volume was closed: a name that stays is listed once.
+    ///
+    /// # Errors
+    /// `EINVAL` if it is no place of the directory, such as that of a name that was removed long ago.
     fn list(
         &self,
-        handle: DirectoryHandle,
+        directory: InodeNumber,
         from: u64,
         entry: &mut dyn FnMut(&ListedEntry) -> bool,
     ) -> Result<()>;
@@ -305,13 +302,10 @@ pub trait FileSystem: Send + Sync + 'static {
     /// `.` and `..`. If it fails, it has given none.
     fn list_with_attributes(
         &self,
-        handle: DirectoryHandle,
+        directory: InodeNumber,
         from: u64,
         entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
     ) -> Result<()>;
-
-    /// Ends listing a directory.
-    fn close_directory(&self, handle: DirectoryHandle);
 
     /// How much there is and could be.
     fn capacity(&self) -> Result<Capacity>;

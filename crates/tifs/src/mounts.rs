@@ -5,6 +5,9 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
 /// The type of a mounted volume, as the table shows it.
 pub const KIND: &str = "fuse.tifs";
 
@@ -19,8 +22,10 @@ pub struct Mount {
     pub mountpoint: PathBuf,
     /// The type of the file system.
     pub kind: String,
-    /// The source; for a volume, its directory.
+    /// The source; for a volume, its directory when it was mounted.
     pub source: OsString,
+    /// Whether the file system, not just this mount of it, refuses writes.
+    pub read_only: bool,
 }
 
 impl Mount {
@@ -36,12 +41,13 @@ impl Mount {
     }
 }
 
-/// All mounts, a later one over an earlier one at the same place.
+/// All mounts that this thread can see, a later one over an earlier one at the same place.
 ///
 /// # Errors
 /// Those of reading `/proc`; so for the others.
 pub fn all() -> io::Result<Vec<Mount>> {
-    of_process("self")
+    // Mounting and unmounting are about the namespace of the thread, too.
+    of_process("thread-self")
 }
 
 /// All mounts that a process can see, by its number.
@@ -59,13 +65,31 @@ pub fn at(path: &Path) -> io::Result<Option<Mount>> {
     Ok({ mounts }.find(|mount| mount.mountpoint == path))
 }
 
-/// Where the volume is mounted that has `path`.
-pub fn above(path: &Path) -> Option<PathBuf> {
+/// The mount of the volume that has `path`, if a mounted volume has it.
+pub fn above(path: &Path) -> Option<Mount> {
     let path = std::path::absolute(path).ok()?;
-    let mounts = all().ok()?.into_iter().filter(Mount::is_tifs);
-    let above = mounts.filter(|mount| path.starts_with(&mount.mountpoint));
+    let above = { all().ok()?.into_iter() }.filter(|mount| path.starts_with(&mount.mountpoint));
+    // The last of several at one place is over the others.
     let innermost = above.max_by_key(|mount| mount.mountpoint.as_os_str().len());
-    innermost.map(|mount| mount.mountpoint)
+    innermost.filter(Mount::is_tifs)
+}
+
+/// Whether an operation in a mount failed because the process has ended that served it. While it is ending,
+/// the kernel says that the connection was aborted.
+pub fn has_ended(errno: Errno) -> bool {
+    matches!(errno, Errno::NOTCONN | Errno::CONNABORTED)
+}
+
+/// Makes everything in the mount at `path` durable: the kernel writes what it has, then the volume syncs.
+///
+/// # Errors
+/// Those of the volume; see [`has_ended`].
+pub fn sync(path: &Path) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(path, flags, Mode::empty())?;
+    // If a file could not be written, that is for the program to know which wrote it; all else is synced.
+    let _ = rustix::fs::syncfs(&root);
+    rustix::fs::fsync(&root)
 }
 
 /// Where the file system of a mount is mounted, as a clause for messages: at another place here, or in
@@ -102,12 +126,17 @@ fn parse(line: &[u8]) -> Option<Mount> {
     fields.find(|field| *field == b"-")?;
     let kind = unescaped(fields.next()?);
     let source = unescaped(fields.next()?);
+    let mut options = fields
+        .next()
+        .unwrap_or_default()
+        .split(|&byte| byte == b',');
     Some(Mount {
         id,
         device: String::from_utf8_lossy(&device).into_owned(),
         mountpoint: OsString::from_vec(mountpoint).into(),
         kind: String::from_utf8_lossy(&kind).into_owned(),
         source: OsString::from_vec(source),
+        read_only: options.any(|option| option == b"ro"),
     })
 }
 
@@ -146,7 +175,9 @@ mod tests {
         assert_eq!((mount.id, mount.device.as_str()), (44, "0:39"));
         assert_eq!(mount.mountpoint, Path::new("/mnt/a b"));
         assert_eq!(mount.source, "/srv/x\\y");
-        assert!(mount.is_tifs());
+        assert!(mount.is_tifs() && !mount.read_only);
+        let read_only = b"44 25 0:39 / /mnt rw - fuse.tifs /srv/x ro,user_id=0";
+        assert!(parse(read_only).is_some_and(|mount| mount.read_only));
     }
 
     #[test]

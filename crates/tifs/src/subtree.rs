@@ -1,8 +1,7 @@
 //! A directory of a file system, as a file system of its own.
 //!
 //! Its root has the number of all roots, as the kernel expects; all other inodes keep theirs. Nothing
-//! leads out of it: the kernel never asks for `..`, and a listing of its root says that the root is
-//! above it.
+//! leads out of it: above its root is the root, and numbers of other inodes of the volume are refused.
 
 use std::sync::Arc;
 
@@ -11,8 +10,8 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::file_system::{
-    Allocate, Attributes, Caller, Capacity, Changes, DirectoryHandle, Existing, FileSystem,
-    ListedEntry, Rename, Seek, WriteContext, Written,
+    Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, ListedEntry, Rename,
+    Seek, WriteContext, Written,
 };
 use crate::schema::{FileKind, InodeNumber};
 
@@ -66,6 +65,27 @@ impl Subtree {
         }
     }
 
+    fn is_root_above(&self, directory: InodeNumber) -> Result<bool> {
+        Ok(self.all.attributes(directory)?.inode.parent == self.root)
+    }
+
+    /// Makes sure that an inode is in the subtree. The kernel may know its number from another time,
+    /// when the whole volume was mounted.
+    ///
+    /// # Errors
+    /// `ESTALE`. A file that also has a name elsewhere, which it got last, counts as being there.
+    fn check_within(&self, number: InodeNumber) -> Result<()> {
+        let mut ancestor = number;
+        while ancestor != self.root {
+            let above = self.all.attributes(ancestor)?.inode.parent;
+            if above == ancestor {
+                return Err(Errno::STALE.into());
+            }
+            ancestor = above;
+        }
+        Ok(())
+    }
+
     fn attributes_of(&self, attributes: &Attributes) -> Attributes {
         Attributes {
             number: self.outer(attributes.number),
@@ -83,7 +103,18 @@ impl Subtree {
 
 impl FileSystem for Subtree {
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
-        self.all.lookup(self.inner(directory), name)
+        let inner = self.inner(directory);
+        match name {
+            // The kernel keeps the root, and asks for it by no name but these.
+            b".." if inner == self.root || self.is_root_above(inner)? => {
+                self.attributes(InodeNumber::ROOT)
+            }
+            b"." | b".." => {
+                self.check_within(inner)?;
+                self.all.lookup(inner, name)
+            }
+            _ => self.all.lookup(inner, name),
+        }
     }
 
     fn forget(&self, inode: InodeNumber, references: u64) {
@@ -194,34 +225,27 @@ impl FileSystem for Subtree {
         self.all.sync()
     }
 
-    fn open_directory(&self, directory: InodeNumber) -> Result<DirectoryHandle> {
-        self.all.open_directory(self.inner(directory))
-    }
-
     fn list(
         &self,
-        handle: DirectoryHandle,
+        directory: InodeNumber,
         from: u64,
         entry: &mut dyn FnMut(&ListedEntry) -> bool,
     ) -> Result<()> {
         let mut show = |listed: &ListedEntry| entry(&self.entry_of(listed));
-        self.all.list(handle, from, &mut show)
+        self.all.list(self.inner(directory), from, &mut show)
     }
 
     fn list_with_attributes(
         &self,
-        handle: DirectoryHandle,
+        directory: InodeNumber,
         from: u64,
         entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
     ) -> Result<()> {
         let mut show = |listed: &ListedEntry, attributes: &Attributes| {
             entry(&self.entry_of(listed), &self.attributes_of(attributes))
         };
-        self.all.list_with_attributes(handle, from, &mut show)
-    }
-
-    fn close_directory(&self, handle: DirectoryHandle) {
-        self.all.close_directory(handle);
+        self.all
+            .list_with_attributes(self.inner(directory), from, &mut show)
     }
 
     fn capacity(&self) -> Result<Capacity> {
@@ -304,14 +328,13 @@ mod tests {
         assert_eq!(subtree.attributes(ROOT).unwrap().number, ROOT);
         let child = subtree.lookup(ROOT, b"child").unwrap().number;
         for (listed, above) in [(ROOT, ROOT), (child, ROOT)] {
-            let handle = subtree.open_directory(listed).unwrap();
             let mut entries = Vec::new();
             let mut keep = |entry: &ListedEntry, attributes: &Attributes| {
                 assert_eq!(entry.inode, attributes.number);
                 entries.push((entry.name.clone(), entry.inode));
                 true
             };
-            subtree.list_with_attributes(handle, 0, &mut keep).unwrap();
+            subtree.list_with_attributes(listed, 0, &mut keep).unwrap();
             assert!(entries.contains(&(Bytes::from_static(b"."), listed)));
             assert!(entries.contains(&(Bytes::from_static(b".."), above)));
         }

@@ -14,11 +14,14 @@ pub(super) fn read(path: &Path, name: &str) -> Result<Option<String>> {
     let length = match rustix::fs::lgetxattr(path, name, &mut value[..]) {
         Ok(length) => length,
         Err(Errno::OPNOTSUPP | Errno::NODATA) => return Ok(None),
-        Err(Errno::NOTCONN) => bail!(
-            "{} is in a mount whose process has ended: unmount it, with tifs umount {}",
-            path.display(),
-            mounts::above(path).as_deref().unwrap_or(path).display()
-        ),
+        Err(e) if mounts::has_ended(e) => {
+            let mountpoint = mounts::above(path).map(|mount| mount.mountpoint);
+            bail!(
+                "{} is in a mount whose process has ended: unmount it, with tifs umount {}",
+                path.display(),
+                mountpoint.as_deref().unwrap_or(path).display()
+            )
+        }
         Err(e) => {
             let error = std::io::Error::from(e);
             return Err(error).with_context(|| path.display().to_string());

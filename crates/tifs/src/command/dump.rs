@@ -18,11 +18,15 @@ use super::{Global, progress, volumes};
 /// Write a volume to a file or to standard output
 ///
 /// The stream has everything: content, attributes, times, links, extended attributes. tifs load makes a
-/// volume of it. The volume must not be mounted. The file appears under its name when it is complete.
+/// volume of it. The file appears under its name when it is complete.
+///
+/// A volume that is mounted is written as of the moment at which the command begins, with everything that
+/// programs have written until then. They go on meanwhile. What they delete or overwrite takes space on the
+/// disk until the dump ends.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the volume.
+    /// Directory of the volume, or a path in a mounted one.
     dir: PathBuf,
     /// The file to write: a new one, a device or a pipe; standard output if it is not given or -.
     file: Option<PathBuf>,
@@ -30,13 +34,15 @@ pub(super) struct Args {
 
 const EXAMPLES: &str = "Examples:
   tifs dump /srv/volume | zstd > volume.zst
-  tifs dump /srv/volume volume.dump";
+  tifs dump /srv/volume volume.dump
+  tifs dump /mnt/files backup/files.dump";
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let store = volumes::open_store(&args.dir)?;
     let interrupt = Interrupt::listen()?;
+    let opened = volumes::open_store(&args.dir)?;
+    opened.tell_moment();
     let dumping = Dumping {
-        store,
+        store: opened.store,
         interrupt: &interrupt,
     };
     let file = args.file.as_deref().filter(|file| *file != Path::new("-"));

@@ -19,7 +19,7 @@ use super::{Global, output, progress, volumes};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the volume.
+    /// Directory of the volume, or a path in a mounted one.
     dir: PathBuf,
     /// Also read the content of all files, to verify its checksums.
     #[arg(long)]
@@ -35,14 +35,15 @@ const EXAMPLES: &str = "Examples:
 const PROBLEMS: u8 = 4;
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let store = match volumes::open_store(&args.dir) {
+    let opened = match volumes::open_store(&args.dir) {
         Err(error) if volumes::is_damage(&error) => return damaged(&error, global),
         opened => opened?,
     };
-    let log_damage = store.log_damage();
+    opened.tell_moment();
+    let log_damage = opened.store.log_damage();
     let interrupt = Interrupt::listen()?;
     let bar = progress::bar("keys");
-    let report = check(&store, args.content, &mut |keys| {
+    let report = check(&opened.store, args.content, &mut |keys| {
         bar.set_position(keys);
         !interrupt.came()
     });

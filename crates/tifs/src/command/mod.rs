@@ -9,10 +9,11 @@
 //! | `serve` | serving a volume until it is unmounted |
 //! | `signals` | signals that end a mount |
 //! | `attribute` | what a mounted volume says about itself |
-//! | `output` | standard output |
+//! | `output` | standard output and warnings |
 //! | `progress` | progress bars, numbers for people |
 //! | `interrupt` | signals that end a command that takes long |
 //! | `volumes` | opening and making the volume in a directory |
+//! | `volume_lock` | what a process has locked while it has a volume open |
 //! | `making` | a volume that is not complete yet |
 
 mod attribute;
@@ -34,6 +35,7 @@ mod serve;
 mod signals;
 mod stats;
 mod umount;
+mod volume_lock;
 mod volumes;
 
 use std::process::ExitCode;

@@ -170,7 +170,7 @@ fn checked_mountpoint(path: &Path) -> Result<PathBuf> {
         .and_then(|real| Ok((real.metadata()?.is_dir(), real)));
     let (is_directory, mountpoint) = match found {
         Ok(found) => found,
-        Err(e) if e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => bail!(
+        Err(e) if Errno::from_io_error(&e).is_some_and(mounts::has_ended) => bail!(
             "{} is a mount whose process has ended: unmount it first, with tifs umount {0}",
             path.display()
         ),

@@ -1,4 +1,4 @@
-//! Standard output of the commands: written whole, and a failure of it is an error, not a panic.
+//! Output of the commands: written whole, and a failure of standard output is an error, not a panic.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -28,4 +28,9 @@ pub(super) fn print(text: impl Display) -> Result<()> {
 /// Those of [`print`].
 pub(super) fn json(value: &impl Serialize) -> Result<()> {
     print(format_args!("{}\n", serde_json::to_string(value)?))
+}
+
+/// Writes a line to standard error. Nobody may be there to read it.
+pub(super) fn warn(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -18,7 +18,7 @@ use titan::Db;
 use super::daemon::{self, Log};
 use super::mount_options::MountOptions;
 use super::signals::Signals;
-use super::volumes::{self, Access, Opened};
+use super::volumes::{self, Access, OpenVolume};
 
 /// What is to be served.
 pub(super) struct Service {
@@ -43,7 +43,7 @@ impl Service {
                 .with_context(|| format!("cannot close the volume in {}", self.dir.display()))?;
         }
         // If this fails, another process has opened the volume since it was made: it is not to be deleted.
-        let Opened { volume, log_damage } = self.open()?;
+        let OpenVolume { volume, log_damage } = self.open()?;
         let volume = Arc::new(volume);
         let mut was_mounted = false;
         let served = self.serve(&volume, || {
@@ -69,7 +69,7 @@ impl Service {
         served.and(closed)
     }
 
-    fn open(&self) -> Result<Opened> {
+    fn open(&self) -> Result<OpenVolume> {
         let access = match self.options.session.read_only {
             true => Access::Read(self.options.access_time),
             false => Access::Write(self.options.access_time),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use serde_json::Value;
 use tifs::volume::{AccessTime, STATISTICS};
 
@@ -39,21 +39,24 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The statistics of the volume in a directory, or of the mounted one that has a path.
+/// The statistics of the volume in a directory, or of the mounted one that has a path. A mounted one says them
+/// itself, if it can be reached.
 fn read(path: &Path) -> Result<Value> {
     // A mount whose process has ended has no real path. Reading its attribute says what to do.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if !volumes::has_database(&real)
-        && let Some(text) = attribute::read(&real, STATISTICS)?
-    {
-        return Ok(serde_json::from_str(&text)?);
+    let asked = match volumes::has_database(&real) {
+        true => volumes::mounted_at(&real),
+        false => Some(real),
+    };
+    let said = asked.map(|asked| attribute::read(&asked, STATISTICS));
+    match said {
+        Some(Ok(Some(text))) => return Ok(serde_json::from_str(&text)?),
+        Some(Err(e)) if !volumes::has_database(path) => return Err(e),
+        // Its process has ended, or another mount is over it.
+        _ => {}
     }
     let opened = volumes::open(path, Access::Read(AccessTime::Never));
-    let opened = opened.map_err(|e| match volumes::mounted_at(path) {
-        Some(mountpoint) => anyhow!("{e}; or use tifs stats {}", mountpoint.display()),
-        None => e,
-    })?;
-    Ok(serde_json::to_value(opened.volume.statistics()?)?)
+    Ok(serde_json::to_value(opened?.volume.statistics()?)?)
 }
 
 /// A number that is shown.

@@ -1,18 +1,17 @@
 //! `tifs umount`: unmounts a volume, and waits until it is closed.
 
-use std::fs::File;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use serde_json::json;
 
 use super::mounts::{self, Mount};
+use super::volume_lock::VolumeLock;
 use super::{Global, output, volumes};
 
 /// How long to wait for other namespaces: many last for moments only, as those of a service that starts.
@@ -22,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 ///
 /// Returns when everything is durable and the volume can be mounted again. Fails if files are open in
 /// the mount or a process works in it. If the last changes cannot be made durable, it unmounts and
-/// fails. Also fails if it is mounted at another place or in another
+/// fails. If the process that served the mount was killed, it takes the mount away and says so. Also fails if it is mounted at another place or in another
 /// namespace, such as that of a container: then everything is durable, but the volume stays in use.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,6 +44,26 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How much of what was in the mount is durable.
+enum Durable {
+    All,
+    /// The process that served it has ended.
+    ProcessEnded,
+    NotAll(String),
+}
+
+impl Durable {
+    /// Makes everything in the mount at `path` durable. Closing the volume does that, too, but it stays open
+    /// if another namespace has the mount.
+    fn make(path: &Path) -> Durable {
+        match mounts::sync(path) {
+            Ok(()) => Durable::All,
+            Err(e) if mounts::has_ended(e) => Durable::ProcessEnded,
+            Err(e) => Durable::NotAll(tifs::error::reason(&e.into())),
+        }
+    }
+}
+
 /// Unmounts, and returns the mount that was there.
 fn unmount(args: &Args) -> Result<Mount> {
     let path = real_path(&args.mountpoint)?;
@@ -52,13 +71,10 @@ fn unmount(args: &Args) -> Result<Mount> {
     let Some(mount) = mount.filter(Mount::is_tifs) else {
         bail!("no volume is mounted at {}", args.mountpoint.display());
     };
-    // The process that serves the mount has it locked. Opened before unmounting: this is the file
-    // that is locked, even if another is made in its place.
-    let lock = File::options()
-        .read(true)
-        .write(true)
-        .open(volumes::lock_file(Path::new(&mount.source)));
-    let synced = sync(&path).map_err(|e| tifs::error::reason(&e.into()));
+    // Opened before unmounting: this is what its process has locked, even if something else gets the name.
+    let dir = volumes::directory_of(&mount);
+    let lock = VolumeLock::open(&dir);
+    let durable = Durable::make(&path);
     match rustix::mount::unmount(&path, UnmountFlags::empty()) {
         Ok(()) => {}
         Err(Errno::BUSY) => bail!(
@@ -76,54 +92,51 @@ fn unmount(args: &Args) -> Result<Mount> {
         // Several mounts only read; the volume remains in use, and has nothing to write.
         return Ok(mount);
     }
-    let lock = match lock {
-        // The same: nobody writes there.
-        Err(e) if e.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(mount),
-        lock => lock,
-    };
     let lock = lock.with_context(|| {
         format!(
             "unmounted, but whether the volume in {} is closed is not known",
-            Path::new(&mount.source).display()
+            dir.display()
         )
     })?;
     let elsewhere =
         wait_until_closed(&lock, &mount).context("cannot wait until the volume is closed")?;
-    match (elsewhere, synced) {
-        (None, Ok(())) => Ok(mount),
+    let mountpoint = args.mountpoint.display();
+    let said = match durable {
+        Durable::All => "everything is durable".to_owned(),
+        Durable::ProcessEnded => "its process had ended".to_owned(),
+        Durable::NotAll(ref e) => format!("not everything is durable ({e})"),
+    };
+    match (elsewhere, durable) {
+        (None, Durable::All) => {}
+        // The mount is gone, as was asked for, but not everything is durable.
+        (None, Durable::ProcessEnded) => output::warn(&format!(
+            "unmounted {mountpoint}; the process that served it had ended before, so what programs wrote \
+             last and did not sync may be lost"
+        )),
         // Whether closing the volume did what the sync could not, only its process knows.
-        (None, Err(e)) => bail!(
-            "unmounted {}, but the last changes may be lost: they could not be made durable before ({e}). \
-             If closing the volume in {} failed, too, the messages of its process say so",
-            args.mountpoint.display(),
-            Path::new(&mount.source).display()
+        (None, Durable::NotAll(e)) => bail!(
+            "unmounted {mountpoint}, but the last changes may be lost: they could not be made durable before \
+             ({e}). If closing the volume in {} failed, too, the messages of its process say so",
+            dir.display()
         ),
-        (Some(elsewhere), synced) => {
-            let durable = match synced {
-                Ok(()) => "everything is durable".to_owned(),
-                Err(e) => format!("not everything is durable ({e})"),
-            };
-            bail!(
-                "unmounted {}, and {durable}; but the volume stays in use, because {elsewhere}",
-                args.mountpoint.display()
-            )
-        }
+        (Some(elsewhere), _) => bail!(
+            "unmounted {mountpoint}, and {said}; but the volume stays in use, because {elsewhere}"
+        ),
     }
+    Ok(mount)
 }
 
 /// Waits until the volume of a mount that was taken away is closed. If it is mounted elsewhere, and that
 /// does not end, says where.
-fn wait_until_closed(lock: &File, mount: &Mount) -> rustix::io::Result<Option<String>> {
+fn wait_until_closed(lock: &VolumeLock, mount: &Mount) -> rustix::io::Result<Option<String>> {
     let began = Instant::now();
     loop {
         // ORDER: the lock can be taken when the process has closed the volume, and so has synced it.
-        match rustix::fs::fcntl_lock(lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::AGAIN | Errno::ACCESS) => {}
-            result => return result.map(|()| None),
+        if lock.is_free(FlockOperation::NonBlockingLockExclusive) {
+            return Ok(None);
         }
         let Some(elsewhere) = mounts::anywhere(mount) else {
-            let wait = || rustix::fs::fcntl_lock(lock, FlockOperation::LockExclusive);
-            return rustix::io::retry_on_intr(wait).map(|()| None);
+            return lock.wait().map(|()| None);
         };
         if began.elapsed() >= PATIENCE {
             return Ok(Some(elsewhere));
@@ -131,20 +144,6 @@ fn wait_until_closed(lock: &File, mount: &Mount) -> rustix::io::Result<Option<St
         // Nothing tells when a namespace ends.
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// Makes everything in the mount at `path` durable: the kernel writes what it has, then the volume
-/// syncs. Closing the volume does that, too, but it stays open if another namespace has the mount.
-fn sync(path: &Path) -> rustix::io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = match rustix::fs::open(path, flags, Mode::empty()) {
-        // Its process has ended.
-        Err(Errno::NOTCONN) => return Ok(()),
-        root => root?,
-    };
-    // If a file could not be written, that is for the program to know which wrote it; all else is synced.
-    let _ = rustix::fs::syncfs(&root);
-    rustix::fs::fsync(&root)
 }
 
 /// Whether the volume of a mount that has been taken away has another mount, with a process of its own.
@@ -169,7 +168,7 @@ fn real_path(path: &Path) -> Result<PathBuf> {
     };
     match (parent.canonicalize(), path.file_name()) {
         (Ok(parent), Some(name))
-            if unreachable.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) =>
+            if Errno::from_io_error(&unreachable).is_some_and(mounts::has_ended) =>
         {
             Ok(parent.join(name))
         }

@@ -2,21 +2,24 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::FlockOperation;
 use rustix::io::Errno;
+use serde_json::Value;
 use tifs::fuse::FileClock;
 use tifs::kv::{EngineKv, EngineOptions, Kv, Space};
 use tifs::schema::{InodeNumber, Key, Superblock};
-use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
+use tifs::volume::{AccessTime, HostSpace, STATISTICS, Volume, VolumeOptions};
 use titan::WalDamageEvent;
 
 use super::making::{self, Making};
-use super::mounts;
+use super::mounts::{self, Mount};
+use super::volume_lock::{is_locked, process_of};
+use super::{attribute, output};
 
 /// How long to wait for a process that is about to end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -60,24 +63,67 @@ pub(super) fn make_store(dir: &Path) -> Result<(Making, EngineKv)> {
 }
 
 /// An open volume.
-pub(super) struct Opened {
+pub(super) struct OpenVolume {
     pub(super) volume: Volume,
     /// Damage in its log that was no error.
     pub(super) log_damage: Option<WalDamageEvent>,
 }
 
 /// Opens the volume in a directory.
-pub(super) fn open(dir: &Path, access: Access) -> Result<Opened> {
+pub(super) fn open(dir: &Path, access: Access) -> Result<OpenVolume> {
     let read_only = matches!(access, Access::Read(_));
     let store = store(dir, read_only)?;
     let log_damage = store.log_damage();
     let volume = open_in(Arc::new(store), dir, access)?;
-    Ok(Opened { volume, log_damage })
+    Ok(OpenVolume { volume, log_damage })
 }
 
-/// Opens the store of the volume in a directory, for reading.
-pub(super) fn open_store(dir: &Path) -> Result<EngineKv> {
-    store(dir, true)
+/// A store that is only read.
+pub(super) struct OpenStore {
+    pub(super) store: EngineKv,
+}
+
+impl OpenStore {
+    /// Says that the volume is in use, if it is, and is shown as of one moment.
+    pub(super) fn tell_moment(&self) {
+        if let Some(moment) = self.store.db().moment() {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(moment.unix_seconds);
+            let time = humantime::format_rfc3339_seconds(time);
+            output::warn(&format!("the volume is in use; this is as of {time}"));
+        }
+    }
+}
+
+/// Opens the store of a volume for reading: of the one in a directory, or of the mounted one that has a path.
+/// If a process has it open, the store is shown as of now. What programs have written is made durable before.
+pub(super) fn open_store(path: &Path) -> Result<OpenStore> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mounted = match has_database(&real) {
+        true => { mounts_of(&real) }.next(),
+        false => mounts::above(&real),
+    };
+    let dir = match (&mounted, has_database(&real)) {
+        (Some(mount), false) => directory_of(mount),
+        _ => path.to_owned(),
+    };
+    let dir = &*dir;
+    let is_used = is_locked(dir) || mounted.as_ref().is_some_and(is_served);
+    if look(dir)? != Found::Database || !is_used {
+        let store = store(dir, true)?;
+        return Ok(OpenStore { store });
+    }
+    if let Some(mount) = &mounted
+        && let Err(e) = mounts::sync(&mount.mountpoint)
+    {
+        let reason = tifs::error::reason(&e.into());
+        let mountpoint = mount.mountpoint.display();
+        bail!("cannot make what was written at {mountpoint} durable before: {reason}");
+    }
+    let mut options = EngineOptions::default();
+    options.db.create_if_missing = false;
+    let store = EngineKv::open_beside(dir, &options).map_err(|e| cannot_open(dir, e))?;
+    refuse_other(dir, &store)?;
+    Ok(OpenStore { store })
 }
 
 fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
@@ -91,14 +137,11 @@ fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
     let mut options = EngineOptions::default();
     options.db.create_if_missing = false;
     let readable = open_when_closed(dir, || EngineKv::open_read_only(dir, &options))?;
+    refuse_mounted(dir, read_only)?;
     let superblock = readable.get(Space::Meta, &Key::Superblock.encode());
     if read_only {
-        // A volume that lost only its superblock is one to check. One that cannot be read says so later.
-        let root = Key::Inode(InodeNumber::ROOT).encode();
-        return match (superblock, readable.get(Space::Meta, &root)) {
-            (Ok(None), Ok(None)) => Err(another_database(dir)),
-            _ => Ok(readable),
-        };
+        refuse_other(dir, &readable)?;
+        return Ok(readable);
     }
     // ORDER: opening a database for writing changes its files. Before that, it is known to be a volume,
     // and one of this version.
@@ -107,6 +150,17 @@ fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
     Superblock::decode(&superblock).map_err(|e| cannot_open(dir, e))?;
     drop(readable);
     open_when_closed(dir, || EngineKv::open(dir, &options))
+}
+
+/// Refuses a database that is no volume. A volume that lost only its superblock is one to check. One that
+/// cannot be read says so later.
+fn refuse_other(dir: &Path, store: &EngineKv) -> Result<()> {
+    let superblock = store.get(Space::Meta, &Key::Superblock.encode());
+    let root = Key::Inode(InodeNumber::ROOT).encode();
+    match (superblock, store.get(Space::Meta, &root)) {
+        (Ok(None), Ok(None)) => Err(another_database(dir)),
+        _ => Ok(()),
+    }
 }
 
 /// Opens a store. If a process without a mount has it open, waits for up to [`PATIENCE`] until that closes
@@ -240,28 +294,32 @@ fn unfinished(dir: &Path) -> anyhow::Error {
     )
 }
 
-/// The file that a process locks while it has the volume open.
-pub(super) fn lock_file(dir: &Path) -> PathBuf {
-    dir.join("LOCK")
-}
-
 fn options_of(dir: &Path, access: Access) -> Result<VolumeOptions> {
     let (read_only, access_time) = match access {
         Access::Read(access_time) => (true, access_time),
         Access::Write(access_time) => (false, access_time),
     };
     let clock = FileClock::new().context("cannot make the clock of files")?;
-    let dir = dir.to_owned();
+    // The directory may be moved while it is in use.
+    let opened = File::open(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let opened = Arc::new(opened);
+    let (dir, asked) = (dir.to_owned(), Arc::clone(&opened));
     Ok(VolumeOptions {
         clock: Arc::new(clock),
         access_time,
         read_only,
-        host_space: Arc::new(move || host_space(&dir)),
+        host_space: Arc::new(move || host_space(&asked, &dir)),
+        directory: Arc::new(move || place_of(&opened)),
     })
 }
 
-fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
-    let host = rustix::fs::statvfs(dir).map_err(|e| {
+/// Where an open directory is now.
+fn place_of(directory: &File) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()
+}
+
+fn host_space(opened: &File, dir: &Path) -> tifs::Result<HostSpace> {
+    let host = rustix::fs::fstatvfs(opened).map_err(|e| {
         let reason = tifs::error::reason(&e.into());
         let what = format!(
             "cannot find out what room there is for {}: {reason}",
@@ -277,37 +335,48 @@ fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
     })
 }
 
-/// Whether another process has the volume in a directory open for writing.
-fn is_locked(dir: &Path) -> bool {
-    let Ok(lock) = File::open(lock_file(dir)) else {
-        return false;
-    };
-    let locked = rustix::fs::fcntl_lock(&lock, FlockOperation::NonBlockingLockShared);
-    matches!(locked, Err(Errno::AGAIN | Errno::ACCESS))
-}
-
-/// Another process that has the volume in a directory open, with its name. Only the superuser finds
-/// those of others. Cost: looks at the open files of each process.
-fn process_of(dir: &Path) -> Option<String> {
-    let lock = lock_file(dir).canonicalize().ok()?;
-    let has_it = |process: &u32| {
-        let files = std::fs::read_dir(format!("/proc/{process}/fd"));
-        let mut files = files.into_iter().flatten().flatten();
-        files.any(|file| std::fs::read_link(file.path()).is_ok_and(|path| path == lock))
-    };
-    let entries = std::fs::read_dir("/proc").ok()?.flatten();
-    let mut processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let process = processes.find(|process| *process != std::process::id() && has_it(process))?;
-    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    Some(format!("process {process} ({})", name.trim_end()))
-}
-
-/// Where the volume in a directory is mounted, if it is.
+/// Where the volume in a directory is mounted, if it is. A mount whose process has ended counts.
 pub(super) fn mounted_at(dir: &Path) -> Option<PathBuf> {
-    let mounted = mounts::all().unwrap_or_default();
+    Some({ mounts_of(dir) }.next()?.mountpoint)
+}
+
+/// The mounts of the volume that is in a directory now. The table of mounts has the directory that it was in
+/// when it was mounted.
+fn mounts_of(dir: &Path) -> impl Iterator<Item = Mount> {
     let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-    let dir_is = |mount: &mounts::Mount| mount.is_tifs() && Path::new(&mount.source) == real;
-    Some(mounted.into_iter().find(dir_is)?.mountpoint)
+    let mounted = mounts::all().unwrap_or_default().into_iter();
+    mounted.filter(move |mount| {
+        mount.is_tifs() && Path::new(&mount.source) == real && directory_of(mount) == real
+    })
+}
+
+/// Where the volume of a mount is now: its process knows, if there is one.
+pub(super) fn directory_of(mount: &Mount) -> PathBuf {
+    let said = attribute::read(&mount.mountpoint, STATISTICS)
+        .ok()
+        .flatten();
+    let said = said.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let directory = said.and_then(|value| Some(PathBuf::from(value["directory"].as_str()?)));
+    // What is no UTF-8 is not said right.
+    let directory = directory.filter(|directory| directory.exists());
+    directory.unwrap_or_else(|| PathBuf::from(&mount.source))
+}
+
+/// Refuses to open a volume that a process serves to write, whatever its locks say: the file system below may
+/// have none, or the process may be of another version.
+fn refuse_mounted(dir: &Path, read_only: bool) -> Result<()> {
+    let excludes = |mount: &Mount| !read_only || !mount.read_only;
+    match { mounts_of(dir) }.find(|mount| excludes(mount) && is_served(mount)) {
+        Some(_) => Err(in_use(dir)),
+        None => Ok(()),
+    }
+}
+
+/// Whether the process of a mount answers. If another mount is over it, nobody can know.
+fn is_served(mount: &Mount) -> bool {
+    let there = mounts::at(&mount.mountpoint);
+    let is_there = there.is_ok_and(|there| there.as_ref() == Some(mount));
+    is_there && rustix::fs::statvfs(&mount.mountpoint).is_ok()
 }
 
 fn in_use(dir: &Path) -> anyhow::Error {

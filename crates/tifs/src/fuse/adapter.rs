@@ -28,7 +28,7 @@ use super::stale_attributes::StaleAttributes;
 use super::wakeups::Wakeups;
 use crate::error::Error;
 use crate::file_system::{
-    Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
+    Attributes, Caller, Capacity, Changes, FileSystem, ListedEntry, NAME_MAX, WriteContext,
 };
 use crate::schema::InodeNumber;
 
@@ -386,11 +386,14 @@ impl Filesystem for Adapter {
         }
     }
 
-    fn opendir(&self, _: &Request, directory: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let directory = convert::inode(directory);
-        match self.file_system.open_directory(directory) {
-            Ok(DirectoryHandle(handle)) => reply.opened(FileHandle(handle), FopenFlags::empty()),
-            Err(error) => reply.error(self.errno("opendir", directory, &error)),
+    /// As for files: the kernel opens directories by itself from now on, and keeps what they list until it
+    /// changes their entries. A listing needs no handle, since its places need none.
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        if self.negotiated.opens_directories_without_asking {
+            reply.error(Errno::ENOSYS);
+        } else {
+            let kept = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR;
+            reply.opened(FileHandle(0), kept);
         }
     }
 
@@ -398,21 +401,20 @@ impl Filesystem for Adapter {
         &self,
         _: &Request,
         directory: INodeNo,
-        handle: FileHandle,
+        _: FileHandle,
         from: u64,
         mut reply: ReplyDirectory,
     ) {
-        let result = self
-            .file_system
-            .list(DirectoryHandle(handle.0), from, &mut |entry| {
-                let name = OsStr::from_bytes(&entry.name);
-                let kind = convert::kind(entry.kind);
-                let full = reply.add(INodeNo(entry.inode.0), entry.next, kind, name);
-                !full
-            });
+        let directory = convert::inode(directory);
+        let result = self.file_system.list(directory, from, &mut |entry| {
+            let name = OsStr::from_bytes(&entry.name);
+            let kind = convert::kind(entry.kind);
+            let full = reply.add(INodeNo(entry.inode.0), entry.next, kind, name);
+            !full
+        });
         match result {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errno("readdir", convert::inode(directory), &error)),
+            Err(error) => reply.error(self.errno("readdir", directory, &error)),
         }
     }
 
@@ -420,41 +422,28 @@ impl Filesystem for Adapter {
         &self,
         _: &Request,
         directory: INodeNo,
-        handle: FileHandle,
+        _: FileHandle,
         from: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let result = self.file_system.list_with_attributes(
-            DirectoryHandle(handle.0),
-            from,
-            &mut |entry, attributes| {
-                let full = reply.add(
-                    INodeNo(entry.inode.0),
-                    entry.next,
-                    OsStr::from_bytes(&entry.name),
-                    &FOR_EVER,
-                    &convert::attributes(attributes),
-                    GENERATION,
-                );
-                !full
-            },
-        );
-        match result {
+        let directory = convert::inode(directory);
+        let mut add = |entry: &ListedEntry, attributes: &Attributes| {
+            self.cached_writes.answered(attributes.number);
+            let full = reply.add(
+                INodeNo(entry.inode.0),
+                entry.next,
+                OsStr::from_bytes(&entry.name),
+                &FOR_EVER,
+                &convert::attributes(attributes),
+                GENERATION,
+            );
+            !full
+        };
+        let file_system = &self.file_system;
+        match file_system.list_with_attributes(directory, from, &mut add) {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errno("readdirplus", convert::inode(directory), &error)),
+            Err(error) => reply.error(self.errno("readdirplus", directory, &error)),
         }
-    }
-
-    fn releasedir(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.file_system.close_directory(DirectoryHandle(handle.0));
-        reply.ok();
     }
 
     /// For the root, this is about everything in the mount: see `tifs umount`.

@@ -4,8 +4,7 @@
 //!
 //! - *There is no room.* Before a `write`, the kernel asks for attributes that it does not have. So a write of
 //!   the cache that was refused, or that took the last room, lets the kernel forget them, and the next such
-//!   question is answered with the error, once. The kernel asks in the same way before a read beyond the end,
-//!   so that may be what fails.
+//!   question is answered with the error, once.
 //! - *Data was refused.* The kernel drops it, and reports that once; a later `fsync` would succeed, with
 //!   holes in the file. So the ranges are remembered, and `fsync` fails until they were written again or cut
 //!   off.
@@ -85,8 +84,20 @@ impl CachedWrites {
         self.change(|files| files.unheard.remove(&inode))
     }
 
-    /// Whether the next writer of a file must hear something.
-    pub(super) fn is_unheard(&self, inode: InodeNumber) -> bool {
+    /// The kernel is about to get the attributes of an inode. If the next writer must hear something, it
+    /// forgets them again.
+    ///
+    /// It must not get them for a short time instead: then readers ask, too, and would hear what is for a
+    /// writer. Attributes that the kernel was told to forget, a reader does not ask for, since the kernel
+    /// knows the size itself.
+    pub(super) fn answered(&self, inode: InodeNumber) {
+        if self.is_unheard(inode) {
+            // The answer counts as older than this, also if it arrives later.
+            self.kernel_cache.forget_attributes(inode);
+        }
+    }
+
+    fn is_unheard(&self, inode: InodeNumber) -> bool {
         !self.is_empty() && self.files.lock().unheard.contains_key(&inode)
     }
 

@@ -21,6 +21,8 @@ const USED: &[InitFlags] = &[
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_CACHE_SYMLINKS,
+    // The kernel finds inodes again by their numbers (`.` and `..`), for file handles and NFS.
+    InitFlags::FUSE_EXPORT_SUPPORT,
     // The file system clears set-user-ID and set-group-ID bits when it is told to, so the kernel need
     // not ask for the capabilities of a file before each write.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
@@ -35,6 +37,8 @@ const USED: &[InitFlags] = &[
 pub(super) struct Negotiated {
     /// The kernel opens files without asking once `open` was refused with `ENOSYS`.
     pub(super) opens_without_asking: bool,
+    /// The same for directories and `opendir`.
+    pub(super) opens_directories_without_asking: bool,
 }
 
 /// Asks for what is used.
@@ -67,5 +71,8 @@ pub(super) fn negotiate(config: &mut KernelConfig) -> io::Result<Negotiated> {
         opens_without_asking: config
             .capabilities()
             .contains(InitFlags::FUSE_NO_OPEN_SUPPORT),
+        opens_directories_without_asking: config
+            .capabilities()
+            .contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT),
     })
 }

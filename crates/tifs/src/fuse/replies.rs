@@ -32,15 +32,6 @@ impl Adapter {
         convert::errno(error.errno())
     }
 
-    /// How long the kernel may believe what it is told of an inode.
-    pub(super) fn valid_for(&self, inode: InodeNumber) -> &'static Duration {
-        if self.cached_writes.is_unheard(inode) {
-            &Duration::ZERO
-        } else {
-            &FOR_EVER
-        }
-    }
-
     pub(super) fn reply_entry(
         &self,
         operation: &'static str,
@@ -50,11 +41,10 @@ impl Adapter {
     ) {
         self.wakeups.answered();
         match result {
-            Ok(entry) => reply.entry(
-                self.valid_for(entry.number),
-                &convert::attributes(&entry),
-                GENERATION,
-            ),
+            Ok(entry) => {
+                self.cached_writes.answered(entry.number);
+                reply.entry(&FOR_EVER, &convert::attributes(&entry), GENERATION);
+            }
             Err(error) => reply.error(self.errno(operation, inode, &error)),
         }
     }
@@ -68,10 +58,10 @@ impl Adapter {
     ) {
         self.wakeups.answered();
         match result {
-            Ok(attributes) => reply.attr(
-                self.valid_for(attributes.number),
-                &convert::attributes(&attributes),
-            ),
+            Ok(attributes) => {
+                self.cached_writes.answered(attributes.number);
+                reply.attr(&FOR_EVER, &convert::attributes(&attributes));
+            }
             Err(error) => reply.error(self.errno(operation, inode, &error)),
         }
     }

@@ -260,6 +260,7 @@ mod tests {
             mountpoint: place.into(),
             kind: KIND.to_owned(),
             source: "/volume".into(),
+            read_only: false,
         };
         let own = mount(3, "0:50", "/mnt");
         let place = |all: &[Mount]| place_of(&own, all).map(Path::to_owned).ok();

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use titan::{
     CollectGarbageOptions, ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType,
-    Db, DbOptions, ErrorKind, Options, ReadOptions, Snapshot, TransactionOptions, WalDamageEvent,
+    Db, DbOptions, ErrorKind, Options, ReadOptions, Secondary, Snapshot, TransactionOptions,
+    WalDamageEvent,
 };
 
 use super::log_damage::LogDamage;
@@ -133,11 +134,28 @@ impl EngineKv {
         let mut options = options.options(dir);
         let log_damage = LogDamage::listen(&mut options.db);
         let db = Db::open_read_only(dir, &options)?;
+        EngineKv::of_volume(db, &options, log_damage)
+    }
+
+    /// Opens the database in `dir` as it is now for reading, while another process has it open.
+    ///
+    /// # Errors
+    /// Those of [`Secondary::open`]; `EINVAL` if it is no volume.
+    ///
+    /// Cost: that of [`Secondary::open`]: a descriptor for each file, and memory for the log.
+    pub fn open_beside(dir: &Path, options: &EngineOptions) -> Result<Self> {
+        let mut options = options.options(dir);
+        let log_damage = LogDamage::listen(&mut options.db);
+        let db = Secondary::open(dir, &options)?.db();
+        EngineKv::of_volume(db, &options, log_damage)
+    }
+
+    fn of_volume(db: Db, options: &Options, log_damage: Arc<LogDamage>) -> Result<Self> {
         let Some(data) = db.column_family(DATA) else {
             let what = "this is a Titan database, but it has no blocks of files: no volume";
             return Err(Error::new(rustix::io::Errno::INVAL, what));
         };
-        Ok(EngineKv::new(db, data, &options, log_damage))
+        Ok(EngineKv::new(db, data, options, log_damage))
     }
 
     fn new(db: Db, data: ColumnFamily, options: &Options, log_damage: Arc<LogDamage>) -> Self {

@@ -15,8 +15,8 @@ use serde_json::Value;
 use self::operations::{Operation, Operations};
 use crate::error::{Error, Result};
 use crate::file_system::{
-    Allocate, Attributes, Caller, Capacity, Changes, DirectoryHandle, Existing, FileSystem,
-    ListedEntry, Rename, Seek, WriteContext, Written,
+    Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, ListedEntry, Rename,
+    Seek, WriteContext, Written,
 };
 use crate::schema::InodeNumber;
 use crate::volume::STATISTICS;
@@ -212,36 +212,26 @@ impl FileSystem for Observed {
         self.observe(Operation::Sync, None, |inner| inner.sync())
     }
 
-    fn open_directory(&self, directory: InodeNumber) -> Result<DirectoryHandle> {
-        self.observe(Operation::OpenDirectory, directory, |inner| {
-            inner.open_directory(directory)
-        })
-    }
-
     fn list(
         &self,
-        handle: DirectoryHandle,
+        directory: InodeNumber,
         from: u64,
         entry: &mut dyn FnMut(&ListedEntry) -> bool,
     ) -> Result<()> {
-        self.observe(Operation::List, None, |inner| {
-            inner.list(handle, from, entry)
+        self.observe(Operation::List, directory, |inner| {
+            inner.list(directory, from, entry)
         })
     }
 
     fn list_with_attributes(
         &self,
-        handle: DirectoryHandle,
+        directory: InodeNumber,
         from: u64,
         entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
     ) -> Result<()> {
-        self.observe(Operation::ListWithAttributes, None, |inner| {
-            inner.list_with_attributes(handle, from, entry)
+        self.observe(Operation::ListWithAttributes, directory, |inner| {
+            inner.list_with_attributes(directory, from, entry)
         })
-    }
-
-    fn close_directory(&self, handle: DirectoryHandle) {
-        self.inner.close_directory(handle);
     }
 
     fn capacity(&self) -> Result<Capacity> {

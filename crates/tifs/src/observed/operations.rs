@@ -23,7 +23,6 @@ pub(super) enum Operation {
     Read,
     Write,
     Sync,
-    OpenDirectory,
     List,
     ListWithAttributes,
     Capacity,
@@ -37,7 +36,7 @@ pub(super) enum Operation {
 }
 
 /// All operations with their names, in the order of the enum.
-const OPERATIONS: [(Operation, &str); 25] = [
+const OPERATIONS: [(Operation, &str); 24] = [
     (Operation::Lookup, "lookup"),
     (Operation::Attributes, "attributes"),
     (Operation::SetAttributes, "set_attributes"),
@@ -52,7 +51,6 @@ const OPERATIONS: [(Operation, &str); 25] = [
     (Operation::Read, "read"),
     (Operation::Write, "write"),
     (Operation::Sync, "sync"),
-    (Operation::OpenDirectory, "open_directory"),
     (Operation::List, "list"),
     (Operation::ListWithAttributes, "list_with_attributes"),
     (Operation::Capacity, "capacity"),

@@ -23,6 +23,8 @@ pub(super) struct Change<'a> {
     pub(super) usage: UsageChange,
     /// The time of everything that the operation changes.
     pub(super) now: Time,
+    /// What the operation makes of inodes, the last of each counts.
+    inodes: Vec<(InodeNumber, Inode)>,
 }
 
 impl Volume {
@@ -41,6 +43,7 @@ impl Volume {
                 transaction: self.kv.begin()?,
                 usage: UsageChange::default(),
                 now: self.now(),
+                inodes: Vec::new(),
             };
             let result = operation(&mut change)?;
             // MUTANT: an operation whose commit fails is counted.
@@ -50,6 +53,14 @@ impl Volume {
             }
             // If the store has stopped, the next sync finds out.
             let committed = change.transaction.commit();
+            let is_known = matches!(committed, Ok(Commit::Committed | Commit::Conflict));
+            // ORDER: before the locks of the inodes are released.
+            for (number, inode) in &change.inodes {
+                match committed {
+                    Ok(Commit::Conflict) => {}
+                    _ => self.references.changed(*number, is_known.then_some(inode)),
+                }
+            }
             let committed = committed.inspect_err(|_| self.unsynced.store(true, Ordering::Release));
             match committed? {
                 Commit::Committed => {
@@ -114,6 +125,7 @@ impl Change<'_> {
     }
 
     pub(super) fn put_inode(&mut self, number: InodeNumber, inode: &Inode) -> Result<()> {
+        self.inodes.push((number, *inode));
         self.put(Key::Inode(number), &inode.encode())
     }
 

@@ -13,7 +13,7 @@ use super::{AccessTime, Volume};
 use crate::error::Result;
 use crate::file_system::{SIZE_MAX, WriteContext, Written};
 use crate::kv::Space;
-use crate::schema::{FORMAT, FileKind, Inode, InodeNumber, Key, block_key, content_of};
+use crate::schema::{FORMAT, FileKind, Inode, InodeNumber, Key, Time, block_key, content_of};
 
 /// The largest content that is stored beside the attributes, in bytes.
 pub(crate) const INLINE_MAX: u64 = 4096;
@@ -33,7 +33,7 @@ impl Volume {
         size: usize,
     ) -> Result<Bytes> {
         let lock = self.locks.shared(number);
-        let inode = self.stored(number)?.inode;
+        let inode = self.known(number)?.inode;
         let content = self.content(number, &inode, offset, size)?;
         drop(lock);
         // What can be read is read, also if the disk is full or the store takes no changes.
@@ -142,10 +142,10 @@ impl Volume {
             if context.drop_privileges && !kept {
                 drop_privileges(&mut inode);
             }
-            // The kernel sets the times of what it has cached, and says so afterwards. Until then this
-            // is the best known.
-            inode.modified = change.now;
-            inode.changed = change.now;
+            if !(context.from_cache && kernel_keeps_times(&inode, change.now)) {
+                inode.modified = change.now;
+                inode.changed = change.now;
+            }
             change.put_inode(number, &inode)?;
             Ok(Written {
                 blocks_changed: inode.blocks != blocks,
@@ -279,6 +279,24 @@ impl Change<'_> {
         self.transaction
             .delete(Space::Data, &block_key(number, block))
     }
+}
+
+/// Whether the times of a file stay what they are when a write of the kernel's cache arrives.
+///
+/// The kernel stamps what programs write, and says so, with `setattr`, when it writes its cache back. It does
+/// not wait for its writes before that, so a write may arrive after the times that belong to it. And it says
+/// nothing if they are those that it was told, because the file was created or changed in the same moment.
+/// In both cases the file was changed not long ago. Otherwise its times are still to come. Until then the file
+/// has that of the arrival: should the process end in between, it does not look unchanged.
+fn kernel_keeps_times(inode: &Inode, now: Time) -> bool {
+    /// For how long the kernel may keep what was written: half a minute by default, ten minutes where it saves
+    /// the energy of a disk.
+    const NOT_LONG: i64 = 15 * 60;
+    // MUTANT: each write of the kernel's cache changes the times of the file.
+    !mutant!(
+        "told-times-forgotten",
+        "-p tifs --lib volume::tests::content"
+    ) && now.seconds.saturating_sub(inode.changed.seconds) < NOT_LONG
 }
 
 /// The units of `st_blocks` that so many bytes take.

@@ -39,6 +39,30 @@ impl Volume {
         })
     }
 
+    /// An inode by its number, for who knew it earlier.
+    ///
+    /// # Errors
+    /// `ESTALE` if it has no names any more.
+    pub(super) fn find_again(&self, number: InodeNumber) -> Result<Attributes> {
+        // While it is locked it keeps its names.
+        let _lock = self.locks.shared(number);
+        let found = self.stored(number)?;
+        if found.inode.links == 0 {
+            return Err(Errno::STALE.into());
+        }
+        self.references.add(number);
+        Ok(found)
+    }
+
+    /// The directory that a directory is in. Above the root is the root.
+    pub(super) fn find_above(&self, directory: InodeNumber) -> Result<Attributes> {
+        let inode = self.stored(directory)?.inode;
+        if inode.kind != FileKind::Directory {
+            return Err(Errno::NOTDIR.into());
+        }
+        self.find_again(inode.parent)
+    }
+
     /// Creates an inode with a name.
     pub(super) fn create(
         &self,
@@ -64,6 +88,7 @@ impl Volume {
             Ok(child)
         })?;
         self.references.add(number);
+        self.references.changed(number, Some(&created.inode));
         Ok(created)
     }
 

@@ -20,6 +20,8 @@ pub const DESCRIPTION: &str = "tifs.description";
 pub struct Statistics {
     /// What identifies the volume.
     pub uuid: String,
+    /// The directory of the volume now, if it is known. It may have been moved.
+    pub directory: Option<String>,
     /// Files, directories and all else that has an inode.
     pub inodes: u64,
     /// Bytes that files take, as `du` counts them.
@@ -63,6 +65,7 @@ impl Volume {
         let usage = self.usage();
         Ok(Statistics {
             uuid: format!("{:032x}", self.superblock.uuid),
+            directory: (self.options.directory)().map(|path| path.display().to_string()),
             inodes: usage.inodes,
             bytes: usage.blocks * 512,
             to_reclaim: self.reclaimer.len() as u64,

@@ -5,13 +5,17 @@ use rustix::io::Errno;
 
 use super::Volume;
 use super::acl::{ACCESS, Acl, DEFAULT};
-use crate::error::Result;
+use super::change::Change;
+use crate::error::{Error, Result};
 use crate::file_system::{Existing, NAME_MAX};
 use crate::kv::{Scan, Space};
 use crate::schema::{FileKind, InodeNumber, Key, content_of, name_of_entry, with_format};
 
 /// The longest value, in bytes: the kernel passes no longer one.
 const VALUE_MAX: usize = 64 << 10;
+
+/// The longest list of names, in bytes: the kernel passes no longer one on.
+const LIST_MAX: usize = 64 << 10;
 
 /// What names begin with, besides those of ACLs.
 const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
@@ -41,6 +45,9 @@ impl Volume {
                 Existing::MustNotExist if exists => return Err(Errno::EXIST.into()),
                 Existing::MustExist if !exists => return Err(Errno::NODATA.into()),
                 _ => {}
+            }
+            if !exists {
+                change.has_room_in_list(number, name)?;
             }
             if name == DEFAULT && inode.kind != FileKind::Directory {
                 return Err(Errno::ACCESS.into());
@@ -102,6 +109,23 @@ impl Volume {
             inode.changed = change.now;
             change.put_inode(number, &inode)
         })
+    }
+}
+
+impl Change<'_> {
+    /// # Errors
+    /// `ENOSPC` if the list of all names would be longer than `listxattr` can return.
+    fn has_room_in_list(&mut self, number: InodeNumber, name: &[u8]) -> Result<()> {
+        let prefix = Key::Attribute(number, b"").encode();
+        let scan = Scan::prefix(Space::Meta, &prefix).keys_only();
+        let found = self.transaction.scan(&scan)?;
+        let names = found.iter().map(|(key, _)| name_of_entry(key, &prefix));
+        let list: usize = names.chain([name]).map(|name| name.len() + 1).sum();
+        if list > LIST_MAX {
+            let what = "the names of the extended attributes would be longer than a list of them";
+            return Err(Error::new(Errno::NOSPC, what));
+        }
+        Ok(())
     }
 }
 

@@ -1,229 +1,236 @@
-//! Listing directories.
-//!
-//! A handle keeps the names that it has read, in pages, so that a place in the listing stays a place
-//! whatever is created and removed meanwhile. It costs memory for each name until the directory is
-//! closed.
-
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+//! Listing directories, in the order of names, from any [place](super::places) on.
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::Volume;
+use super::places::{AFTER_PARENT, AFTER_SELF};
 use crate::error::{Error, Result};
-use crate::file_system::{Attributes, DirectoryHandle, ListedEntry};
+use crate::file_system::{Attributes, ListedEntry};
 use crate::kv::{Scan, Space};
 use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, name_of_entry};
 
-/// How many names are read at once.
+/// How many names are read at first: about as many as the kernel's smallest buffer takes, or their
+/// attributes. Then more at a time.
+const FIRST_PAGE: usize = 64;
+
+/// How many names are read at once at most.
 const PAGE: usize = 1024;
 
 /// How many attributes are read at once: about as many as the kernel's buffer takes.
 const ATTRIBUTES_PAGE: usize = 32;
 
-/// The open directories of a volume.
-#[derive(Default)]
-pub(super) struct Listings {
-    last: AtomicU64,
-    open: Mutex<HashMap<DirectoryHandle, Arc<Mutex<Listing>>>>,
-}
-
+/// Entries of a directory from a place on, in pages.
 struct Listing {
     directory: InodeNumber,
-    entries: Vec<ListedEntry>,
+    /// The key from which the next page is read.
+    begin: Vec<u8>,
+    page: usize,
     complete: bool,
 }
 
-impl Listings {
-    fn get(&self, handle: DirectoryHandle) -> Result<Arc<Mutex<Listing>>> {
-        let listing = self.open.lock().get(&handle).cloned();
-        listing.ok_or_else(|| Errno::BADF.into())
-    }
-}
-
 impl Volume {
-    pub(super) fn open_listing(&self, directory: InodeNumber) -> Result<DirectoryHandle> {
-        if self.stored(directory)?.inode.kind != FileKind::Directory {
-            return Err(Errno::NOTDIR.into());
-        }
-        let handle = DirectoryHandle(self.listings.last.fetch_add(1, Ordering::Relaxed) + 1);
-        let listing = Listing {
-            directory,
-            entries: Vec::new(),
-            complete: false,
-        };
-        let listing = Arc::new(Mutex::new(listing));
-        self.listings.open.lock().insert(handle, listing);
-        Ok(handle)
-    }
-
-    pub(super) fn close_listing(&self, handle: DirectoryHandle) {
-        self.listings.open.lock().remove(&handle);
-    }
-
     pub(super) fn list_names(
         &self,
-        handle: DirectoryHandle,
+        directory: InodeNumber,
         from: u64,
         entry: &mut dyn FnMut(&ListedEntry) -> bool,
     ) -> Result<()> {
-        let listing = self.listings.get(handle)?;
-        let mut listing = listing.lock();
-        let mut next = self.begin_listing(&mut listing, from)?;
-        while self.has_entry(&mut listing, next)? {
-            if !entry(&listing.entries[next]) {
-                break;
+        let _lock = self.locks.shared(directory);
+        let mut listing = self.begin_listing(directory, from, FIRST_PAGE)?;
+        let mut last = None;
+        let mut entries = self.dots(directory, from)?;
+        loop {
+            for listed in entries {
+                if !entry(&listed) {
+                    self.end_listing(directory, last);
+                    return Ok(());
+                }
+                last = Some(listed.name);
             }
-            next += 1;
+            if listing.complete {
+                self.end_listing(directory, last);
+                return Ok(());
+            }
+            entries = self.next_page(&mut listing)?;
+            listing.page = (listing.page * 2).min(PAGE);
         }
-        Ok(())
     }
 
     pub(super) fn list_inodes(
         &self,
-        handle: DirectoryHandle,
+        directory: InodeNumber,
         from: u64,
         entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
     ) -> Result<()> {
-        let listing = self.listings.get(handle)?;
-        let mut listing = listing.lock();
-        let mut next = self.begin_listing(&mut listing, from)?;
-        let _lock = self.locks.shared(listing.directory);
-        let mut given = false;
+        // While it is locked, names stay, so their inodes exist.
+        let _lock = self.locks.shared(directory);
+        let mut listing = self.begin_listing(directory, from, ATTRIBUTES_PAGE)?;
+        let mut last = None;
+        let mut entries = self.dots(directory, from)?;
         loop {
-            let page = match self.attributes_page(&mut listing, next) {
+            let attributes = match self.inodes(&entries) {
                 // The caller has references to what it got, so it must get that. The next call fails.
-                // MUTANT: a listing that fails gives references all the same.
-                Err(_)
-                    if given
-                        && !mutant!(
-                            "failed-listing-refers",
-                            "-p tifs --test it moods::a_listing"
-                        ) =>
-                {
+                Err(_) if is_given(last.as_ref()) => {
+                    self.end_listing(directory, last);
                     return Ok(());
                 }
-                page => page?,
+                attributes => attributes?,
             };
-            if page.is_empty() {
-                return Ok(());
-            }
-            let entries = &listing.entries[next..];
-            next += page.len();
-            for (listed, attributes) in entries.iter().zip(page) {
-                // What has been removed since it was read must not be shown with attributes: the
-                // kernel would believe that the name exists.
+            for (listed, attributes) in entries.into_iter().zip(attributes) {
+                // What a damaged entry leads to is not shown with attributes.
                 let Some(attributes) = attributes else {
                     continue;
                 };
-                if !entry(listed, &attributes) {
+                if !entry(&listed, &attributes) {
+                    self.end_listing(directory, last);
                     return Ok(());
                 }
                 if !is_dot(&listed.name) {
                     self.references.add(attributes.number);
                 }
-                given = true;
+                last = Some(listed.name);
+            }
+            if listing.complete {
+                self.end_listing(directory, last);
+                return Ok(());
+            }
+            entries = match self.next_page(&mut listing) {
+                Err(_) if is_given(last.as_ref()) => {
+                    self.end_listing(directory, last);
+                    return Ok(());
+                }
+                entries => entries?,
+            };
+        }
+    }
+
+    /// Where a listing begins.
+    ///
+    /// # Errors
+    /// `ENOTDIR`; `EINVAL` if this is no place of the directory.
+    ///
+    /// Cost: a scan of the directory, if the name of the place is not remembered.
+    fn begin_listing(&self, directory: InodeNumber, from: u64, page: usize) -> Result<Listing> {
+        let mut listing = Listing {
+            directory,
+            begin: Key::Entry(directory, b"").encode(),
+            page,
+            complete: false,
+        };
+        if from <= AFTER_PARENT {
+            return Ok(listing);
+        }
+        let name = match self.places.name(directory, from) {
+            Some(name) => name,
+            None => self.name_of_place(directory, from)?,
+        };
+        listing.go_on_after(&name);
+        Ok(listing)
+    }
+
+    /// The name of a place, by a look at all names.
+    fn name_of_place(&self, directory: InodeNumber, place: u64) -> Result<Bytes> {
+        let prefix = Key::Entry(directory, b"").encode();
+        let mut scan = Scan::prefix(Space::Meta, &prefix).keys_only().limit(PAGE);
+        loop {
+            let page = self.kv.scan(&scan)?;
+            for (key, _) in &page {
+                let name = name_of_entry(key, &prefix);
+                if self.places.after(name) == place {
+                    return Ok(key.slice_ref(name));
+                }
+            }
+            match page.last() {
+                Some((last, _)) if page.len() == PAGE => scan.begin = [last, &[0][..]].concat(),
+                _ => return Err(Error::new(Errno::INVAL, "no place of this directory")),
             }
         }
     }
 
-    /// The attributes of some entries from an index on; none at the end.
-    fn attributes_page(
-        &self,
-        listing: &mut Listing,
-        next: usize,
-    ) -> Result<Vec<Option<Attributes>>> {
-        if !self.has_entry(listing, next)? {
+    /// What is listed before all names.
+    fn dots(&self, directory: InodeNumber, from: u64) -> Result<Vec<ListedEntry>> {
+        if from >= AFTER_PARENT {
             return Ok(Vec::new());
         }
-        let end = listing.entries.len().min(next + ATTRIBUTES_PAGE);
-        self.inodes(listing.directory, &listing.entries[next..end])
+        let inode = self.stored(directory)?.inode;
+        if inode.kind != FileKind::Directory {
+            return Err(Errno::NOTDIR.into());
+        }
+        let dot = |name, inode, next| ListedEntry {
+            name: Bytes::from_static(name),
+            inode,
+            kind: FileKind::Directory,
+            next,
+        };
+        let dots = [
+            dot(b".", directory, AFTER_SELF),
+            dot(b"..", inode.parent, AFTER_PARENT),
+        ];
+        Ok(dots.into_iter().filter(|dot| dot.next > from).collect())
     }
 
-    /// Where a call begins in the entries.
-    fn begin_listing(&self, listing: &mut Listing, from: u64) -> Result<usize> {
-        if from == 0 {
-            let parent = self.stored(listing.directory)?.inode.parent;
-            listing.complete = false;
-            listing.entries.clear();
-            for (name, inode) in [(&b"."[..], listing.directory), (b"..", parent)] {
-                listing.add(Bytes::from_static(name), inode, FileKind::Directory);
-            }
+    fn next_page(&self, listing: &mut Listing) -> Result<Vec<ListedEntry>> {
+        let prefix = Key::Entry(listing.directory, b"").encode();
+        let mut scan = Scan::prefix(Space::Meta, &prefix).limit(listing.page);
+        scan.begin.clone_from(&listing.begin);
+        let page = self.kv.scan(&scan)?;
+        listing.complete = page.len() < listing.page;
+        let entry = |(key, value): &(Bytes, Bytes)| {
+            let entry = Entry::decode(value)?;
+            let name = key.slice_ref(name_of_entry(key, &prefix));
+            Ok(ListedEntry {
+                next: self.places.after(&name),
+                name,
+                inode: entry.inode,
+                kind: entry.kind,
+            })
+        };
+        let entries: Vec<ListedEntry> = page.iter().map(entry).collect::<Result<_>>()?;
+        if let Some(last) = entries.last() {
+            listing.go_on_after(&last.name);
         }
-        let next = usize::try_from(from).unwrap_or(usize::MAX);
-        if next > listing.entries.len() {
-            return Err(Error::new(Errno::INVAL, "no place of this listing"));
-        }
-        Ok(next)
+        Ok(entries)
     }
 
-    /// Whether there is an entry with this index, reading a page if needed.
-    fn has_entry(&self, listing: &mut Listing, index: usize) -> Result<bool> {
-        if index >= listing.entries.len() && !listing.complete {
-            let prefix = Key::Entry(listing.directory, b"").encode();
-            let mut scan = Scan::prefix(Space::Meta, &prefix).limit(PAGE);
-            if let Some(last) = listing.entries.last().filter(|last| !is_dot(&last.name)) {
-                scan.begin = [&prefix, &last.name[..], &[0]].concat();
-            }
-            let page = self.kv.scan(&scan)?;
-            listing.complete = page.len() < PAGE;
-            for (key, value) in &page {
-                let entry = Entry::decode(value)?;
-                let name = key.slice_ref(name_of_entry(key, &prefix));
-                listing.add(name, entry.inode, entry.kind);
-            }
+    /// The last entry that a caller took is where it will go on.
+    fn end_listing(&self, directory: InodeNumber, last: Option<Bytes>) {
+        if let Some(name) = last.filter(|name| !is_dot(name)) {
+            self.places.ended(directory, &name);
         }
-        Ok(index < listing.entries.len())
     }
 
-    /// The attributes of entries that still exist. The directory does not change meanwhile.
-    fn inodes(
-        &self,
-        directory: InodeNumber,
-        entries: &[ListedEntry],
-    ) -> Result<Vec<Option<Attributes>>> {
-        let entry_key = |entry: &ListedEntry| Key::Entry(directory, &entry.name).encode();
-        let inode_key = |entry: &ListedEntry| Key::Inode(entry.inode).encode();
-        let keys: Vec<_> = entries.iter().map(entry_key).collect();
-        let names = self.kv.multi_get(Space::Meta, &keys)?;
-        let keys: Vec<_> = entries.iter().map(inode_key).collect();
+    /// The attributes of entries, where there are any.
+    fn inodes(&self, entries: &[ListedEntry]) -> Result<Vec<Option<Attributes>>> {
+        let key = |entry: &ListedEntry| Key::Inode(entry.inode).encode();
+        let keys: Vec<_> = entries.iter().map(key).collect();
         let inodes = self.kv.multi_get(Space::Meta, &keys)?;
-        let attributes =
-            |((listed, name), inode): ((&ListedEntry, Option<Bytes>), Option<Bytes>)| {
-                let leads_here = match name {
-                    Some(name) => Entry::decode(&name)?.inode == listed.inode,
-                    None => is_dot(&listed.name),
-                };
-                let Some(inode) = inode.filter(|_| leads_here) else {
-                    return Ok(None);
-                };
-                Ok(Some(Attributes {
-                    number: listed.inode,
-                    inode: Inode::decode(&inode)?,
-                }))
-            };
-        entries
-            .iter()
-            .zip(names)
-            .zip(inodes)
-            .map(attributes)
-            .collect()
+        let attributes = |(listed, inode): (&ListedEntry, Option<Bytes>)| {
+            let Some(inode) = inode else { return Ok(None) };
+            Ok(Some(Attributes {
+                number: listed.inode,
+                inode: Inode::decode(&inode)?,
+            }))
+        };
+        entries.iter().zip(inodes).map(attributes).collect()
     }
 }
 
 impl Listing {
-    fn add(&mut self, name: Bytes, inode: InodeNumber, kind: FileKind) {
-        let next = self.entries.len() as u64 + 1;
-        self.entries.push(ListedEntry {
-            name,
-            inode,
-            kind,
-            next,
-        });
+    fn go_on_after(&mut self, name: &[u8]) {
+        self.begin = Key::Entry(self.directory, name).encode();
+        self.begin.push(0);
     }
+}
+
+/// Whether a listing has given something that must arrive.
+fn is_given(last: Option<&Bytes>) -> bool {
+    // MUTANT: a listing that fails gives references all the same.
+    let failed = mutant!(
+        "failed-listing-refers",
+        "-p tifs --test it moods::a_listing"
+    );
+    last.is_some() && !failed
 }
 
 fn is_dot(name: &[u8]) -> bool {

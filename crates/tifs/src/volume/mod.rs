@@ -31,6 +31,7 @@ mod listing;
 mod locks;
 mod numbers;
 mod operations;
+mod places;
 mod ranges;
 mod reclaim;
 mod references;
@@ -43,6 +44,7 @@ mod truncate;
 mod usage;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,9 +52,9 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use titan::{StdClock, SystemClock};
 
-use self::listing::Listings;
 use self::locks::InodeLocks;
 use self::numbers::Numbers;
+use self::places::Places;
 use self::reclaim::Reclaimer;
 use self::references::References;
 use self::room::Room;
@@ -104,6 +106,8 @@ pub struct VolumeOptions {
     pub read_only: bool,
     /// What the device has left.
     pub host_space: Arc<dyn Fn() -> Result<HostSpace> + Send + Sync>,
+    /// Where the store is now, for statistics.
+    pub directory: Arc<dyn Fn() -> Option<PathBuf> + Send + Sync>,
 }
 
 impl Default for VolumeOptions {
@@ -119,6 +123,7 @@ impl Default for VolumeOptions {
                     available: 1 << 40,
                 })
             }),
+            directory: Arc::new(|| None),
         }
     }
 }
@@ -141,7 +146,7 @@ pub struct Volume {
     numbers: Numbers,
     references: References,
     usage: UsageCounter,
-    listings: Listings,
+    places: Places,
     reclaimer: Reclaimer,
     room: Room,
     /// Held by renames of directories to other ones.
@@ -213,12 +218,12 @@ impl Volume {
         let usage = UsageCounter::load(&*kv, options.read_only)?;
         let reclaimer = Reclaimer::load(&*kv)?;
         Ok(Volume {
+            places: Places::new(&superblock),
             superblock,
             locks: InodeLocks::new(),
             numbers: Numbers::default(),
             references: References::default(),
             usage,
-            listings: Listings::default(),
             reclaimer,
             room: Room::default(),
             moving_directories: Mutex::new(()),
@@ -274,6 +279,17 @@ impl Volume {
 
     fn now(&self) -> Time {
         self.options.clock.unix_time().into()
+    }
+
+    /// The attributes of an inode as committed, from memory if they are there.
+    fn known(&self, number: InodeNumber) -> Result<Attributes> {
+        let as_of = match self.references.attributes(number) {
+            Ok(inode) => return Ok(Attributes { number, inode }),
+            Err(as_of) => as_of,
+        };
+        let stored = self.stored(number)?;
+        self.references.learn(number, &stored.inode, as_of);
+        Ok(stored)
     }
 
     /// The attributes of an inode as committed.

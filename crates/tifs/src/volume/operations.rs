@@ -7,14 +7,18 @@ use super::Volume;
 use super::create::NewInode;
 use crate::error::Result;
 use crate::file_system::{
-    Allocate, Attributes, Caller, Capacity, Changes, DirectoryHandle, Existing, FileSystem,
-    ListedEntry, Rename, Seek, WriteContext, Written,
+    Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, ListedEntry, Rename,
+    Seek, WriteContext, Written,
 };
 use crate::schema::{FileKind, InodeNumber};
 
 impl FileSystem for Volume {
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
-        self.find(directory, name)
+        match name {
+            b"." => self.find_again(directory),
+            b".." => self.find_above(directory),
+            _ => self.find(directory, name),
+        }
     }
 
     fn forget(&self, inode: InodeNumber, references: u64) {
@@ -24,7 +28,7 @@ impl FileSystem for Volume {
     }
 
     fn attributes(&self, inode: InodeNumber) -> Result<Attributes> {
-        self.stored(inode)
+        self.known(inode)
     }
 
     fn set_attributes(
@@ -143,30 +147,22 @@ impl FileSystem for Volume {
         Volume::sync(self)
     }
 
-    fn open_directory(&self, directory: InodeNumber) -> Result<DirectoryHandle> {
-        self.open_listing(directory)
-    }
-
     fn list(
         &self,
-        handle: DirectoryHandle,
+        directory: InodeNumber,
         from: u64,
         entry: &mut dyn FnMut(&ListedEntry) -> bool,
     ) -> Result<()> {
-        self.list_names(handle, from, entry)
+        self.list_names(directory, from, entry)
     }
 
     fn list_with_attributes(
         &self,
-        handle: DirectoryHandle,
+        directory: InodeNumber,
         from: u64,
         entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
     ) -> Result<()> {
-        self.list_inodes(handle, from, entry)
-    }
-
-    fn close_directory(&self, handle: DirectoryHandle) {
-        self.close_listing(handle);
+        self.list_inodes(directory, from, entry)
     }
 
     fn capacity(&self) -> Result<Capacity> {

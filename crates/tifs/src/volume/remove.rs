@@ -39,6 +39,7 @@ impl Volume {
                 change.put_directory(directory, &mut parent)?;
                 change.drop_link(child.inode, inode)
             })?;
+            self.places.removed(directory, name);
             Ok((child.inode, orphan))
         })?;
         if orphan {

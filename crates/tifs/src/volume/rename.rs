@@ -55,7 +55,7 @@ impl Volume {
             if mutant!("rename-in-two-steps", "-p tifs --test it crash::every") {
                 self.change(|change| change.delete(Key::Entry(from.0, from.1)))?;
             }
-            self.change(|change| match (how, target) {
+            let orphan = self.change(|change| match (how, target) {
                 (Rename::Exchange, Some(target)) => {
                     change.exchange(from, source, to, *target)?;
                     Ok(None)
@@ -67,7 +67,9 @@ impl Volume {
                     }
                     Ok(orphan)
                 }
-            })
+            })?;
+            self.places.removed(from.0, from.1);
+            Ok(orphan)
         })?;
         if let Some(orphan) = orphan {
             self.orphaned(orphan);

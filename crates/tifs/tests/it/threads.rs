@@ -354,13 +354,11 @@ impl Worker<'_> {
                 changed.map_err(errno)?;
             }
             10 => {
-                let handle = volume.open_directory(directory).map_err(errno)?;
                 let mut met = Vec::new();
-                let listed = volume.list_with_attributes(handle, 0, &mut |entry, _| {
+                let listed = volume.list_with_attributes(directory, 0, &mut |entry, _| {
                     met.push((entry.name.clone(), entry.inode));
                     true
                 });
-                volume.close_directory(handle);
                 for (name, inode) in met {
                     if &name[..] != b"." && &name[..] != b".." {
                         volume.forget(inode, 1);

@@ -340,7 +340,6 @@ pub fn list(
     attributes: bool,
     page: u32,
 ) -> Result<Vec<Listed<InodeNumber>>> {
-    let handle = volume.open_directory(directory)?;
     let mut listed: Vec<Listed<InodeNumber>> = Vec::new();
     let mut next = 0;
     let result = loop {
@@ -359,17 +358,16 @@ pub fn list(
             true
         };
         let read = if attributes {
-            volume.list_with_attributes(handle, from, &mut |entry, attributes| {
+            volume.list_with_attributes(directory, from, &mut |entry, attributes| {
                 add(entry, Some(attributes.inode))
             })
         } else {
-            volume.list(handle, from, &mut |entry| add(entry, None))
+            volume.list(directory, from, &mut |entry| add(entry, None))
         };
         if read.is_err() || listed.len() == before {
             break read;
         }
     };
-    volume.close_directory(handle);
     for entry in listed.iter().filter(|_| attributes) {
         if entry.name != b"." && entry.name != b".." {
             volume.forget(entry.inode, 1);

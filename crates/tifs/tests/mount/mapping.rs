@@ -1,4 +1,4 @@
-//! Files mapped into memory. All unsafe code of these tests is here.
+//! Files mapped into memory. All unsafe code of these tests is here and in `places/handle.rs`.
 
 #![allow(
     unsafe_code,

@@ -231,3 +231,135 @@ fn check_holes(fixture: &Fixture, file: InodeNumber, model: &[u8]) {
         assert!(place > data);
     }
 }
+
+#[test]
+fn a_write_of_the_cache_leaves_the_times_that_the_kernel_has() {
+    let clock = SimClock::with_seed(1);
+    let options = VolumeOptions {
+        clock: Arc::new(clock.clone()),
+        ..VolumeOptions::default()
+    };
+    let fixture = Fixture::with(&options);
+    let file = fixture.file("f");
+    let now = || Time::from(titan::SystemClock::unix_time(&clock));
+    let times = || {
+        let inode = fixture.volume.attributes(file).unwrap().inode;
+        (inode.modified, inode.changed)
+    };
+    let write = |from_cache| {
+        let context = WriteContext {
+            from_cache,
+            ..WriteContext::default()
+        };
+        fixture.volume.write(file, 0, &[1; 6000], context).unwrap();
+        times()
+    };
+    let tell = |modified, changed| {
+        let told = Changes {
+            modified: Some(NewTime::At(modified)),
+            changed: Some(changed),
+            ..Changes::default()
+        };
+        fixture.volume.set_attributes(&CALLER, file, &told).unwrap();
+    };
+    // A program writes as soon as it has created the file. The kernel has no other times to tell.
+    let created = times();
+    clock.advance(Duration::from_secs(35));
+    assert_eq!(write(true), created);
+    // It writes again, and the times arrive before the data.
+    let written = now();
+    clock.advance(Duration::from_secs(35));
+    tell(written, written);
+    assert_eq!(write(true), (written, written));
+    // It sets an old time before the kernel has written the data.
+    let old = Time {
+        seconds: 77,
+        nanoseconds: 1,
+    };
+    let set = now();
+    tell(old, set);
+    clock.advance(Duration::from_secs(35));
+    assert_eq!(write(true), (old, set));
+    // Past the cache, the volume stamps.
+    let past = write(false);
+    assert!(past.0 > set && past.0 == past.1, "{past:?}");
+    // The times of what is written long after that are still to be told. Should the process end before, the
+    // file does not look unchanged.
+    clock.advance(Duration::from_secs(3600));
+    let arrived = write(true);
+    assert!(arrived.0 > past.0 && arrived.0 == arrived.1, "{arrived:?}");
+    tell(written, now());
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(write(true).0, written);
+}
+
+#[test]
+fn attributes_in_memory_are_those_in_the_store() {
+    let seed = fastrand::u64(..);
+    eprintln!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let fixture = Fixture::new();
+    let volume = &fixture.volume;
+    let directory = fixture.directory(ROOT, "d");
+    let files: Vec<_> = (0..4).map(|n| fixture.file(&format!("{n}"))).collect();
+    for _ in 0..2000 {
+        let which = random.usize(..files.len());
+        let (file, name) = (files[which], which.to_string());
+        let context = WriteContext {
+            from_cache: random.bool(),
+            drop_privileges: random.bool(),
+        };
+        // Some of these fail, such as a link that is there already.
+        let _ = match random.u8(..8) {
+            0 => volume.read(file, random.u64(..9000), 100).map(drop),
+            1 => volume.set_extended_attribute(file, b"user.a", b"1", Existing::Any),
+            2 => volume.link(file, directory, name.as_bytes()).map(drop),
+            3 => volume.unlink(directory, name.as_bytes()),
+            4 => volume.allocate(file, 4096, 9000, Allocate::ZeroRange),
+            5 => volume
+                .copy_range((file, 0), (files[0], 5000), 100)
+                .map(drop),
+            6 => volume
+                .write(file, random.u64(..9000), &[7; 300], context)
+                .map(drop),
+            _ => {
+                fixture.resize(file, random.u64(..70_000));
+                Ok(())
+            }
+        };
+        for inode in files.iter().chain([&ROOT, &directory]) {
+            let key = Key::Inode(*inode).encode();
+            let stored = fixture.kv.get(Space::Meta, &key).unwrap().unwrap();
+            let known = volume.attributes(*inode).unwrap().inode;
+            assert_eq!(known, crate::schema::Inode::decode(&stored).unwrap());
+            // From memory this time.
+            assert_eq!(volume.attributes(*inode).unwrap().inode, known);
+        }
+    }
+}
+
+#[test]
+fn an_extended_attribute_that_no_list_could_show_is_refused() {
+    let fixture = Fixture::new();
+    let (volume, file) = (&fixture.volume, fixture.file("f"));
+    let set = |number: usize, length: usize| {
+        let name = format!("user.{number:0>width$}", width = length - 5);
+        volume.set_extended_attribute(file, name.as_bytes(), b"1", Existing::Any)
+    };
+    // 256 bytes each, as they are listed.
+    for number in 0..255 {
+        set(number, 255).unwrap();
+    }
+    assert_eq!(volume.extended_attributes(file).unwrap().len(), 255 * 256);
+    set(999, 251).unwrap();
+    assert_eq!(errno(set(1, 6)), Errno::NOSPC);
+    // One that is there can be replaced.
+    set(254, 255).unwrap();
+    let name = format!("user.{:0>250}", 254);
+    volume
+        .remove_extended_attribute(file, name.as_bytes())
+        .unwrap();
+    set(255, 255).unwrap();
+    assert_eq!(errno(set(1, 6)), Errno::NOSPC);
+    assert!(volume.extended_attributes(file).unwrap().len() <= 64 << 10);
+}

@@ -15,11 +15,11 @@ use super::{HostSpace, Volume, VolumeOptions};
 use crate::check::check;
 use crate::error::Result;
 use crate::file_system::{
-    Allocate, Attributes, Caller, Changes, Existing, FileSystem, Rename, SIZE_MAX, Seek,
+    Allocate, Attributes, Caller, Changes, Existing, FileSystem, NewTime, Rename, SIZE_MAX, Seek,
     WriteContext,
 };
 use crate::kv::{Commit, Kv, MemoryKv, Scan, Space};
-use crate::schema::{InodeNumber, Key};
+use crate::schema::{InodeNumber, Key, Time};
 
 mod content;
 mod deletion;
@@ -79,14 +79,12 @@ impl Fixture {
     }
 
     fn names(&self, directory: InodeNumber) -> Vec<String> {
-        let handle = self.volume.open_directory(directory).unwrap();
         let mut names = Vec::new();
         let mut add = |entry: &crate::file_system::ListedEntry| {
             names.push(String::from_utf8(entry.name.to_vec()).unwrap());
             true
         };
-        self.volume.list(handle, 0, &mut add).unwrap();
-        self.volume.close_directory(handle);
+        self.volume.list(directory, 0, &mut add).unwrap();
         names
     }
 

@@ -158,6 +158,32 @@ fn what_a_write_accepted_on_a_full_volume_is_there() {
 }
 
 #[test]
+fn who_reads_on_a_full_volume_does_not_hear_that_there_is_no_room() {
+    on_a_device_of("size=160m,mode=755", |_, volume| {
+        let paths: Vec<_> = (0..20).map(|i| volume.join(format!("small-{i}"))).collect();
+        let files: Vec<_> = paths
+            .iter()
+            .map(|path| File::create(path).unwrap())
+            .collect();
+        write_until_refused(&volume.join("big"), 0);
+        // These take of the room that is kept for the kernel's cache.
+        let small = |mut file: &File| file.write_all(&[7; 3000]).and_then(|()| file.sync_all());
+        let good: Vec<bool> = files.iter().map(|file| small(file).is_ok()).collect();
+        assert!(good.contains(&true));
+        drop(files);
+        for (path, _) in paths.iter().zip(good).filter(|(_, good)| *good) {
+            assert_eq!(fs::metadata(path).unwrap().len(), 3000);
+            // Reads beyond the end.
+            assert!(fs::read(path).unwrap() == [7; 3000], "{}", path.display());
+        }
+        // Who writes does.
+        let mut file = File::options().append(true).open(&paths[0]).unwrap();
+        let refused = (0..1 << 20).find_map(|_| file.write(&[0; 10_000]).err());
+        assert_eq!(errno(Err::<(), _>(refused.unwrap())), Some(Errno::NOSPC));
+    });
+}
+
+#[test]
 fn a_sync_fails_for_as_long_as_the_file_lacks_what_was_refused() {
     on_a_device_of("size=64m,mode=755", |device, volume| {
         write(&volume.join("file-1"), 1).unwrap();

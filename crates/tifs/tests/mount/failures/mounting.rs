@@ -6,11 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
-use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use tifs::fuse::{Options, Session};
+use tifs::kv::MemoryKv;
+use tifs::volume::VolumeOptions;
 
-use super::{ended, errno, tifs};
+use super::{ended, tifs};
 use crate::places::{TIFS, Volume, run};
 
 #[test]
@@ -20,23 +23,137 @@ fn a_volume_in_use_is_left_alone() {
         let (store, place) = (store.to_str().unwrap(), volume.path());
         fs::create_dir(&other).unwrap();
         let other = other.to_str().unwrap();
-        let in_use = ["in use", place.to_str().unwrap()];
-        for command in [
-            ["mount", store, other].as_slice(),
-            &["mount", store, other, "-o", "ro"],
-            &["fsck", store],
-            &["dump", store, "/dev/null"],
-            &["stats", store],
-        ] {
-            tifs(command).failed_with(&in_use);
-            tifs(command).failed_with(&["tifs umount"]);
-        }
-        tifs(["stats", store]).failed_with(&["tifs stats", place.to_str().unwrap()]);
-        let relative = ["fsck", "volume"];
-        ended(Command::new(TIFS).args(relative).current_dir(volume.home())).failed_with(&in_use);
-        tifs(["mkfs", store]).failed_with(&["has a volume"]);
-        fs::write(volume.join("f"), "still served").unwrap();
+        let is_refused = || {
+            let in_use = ["in use", "tifs umount", place.to_str().unwrap()];
+            tifs(["mount", store, other]).failed_with(&in_use);
+            tifs(["mount", store, other, "-o", "ro"]).failed_with(&in_use);
+            tifs(["mkfs", store]).failed_with(&["has a volume"]);
+            fs::write(volume.join("f"), "still served").unwrap();
+        };
+        is_refused();
+        // Somebody takes the file for a leftover.
+        let lock = Path::new(store).join("LOCK");
+        fs::remove_file(&lock).unwrap();
+        is_refused();
+        File::create(&lock).unwrap();
+        is_refused();
+        volume.unmount();
+        volume.check();
     });
+}
+
+/// As if the file system had no locks of directories, or the process was of another version.
+#[test]
+fn a_volume_that_the_table_of_mounts_shows_is_in_use_without_locks_too() {
+    Volume::with(|volume| {
+        volume.unmount();
+        let (store, other) = (volume.store(), volume.home().join("other"));
+        let place = volume.path();
+        fs::create_dir(&other).unwrap();
+        // Something that says that it is the volume in the directory, and has nothing locked there.
+        let kv = Arc::new(MemoryKv::new());
+        let options = VolumeOptions::default();
+        tifs::volume::Volume::make(&*kv, &options).unwrap();
+        let served = tifs::volume::Volume::open(kv, options).unwrap();
+        let options = Options {
+            source: store.clone().into(),
+            ..Options::default()
+        };
+        let session = Session::mount(Arc::new(served), &other, &options).unwrap();
+        let in_use = ["in use", "tifs umount", other.to_str().unwrap()];
+        let mount = || tifs([OsStr::new("mount"), store.as_os_str(), place.as_os_str()]);
+        mount().failed_with(&in_use);
+        assert!(!volume.is_mounted());
+        session.unmounter().unmount().unwrap();
+        session.wait().unwrap();
+        volume.mount();
+        volume.unmount();
+        volume.check();
+    });
+}
+
+#[test]
+fn a_mounted_volume_is_dumped_checked_and_described_as_of_now() {
+    Volume::with(|volume| {
+        let (home, place) = (volume.home().to_owned(), volume.path());
+        let store = volume.store();
+        let running = std::sync::atomic::AtomicBool::new(true);
+        let of = |n: usize| format!("{n}").repeat(3000);
+        for n in 0..20 {
+            fs::write(volume.join(format!("before-{n}")), of(n)).unwrap();
+        }
+        std::thread::scope(|scope| {
+            // A program that goes on meanwhile: each file is complete before the next one is begun.
+            scope.spawn(|| {
+                for n in 0.. {
+                    if !running.load(std::sync::atomic::Ordering::Relaxed) {
+                        break;
+                    }
+                    fs::write(place.join(format!("beside-{n}")), of(n)).unwrap();
+                    let old = place.join(format!("beside-{}", n.max(10) - 10));
+                    let _ = (n >= 10).then(|| fs::remove_file(old).unwrap());
+                }
+            });
+            for (round, of) in [&store, &place].into_iter().enumerate() {
+                let last = format!("last-{round}");
+                // Not synced, and still in the kernel's cache.
+                fs::write(place.join(&last), &last).unwrap();
+                let dump = home.join(format!("dump-{round}"));
+                let copy = home.join(format!("copy-{round}"));
+                let arguments = [OsStr::new("dump"), of.as_os_str(), dump.as_os_str()];
+                let dumped = tifs(arguments);
+                assert_eq!(dumped.status, 0, "{dumped:?}");
+                assert!(
+                    dumped.said.contains("in use; this is as of 20"),
+                    "{dumped:?}"
+                );
+                let arguments = [OsStr::new("load"), copy.as_os_str(), dump.as_os_str()];
+                assert_eq!(tifs(arguments).status, 0);
+                assert_eq!(tifs([OsStr::new("fsck"), copy.as_os_str()]).status, 0);
+                check_copy(&copy, &home.join("other"), &last);
+                let checked = tifs([OsStr::new("fsck"), of.as_os_str()]);
+                assert_eq!(checked.status, 0, "{checked:?}");
+                assert!(checked.said.contains("in use"), "{checked:?}");
+                assert_eq!(tifs([OsStr::new("stats"), of.as_os_str()]).status, 0);
+            }
+            running.store(false, std::sync::atomic::Ordering::Relaxed);
+        });
+        volume.unmount();
+        volume.check();
+    });
+}
+
+/// The volume in `copy` has what was there when it was dumped: everything from before, and a run of what was
+/// written beside.
+fn check_copy(copy: &Path, place: &Path, last: &str) {
+    fs::create_dir_all(place).unwrap();
+    let mounted = tifs([OsStr::new("mount"), copy.as_os_str(), place.as_os_str()]);
+    assert_eq!(mounted.status, 0, "{mounted:?}");
+    let read = |name: &str| fs::read_to_string(place.join(name)).unwrap();
+    for n in 0..20 {
+        assert_eq!(read(&format!("before-{n}")), format!("{n}").repeat(3000));
+    }
+    assert_eq!(read(last), last);
+    let names = fs::read_dir(place)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let number = |name: &OsStr| {
+        name.to_str()?
+            .strip_prefix("beside-")?
+            .parse::<usize>()
+            .ok()
+    };
+    let mut beside: Vec<usize> = names.filter_map(|name| number(&name)).collect();
+    beside.sort_unstable();
+    assert!(beside.len() <= 12, "{beside:?}");
+    for pair in beside.windows(2) {
+        assert_eq!(pair[0] + 1, pair[1], "{beside:?}");
+    }
+    // The last one may be as it was when it was created, or while it was written.
+    for n in beside.iter().rev().skip(1) {
+        assert_eq!(read(&format!("beside-{n}")), format!("{n}").repeat(3000));
+    }
+    assert_eq!(tifs([OsStr::new("umount"), place.as_os_str()]).status, 0);
 }
 
 #[test]
@@ -248,7 +365,10 @@ fn a_volume_that_is_served_without_a_mount_is_in_use_by_its_process() {
         rustix::mount::unmount(volume.path(), UnmountFlags::DETACH).unwrap();
         let store = volume.store();
         let process = format!("process {} (tifs)", volume.process());
-        tifs(["fsck", store.to_str().unwrap()]).failed_with(&["in use by", &process]);
+        let other = volume.home().join("other");
+        fs::create_dir(&other).unwrap();
+        let mount = ["mount", store.to_str().unwrap(), other.to_str().unwrap()];
+        tifs(mount).failed_with(&["in use by", &process]);
         drop(file);
         volume.wait();
     });
@@ -306,16 +426,68 @@ fn paths_of_any_bytes_are_taken_and_shown() {
 }
 
 #[test]
-fn a_volume_that_was_moved_while_mounted_fails_as_a_device_does() {
+fn a_volume_that_was_moved_while_mounted_goes_on() {
     Volume::with(|volume| {
         let (store, elsewhere) = (volume.store(), volume.home().join("elsewhere"));
+        fs::write(volume.join("before"), "before").unwrap();
+        rustix::fs::syncfs(File::open(volume.path()).unwrap()).unwrap();
         fs::rename(&store, &elsewhere).unwrap();
-        assert_eq!(errno(fs::create_dir(volume.join("d"))), Some(Errno::IO));
-        assert!(volume.log().contains("cannot find out what room there is"));
-        fs::rename(&elsewhere, &store).unwrap();
-        fs::create_dir(volume.join("d")).unwrap();
+        // Another volume gets its place.
+        assert_eq!(tifs([OsStr::new("mkfs"), store.as_os_str()]).status, 0);
+        let names = |dir: &Path| {
+            let names = fs::read_dir(dir)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name());
+            names.collect::<std::collections::BTreeSet<_>>()
+        };
+        let before = names(&store);
+        for n in 0..20 {
+            fs::write(volume.join(format!("file-{n}")), vec![n; 200_000]).unwrap();
+        }
+        assert_eq!(names(&store), before);
+        let moved = elsewhere.to_str().unwrap();
+        let process = format!("process {}", volume.process());
+        let mkdir = volume.home().join("other");
+        fs::create_dir(&mkdir).unwrap();
+        tifs(["mount", moved, mkdir.to_str().unwrap()]).failed_with(&["in use", &process]);
+        // The other one is not in use.
+        let (store, other) = (store.to_str().unwrap(), mkdir.to_str().unwrap());
+        let mounted = tifs(["mount", store, other]);
+        assert_eq!(mounted.status, 0, "{mounted:?}");
+        assert_eq!(tifs(["umount", other]).status, 0);
         volume.unmount();
+        fs::remove_dir_all(store).unwrap();
+        fs::rename(&elsewhere, store).unwrap();
         volume.check();
+        volume.mount();
+        assert_eq!(fs::read(volume.join("before")).unwrap(), b"before");
+        for n in 0..20 {
+            let content = fs::read(volume.join(format!("file-{n}"))).unwrap();
+            assert!(content == vec![n; 200_000]);
+        }
+    });
+}
+
+#[test]
+fn what_umount_says_right_after_a_kill_is_true() {
+    Volume::with(|volume| {
+        for round in 0..10 {
+            fs::write(volume.join("synced"), format!("{round}")).unwrap();
+            File::open(volume.join("synced"))
+                .unwrap()
+                .sync_all()
+                .unwrap();
+            volume.kill_without_waiting();
+            let place = volume.path();
+            let unmounted = tifs([OsStr::new("umount"), place.as_os_str()]);
+            assert_eq!(unmounted.status, 0, "{round}: {unmounted:?}");
+            assert!(unmounted.said.contains("had ended before"), "{unmounted:?}");
+            assert!(!volume.is_mounted());
+            volume.check();
+            volume.mount();
+            let content = fs::read_to_string(volume.join("synced")).unwrap();
+            assert_eq!(content, format!("{round}"));
+        }
     });
 }
 

@@ -26,6 +26,7 @@ pub struct Volume {
     directory: TempDir,
     options: String,
     server: Option<Child>,
+    killed: Option<Child>,
 }
 
 impl Volume {
@@ -50,6 +51,7 @@ impl Volume {
             directory,
             options: options.to_owned(),
             server: None,
+            killed: None,
         };
         volume.mount();
         volume
@@ -106,6 +108,9 @@ impl Volume {
     /// Mounts the volume again, after [`Volume::unmount`] or [`Volume::kill`].
     pub fn mount(&mut self) {
         assert!(self.server.is_none(), "mounted already");
+        if let Some(mut killed) = self.killed.take() {
+            killed.wait().unwrap();
+        }
         // A file that shows the mounts, and changes when they do.
         let mounts = File::open("/proc/thread-self/mountinfo").unwrap();
         let mut server = start(&mut self.mount_command());
@@ -198,6 +203,12 @@ impl Volume {
             "the process ended before it was killed, with {status}: {}",
             self.log()
         );
+    }
+
+    /// Kills the process that serves the mount, which may still be ending when this returns.
+    pub fn kill_without_waiting(&mut self) {
+        self.killed = self.server.take();
+        self.killed.as_mut().unwrap().kill().unwrap();
     }
 
     /// What `tifs stats` says: bytes in files, and files of which something is to be deleted.

@@ -122,6 +122,35 @@ fn a_write_takes_privileges_away() {
 }
 
 #[test]
+fn times_stay_as_they_are_when_the_kernel_writes_its_cache() {
+    Volume::with(|volume| {
+        let paths: Vec<_> = (0..60).map(|i| volume.join(format!("f{i}"))).collect();
+        let files: Vec<_> = paths.iter().map(create).collect();
+        for file in &files {
+            file.write_all_at(&[1; 6000], 0).unwrap();
+        }
+        let times = || -> Vec<_> {
+            let times = paths.iter().map(|path| (modified(path), changed(path)));
+            times.collect()
+        };
+        let before = times();
+        // The kernel writes all files at once, and tells their times without waiting for that.
+        rustix::fs::syncfs(&files[0]).unwrap();
+        fs::write(volume.join("later"), "later").unwrap();
+        drop(files);
+        volume.unmount();
+        volume.mount();
+        let after = times();
+        let moved = after
+            .iter()
+            .zip(&before)
+            .filter(|(after, before)| after != before);
+        assert_eq!(moved.count(), 0);
+        assert!(modified(&volume.join("later")) > before[0].0);
+    });
+}
+
+#[test]
 fn times_have_nanoseconds() {
     Volume::with(|volume| {
         let path = volume.join("f");

@@ -3,12 +3,14 @@
 //! | module | promises about |
 //! |---|---|
 //! | `content` | what files contain, and what of it takes space |
+//! | `directories` | places in directories, file handles, what the kernel keeps of listings |
 //! | `names` | names, renaming, listing |
 //! | `attributes` | permissions, times, extended attributes, the accounts |
 //! | `locking` | locks |
 
 mod attributes;
 mod content;
+mod directories;
 mod locking;
 mod names;
 
