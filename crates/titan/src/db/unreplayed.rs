@@ -79,10 +79,10 @@ impl Unreplayed {
                     self.look_at(at, record.payload, last);
                 }
             }
-            if std::mem::take(&mut is_first_end) {
-                if let Some(end) = log.end().filter(|end| **end != LogEnd::Clean) {
-                    self.reason = end.reason();
-                }
+            if std::mem::take(&mut is_first_end)
+                && let Some(end) = log.end().filter(|end| **end != LogEnd::Clean)
+            {
+                self.reason = end.reason();
             }
             if !log.resume(Search::Everywhere)? {
                 return Ok(());

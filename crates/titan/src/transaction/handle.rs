@@ -100,7 +100,7 @@ impl Transaction {
         self.used(state, family)?;
         let key = key.as_ref();
         match state.own(family, key) {
-            Some(own) => Ok(own.map(LazyValue::inline)),
+            Some(own) => Ok(own?.map(LazyValue::inline)),
             None => family.get_lazy(key, &state.read_options(ReadOptions::default())),
         }
     }
