@@ -173,7 +173,8 @@ impl PrefixSearch<'_> {
             RunSource::Memtable(memtable) => self.head_of_memtable(memtable, target),
             RunSource::Tables(tables) => {
                 for file in tables {
-                    let is_newer = file.meta.smallest_seq > self.snapshot;
+                    let is_newer =
+                        file.meta.knows_sequences() && file.meta.smallest_seq > self.snapshot;
                     if is_newer || order.compare(&file.meta.largest, target).is_lt() {
                         continue;
                     }

@@ -196,9 +196,7 @@ impl Walk<'_, '_> {
     fn sequence(&mut self, sequence: SequenceNumber, block_offset: u64) {
         let (smallest, largest) = self.sequences;
         self.sequences = (smallest.min(sequence), largest.max(sequence));
-        let within = self.meta.smallest_seq <= sequence
-            && sequence <= self.meta.largest_seq
-            && sequence <= self.last_sequence;
+        let within = self.meta.may_have(sequence) && sequence <= self.last_sequence;
         if !within && !std::mem::replace(&mut self.outside_sequences, true) {
             let text = format!(
                 "sequence number {sequence} is outside the MANIFEST's {}..={}, or beyond the \

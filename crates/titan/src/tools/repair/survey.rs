@@ -70,6 +70,10 @@ impl Table {
         let scanned = std::mem::replace(&mut self.meta, hinted.meta.clone());
         self.meta.oldest_blob_file = scanned.oldest_blob_file;
         self.meta.unique_id = scanned.unique_id;
+        if !self.meta.knows_sequences() {
+            self.meta.smallest_seq = scanned.smallest_seq;
+            self.meta.largest_seq = scanned.largest_seq;
+        }
         let bounds = |meta: &NewFile| {
             let sequences = (meta.smallest_seq, meta.largest_seq);
             (meta.smallest.clone(), meta.largest.clone(), sequences)

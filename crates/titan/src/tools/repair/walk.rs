@@ -101,7 +101,7 @@ impl<'w> Walk<'w> {
         if let Some(recorded) = self.recorded {
             self.as_recorded &= self.order.compare(&recorded.smallest, ikey).is_le()
                 && self.order.compare(ikey, &recorded.largest).is_le()
-                && (recorded.smallest_seq..=recorded.largest_seq).contains(&key.sequence);
+                && recorded.may_have(key.sequence);
         }
         if self.entries == 0 {
             self.smallest = ikey.to_vec();
@@ -151,8 +151,7 @@ impl<'w> Walk<'w> {
             self.smallest_seq = self.smallest_seq.min(tombstone.sequence);
             self.largest_seq = self.largest_seq.max(tombstone.sequence);
             if let Some(recorded) = self.recorded {
-                let sequences = recorded.smallest_seq..=recorded.largest_seq;
-                self.as_recorded &= sequences.contains(&tombstone.sequence);
+                self.as_recorded &= recorded.may_have(tombstone.sequence);
             }
             self.raw_key_size += (tombstone.start.len() + 8) as u64;
             self.raw_value_size += tombstone.end.len() as u64;

@@ -93,6 +93,17 @@ impl NewFile {
         }
     }
 
+    /// Whether the sequence numbers are those of its entries. RocksDB writes the largest number as the
+    /// smallest one, and 0 as the largest, of tables whose numbers LevelDB's MANIFEST did not have.
+    pub(crate) fn knows_sequences(&self) -> bool {
+        self.smallest_seq <= self.largest_seq
+    }
+
+    /// Whether an entry may have this sequence number.
+    pub(crate) fn may_have(&self, sequence: SequenceNumber) -> bool {
+        !self.knows_sequences() || (self.smallest_seq..=self.largest_seq).contains(&sequence)
+    }
+
     /// The end of the table's keys: excluded if the largest key is the end of a range tombstone.
     pub(crate) fn end(&self) -> Bound<&[u8]> {
         let last = user_key(&self.largest);
