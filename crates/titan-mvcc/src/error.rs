@@ -180,6 +180,7 @@ impl Error {
             | Error::InFuture { .. }
             | Error::NotVersioned { .. }
             | Error::Oracle { .. }
+            | Error::ClockAhead { .. }
             | Error::Corruption { .. } => false,
         }
     }
