@@ -316,7 +316,8 @@ impl OpenFiles {
         if excess > 0 && self.close_unused(excess) < excess {
             let open = self.files.len();
             drop(table);
-            self.files.remove_if(&number.0, |kept| !kept.file.is_in_use());
+            self.files
+                .remove_if(&number.0, |kept| !kept.file.is_in_use());
             let message = format!(
                 "{open} files are in use, and the process may not open more for iterators: drop \
                  some iterators, or raise the limit (`ulimit -n`)"

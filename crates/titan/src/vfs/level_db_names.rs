@@ -8,7 +8,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile};
+use super::{
+    Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile,
+};
 use crate::error::Result;
 
 /// The extensions of tables, and of those that LevelDB wrote.

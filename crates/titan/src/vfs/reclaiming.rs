@@ -7,7 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::{Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile};
+use super::{
+    Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile,
+};
 use crate::error::Result;
 
 /// Closes some files that nothing uses now; returns whether there were any.

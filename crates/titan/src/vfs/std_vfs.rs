@@ -195,7 +195,10 @@ macro_rules! implement_vfs {
             }
 
             fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
-                let found = self.at(dir).device().map_err(not_opened("ask about", dir))?;
+                let found = self
+                    .at(dir)
+                    .device()
+                    .map_err(not_opened("ask about", dir))?;
                 let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
                 Ok(Some(DeviceSpace {
                     total: bytes(found.f_blocks),

@@ -33,8 +33,8 @@ use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
 use crate::write::hook::Hook;
 use crate::write::predecessor::Predecessor;
-use crate::write::sync_record::WalPosition;
 use crate::write::queue::{CommitQueue, Group, Lead};
+use crate::write::sync_record::WalPosition;
 use crate::write::validate::{Validator, validate};
 use crate::write::wal_set::WalSet;
 

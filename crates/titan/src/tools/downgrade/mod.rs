@@ -33,8 +33,7 @@ use crate::block_cache::BlockCache;
 use crate::clock::SteadyClock;
 use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::db::{
-    check_files_exist, files_of, refuse_unknown_pointers, require_database, session_id,
-    with_layout,
+    check_files_exist, files_of, refuse_unknown_pointers, require_database, session_id, with_layout,
 };
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
