@@ -113,13 +113,13 @@ pub use gc::report::{
 pub use lazy_value::{FindValue, LazyValue};
 pub use options::{
     ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, OptionInfo, Options, Stated,
-    TakenOptions,
+    TakenOptions, WalRecoveryMode,
 };
 pub use read::{DbIterator, ReadOptions, Snapshot};
 pub use stats::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
     GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,
-    StallCause, StallEvent, Statistics,
+    StallCause, StallEvent, Statistics, WalDamageEvent,
 };
 pub use transaction::{
     LockOptions, Transaction, TransactionIterator, TransactionOptions, TransactionSnapshot,

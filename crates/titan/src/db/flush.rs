@@ -318,6 +318,8 @@ impl Shared {
     /// Flushes all immutable memtables on this thread and installs the result in one step.
     /// Afterwards only the current WAL file is needed. No job may run.
     pub(super) fn flush_all_as_one(&self, _: &Lead<'_>) -> Result<()> {
+        // ORDER: before the edits, which name the current WAL file: recovery misses one that they name.
+        self.pipeline.sync_wal_names()?;
         let waiting: Vec<(Arc<Family>, Vec<Immutable>)> = {
             let state = self.state.lock();
             let families = state.families.values().filter(|f| !f.immutables.is_empty());

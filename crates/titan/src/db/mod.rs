@@ -10,6 +10,8 @@
 //! | [`family`] | a column family as readers, writers and jobs share it |
 //! | [`directory`], [`wal_dir`] | whether a directory may be opened, and what is in it; where its WAL files are |
 //! | [`open`], [`wals`], [`replay`], [`replay_target`] | from there to a running database |
+//! | [`wal_chain`], [`wal_damage`], [`unreplayed`] | how far WAL files continue each other; what is done about damage, and what is left after it |
+//! | [`lost`] | keeping files that are not used any more |
 //! | [`secondary`], [`follower`] | the same beside a process that writes the database |
 //! | [`families`], [`dropped`] | creating and dropping families; the names of those that were dropped |
 //! | [`commit`] | what the database does at the stages of the commit pipeline; switching memtables |
@@ -78,6 +80,7 @@ mod job;
 mod life_cycle_tests;
 mod lifecycle;
 mod load_options;
+mod lost;
 mod metrics;
 #[cfg(all(test, loom))]
 mod models;
@@ -106,6 +109,9 @@ mod state;
 mod table_properties;
 #[cfg(test)]
 mod test_clock;
+mod unreplayed;
+mod wal_chain;
+mod wal_damage;
 mod wal_dir;
 mod wal_limit;
 mod wals;
@@ -119,11 +125,14 @@ pub(crate) use directory::{
     refuse_unreadable_tables, require_database,
 };
 pub(crate) use follower::Follower;
+pub(crate) use lost::{LOST_DIR, link_to_lost};
 pub(crate) use open::{random_uuid, session_id};
 pub(crate) use purge::remove_leftovers;
 pub(crate) use replay_target::ReplayTarget;
+pub(crate) use unreplayed::Unreplayed;
+pub(crate) use wal_chain::Chain;
 pub(crate) use wal_dir::{record_wal_dir, with_wal_dir, without_wal_dir};
-pub(crate) use wals::{Chain, Wals};
+pub(crate) use wals::Wals;
 
 pub use checkpoint::CheckpointSummary;
 pub use column_family::ColumnFamily;

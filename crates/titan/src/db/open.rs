@@ -13,6 +13,7 @@ use super::families::{create_missing_families, family_state};
 use super::files::Files;
 use super::follower::Captured;
 use super::lifecycle::Lifecycle;
+use super::lost::link_to_lost;
 use super::purge::remove_leftovers;
 use super::readers::Readers;
 use super::replay;
@@ -164,7 +165,7 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
         OpenFilesLimits::new(&options.db),
         block_cache,
     ));
-    replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
+    let damage = replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
     // Not before: nothing in those WAL files is for families that are only now created.
     if missing == Families::Created {
         create_missing_families(&mut versions, options);
@@ -175,6 +176,20 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     });
     let wal_number = counters.new_file_number();
     versions.advance_logs_in_memory(wal_number);
+    let damage = damage.map(|mut damage| {
+        if missing == Families::LeftOut {
+            damage.kept.clear();
+        }
+        damage
+    });
+    // ORDER: before the switch of CURRENT, after which any opening deletes what is not needed.
+    // MUTANT: a WAL file with records that were not replayed is deleted.
+    if let Some(damage) = &damage
+        && !mutant!("damaged-wal-deleted", "-p titan --test it wal_recovery::")
+    {
+        let kept = damage.kept.iter().map(|wal| FileKind::Wal(*wal));
+        link_to_lost(&*vfs, dir, &kept.collect::<Vec<_>>())?;
+    }
     // ORDER: all recovered tables are durable by now. The switch of CURRENT to the new MANIFEST
     // adds them, ends the need for older WAL files, and records the options, in one step. After a
     // crash before it, recovery starts from the same state again.
@@ -183,6 +198,9 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
         options.family(name).compaction_filter.clone()
     })?;
     let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
+    if let Some(damage) = &damage {
+        notify!(listeners, wal_damaged(damage));
+    }
     remove_leftovers(&*vfs, dir, &versions, wal_number, &mut |e| {
         notify!(listeners, deletion_failed(e));
     })?;
@@ -246,10 +264,11 @@ fn assemble(
 ) -> Result<Shared> {
     let vfs = Arc::clone(&options.db.vfs);
     let dir = env.dir.clone();
+    let extended = options.db.extend_wal_files;
     let wal = WalSet::new(
         Arc::clone(&vfs),
         dir.clone(),
-        options.db.extend_wal_files,
+        extended,
         Arc::clone(&statistics),
     );
     let counters = Arc::clone(versions.counters());

@@ -1,7 +1,8 @@
 //! Replays WAL files: brings back operations that no table has yet.
 //!
-//! Like RocksDB's point-in-time recovery: operations are applied in order up to the first one that
-//! is missing or damaged, and none after it. They go to memtables and from there to tables. Nothing
+//! By default as in RocksDB's point-in-time recovery: operations are applied in order up to the first
+//! one that is missing or damaged, and none after it; other [modes](crate::WalRecoveryMode) refuse
+//! damage, or skip it. Damage of a record without operations ends nothing. Operations go to memtables and from there to tables. Nothing
 //! becomes visible, and nothing is deleted, before the MANIFEST that the caller starts afterwards;
 //! after a crash in between, everything is as it was.
 
@@ -10,7 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::replay_target::ReplayTarget;
-use super::wals::{Chain, Wals};
+use super::unreplayed::Unreplayed;
+use super::wal_chain::Chain;
+use super::wal_damage::{AfterDamage, Gap, WalDamage};
+use super::wals::{Wals, missing};
 use crate::batch::BatchView;
 use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::compaction::shadows::OlderTables;
@@ -19,12 +23,17 @@ use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::open_files::OpenFiles;
 use crate::options::Options;
+use crate::stats::WalDamageEvent;
 use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
 use crate::vfs::Access;
 use crate::wal::{LogReader, TailMode};
 use crate::write::predecessor::Predecessor;
+use crate::write::sync_record::WalPosition;
 use crate::write::transactions::Transactions;
+
+/// The error for a WAL file that does not continue the one before it.
+const DOES_NOT_CONTINUE: &str = "the WAL file does not continue the one before it";
 
 struct Replay<'a> {
     versions: &'a mut VersionSet,
@@ -32,15 +41,18 @@ struct Replay<'a> {
     open_files: &'a OpenFiles,
     targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
     chain: Chain,
+    damage: WalDamage,
     transactions: Transactions,
     /// Files written; no MANIFEST names them before the caller's.
     written: Vec<FileKind>,
 }
 
-/// Replays `wals` and leaves their operations in tables, in `versions`.
+/// Replays `wals` and leaves their operations in tables, in `versions`. Returns the damage that was
+/// found and is no error.
 ///
 /// # Errors
-/// `Corruption` where a record that passed its checksum makes no sense; `Unsupported` for
+/// `Corruption` where a record that passed its checksum makes no sense, where something is damaged or
+/// missing that had been synced, and for other damage as the mode says; `Unsupported` for
 /// operations of other engines that this one does not have, and for transactions whose decision is
 /// after a torn end. Torn ends are no errors.
 pub(super) fn replay_wals(
@@ -49,7 +61,7 @@ pub(super) fn replay_wals(
     open_files: &OpenFiles,
     options: &Options,
     wals: &Wals,
-) -> Result<()> {
+) -> Result<Option<WalDamageEvent>> {
     let targets = versions.families().iter().map(|(id, family)| {
         let output = OutputFamily {
             id: *id,
@@ -62,6 +74,7 @@ pub(super) fn replay_wals(
     let targets = targets.collect();
     let mut replay = Replay {
         chain: Chain::new(versions),
+        damage: WalDamage::new(options.db.wal_recovery_mode, versions.record().is_titans),
         versions,
         env,
         open_files,
@@ -70,7 +83,8 @@ pub(super) fn replay_wals(
         written: Vec::new(),
     };
     let replayed = replay.run(wals);
-    replayed.inspect_err(|_| env.discard(&replay.written))
+    replayed.inspect_err(|_| env.discard(&replay.written))?;
+    Ok(replay.damage.into_event())
 }
 
 impl Replay<'_> {
@@ -79,13 +93,19 @@ impl Replay<'_> {
         for &number in &wals.older {
             self.find_prepared(number)?;
         }
+        if !self.damage.skips() {
+            wals.check_all_present(&self.env.dir, self.versions)?;
+        }
         for &number in &wals.needed {
             if !self.replay_file(number, needed, &wals.needed)? {
                 break;
             }
         }
-        self.chain
-            .check_tables_not_ahead(self.versions, &self.env.dir)?;
+        if !self.damage.skips() {
+            self.look_beyond(&wals.needed)?;
+            self.chain
+                .check_tables_not_ahead(self.versions, &self.env.dir)?;
+        }
         let undecided = self.transactions.require_decided();
         undecided.map_err(|e| e.in_file(&self.env.dir))?;
         let ids: Vec<_> = self.targets.keys().copied().collect();
@@ -121,35 +141,111 @@ impl Replay<'_> {
     ) -> Result<bool> {
         let (mut reader, path) = self.reader(number)?;
         let mut last_sequence = None;
-        while let Some(record) = reader.next()? {
+        let mut gap: Option<Gap> = None;
+        loop {
+            let Some(record) = reader.next()? else {
+                match self.damage.at_end(&mut reader, number, &path)? {
+                    _ if gap.is_some() => break,
+                    AfterDamage::Ended => break,
+                    AfterDamage::Skipped => {}
+                    AfterDamage::Gap(found) => gap = Some(found),
+                }
+                continue;
+            };
+            if let Some(damage) = &gap {
+                if !self.follows_gap(last_sequence, record.payload) {
+                    break;
+                }
+                self.damage
+                    .skip(number, damage.records_end, damage.end.reason());
+                gap = None;
+            }
             let at = |e: Error| e.at(&path, record.offset);
             if last_sequence.is_none() {
                 let predecessor = Predecessor::decode(record.payload);
-                self.check_present(predecessor, needed, wals)?;
-                if !self.chain.follows(predecessor, record.payload) {
-                    return Ok(false);
+                if !self.damage.skips() {
+                    self.check_present(predecessor, needed, wals)?;
+                    if !self.chain.follows(number, predecessor, record.payload) {
+                        return match self.damage.ends_there() {
+                            true => Ok(false),
+                            false => Err(at(Error::corruption(DOES_NOT_CONTINUE))),
+                        };
+                    }
                 }
                 last_sequence = Some(SequenceNumber::ZERO);
                 if predecessor.is_some() {
                     continue;
                 }
             }
-            let batch = BatchView::parse_whole(record.payload).map_err(at)?;
-            let next = self.apply(&batch, number).map_err(at)?;
-            if next > batch.sequence() {
-                let last = SequenceNumber(next.0 - 1);
-                last_sequence = Some(last);
-                // MUTANT: sequence numbers are given out again after recovery.
-                if !mutant!(
-                    "sequence-not-recovered",
-                    "-p titan-campaigns --test it crash::"
-                ) {
-                    self.env.counters.publish_sequence(last);
+            match self.replay_batch(record.payload, number) {
+                Ok(Some(last)) => last_sequence = Some(last),
+                Ok(None) => {}
+                Err(e) if e.is_corruption() && self.damage.skips() => {
+                    self.damage.skip(number, record.offset, e.message());
                 }
+                Err(e) => return Err(at(e)),
             }
         }
-        self.chain.file_ended(number, last_sequence, reader.end());
+        let (how, offset) = match &gap {
+            Some(gap) => (Some(&gap.end), gap.records_end),
+            None => (reader.end(), reader.records_end()),
+        };
+        let end = WalPosition {
+            file: number,
+            offset,
+        };
+        self.chain.file_ended(end, last_sequence, how);
         Ok(true)
+    }
+
+    /// Replays the batch in a record; returns its last operation, if it has any.
+    fn replay_batch(&mut self, record: &[u8], wal: FileNumber) -> Result<Option<SequenceNumber>> {
+        let batch = BatchView::parse_whole(record)?;
+        let next = self.apply(&batch, wal)?;
+        if next <= batch.sequence() {
+            return Ok(None);
+        }
+        let last = SequenceNumber(next.0 - 1);
+        // MUTANT: sequence numbers are given out again after recovery.
+        if !mutant!(
+            "sequence-not-recovered",
+            "-p titan-campaigns --test it crash::"
+        ) {
+            self.env.counters.publish_sequence(last);
+        }
+        Ok(Some(last))
+    }
+
+    /// Whether no operation is missing between what was replayed, up to `last_sequence` in this file,
+    /// and a record after damage: then the damaged one had none.
+    fn follows_gap(&self, last_sequence: Option<SequenceNumber>, record: &[u8]) -> bool {
+        let last = last_sequence.filter(|last| *last > SequenceNumber::ZERO);
+        let last = last.or(self.chain.last());
+        let last = last.unwrap_or_else(|| self.versions.last_before_logs());
+        BatchView::parse(record).is_ok_and(|batch| batch.sequence() == last.plus(1))
+    }
+
+    /// Finds out what follows the point where the replay ended, if it ended early.
+    ///
+    /// # Errors
+    /// `Corruption` if anything is missing that had been synced.
+    fn look_beyond(&mut self, wals: &[FileNumber]) -> Result<()> {
+        let Some(end) = self.chain.ended_early(self.versions.record()) else {
+            return Ok(());
+        };
+        let last = self.chain.last();
+        let last = last.unwrap_or_else(|| self.versions.last_before_logs());
+        let (vfs, dir) = (&*self.env.vfs, &self.env.dir);
+        let left = Unreplayed::find(vfs, dir, wals, self.versions.record(), end, last)?;
+        if let Some(lost) = left.loss_of_synced(dir) {
+            return Err(lost);
+        }
+        if left.records > 0 {
+            let at = (end.file, end.offset);
+            self.damage
+                .leave(at, left.reason, left.records, &left.files);
+        }
+        Ok(())
     }
 
     /// A file that had operations exists for as long as it is needed: its name was durable before
@@ -169,8 +265,7 @@ impl Replay<'_> {
                 && last_sequence > SequenceNumber::ZERO
                 && !wals.contains(&number) =>
             {
-                let path = FileKind::Wal(number).path(&self.env.dir);
-                Err(Error::corruption("a WAL file the database needs is missing").in_file(&path))
+                Err(missing(number, &self.env.dir))
             }
             _ => Ok(()),
         }

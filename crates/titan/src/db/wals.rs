@@ -1,16 +1,15 @@
-//! Which WAL files a replay reads, what must be known of them before it begins, and how far they
-//! continue each other.
+//! Which WAL files a replay reads, and what must be known of them before it begins.
 
 use std::path::Path;
 
 use super::directory::files_of;
 use crate::batch::BatchView;
 use crate::error::{Error, Result};
+use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
-use crate::format::{FileNumber, SequenceNumber};
 use crate::version::{LogsSince, VersionSet};
 use crate::vfs::{Access, Vfs};
-use crate::wal::{LogEnd, LogReader, TailMode};
+use crate::wal::{LogEnd, LogReader, Search, TailMode};
 use crate::write::predecessor::Predecessor;
 use crate::write::transactions::{Census, Numbering};
 
@@ -71,6 +70,27 @@ impl Wals {
         wals.numbering = census.finish().map_err(|e| e.in_file(dir))?;
         Ok(wals)
     }
+
+    /// Whether every file is here that the MANIFEST says is needed and was durable. Others may never
+    /// have been: only their successors name them.
+    ///
+    /// # Errors
+    /// `Corruption` naming the first one that is missing.
+    pub(crate) fn check_all_present(&self, dir: &Path, versions: &VersionSet) -> Result<()> {
+        // MUTANT: nobody notices that the newest WAL file is missing.
+        let overlooked = mutant!("newest-wal-not-missed", "-p titan --test it wal_recovery::");
+        let since = versions.logs_since();
+        let tracked = versions.record().synced_logs.keys().copied();
+        let mut durable = tracked.chain(since.present.filter(|_| !overlooked));
+        let gone = durable.find(|number| *number >= since.needed && !self.needed.contains(number));
+        gone.map_or(Ok(()), |number| Err(missing(number, dir)))
+    }
+}
+
+/// The error for a WAL file that is needed and not there.
+pub(crate) fn missing(number: FileNumber, dir: &Path) -> Error {
+    let path = FileKind::Wal(number).path(dir);
+    Error::corruption("a WAL file the database needs is missing").in_file(&path)
 }
 
 /// Adds the batches of a WAL file; returns the damage that ends it.
@@ -95,124 +115,12 @@ fn look_at(log: &mut LogReader, census: &mut Census, past_damage: bool) -> Resul
                 Err(e) => return Err(e.at_offset(record.offset)),
             }
         }
-        if let Some(LogEnd::Corrupt { offset, reason }) = log.end() {
+        if let Some(LogEnd::Corrupt { offset, reason, .. }) = log.end() {
             damage.get_or_insert_with(|| Error::corruption(*reason).at_offset(*offset));
         }
-        if !past_damage || !log.resume()? {
+        if !past_damage || !log.resume(Search::Certain)? {
             return Ok(damage);
         }
         expected = None;
-    }
-}
-
-/// Follows WAL files one after the other for as long as each continues the one before.
-pub(crate) struct Chain {
-    needed: FileNumber,
-    /// The last operation that the MANIFEST knows of.
-    recorded: SequenceNumber,
-    /// The file that was read last.
-    previous: Option<Reached>,
-    /// The last operation read.
-    last: Option<SequenceNumber>,
-    /// A file did not continue the one before.
-    broken: bool,
-}
-
-/// How far a WAL file went.
-#[derive(Clone, Copy)]
-struct Reached {
-    number: FileNumber,
-    /// The last operation in it: zero if it has none, `None` if it has not even a first record.
-    last_sequence: Option<SequenceNumber>,
-    /// It did not end cleanly.
-    torn: bool,
-    /// It ended where the previous content of a recycled file begins, as such files do.
-    stale: bool,
-}
-
-impl Chain {
-    pub(crate) fn new(versions: &VersionSet) -> Self {
-        Chain {
-            needed: versions.oldest_log_needed(),
-            recorded: versions.counters().last_sequence(),
-            previous: None,
-            last: None,
-            broken: false,
-        }
-    }
-
-    /// Whether the file that starts with this record continues what has been read so far, without a
-    /// gap. If not, none after it does.
-    pub(crate) fn follows(&mut self, predecessor: Option<Predecessor>, record: &[u8]) -> bool {
-        let follows = match (predecessor, self.previous) {
-            // It says what must have come before, unless that is in tables already.
-            (Some(predecessor), previous) if predecessor.number >= self.needed => previous
-                .is_some_and(|previous| {
-                    previous.number == predecessor.number
-                        && previous.last_sequence >= Some(predecessor.last_sequence)
-                }),
-            (Some(_), _) => true,
-            // Written by RocksDB. After a torn end only the very next operation may follow, counted
-            // from what was read: the MANIFEST knows of later operations, too.
-            (None, Some(previous)) if previous.torn => {
-                let last = self.last.unwrap_or(self.recorded);
-                BatchView::parse(record).is_ok_and(|batch| batch.sequence() == last.plus(1))
-            }
-            (None, _) => true,
-        };
-        // MUTANT: replay goes on with the next WAL after a damaged one.
-        let jumps = mutant!(
-            "replay-jumps-over-a-gap",
-            "-p titan --test it crash_recovery::a_wal_without"
-        );
-        self.broken |= !follows && !jumps;
-        !self.broken
-    }
-
-    /// A file has been read to its end; `last_sequence` is zero if it has no operation, `None` if
-    /// it has not even a first record.
-    pub(crate) fn file_ended(
-        &mut self,
-        number: FileNumber,
-        last_sequence: Option<SequenceNumber>,
-        end: Option<&LogEnd>,
-    ) {
-        if self.broken {
-            return;
-        }
-        self.last = last_sequence
-            .filter(|last| *last > SequenceNumber::ZERO)
-            .or(self.last);
-        self.previous = Some(Reached {
-            number,
-            last_sequence,
-            torn: !matches!(end, Some(LogEnd::Clean)),
-            stale: matches!(end, Some(LogEnd::Stale { .. })),
-        });
-    }
-
-    /// To be called at the end of all files. A flush syncs the WAL files that other families still
-    /// need before its tables count (WAL-1), and its log number goes no further. So if a family has
-    /// tables from beyond the file in which replay ended, synced operations of others were lost,
-    /// and going on would show batches in half.
-    ///
-    /// # Errors
-    /// `Corruption` naming that file.
-    pub(crate) fn check_tables_not_ahead(&self, versions: &VersionSet, dir: &Path) -> Result<()> {
-        let is_end = |p: &Reached| self.broken || (p.torn && !p.stale);
-        let Some(end) = self.previous.filter(is_end) else {
-            return Ok(());
-        };
-        let ahead = versions.families().values().find(|family| {
-            family.log_number > end.number && family.current.tables().next().is_some()
-        });
-        match ahead {
-            None => Ok(()),
-            Some(family) => Err(Error::corruption(format!(
-                "the WAL is damaged where the tables of column family {} continue it",
-                family.name
-            ))
-            .in_file(&FileKind::Wal(end.number).path(dir))),
-        }
     }
 }

@@ -7,7 +7,7 @@ use crate::batch::BatchView;
 use crate::batch::{BatchOp, WriteBatch};
 use crate::format::FileNumber;
 use crate::format::checksum::{crc32c, mask};
-use crate::wal::{LogEnd, LogReader, LogWriter, TailMode};
+use crate::wal::{LogEnd, LogReader, LogWriter, Search, TailMode};
 
 const PATH: &str = "/db/000007.log";
 const NUMBER: FileNumber = FileNumber(7);
@@ -109,7 +109,7 @@ fn read(bytes: &[u8], mode: TailMode) -> Vec<Vec<u8>> {
     }
     // For inspection: whatever follows the damage.
     let mut resumed = 0;
-    while sound(reader.resume()) {
+    while sound(reader.resume(Search::Certain)) {
         resumed += 1;
         assert!(resumed <= 1 + bytes.len() / HEADER, "no end of resuming");
         while let Ok(Some(_)) = reader.next() {}

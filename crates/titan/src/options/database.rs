@@ -76,6 +76,10 @@ options! {
         /// Keep the family options that this opening states, so that later openings take them over.
         /// If it is off, they apply until the database is closed.
         keep_options: bool = true;
+        /// What an opening does about damage in the WAL. One of `point_in_time_recovery`,
+        /// `tolerate_corrupted_tail_records`, `absolute_consistency` and
+        /// `skip_any_corrupted_records`.
+        wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTimeRecovery;
         /// Extend WAL files by zeros ahead of small appends, which makes these faster. Turn it off where
         /// a secondary instance of RocksDB follows the database: it takes zeros for a gap, and misses
         /// what is written there later.
@@ -104,6 +108,26 @@ options! {
         #[serde(skip)]
         commit_hook: Option<Arc<dyn CommitHook>> = None;
     }
+}
+
+/// What an opening does about damage in the WAL. The names and what they promise are RocksDB's. In each
+/// mode but the last, damage of what is known to have been synced is an error (`Corruption`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WalRecoveryMode {
+    /// A record that is cut short at the end of a WAL file is left out. Any other damage is an error,
+    /// and so is a WAL file that does not continue the one before it.
+    TolerateCorruptedTailRecords,
+    /// Each WAL file must end in a whole record: for databases that were closed.
+    AbsoluteConsistency,
+    /// The WAL ends at the first damage: what is recovered is a prefix of what was written. The files
+    /// with whole records after it are kept in `lost/`.
+    #[default]
+    PointInTimeRecovery,
+    /// Damage is skipped, and everything else is replayed: later writes may be there without earlier
+    /// ones, and a batch that spans families in some of them only. Damaged files are kept in `lost/`.
+    SkipAnyCorruptedRecords,
 }
 
 /// Whether a database is assumed to fit in memory.

@@ -17,7 +17,7 @@ pub(crate) use changes::is_of_database;
 pub use column_family::ColumnFamilyOptions;
 pub(crate) use column_family::FamilySettings;
 pub(crate) use database::DbSettings;
-pub use database::{DataInMemory, DbOptions};
+pub use database::{DataInMemory, DbOptions, WalRecoveryMode};
 pub use declare::OptionInfo;
 pub use kept::{LoadedOptions, TakenOptions};
 pub(crate) use setting::SettingTexts;

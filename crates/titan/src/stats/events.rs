@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::error::Error;
+use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 
 /// Why writes are delayed or stopped.
@@ -180,6 +181,50 @@ pub struct HolePunchEvent {
     pub bytes: u64,
 }
 
+/// What an opening found wrong in the WAL. It goes on all the same: nothing that is damaged is known to
+/// have been synced, or the [mode](crate::WalRecoveryMode) says so.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WalDamageEvent {
+    /// The WAL file.
+    pub wal: FileNumber,
+    /// Where in the file the damage starts.
+    pub offset: u64,
+    /// What is wrong there.
+    pub reason: String,
+    /// Whole records with operations that follow the damage and were not replayed: a power failure
+    /// may leave them, or the device has damaged what was not synced.
+    pub records_left: u64,
+    /// Places of damage that were skipped, in the mode that skips them.
+    pub skipped: u64,
+    /// WAL files that are kept in `lost/` in the directory of the database; none if it was opened for
+    /// reading only.
+    pub kept: Vec<FileNumber>,
+}
+
+impl fmt::Display for WalDamageEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = FileKind::Wal(self.wal).name();
+        write!(f, "{name} at {}: {}", self.offset, self.reason)?;
+        match self.skipped {
+            0 => {}
+            1 => f.write_str("; it was skipped")?,
+            n => write!(f, "; {n} such places were skipped")?,
+        }
+        match self.records_left {
+            0 => {}
+            1 => f.write_str("; 1 record after it was not replayed")?,
+            n => write!(f, "; {n} records after it were not replayed")?,
+        }
+        if !self.kept.is_empty() {
+            let names = self.kept.iter().map(|wal| FileKind::Wal(*wal).name());
+            let names: Vec<String> = names.collect();
+            write!(f, "; kept in lost/: {}", names.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
 /// Notified of background jobs. Calls come from the thread that ran the job, or whose write failed
 /// or switched a memtable; they should return soon and must not call the database: some come from
 /// the leader of the commit queue. The default methods do nothing.
@@ -285,6 +330,12 @@ pub trait EventListener: Send + Sync + 'static {
     /// very callback.
     fn listener_panicked(&self, error: &Error) {
         let _ = error;
+    }
+
+    /// An opening found damage in the WAL and went on. Called on the thread that opens the database,
+    /// before it is open.
+    fn wal_damaged(&self, event: &WalDamageEvent) {
+        let _ = event;
     }
 
     /// A file could not be deleted; the next opening of the database tries again.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use events::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
     GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,
-    StallCause, StallEvent,
+    StallCause, StallEvent, WalDamageEvent,
 };
 pub(crate) use listeners::{Listeners, notify};
 

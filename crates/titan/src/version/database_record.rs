@@ -1,5 +1,7 @@
 //! What a MANIFEST records of a database beside its families.
 
+use std::collections::BTreeMap;
+
 use super::edit::VersionEdit;
 use crate::format::{ColumnFamilyId, FileNumber};
 use crate::options::SettingTexts;
@@ -13,6 +15,10 @@ pub(crate) struct DatabaseRecord {
     pub(crate) max_column_family_is_exact: bool,
     /// No family needs WAL files with a smaller number.
     pub(crate) min_log_number_to_keep: FileNumber,
+    /// WAL files of which RocksDB recorded, where it tracks them, how many bytes had been synced.
+    pub(crate) synced_logs: BTreeMap<FileNumber, u64>,
+    /// Whether Titan wrote the last edit, and so every WAL file that is needed.
+    pub(crate) is_titans: bool,
     /// Empty if the database has none yet.
     pub(crate) db_id: String,
     /// The database's options kept for the next opening.
@@ -49,6 +55,15 @@ impl DatabaseRecord {
         if let Some(min) = edit.min_log_number_to_keep {
             self.note_min_log_number(min);
         }
+        for log in &edit.wal_additions {
+            if let Some(size) = log.synced_size {
+                self.synced_logs.insert(log.number, size);
+            }
+        }
+        if let Some(first_kept) = edit.wal_deletion {
+            self.synced_logs.retain(|number, _| *number >= first_kept);
+        }
+        self.is_titans = edit.synced_before.is_some() || edit.state_follows;
         if let Some(id) = edit.db_id.as_ref().filter(|id| !id.is_empty()) {
             self.db_id.clone_from(id);
         }

@@ -20,7 +20,7 @@ use super::edit::VersionEdit;
 use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::vfs::ReadableFile;
-use crate::wal::{LogEnd, LogReader, TailMode};
+use crate::wal::{LogEnd, LogReader, Search, TailMode};
 
 /// A record of a MANIFEST.
 pub(crate) struct ManifestRecord {
@@ -93,7 +93,7 @@ impl ManifestReader {
                 Err(Error::corruption(message).at(&self.path, self.file.size()?))
             }
             Ok(None) => match self.log.end() {
-                Some(LogEnd::Corrupt { offset, reason }) if !self.marked => {
+                Some(LogEnd::Corrupt { offset, reason, .. }) if !self.marked => {
                     Err(Error::corruption(*reason).at(&self.path, *offset))
                 }
                 _ => Ok(None),
@@ -137,7 +137,7 @@ fn ends_in_torn_append(
     let Some(&LogEnd::Corrupt { offset: hole, .. }) = log.end() else {
         return Ok(false);
     };
-    while told && log.resume()? {
+    while told && log.resume(Search::Certain)? {
         while let Some(record) = log.next()? {
             told &= synced_before(record.payload).is_some_and(|synced| synced <= hole);
         }

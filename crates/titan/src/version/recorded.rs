@@ -118,6 +118,9 @@ impl Recorded {
             db_id,
             settings,
             unknown,
+            // What other programs or earlier openings wrote.
+            synced_logs: _,
+            is_titans: _,
         } = record;
         let Counters {
             next_file,

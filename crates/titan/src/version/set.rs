@@ -101,14 +101,30 @@ pub(crate) struct LogsSince {
     pub(crate) kept: FileNumber,
     /// The first WAL file with data that a family needs.
     pub(crate) needed: FileNumber,
+    /// A WAL file that must be there: the last one that the MANIFEST names, if its name was durable
+    /// by then.
+    pub(crate) present: Option<FileNumber>,
 }
 
 impl LogsSince {
-    /// From the MANIFEST's number of the first WAL file that is kept and those that each family
-    /// needs.
-    pub(crate) fn new(kept: FileNumber, families: impl Iterator<Item = FileNumber>) -> Self {
-        let needed = kept.max(families.min().unwrap_or_default());
-        LogsSince { kept, needed }
+    /// From what the MANIFEST says of the database, and the numbers of the first WAL files that each
+    /// family needs.
+    pub(crate) fn new(
+        record: &DatabaseRecord,
+        families: impl Iterator<Item = FileNumber> + Clone,
+    ) -> Self {
+        let kept = record.min_log_number_to_keep;
+        let oldest = families.clone().min().unwrap_or_default();
+        let newest = families.max().unwrap_or_default();
+        // An opening names one file for all families, before it creates it. Where they differ, the
+        // newest is from a flush or from the creation of a family, which sync the names of WAL files
+        // before they name one. RocksDB does not.
+        let named = record.is_titans && newest > oldest;
+        LogsSince {
+            kept,
+            needed: kept.max(oldest),
+            present: named.then_some(newest),
+        }
     }
 }
 
@@ -200,7 +216,24 @@ impl VersionSet {
     /// The WAL files from which recovery reads on.
     pub(crate) fn logs_since(&self) -> LogsSince {
         let families = self.families.values().map(|f| f.log_number);
-        LogsSince::new(self.record.min_log_number_to_keep, families)
+        LogsSince::new(&self.record, families)
+    }
+
+    /// What the MANIFEST records beside families.
+    pub(crate) fn record(&self) -> &DatabaseRecord {
+        &self.record
+    }
+
+    /// The last operation that is known to be in tables and older than the WAL files that are needed.
+    pub(crate) fn last_before_logs(&self) -> SequenceNumber {
+        let oldest = self.families.values().map(|f| f.log_number).min();
+        let first = self
+            .families
+            .values()
+            .filter(|f| Some(f.log_number) == oldest);
+        let tables = first.flat_map(|family| family.current.tables());
+        let last = tables.map(|(_, table)| table.meta.largest_seq).max();
+        last.unwrap_or_default()
     }
 
     /// The SST and blob files of all current versions.

@@ -26,15 +26,18 @@
 //! 2. After an error a writer writes nothing more: nothing after a torn record is readable, and
 //!    after a failed sync nothing is known about the bytes before it.
 
+mod blocks;
 mod compressed;
 #[cfg(test)]
 mod huge_tests;
 mod reader;
+mod search;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub(crate) use reader::{LogEnd, LogReader, Record, TailMode};
+pub(crate) use search::Search;
 pub(crate) use writer::LogWriter;
 
 use crate::format::checksum::{crc32c_extend, mask};

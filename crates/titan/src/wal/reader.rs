@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::blocks::Blocks;
 use super::{
     BLOCK_SIZE, HEADER_SIZE, RECYCLABLE, RECYCLABLE_HEADER_SIZE, TYPE_COMPRESSION, TYPE_FIRST,
     TYPE_FULL, TYPE_IGNORABLE, TYPE_LAST, TYPE_MIDDLE, TYPE_RECYCLABLE_PREDECESSOR,
@@ -12,9 +13,6 @@ use super::{
 use crate::error::{Error, Result};
 use crate::format::numbers::FileNumber;
 use crate::vfs::ReadableFile;
-
-/// Bytes read at once: whole blocks, so that a physical record is always in one piece.
-const READ_SIZE: usize = 8 * BLOCK_SIZE;
 
 /// What to do where a log cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +32,29 @@ pub(crate) enum LogEnd {
     Clean,
     /// In the middle of a record. Valid records end at `offset`.
     Truncated { offset: u64 },
-    /// At bytes that are not what was written. Valid records end at `offset`.
-    Corrupt { offset: u64, reason: &'static str },
+    /// At bytes that are not what was written. Valid records end at `offset`. `followed` says whether
+    /// more than zeros follow, so that this is not merely the end of the last append.
+    Corrupt {
+        offset: u64,
+        reason: &'static str,
+        followed: bool,
+    },
     /// In a recycled file, at bytes that are not of this log: the previous content, which is
     /// how such a log normally ends, or damage: they cannot be distinguished here. A log that
     /// follows must continue the sequence numbers. Valid records end at `offset`.
     Stale { offset: u64 },
+}
+
+impl LogEnd {
+    /// Why the log ended, as text.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            LogEnd::Clean => "it ends",
+            LogEnd::Truncated { .. } => "a record is cut short",
+            LogEnd::Corrupt { reason, .. } => reason,
+            LogEnd::Stale { .. } => "what an earlier use of the file left follows",
+        }
+    }
 }
 
 /// One logical record.
@@ -53,29 +68,24 @@ pub(crate) struct Record<'a> {
 
 /// Reads the records of a log from front to back. Needs the memory of the largest record and 256 KiB.
 pub(crate) struct LogReader {
-    file: Arc<dyn ReadableFile>,
+    pub(super) blocks: Blocks,
     path: PathBuf,
-    log_number: FileNumber,
+    pub(super) log_number: FileNumber,
     mode: TailMode,
-    /// Whole blocks of the file from `buffer_start`; the last one is cut off at the file's end.
-    buffer: Vec<u8>,
-    buffer_start: u64,
-    /// Where in the buffer the next physical record starts.
-    position: usize,
-    /// Whether the file ends with the buffer.
-    last_buffer: bool,
+    /// Where the records read so far end, and what follows them.
+    records_end: u64,
     /// Whether this log is known to overwrite an older one.
     recycled: bool,
     /// The fragments of the current logical record, and where its first one started.
-    fragments: Vec<u8>,
-    fragments_start: Option<u64>,
+    pub(super) fragments: Vec<u8>,
+    pub(super) fragments_start: Option<u64>,
     /// Whether fragments of a record whose start was skipped may follow.
-    resumed: bool,
+    pub(super) resumed: bool,
     /// Whether records are compressed, and the last one decompressed.
     compressed: bool,
     decompressed: Vec<u8>,
     /// Set once there is nothing more to read.
-    outcome: Option<Result<LogEnd>>,
+    pub(super) outcome: Option<Result<LogEnd>>,
 }
 
 /// A physical record of type full, first, middle or last.
@@ -110,14 +120,11 @@ impl LogReader {
         mode: TailMode,
     ) -> Self {
         LogReader {
-            file,
+            blocks: Blocks::new(file),
             path: path.to_owned(),
             log_number,
             mode,
-            buffer: Vec::new(),
-            buffer_start: 0,
-            position: 0,
-            last_buffer: false,
+            records_end: 0,
             recycled: false,
             fragments: Vec::new(),
             fragments_start: None,
@@ -154,7 +161,7 @@ impl LogReader {
             }
         };
         let mut payload = match stored {
-            Some(range) => self.buffer.get(range).unwrap_or_default(),
+            Some(range) => self.blocks.bytes.get(range).unwrap_or_default(),
             None => &self.fragments,
         };
         if self.compressed {
@@ -166,11 +173,16 @@ impl LogReader {
                     self.outcome = Some(Err(error.clone()));
                     return Err(error);
                 }
-                self.outcome = Some(Ok(LogEnd::Corrupt { offset, reason }));
+                self.outcome = Some(Ok(LogEnd::Corrupt {
+                    offset,
+                    reason,
+                    followed: true,
+                }));
                 return Ok(None);
             }
             payload = &self.decompressed;
         }
+        self.records_end = self.blocks.start + self.blocks.position as u64;
         Ok(Some(Record { payload, offset }))
     }
 
@@ -182,76 +194,13 @@ impl LogReader {
         }
     }
 
-    /// Continues after the damage that ended the log; false if nothing more can follow. For
-    /// inspection and repair only: the records are then no longer a prefix of what was written.
-    ///
-    /// If the damaged record's length leads to a whole record, that is the next one; else the first
-    /// that starts in a later block. Bytes in between are not searched: a value may well look like
-    /// a record. The stale end of a recycled log was damage only if records of this log follow; the
-    /// rest of the file is searched for one, at the starts of its blocks.
-    ///
-    /// # Errors
-    /// Failures to read.
-    pub(crate) fn resume(&mut self) -> Result<bool> {
-        let found = match &self.outcome {
-            Some(Ok(LogEnd::Corrupt { .. })) => {
-                let next_block = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
-                let next = self.whole_record_from_here(false).unwrap_or(next_block);
-                let more = !self.last_buffer || next < self.buffer.len();
-                self.position = next.min(self.buffer.len());
-                more
-            }
-            Some(Ok(LogEnd::Stale { .. })) => self.find_own_record()?,
-            _ => false,
-        };
-        if found {
-            self.fragments.clear();
-            self.fragments_start = None;
-            self.resumed = true;
-            self.outcome = None;
-        }
-        Ok(found)
-    }
-
-    /// Where in the buffer the first whole record of this log starts, among two: the one at the
-    /// current position (which is whole if it was only out of place) and the one after it. If
-    /// `recyclable`, a record without a log number does not count.
-    fn whole_record_from_here(&self, recyclable: bool) -> Option<usize> {
-        let block = self.rest_of_block();
-        let is_own = |at: usize| {
-            let (record_type, body) = whole_record(block.get(at..)?)?;
-            let own = match is_recyclable(record_type) {
-                true => self.is_of_this_log(body),
-                false => !recyclable,
-            };
-            own.then_some(at)
-        };
-        let found = is_own(0).or_else(|| is_own(record_size(block)?));
-        found.map(|at| self.position + at)
-    }
-
-    /// Moves to the next position where a whole record of this log starts.
-    fn find_own_record(&mut self) -> Result<bool> {
-        let mut found = self.whole_record_from_here(true);
-        while found.is_none() {
-            let next = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
-            if next < self.buffer.len() {
-                self.position = next;
-            } else if self.last_buffer {
-                return Ok(false);
-            } else {
-                self.fill()?;
-            }
-            let first = whole_record(self.rest_of_block());
-            let own = first.is_some_and(|(t, body)| is_recyclable(t) && self.is_of_this_log(body));
-            found = own.then_some(self.position);
-        }
-        self.position = found.unwrap_or(self.position);
-        Ok(true)
+    /// Where the last record that was returned ends: bytes of the file.
+    pub(crate) fn records_end(&self) -> u64 {
+        self.records_end
     }
 
     /// Whether a recyclable record is of this log and not of an earlier use of the file.
-    fn is_of_this_log(&self, body: &[u8]) -> bool {
+    pub(super) fn is_of_this_log(&self, body: &[u8]) -> bool {
         let number = body.first_chunk::<4>().map(|n| u32::from_le_bytes(*n));
         number == Some(self.log_number.0 as u32)
     }
@@ -270,7 +219,7 @@ impl LogReader {
             match (kind, self.fragments_start) {
                 (TYPE_FULL | TYPE_FIRST, Some(_)) if !self.fragments.is_empty() => {
                     let reason = "a record starts before the last one ended";
-                    self.position = (offset - self.buffer_start) as usize;
+                    self.blocks.position = (offset - self.blocks.start) as usize;
                     return self.damage(offset, Some(offset), reason).map(Logical::End);
                 }
                 (TYPE_FULL, _) => {
@@ -283,7 +232,7 @@ impl LogReader {
                     self.fragments_start = Some(offset);
                     self.fragments.clear();
                     self.fragments
-                        .extend_from_slice(self.buffer.get(payload).unwrap_or_default());
+                        .extend_from_slice(self.blocks.bytes.get(payload).unwrap_or_default());
                 }
                 (_, None) if self.resumed => {}
                 (_, None) => {
@@ -292,7 +241,7 @@ impl LogReader {
                 }
                 (_, Some(start)) => {
                     self.fragments
-                        .extend_from_slice(self.buffer.get(payload).unwrap_or_default());
+                        .extend_from_slice(self.blocks.bytes.get(payload).unwrap_or_default());
                     if kind == TYPE_LAST {
                         self.fragments_start = None;
                         return Ok(Logical::InFragments(start));
@@ -309,9 +258,12 @@ impl LogReader {
         };
         match end {
             LogEnd::Clean | LogEnd::Truncated { .. } => LogEnd::Truncated { offset: start },
-            LogEnd::Corrupt { reason, .. } => LogEnd::Corrupt {
+            LogEnd::Corrupt {
+                reason, followed, ..
+            } => LogEnd::Corrupt {
                 offset: start,
                 reason,
+                followed,
             },
             LogEnd::Stale { .. } => LogEnd::Stale { offset: start },
         }
@@ -320,20 +272,20 @@ impl LogReader {
     /// Finds and checks the next fragment.
     fn next_physical(&mut self) -> Result<Physical> {
         loop {
-            if self.position >= self.buffer.len() {
-                if self.last_buffer {
+            if self.blocks.position >= self.blocks.bytes.len() {
+                if self.blocks.last {
                     return Ok(Physical::End(LogEnd::Clean));
                 }
-                self.fill()?;
+                self.blocks.fill()?;
                 continue;
             }
-            let block_left = BLOCK_SIZE - self.position % BLOCK_SIZE;
+            let block_left = BLOCK_SIZE - self.blocks.position % BLOCK_SIZE;
             if block_left < HEADER_SIZE {
-                self.position += block_left;
+                self.blocks.position += block_left;
                 continue;
             }
-            let offset = self.buffer_start + self.position as u64;
-            let rest = self.rest_of_block();
+            let offset = self.blocks.start + self.blocks.position as u64;
+            let rest = self.blocks.rest();
             let available = rest.len();
             let Some(header) = rest.first_chunk::<HEADER_SIZE>() else {
                 // Only at the end of the file can a block end within a header.
@@ -346,7 +298,7 @@ impl LogReader {
             };
             if header.iter().all(|&b| b == 0) {
                 if self.recycled && block_left < RECYCLABLE_HEADER_SIZE {
-                    self.position += block_left;
+                    self.blocks.position += block_left;
                     continue;
                 }
                 return self.zeros(offset).map(Physical::End);
@@ -386,8 +338,8 @@ impl LogReader {
                 }
                 self.recycled = self.mode == TailMode::PointInTime;
             }
-            let payload = self.position + header_size..self.position + size;
-            self.position += size;
+            let payload = self.blocks.position + header_size..self.blocks.position + size;
+            self.blocks.position += size;
             let kind = match record_type {
                 TYPE_FULL | TYPE_FIRST | TYPE_MIDDLE | TYPE_LAST => record_type,
                 5..=8 => record_type - RECYCLABLE,
@@ -395,7 +347,7 @@ impl LogReader {
                 // refused because of the name of its comparator.
                 TYPE_TIMESTAMP_SIZES | TYPE_RECYCLABLE_TIMESTAMP_SIZES => continue,
                 TYPE_COMPRESSION => {
-                    let method = self.buffer.get(payload).unwrap_or_default();
+                    let method = self.blocks.bytes.get(payload).unwrap_or_default();
                     match method.first_chunk().map(|m| u32::from_le_bytes(*m)) {
                         Some(compressed::ZSTD) => self.compressed = true,
                         _ => {
@@ -421,28 +373,9 @@ impl LogReader {
         }
     }
 
-    /// The buffered bytes from the current position to the end of that block.
-    fn rest_of_block(&self) -> &[u8] {
-        let end = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
-        self.buffer
-            .get(self.position..end.min(self.buffer.len()))
-            .unwrap_or_default()
-    }
-
-    /// Reads the blocks that follow the buffer.
-    fn fill(&mut self) -> Result<()> {
-        self.buffer_start += self.buffer.len() as u64;
-        self.position = 0;
-        self.buffer.resize(READ_SIZE, 0);
-        let n = self.file.read_at(self.buffer_start, &mut self.buffer)?;
-        self.buffer.truncate(n);
-        self.last_buffer = n < READ_SIZE;
-        Ok(())
-    }
-
     /// Classifies a header of zeros: preallocated space, unless other bytes follow.
     fn zeros(&mut self, offset: u64) -> Result<LogEnd> {
-        if !self.nonzero_from(offset)? {
+        if !self.blocks.nonzero_from(offset)? {
             return Ok(LogEnd::Clean);
         }
         self.damage(offset, Some(offset), "zeros between records")
@@ -459,12 +392,12 @@ impl LogReader {
         if self.recycled {
             return Ok(self.cut_at_fragments(LogEnd::Stale { offset }));
         }
-        let size = self.file.size()?;
+        let size = self.blocks.file.size()?;
         let block_end = (offset / BLOCK_SIZE as u64 + 1) * BLOCK_SIZE as u64;
         // The length itself may be damaged, so a whole record anywhere after it counts, too: else
         // one flipped bit could make the rest of a short log look like a record cut short.
-        let more_behind = self.record_in_block_behind(offset)
-            || self.nonzero_from(claimed_end.unwrap_or(block_end))?;
+        let more_behind = self.blocks.has_record_after(offset)
+            || self.blocks.nonzero_from(claimed_end.unwrap_or(block_end))?;
         if more_behind && self.mode == TailMode::Strict {
             return Err(Error::corruption(reason).at_offset(offset));
         }
@@ -473,69 +406,24 @@ impl LogReader {
         let end = if cut_short && !more_behind {
             LogEnd::Truncated { offset }
         } else {
-            LogEnd::Corrupt { offset, reason }
+            LogEnd::Corrupt {
+                offset,
+                reason,
+                followed: more_behind,
+            }
         };
         Ok(self.cut_at_fragments(end))
     }
-
-    /// Whether the buffered block has a whole record that starts after `offset`.
-    fn record_in_block_behind(&self, offset: u64) -> bool {
-        let start = offset.saturating_sub(self.buffer_start) as usize;
-        let end = ((start / BLOCK_SIZE + 1) * BLOCK_SIZE).min(self.buffer.len());
-        let block = self.buffer.get(start..end).unwrap_or_default();
-        (1..block.len()).any(|i| {
-            let Some((header, rest)) = block.get(i..).and_then(<[u8]>::split_first_chunk) else {
-                return false;
-            };
-            let [c0, c1, c2, c3, l0, l1, record_type]: [u8; HEADER_SIZE] = *header;
-            (TYPE_FULL..=TYPE_LAST).contains(&record_type)
-                && rest
-                    .get(..usize::from(u16::from_le_bytes([l0, l1])))
-                    .is_some_and(|body| {
-                        record_crc(record_type, body) == u32::from_le_bytes([c0, c1, c2, c3])
-                    })
-        })
-    }
-
-    /// Whether any byte of the file from `offset` on is not zero.
-    fn nonzero_from(&self, mut offset: u64) -> Result<bool> {
-        let mut chunk = vec![0; BLOCK_SIZE];
-        loop {
-            let n = self.file.read_at(offset, &mut chunk)?;
-            if chunk.get(..n).unwrap_or_default().iter().any(|&b| b != 0) {
-                return Ok(true);
-            }
-            if n < chunk.len() {
-                return Ok(false);
-            }
-            offset += n as u64;
-        }
-    }
 }
 
-/// The type of the record at the start of `bytes`, and what follows the first seven bytes of its
-/// header, if the record is complete and its checksum is right.
-fn whole_record(bytes: &[u8]) -> Option<(u8, &[u8])> {
-    let [c0, c1, c2, c3, _, _, record_type] = *bytes.first_chunk::<HEADER_SIZE>()?;
-    let body = bytes.get(HEADER_SIZE..record_size(bytes)?)?;
-    let whole = record_crc(record_type, body) == u32::from_le_bytes([c0, c1, c2, c3]);
-    whole.then_some((record_type, body))
-}
-
-/// The size of the record at the start of `bytes`, according to its header.
-fn record_size(bytes: &[u8]) -> Option<usize> {
-    let [_, _, _, _, l0, l1, record_type] = *bytes.first_chunk::<HEADER_SIZE>()?;
-    Some(header_size(record_type) + usize::from(u16::from_le_bytes([l0, l1])))
-}
-
-fn header_size(record_type: u8) -> usize {
+pub(super) fn header_size(record_type: u8) -> usize {
     match is_recyclable(record_type) {
         true => RECYCLABLE_HEADER_SIZE,
         false => HEADER_SIZE,
     }
 }
 
-fn is_recyclable(record_type: u8) -> bool {
+pub(super) fn is_recyclable(record_type: u8) -> bool {
     (TYPE_FULL + RECYCLABLE..=TYPE_LAST + RECYCLABLE).contains(&record_type)
         || record_type == TYPE_RECYCLABLE_TIMESTAMP_SIZES
         || record_type == TYPE_RECYCLABLE_PREDECESSOR

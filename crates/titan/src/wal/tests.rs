@@ -359,7 +359,7 @@ fn damage_in_a_recycled_log_can_be_passed() {
             while let Some(record) = reader.next().unwrap() {
                 seen.push(record.payload[0]);
             }
-            if !reader.resume().unwrap() {
+            if !reader.resume(Search::Certain).unwrap() {
                 return seen;
             }
         }
@@ -376,7 +376,7 @@ fn resuming_comes_to_an_end_at_a_record_of_another_log() {
     for mode in MODES {
         let mut reader = LogReader::new(MemoryFile::open(log.clone()), &path(), LOG, mode);
         assert!(reader.next().unwrap().is_none());
-        assert!(!reader.resume().unwrap(), "{mode:?}");
+        assert!(!reader.resume(Search::Certain).unwrap(), "{mode:?}");
     }
 }
 

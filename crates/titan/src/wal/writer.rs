@@ -16,7 +16,7 @@ const BUFFER_KEPT: usize = 4 << 20;
 pub(crate) struct LogWriter {
     file: Box<dyn WritableFile>,
     path: PathBuf,
-    /// The bytes of one record with its headers; empty between records.
+    /// The bytes of records with their headers, to be appended to the file.
     buffer: Vec<u8>,
     /// Where in its block the next byte goes.
     block_offset: usize,
@@ -42,10 +42,28 @@ impl LogWriter {
         self.add_record_parts(&[payload])
     }
 
+    /// Prepares a record that the next one brings along: both are appended in one call.
+    pub(crate) fn prepare_record(&mut self, payload: &[u8]) {
+        self.frame(&[payload]);
+    }
+
+    /// Where the next record will start: bytes of the file.
+    pub(crate) fn next_offset(&self) -> u64 {
+        let left = BLOCK_SIZE - self.block_offset;
+        let trailer = if left < HEADER_SIZE { left } else { 0 };
+        self.file_size + (self.buffer.len() + trailer) as u64
+    }
+
     /// Appends one record whose payload is the concatenation of `parts`. Copies each byte once.
     pub(crate) fn add_record_parts(&mut self, parts: &[&[u8]]) -> Result<()> {
         self.check()?;
         self.frame(parts);
+        self.append_prepared()
+    }
+
+    /// Appends the records that were prepared.
+    pub(crate) fn append_prepared(&mut self) -> Result<()> {
+        self.check()?;
         let result = self.file.append(&self.buffer);
         let framed = self.buffer.len() as u64;
         self.buffer.clear();
@@ -90,7 +108,7 @@ impl LogWriter {
         error
     }
 
-    /// Fills the buffer with the physical records of one logical record.
+    /// Adds the physical records of one logical record to the buffer.
     fn frame(&mut self, parts: &[&[u8]]) {
         let mut remaining: usize = parts.iter().map(|part| part.len()).sum();
         let mut parts = parts.iter().copied();

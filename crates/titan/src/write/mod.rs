@@ -11,6 +11,7 @@ pub(crate) mod queue;
 #[cfg(all(test, loom))]
 mod queue_models;
 mod reentry;
+pub(crate) mod sync_record;
 pub(crate) mod transactions;
 mod validate;
 pub(crate) mod wal_set;

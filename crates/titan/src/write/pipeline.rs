@@ -256,7 +256,8 @@ impl CommitPipeline {
         let mut parts: Vec<&[u8]> = vec![&header];
         parts.extend(group.batches.iter().map(WriteBatch::operations));
         // Log data alone takes no sequence number.
-        self.wal.append(&parts, (count > 0).then_some(last))?;
+        self.wal
+            .append(&parts, first, (count > 0).then_some(last))?;
         // MUTANT: a synced write is acknowledged without a sync of the WAL.
         let left_out = mutant!("wal-sync-left-out", "-p titan-campaigns --test it crash::");
         if group.options.sync && !left_out {
@@ -297,7 +298,7 @@ impl CommitPipeline {
 
     /// Closes the current WAL file, after the last write.
     pub(crate) fn close_wal(&self) {
-        self.wal.abandon();
+        self.wal.close(self.counters.last_sequence().plus(1));
     }
 
     /// Makes the closed WAL files durable. Commits go on meanwhile.

@@ -1,4 +1,5 @@
-//! The WAL files being written: the current one, and closed ones whose bytes may not be durable.
+//! The WAL files being written: the current one, and closed ones whose bytes may not be durable; and
+//! up to where they are known to be.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::vfs::Vfs;
 use crate::wal::LogWriter;
 use crate::write::predecessor::Predecessor;
+use crate::write::sync_record::{SyncRecord, WalPosition};
 
 struct Wal {
     number: FileNumber,
@@ -27,6 +29,60 @@ struct Current {
     wal: Option<Wal>,
     /// Closed files with bytes that may not be durable, oldest first.
     closed: Vec<Wal>,
+    progress: SyncProgress,
+}
+
+/// Up to where everything is durable, and up to where a sync record says so.
+#[derive(Default)]
+struct SyncProgress {
+    durable: WalPosition,
+    recorded: WalPosition,
+    /// The last sync record; kept for its memory.
+    record: Vec<u8>,
+}
+
+impl SyncProgress {
+    /// Everything in `wal`, and in the files before it, is durable.
+    fn advance_to_end_of(&mut self, wal: &Wal) {
+        let end = WalPosition {
+            file: wal.number,
+            offset: wal.log.file_size(),
+        };
+        self.durable = self.durable.max(end);
+    }
+
+    /// The sync record to be written next to `log`, which is that of the file `number`, if there is
+    /// anything new to record. `next` is the sequence number of the next operation.
+    fn take_record(
+        &mut self,
+        number: FileNumber,
+        log: &LogWriter,
+        next: SequenceNumber,
+    ) -> Option<&[u8]> {
+        if self.durable == self.recorded {
+            return None;
+        }
+        self.recorded = self.durable;
+        let record = SyncRecord {
+            at: WalPosition {
+                file: number,
+                offset: log.next_offset(),
+            },
+            // MUTANT: a sync record says that more is durable than was synced.
+            synced: match mutant!(
+                "sync-record-too-far",
+                "-p titan-campaigns --test it wal_damage::"
+            ) {
+                true => WalPosition {
+                    file: number,
+                    offset: log.next_offset() + 1,
+                },
+                false => self.durable,
+            },
+        };
+        record.encode(next, &mut self.record);
+        Some(&self.record)
+    }
 }
 
 /// Appends are made by the leader of the commit queue; a flush may sync closed files at the same
@@ -83,12 +139,17 @@ impl WalSet {
         let mut log = LogWriter::new(file, &path);
         self.created.fetch_add(1, Ordering::Release);
         let mut current = self.current.lock();
+        let current = &mut *current;
         let last = current.wal.as_ref();
         let predecessor = Predecessor {
             number: last.map_or(FileNumber(0), |last| last.number),
             last_sequence: last.map_or(SequenceNumber::ZERO, |last| last.last_sequence),
         };
-        log.add_record(&predecessor.encode(next)?)?;
+        log.prepare_record(&predecessor.encode(next)?);
+        if let Some(record) = current.progress.take_record(number, &log, next) {
+            log.prepare_record(record);
+        }
+        log.append_prepared()?;
         let wal = Wal {
             number,
             log,
@@ -103,19 +164,25 @@ impl WalSet {
         Ok(())
     }
 
-    /// Appends one record, given in parts, whose last operation is `last_sequence`; `None` if it
-    /// has no operation.
+    /// Appends one record, given in parts, whose first operation takes the number `first` and whose
+    /// last one is `last_sequence`; `None` if it has no operation. The first record after a sync
+    /// brings a sync record along.
     pub(crate) fn append(
         &self,
         parts: &[&[u8]],
+        first: SequenceNumber,
         last_sequence: Option<SequenceNumber>,
     ) -> Result<()> {
         let mut current = self.current.lock();
+        let current = &mut *current;
         let Some(wal) = current.wal.as_mut() else {
             return Err(Error::new(ErrorKind::Closed, "no WAL is open"));
         };
         let before = wal.log.file_size();
         wal.synced = false;
+        if let Some(record) = current.progress.take_record(wal.number, &wal.log, first) {
+            wal.log.prepare_record(record);
+        }
         wal.log.add_record_parts(parts)?;
         wal.last_sequence = last_sequence.unwrap_or(wal.last_sequence);
         stats::add(&self.statistics.wal_bytes, wal.log.file_size() - before);
@@ -140,12 +207,16 @@ impl WalSet {
         ) {
             self.sync_names()?;
         }
-        if let Some(wal) = self.current.lock().wal.as_mut()
+        let mut current = self.current.lock();
+        let current = &mut *current;
+        if let Some(wal) = current.wal.as_mut()
             && !wal.synced
         {
             stats::add(&self.statistics.wal_syncs, 1);
             wal.log.sync()?;
             wal.synced = true;
+            // ORDER: after the sync, and so after that of the files before it.
+            current.progress.advance_to_end_of(wal);
         }
         Ok(())
     }
@@ -170,8 +241,13 @@ impl WalSet {
             done += 1;
         }
         // Files that are not durable stay; the writer that failed refuses to be synced again.
-        closed.drain(..done);
-        self.current.lock().closed.splice(0..0, closed);
+        let durable: Vec<Wal> = closed.drain(..done).collect();
+        let mut current = self.current.lock();
+        if let Some(last) = durable.last() {
+            current.progress.advance_to_end_of(last);
+        }
+        current.closed.splice(0..0, closed);
+        drop(current);
         outcome
     }
 
@@ -189,9 +265,21 @@ impl WalSet {
     /// Forgets the current and closed files. To be called when everything in them is durable
     /// elsewhere, before [`WalSet::start`] starts afresh.
     pub(crate) fn abandon(&self) {
-        let mut current = self.current.lock();
-        current.wal = None;
-        current.closed.clear();
+        *self.current.lock() = Current::default();
+    }
+
+    /// Closes the files, after the last write, whose number is one less than `next`. If everything
+    /// was synced, the current file ends in a sync record that says so. It need not be durable: it
+    /// shows damage, and no operation depends on it.
+    pub(crate) fn close(&self, next: SequenceNumber) {
+        let mut current = std::mem::take(&mut *self.current.lock());
+        if let Some(wal) = current.wal.as_mut()
+            && wal.synced
+            && let Some(record) = current.progress.take_record(wal.number, &wal.log, next)
+        {
+            // Nothing is left to be done about a failure.
+            let _ = wal.log.add_record(record);
+        }
     }
 
     /// Drops closed files that are no longer needed, synced or not.

@@ -88,6 +88,7 @@ fn any_db(rng: &mut Rng, vfs: &SimVfs) -> DbOptions {
         blob_garbage_collection_rate: rng.u64(1 << 20..1 << 40),
         max_manifest_file_size: rng.u64(4096..1 << 40),
         // These are stated at each opening.
+        wal_recovery_mode: default.wal_recovery_mode,
         extend_wal_files: true,
         wal_dir: default.wal_dir,
         comparator_aliases: default.comparator_aliases,

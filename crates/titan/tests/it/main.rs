@@ -49,3 +49,4 @@ mod support;
 mod titan_fixtures;
 mod tools;
 mod unreadable;
+mod wal_recovery;

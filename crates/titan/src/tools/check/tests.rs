@@ -12,7 +12,7 @@ use crate::format::internal_key::{ValueType, internal_key};
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::table::{Part, Role, dissect};
-use crate::version::edit::VersionEdit;
+use crate::version::edit::{VersionEdit, WalAddition};
 use crate::version::read_current;
 use crate::vfs::{Access, StdVfs, Vfs};
 use crate::wal::{LogReader, LogWriter, TailMode};
@@ -313,7 +313,8 @@ fn logs_that_do_not_continue() {
     let again = problems(|dir| {
         let (path, number) = wal(dir);
         let mut records = records(&path, number);
-        records.push(records.last().unwrap().clone());
+        // The last one is a sync record.
+        records.push(records[records.len() - 2].clone());
         write_records(&path, &records);
     });
     found(&again, "a batch starts with sequence number", ".log");
@@ -389,4 +390,35 @@ fn small_files_that_do_not_fit() {
         });
     });
     assert!(!pointed.is_empty(), "a MANIFEST of other blob files");
+}
+
+/// Where RocksDB tracks WAL files, its MANIFEST says which there are and how much of them was synced.
+#[test]
+fn wals_that_rocksdb_tracked() {
+    let track = |dir: &Path, later: u64, size: u64| {
+        let number = FileNumber(wal(dir).1.0 + later);
+        let addition = WalAddition {
+            number,
+            synced_size: Some(size),
+        };
+        edit(dir, |edit| {
+            edit.wal_additions
+                .extend(edit.state_follows.then_some(addition));
+        });
+    };
+    let length = |dir: &Path| std::fs::metadata(wal(dir).0).unwrap().len();
+    let whole = problems(|dir| track(dir, 0, length(dir)));
+    assert!(whole.is_empty(), "{whole:?}");
+    let short = problems(|dir| track(dir, 0, length(dir) + 1));
+    found(&short, "had been synced", ".log");
+    let missing = problems(|dir| track(dir, 1, 100));
+    found(&missing, "a WAL file the database needs is missing", ".log");
+    let obsolete = problems(|dir| {
+        track(dir, 1, 100);
+        let number = wal(dir).1;
+        edit(dir, |edit| {
+            edit.wal_deletion = Some(FileNumber(number.0 + 2))
+        });
+    });
+    assert!(obsolete.is_empty(), "{obsolete:?}");
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Check;
 use crate::batch::BatchView;
-use crate::db::{Chain, Wals};
+use crate::db::{Chain, Unreplayed, Wals};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
@@ -12,6 +12,7 @@ use crate::version::VersionSet;
 use crate::vfs::Access;
 use crate::wal::{LogEnd, LogReader, TailMode};
 use crate::write::predecessor::Predecessor;
+use crate::write::sync_record::WalPosition;
 use crate::write::transactions::Transactions;
 
 /// The WAL files read so far.
@@ -26,7 +27,7 @@ struct SoFar<'a> {
 
 impl Check<'_> {
     /// Checks the records of each file and the batches in them. An end that is cut short is
-    /// normal after a crash. Damage with records after it is not, and neither is an end before
+    /// normal after a crash. Damage of what had been synced is not, and neither is an end before
     /// the newest entry of the tables.
     pub(super) fn wals(&mut self, wals: &Wals, versions: &VersionSet) {
         if wals.needed.is_empty() {
@@ -51,6 +52,12 @@ impl Check<'_> {
         }
         let in_tables = versions.counters().last_sequence();
         self.last_sequence = in_tables.max(so_far.last_sequence);
+        if let Err(e) = wals.check_all_present(self.dir, versions) {
+            self.problem(e);
+        }
+        if let Err(e) = self.left_after_the_end(&so_far) {
+            self.problem(e);
+        }
         if let Err(e) = so_far.chain.check_tables_not_ahead(versions, self.dir) {
             self.problem(e);
         }
@@ -71,7 +78,7 @@ impl Check<'_> {
                 if let Some(before) = before {
                     self.is_there(number, before, so_far);
                 }
-                if is_needed && !so_far.chain.follows(before, record.payload) {
+                if is_needed && !so_far.chain.follows(number, before, record.payload) {
                     let name = FileKind::Wal(number).name();
                     self.note(format!(
                         "{name} does not continue what is there of the WAL files before it, which \
@@ -108,20 +115,30 @@ impl Check<'_> {
             }
         }
         if is_needed {
-            so_far.chain.file_ended(number, last_sequence, log.end());
+            let end = WalPosition {
+                file: number,
+                offset: log.records_end(),
+            };
+            so_far.chain.file_ended(end, last_sequence, log.end());
         }
         match log.end() {
             Some(LogEnd::Truncated { offset }) => self.cut_short(number, *offset),
-            Some(LogEnd::Corrupt { offset, reason }) => {
-                let (offset, reason) = (*offset, *reason);
-                match self.records_behind(number, path)? {
-                    true => {
-                        let text = format!("{reason}, and there are records after it");
-                        self.problem(Error::corruption(text).at(path, offset));
-                    }
-                    false => self.cut_short(number, offset),
+            Some(LogEnd::Corrupt {
+                offset,
+                reason,
+                followed: true,
+            }) => {
+                // A crash of the machine may leave this of what was not synced. Titan's files say, once
+                // all have been read, what was; others do not.
+                if so_far.versions.record().is_titans {
+                    let name = FileKind::Wal(number).name();
+                    self.note(format!("{name} is damaged at offset {offset}: {reason}"));
+                } else {
+                    let text = format!("{reason}, and there are records after it");
+                    self.problem(Error::corruption(text).at(path, *offset));
                 }
             }
+            Some(LogEnd::Corrupt { offset, .. }) => self.cut_short(number, *offset),
             // Records of an earlier use of the file: the normal end of a recycled WAL.
             Some(LogEnd::Stale { .. } | LogEnd::Clean) | None => {}
         }
@@ -150,19 +167,27 @@ impl Check<'_> {
         ));
     }
 
-    /// Whether records follow the damage that ends a WAL, so that the damage is not the end of
-    /// what was written.
-    fn records_behind(&self, number: FileNumber, path: &Path) -> Result<bool> {
-        let file = self.vfs.open(path, Access::Sequential)?;
-        let mut log = LogReader::new(file, path, number, TailMode::Strict);
-        loop {
-            match log.next() {
-                Ok(Some(_)) => {}
-                Ok(None) => return Ok(false),
-                Err(e) if e.is_corruption() => return Ok(true),
-                Err(e) => return Err(e),
-            }
+    /// What the files have after the point where recovery ends: a loss, if it had been synced.
+    fn left_after_the_end(&mut self, so_far: &SoFar<'_>) -> Result<()> {
+        let Some(end) = so_far.chain.ended_early(so_far.versions.record()) else {
+            return Ok(());
+        };
+        let last = so_far.chain.last();
+        let last = last.unwrap_or_else(|| so_far.versions.last_before_logs());
+        let (wals, record) = (&so_far.wals.needed, so_far.versions.record());
+        let left = Unreplayed::find(self.vfs, self.dir, wals, record, end, last)?;
+        if let Some(lost) = left.loss_of_synced(self.dir) {
+            self.problem(lost);
+        } else if left.records > 0 {
+            self.note(format!(
+                "{} records after offset {} of {} are not recovered: {}",
+                left.records,
+                end.offset,
+                FileKind::Wal(end.file).name(),
+                left.reason
+            ));
         }
+        Ok(())
     }
 }
 

@@ -13,8 +13,9 @@ use crate::format::FileNumber;
 use crate::options::{DbSettings, FamilySettings};
 use crate::version::edit::{NewFile, VersionEdit};
 use crate::vfs::ReadableFile;
-use crate::wal::{LogEnd, LogReader, Record, TailMode};
+use crate::wal::{LogEnd, LogReader, Record, Search, TailMode};
 use crate::write::predecessor::Predecessor;
+use crate::write::sync_record::SyncRecord;
 
 pub(super) fn starts_like_manifest(file: &Arc<dyn ReadableFile>, path: &Path) -> bool {
     starts_with(file, path, |payload| VersionEdit::decode(payload).is_ok())
@@ -74,9 +75,9 @@ fn walk(
             Err(e) => return items.damage(0, &e),
         }
         match log.end() {
-            Some(LogEnd::Corrupt { offset, reason }) => {
+            Some(LogEnd::Corrupt { offset, reason, .. }) => {
                 items.damage(*offset, &Error::corruption(*reason))?;
-                match log.resume() {
+                match log.resume(Search::Certain) {
                     Ok(true) => {}
                     Ok(false) => return ControlFlow::Continue(()),
                     Err(e) => return items.damage(0, &e),
@@ -102,6 +103,12 @@ fn show_batch(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
             .with("log", before.number)
             .with("last_sequence", before.last_sequence);
         return items.show(record.offset, "predecessor", fields);
+    }
+    if let Some(sync) = SyncRecord::decode(record.payload) {
+        let fields = fields
+            .with("synced_log", sync.synced.file)
+            .with("synced_to", sync.synced.offset);
+        return items.show(record.offset, "sync", fields);
     }
     let batch = match BatchView::parse(record.payload) {
         Ok(batch) => batch,

@@ -16,7 +16,7 @@ use crate::options::SettingTexts;
 use crate::version::edit::{NewFile, TableFacts, VersionEdit};
 use crate::version::{DatabaseRecord, LogsSince, ManifestReader, read_current};
 use crate::vfs::{Access, Vfs};
-use crate::wal::{LogEnd, LogReader, TailMode};
+use crate::wal::{LogEnd, LogReader, Search, TailMode};
 
 /// A column family as edits describe it.
 #[derive(Clone, Default)]
@@ -137,7 +137,7 @@ impl Hint {
                 let mut loss = Loss::of_manifest(&kind.name(), "edits are damaged");
                 loss.offset = Some(offset);
                 losses.push(loss);
-                if !log.resume()? {
+                if !log.resume(Search::Certain)? {
                     break;
                 }
                 // An atomic group with a gap never took effect.
@@ -234,10 +234,19 @@ impl Hint {
         self.record.never_had(id)
     }
 
+    /// The last operation that is known to be in tables and older than the WAL files that are needed.
+    pub(super) fn last_before_logs(&self) -> SequenceNumber {
+        let oldest = self.families.values().map(|f| f.log_number).min();
+        let is_first = |id| self.families.get(id).map(|f| f.log_number) == oldest;
+        let tables = self.tables.values().filter(|t| is_first(&t.family));
+        let last = tables.map(|table| table.meta.largest_seq).max();
+        last.filter(|_| self.trusted).unwrap_or_default()
+    }
+
     /// The first WAL file to read.
     pub(super) fn logs_since(&self) -> LogsSince {
         let families = self.families.values().map(|f| f.log_number);
-        LogsSince::new(self.record.min_log_number_to_keep, families)
+        LogsSince::new(&self.record, families)
     }
 }
 

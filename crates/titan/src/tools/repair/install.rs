@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{LOST_DIR, Repair, WORK_DIR, unfinished};
-use crate::db::{create_dir_durably, random_uuid, record_wal_dir, without_wal_dir};
+use super::{Repair, WORK_DIR, unfinished};
+use crate::db::{LOST_DIR, link_to_lost, random_uuid, record_wal_dir, without_wal_dir};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
@@ -42,7 +42,7 @@ impl Repair<'_> {
         };
         // ORDER: files that will not be used are in `lost/` before the switch of CURRENT makes them
         // obsolete: any opening deletes obsolete files.
-        self.link_to_lost(&unused)?;
+        link_to_lost(&*self.from.vfs, &source, &unused)?;
         // ORDER: all files and their names are durable before CURRENT makes them the database.
         self.from.vfs.sync_dir(&target)?;
         versions.start_manifest()?;
@@ -306,24 +306,6 @@ impl Repair<'_> {
             _ => false,
         });
         unused
-    }
-
-    /// Links files that will not be used any more into `lost/`, where no opening deletes them.
-    fn link_to_lost(&self, unused: &[FileKind]) -> Result<()> {
-        if unused.is_empty() {
-            return Ok(());
-        }
-        let lost = self.from.dir.join(LOST_DIR);
-        create_dir_durably(&*self.from.vfs, &lost)?;
-        for file in unused {
-            let to = file.path(&lost);
-            // A number is used once, so it is the same file, linked there by an interrupted repair.
-            if self.from.vfs.exists(&to)? {
-                self.from.vfs.remove(&to)?;
-            }
-            link_or_copy(&*self.from.vfs, &file.path(self.from.dir), &to)?;
-        }
-        self.from.vfs.sync_dir(&lost)
     }
 
     /// Removes from the database the names of the files in `lost/`, and the directory where files

@@ -70,7 +70,7 @@ use super::Progress;
 use crate::blob::BlobFileSummary;
 use crate::clock::SteadyClock;
 use crate::compaction::job_env::JobEnv;
-use crate::db::{create_dir_durably, files_of, has_directory, session_id, with_wal_dir};
+use crate::db::{LOST_DIR, create_dir_durably, files_of, has_directory, session_id, with_wal_dir};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
@@ -86,8 +86,6 @@ use survey::Table;
 
 /// Where a repair in place prepares new files, within the database.
 const WORK_DIR: &str = "repairing";
-/// Where a repair in place puts files that the database does not use any more.
-const LOST_DIR: &str = "lost";
 
 /// Where to put the repaired database.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::vfs::Access;
-use crate::wal::{LogEnd, LogReader, TailMode};
+use crate::wal::{LogEnd, LogReader, Search, TailMode};
 use crate::write::predecessor::Predecessor;
 use crate::write::transactions::Transactions;
 
@@ -47,6 +47,20 @@ impl Repair<'_> {
         if self.from.hint.trusted && wals.needed.is_empty() {
             let name = FileKind::Wal(needed).name();
             let reason = "the WAL is gone, with what was written since the last flush";
+            self.report.lost.push(Loss::of_file(&name, reason));
+            self.wals.damaged = true;
+        }
+        // MUTANT: a repair does not say that the newest WAL file is missing.
+        let overlooked = mutant!(
+            "repair-overlooks-the-newest-wal",
+            "-p titan --test it wal_recovery::"
+        );
+        let gone = since.present.filter(|newest| {
+            self.from.hint.trusted && !wals.needed.contains(newest) && !wals.needed.is_empty()
+        });
+        if let Some(newest) = gone.filter(|_| !overlooked) {
+            let name = FileKind::Wal(newest).name();
+            let reason = "the newest WAL that the MANIFEST names is gone, with what was in it";
             self.report.lost.push(Loss::of_file(&name, reason));
             self.wals.damaged = true;
         }
@@ -135,10 +149,10 @@ impl Repair<'_> {
         log: &mut LogReader,
     ) -> Result<bool> {
         let end = log.end().cloned();
-        let goes_on = log.resume()?;
+        let goes_on = log.resume(Search::Certain)?;
         let (offset, reason) = match end {
             Some(LogEnd::Truncated { offset }) => (offset, "the last record is cut short"),
-            Some(LogEnd::Corrupt { offset, reason }) => (offset, reason),
+            Some(LogEnd::Corrupt { offset, reason, .. }) => (offset, reason),
             Some(LogEnd::Stale { offset }) if goes_on => (
                 offset,
                 "records are damaged, later ones of the same log are not",
@@ -153,10 +167,11 @@ impl Repair<'_> {
     /// Notes that operations are missing from here on, until a later one is found.
     fn wal_gap(&mut self, replay: &mut Replay, kind: FileKind, offset: Option<u64>, why: &str) {
         self.wals.damaged = true;
+        let last = replay.last_sequence.max(self.from.hint.last_before_logs());
         replay.gap.get_or_insert_with(|| Loss {
             file: kind.name(),
             offset,
-            sequences: Some((replay.last_sequence.0 + 1, u64::MAX)),
+            sequences: Some((last.0 + 1, u64::MAX)),
             reason: why.to_owned(),
             ..Loss::default()
         });
@@ -168,6 +183,18 @@ impl Repair<'_> {
             return;
         };
         if let (Some((first, last)), Some(before)) = (&mut gap.sequences, next.0.checked_sub(1)) {
+            // MUTANT: a damaged record without operations is a loss.
+            let is_loss = mutant!(
+                "damage-without-operations-is-a-loss",
+                "-p titan --test it wal_recovery::"
+            );
+            if before < *first && !is_loss {
+                gap.sequences = None;
+                self.report
+                    .notes
+                    .push(format!("{gap}; no operation is missing"));
+                return;
+            }
             *last = before.max(*first);
         }
         self.report.lost.push(gap);

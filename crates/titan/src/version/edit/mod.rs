@@ -94,9 +94,9 @@ pub(crate) struct VersionEdit {
     pub(crate) blob_garbage: Vec<BlobFileGarbage>,
     /// Blob files whose records a collection relocated. Applied after `blob_additions`.
     pub(crate) relocations: Vec<Relocation>,
-    /// WALs created or synced, where RocksDB tracks them (read, not used).
+    /// WAL files created or synced, where RocksDB tracks them (not written).
     pub(crate) wal_additions: Vec<WalAddition>,
-    /// WALs with smaller numbers were deleted, where RocksDB tracks them (read, not used).
+    /// WAL files with smaller numbers were deleted, where RocksDB tracks them (not written).
     pub(crate) wal_deletion: Option<FileNumber>,
     /// Whether SSTs of the family store the user-defined timestamps of its keys.
     pub(crate) persist_user_defined_timestamps: Option<bool>,
