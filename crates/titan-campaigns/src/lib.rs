@@ -17,6 +17,7 @@
 //! | [`metamorphic`] | many configurations, equal outcomes |
 //! | [`mvcc`] | random histories of a store of versions, and their model |
 //! | [`ime`] | the same with a range cache |
+//! | [`wal_damage`] | campaign: every byte of a WAL file is damaged |
 //! | [`beside`] | campaign: each view of a database under full load is one moment of its history |
 //! | [`fuzz`] | bytes as operations on a database, and as damage to its directory |
 //! | [`differential`] | RocksDB itself: equal outcomes, and directories handed back and forth |
@@ -55,6 +56,7 @@ pub mod schedules;
 pub mod session;
 pub mod settings;
 pub mod store;
+pub mod wal_damage;
 pub mod workloads;
 
 pub use run::{Run, Tally};

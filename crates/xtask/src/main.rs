@@ -20,6 +20,7 @@ mod rocksdb_matrix;
 mod sanitize;
 mod shuttle;
 mod stress;
+mod wal_damage;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -53,6 +54,7 @@ enum Command {
     Sanitize(sanitize::SanitizeArgs),
     Shuttle(shuttle::ShuttleArgs),
     Stress(stress::StressArgs),
+    WalDamage(wal_damage::WalDamageArgs),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Sanitize(args) => sanitize::main(&args),
         Command::Shuttle(args) => shuttle::main(&args),
         Command::Stress(args) => stress::main(&args),
+        Command::WalDamage(args) => wal_damage::main(&args),
     };
     done.unwrap_or_else(|why| {
         eprintln!("{why}");

@@ -17,3 +17,4 @@ mod metamorphic;
 mod mvcc;
 mod real_fs;
 mod regressions;
+mod wal_damage;
