@@ -1,10 +1,11 @@
 //! Opens a database in the way that a command needs.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use titan::{
-    ColumnFamily, ColumnFamilyId, ColumnFamilyOptions, Db, Error, ErrorKind, Options, Result,
-    Secondary,
+    ColumnFamily, ColumnFamilyId, ColumnFamilyOptions, Db, Error, ErrorKind, EventListener,
+    Options, Result, Secondary, WalDamageEvent,
 };
 
 use crate::{Global, config, output};
@@ -27,6 +28,10 @@ pub(crate) enum Access {
 pub(crate) fn open(path: &Path, global: &Global, access: Access) -> Result<Db> {
     let mut options = config::options(global)?;
     options.db.create_if_missing = access == Access::Create;
+    options
+        .db
+        .listeners
+        .push(Arc::new(TellDamage { json: global.json }));
     let db = match access {
         Access::Read => return read(path, &options, global.json),
         Access::Copy => {
@@ -43,6 +48,17 @@ pub(crate) fn open(path: &Path, global: &Global, access: Access) -> Result<Db> {
     }?;
     output::tell_taken_options(db.taken_options(), global.json);
     Ok(db)
+}
+
+/// Says on standard error that an opening found damage in the WAL and went on.
+struct TellDamage {
+    json: bool,
+}
+
+impl EventListener for TellDamage {
+    fn wal_damaged(&self, event: &WalDamageEvent) {
+        output::tell_wal_damage(event, self.json);
+    }
 }
 
 /// Gives `options` an entry for each family of the database, and none for others: those would

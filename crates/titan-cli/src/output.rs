@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use humansize::{BINARY, format_size};
 use serde::Serialize;
 use serde_json::json;
-use titan::{Error, ErrorKind, Moment, Result, TakenOptions};
+use titan::{Error, ErrorKind, Moment, Result, TakenOptions, WalDamageEvent};
 
 /// If another process has the database open, says on one line of standard error as of which
 /// moment it is shown.
@@ -25,6 +25,14 @@ pub(crate) fn tell_moment(moment: Option<Moment>, json: bool) {
             moment.manifest,
             humantime::format_rfc3339_seconds(time)
         );
+    }
+}
+
+/// Says that an opening found damage in the WAL and went on.
+pub(crate) fn tell_wal_damage(damage: &WalDamageEvent, json: bool) {
+    match json {
+        true => eprintln!("{}", json!({ "wal_damage": damage.to_string() })),
+        false => eprintln!("titan: the WAL is damaged: {damage}"),
     }
 }
 
