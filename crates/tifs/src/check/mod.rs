@@ -57,9 +57,25 @@ pub struct Report {
     pub problems: u64,
     /// The first of them.
     pub findings: Vec<Finding>,
+    /// Facts worth knowing that are no problems.
+    pub notes: Vec<String>,
 }
 
 impl Report {
+    /// The report on a volume of which nothing can be read, because of `detail`.
+    pub fn of_unreadable(detail: String) -> Report {
+        let finding = Finding {
+            problem: Problem::Unreadable,
+            inode: None,
+            detail,
+        };
+        Report {
+            problems: 1,
+            findings: vec![finding],
+            ..Report::default()
+        }
+    }
+
     /// Whether there are no problems.
     pub fn is_clean(&self) -> bool {
         self.problems == 0

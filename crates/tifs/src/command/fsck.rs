@@ -14,6 +14,7 @@ use super::{Global, output, progress, volumes};
 ///
 /// Nothing is changed, and the volume must not be mounted. A crash leaves nothing to repair, so what is
 /// found is damage or a bug. Where the volume cannot be read, the check says what is there and goes on.
+/// Notes are no problems: where the log is damaged, only writes that no fsync made durable are missing.
 /// The exit status is 0 if the volume is clean, 1 if it could not be checked, 4 if there are problems.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -34,7 +35,11 @@ const EXAMPLES: &str = "Examples:
 const PROBLEMS: u8 = 4;
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let store = volumes::open_store(&args.dir)?;
+    let store = match volumes::open_store(&args.dir) {
+        Err(error) if volumes::is_damage(&error) => return damaged(&error, global),
+        opened => opened?,
+    };
+    let log_damage = store.log_damage();
     let interrupt = Interrupt::listen()?;
     let bar = progress::bar("keys");
     let report = check(&store, args.content, &mut |keys| {
@@ -45,7 +50,9 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if report.is_err() && interrupt.came() {
         bail!("interrupted: {} is not checked", args.dir.display());
     }
-    let report = report.with_context(|| format!("cannot check {}", args.dir.display()))?;
+    let mut report = report.with_context(|| format!("cannot check {}", args.dir.display()))?;
+    let noted = log_damage.map(|damage| format!("the log of the volume is damaged: {damage}"));
+    report.notes.extend(noted);
     match global.json {
         true => output::json(&report)?,
         false => output::print(text(&report, &args.dir))?,
@@ -56,8 +63,19 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     })
 }
 
+/// A volume that cannot be opened because of damage.
+fn damaged(error: &anyhow::Error, global: &Global) -> Result<ExitCode> {
+    let detail = format!("{error:#}");
+    match global.json {
+        true => output::json(&Report::of_unreadable(detail))?,
+        false => tifs::log::say(detail),
+    }
+    Ok(ExitCode::from(PROBLEMS))
+}
+
 fn text(report: &Report, dir: &Path) -> String {
     let mut lines: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
     let kept = report.findings.len() as u64;
     if report.problems > kept {
         lines.push(format!("... and {} more", report.problems - kept));

@@ -18,7 +18,7 @@ use titan::Db;
 use super::daemon::{self, Log};
 use super::mount_options::MountOptions;
 use super::signals::Signals;
-use super::volumes::{self, Access};
+use super::volumes::{self, Access, Opened};
 
 /// What is to be served.
 pub(super) struct Service {
@@ -43,10 +43,14 @@ impl Service {
                 .with_context(|| format!("cannot close the volume in {}", self.dir.display()))?;
         }
         // If this fails, another process has opened the volume since it was made: it is not to be deleted.
-        let volume = Arc::new(self.open()?);
+        let Opened { volume, log_damage } = self.open()?;
+        let volume = Arc::new(volume);
         let mut was_mounted = false;
         let served = self.serve(&volume, || {
             was_mounted = true;
+            if let Some(damage) = &log_damage {
+                log::record(format_args!("the log of the volume is damaged: {damage}"));
+            }
             mounted();
         });
         drop(volume);
@@ -65,7 +69,7 @@ impl Service {
         served.and(closed)
     }
 
-    fn open(&self) -> Result<Volume> {
+    fn open(&self) -> Result<Opened> {
         let access = match self.options.session.read_only {
             true => Access::Read(self.options.access_time),
             false => Access::Write(self.options.access_time),
@@ -115,8 +119,8 @@ impl Service {
                 return Err(error).context(what);
             }
         };
-        mounted();
         let ready = log.as_ref().map_or(Ok(()), daemon::ready);
+        mounted();
         if ready.is_err() {
             // What made it fail is the error to report.
             let _ = session.unmounter().detach();

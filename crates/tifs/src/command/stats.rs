@@ -49,11 +49,11 @@ fn read(path: &Path) -> Result<Value> {
         return Ok(serde_json::from_str(&text)?);
     }
     let opened = volumes::open(path, Access::Read(AccessTime::Never));
-    let volume = opened.map_err(|e| match volumes::mounted_at(path) {
+    let opened = opened.map_err(|e| match volumes::mounted_at(path) {
         Some(mountpoint) => anyhow!("{e}; or use tifs stats {}", mountpoint.display()),
         None => e,
     })?;
-    Ok(serde_json::to_value(volume.statistics()?)?)
+    Ok(serde_json::to_value(opened.volume.statistics()?)?)
 }
 
 /// A number that is shown.

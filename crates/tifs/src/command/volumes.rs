@@ -13,6 +13,7 @@ use tifs::fuse::FileClock;
 use tifs::kv::{EngineKv, EngineOptions, Kv, Space};
 use tifs::schema::{InodeNumber, Key, Superblock};
 use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
+use titan::WalDamageEvent;
 
 use super::making::{self, Making};
 use super::mounts;
@@ -58,10 +59,20 @@ pub(super) fn make_store(dir: &Path) -> Result<(Making, EngineKv)> {
     Ok((making, store))
 }
 
+/// An open volume.
+pub(super) struct Opened {
+    pub(super) volume: Volume,
+    /// Damage in its log that was no error.
+    pub(super) log_damage: Option<WalDamageEvent>,
+}
+
 /// Opens the volume in a directory.
-pub(super) fn open(dir: &Path, access: Access) -> Result<Volume> {
+pub(super) fn open(dir: &Path, access: Access) -> Result<Opened> {
     let read_only = matches!(access, Access::Read(_));
-    open_in(Arc::new(store(dir, read_only)?), dir, access)
+    let store = store(dir, read_only)?;
+    let log_damage = store.log_damage();
+    let volume = open_in(Arc::new(store), dir, access)?;
+    Ok(Opened { volume, log_damage })
 }
 
 /// Opens the store of the volume in a directory, for reading.
@@ -113,6 +124,13 @@ fn open_when_closed(dir: &Path, open: impl Fn() -> tifs::Result<EngineKv>) -> Re
             Ok(store) => return Ok(store),
         }
     }
+}
+
+/// Whether a volume could not be opened because its store is damaged.
+pub(super) fn is_damage(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<tifs::Error>();
+    let engine = cause.and_then(tifs::Error::engine_error);
+    engine.is_some_and(titan::Error::is_corruption)
 }
 
 fn cannot_open(dir: &Path, error: tifs::Error) -> anyhow::Error {

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use titan::{
     ColumnFamily, ColumnFamilyOptions, CompressionType, Db, DbOptions, ErrorKind, Options,
-    ReadOptions, Snapshot, TransactionOptions,
+    ReadOptions, Snapshot, TransactionOptions, WalDamageEvent,
 };
 
+use super::log_damage::LogDamage;
 use super::resume::Resumption;
 use super::{
     Commit, Damage, Direction, Kv, LogSize, Pair, Readable, Reader, Scan, Space, Transaction,
@@ -76,6 +77,7 @@ pub struct EngineKv {
     db: Db,
     data: ColumnFamily,
     resumption: Arc<Resumption>,
+    log_damage: Arc<LogDamage>,
 }
 
 impl EngineKv {
@@ -84,7 +86,8 @@ impl EngineKv {
     /// # Errors
     /// Those of [`Db::open`]; `EBUSY` if another process has it open.
     pub fn open(dir: &Path, options: &EngineOptions) -> Result<Self> {
-        let options = options.options();
+        let mut options = options.options();
+        let log_damage = LogDamage::listen(&mut options.db);
         let db = Db::open(dir, &options)?;
         let data = match db.column_family(DATA) {
             Some(data) => data,
@@ -93,7 +96,7 @@ impl EngineKv {
                 db.create_column_family(DATA, data)?
             }
         };
-        Ok(EngineKv::new(db, data, &options))
+        Ok(EngineKv::new(db, data, &options, log_damage))
     }
 
     /// Opens the database in `dir` for reading. Its files are not changed, and writes fail.
@@ -101,22 +104,30 @@ impl EngineKv {
     /// # Errors
     /// Those of [`Db::open_read_only`]; `EINVAL` if it is no volume.
     pub fn open_read_only(dir: &Path, options: &EngineOptions) -> Result<Self> {
-        let options = options.options();
+        let mut options = options.options();
+        let log_damage = LogDamage::listen(&mut options.db);
         let db = Db::open_read_only(dir, &options)?;
         let Some(data) = db.column_family(DATA) else {
             let what = "this is a Titan database, but it has no blocks of files: no volume";
             return Err(Error::new(rustix::io::Errno::INVAL, what));
         };
-        Ok(EngineKv::new(db, data, &options))
+        Ok(EngineKv::new(db, data, &options, log_damage))
     }
 
-    fn new(db: Db, data: ColumnFamily, options: &Options) -> Self {
+    fn new(db: Db, data: ColumnFamily, options: &Options, log_damage: Arc<LogDamage>) -> Self {
         let clock = Arc::clone(&options.db.clock);
         EngineKv {
             resumption: Arc::new(Resumption::new(db.clone(), clock)),
             db,
             data,
+            log_damage,
         }
+    }
+
+    /// Damage in the log that this opening found, and that was no error: nothing that is known to have
+    /// been synced.
+    pub fn log_damage(&self) -> Option<WalDamageEvent> {
+        self.log_damage.get()
     }
 
     /// The database, for statistics and reports.

@@ -16,6 +16,7 @@
 //! - Values are not empty. Keys are at most a kilobyte, values at most a few megabytes.
 
 mod engine;
+mod log_damage;
 mod memory;
 mod resume;
 #[cfg(test)]

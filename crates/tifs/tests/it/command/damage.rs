@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use tifs::kv::{Commit, EngineKv, EngineOptions, Kv, Space};
+use tifs::schema::Key;
+
 use super::{Ended, FILES, make, tifs};
 
 /// The largest file of a volume with an extension.
@@ -118,4 +121,58 @@ fn a_table_that_cannot_be_opened_is_a_problem_of_its_own() {
     let said = check(&dir, &[]).out;
     assert!(said.contains(".sst at offset"), "{said}");
     assert!(said.contains("the superblock cannot be read"), "{said}");
+}
+
+/// A volume as a process that was killed left it: with writes in its log, of which some were synced.
+fn killed(dir: &Path, to: &Path) {
+    make(dir);
+    let store = EngineKv::open(dir, &EngineOptions::default()).unwrap();
+    let superblock = Key::Superblock.encode();
+    let value = store.get(Space::Meta, &superblock).unwrap().unwrap();
+    for n in 0..40 {
+        let mut again = store.begin().unwrap();
+        again.put(Space::Meta, &superblock, &value).unwrap();
+        assert_eq!(again.commit().unwrap(), Commit::Committed);
+        if n == 20 {
+            store.sync().unwrap();
+        }
+    }
+    std::fs::create_dir(to).unwrap();
+    for file in std::fs::read_dir(dir).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn damage_in_the_log_of_a_killed_volume_is_told() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, left) = (home.path().join("volume"), home.path().join("left"));
+    killed(&dir, &left);
+    let log = largest(&left, "log");
+    let content = std::fs::read(&log).unwrap();
+    let written = content.iter().rposition(|&byte| byte != 0).unwrap();
+    let flip = |at: usize| {
+        let mut damaged = content.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&log, damaged).unwrap();
+    };
+
+    flip(written / 4);
+    let checked = check(&left, &[]);
+    assert!(checked.said.contains("had been synced"), "{checked:?}");
+    assert!(checked.said.contains("titan repair"), "{checked:?}");
+    let report: Value = serde_json::from_str(&check(&left, &["--json"]).out).unwrap();
+    assert_eq!(report["findings"][0]["problem"], "unreadable", "{report}");
+
+    flip(written / 4 * 3);
+    let checked = tifs(["fsck", left.to_str().unwrap()]);
+    assert_eq!(checked.status, Some(0), "{checked:?}");
+    let told = checked
+        .out
+        .contains("note: the log of the volume is damaged");
+    assert!(
+        told && checked.out.contains("were not replayed"),
+        "{checked:?}"
+    );
 }
