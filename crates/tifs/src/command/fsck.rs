@@ -8,7 +8,7 @@ use tifs::check::{Report, check};
 
 use super::interrupt::Interrupt;
 use super::progress::count;
-use super::{Global, output, progress, volumes};
+use super::{Global, message, output, progress, volumes};
 
 /// Check that a volume is consistent
 ///
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 /// A volume that cannot be opened because of damage.
 fn damaged(error: &anyhow::Error, global: &Global) -> Result<ExitCode> {
-    let detail = format!("{error:#}");
+    let detail = message(error);
     match global.json {
         true => output::json(&Report::of_unreadable(detail))?,
         false => tifs::log::say(detail),
