@@ -28,7 +28,8 @@ pub struct Configuration {
     pub changes_options: bool,
     /// Whether every requested compaction rewrites the last level.
     pub bottommost: bool,
-    /// Whether `set` depends on the number: then it is not known where a value is.
+    /// Whether it is not known where a value is: `set` depends on the number, or entities stay in tables
+    /// however large they are.
     pub changing: bool,
     /// Whether the files are the operating system's, not simulated ones.
     pub real_files: bool,
@@ -322,6 +323,7 @@ pub const CONFIGURATIONS: &[Configuration] = &[
     },
     Configuration {
         entities: true,
+        changing: true,
         ..configuration("entities, tiny levels", |o, _| {
             separated_from(o, 100);
             tiny_levels(&mut o.default);
@@ -330,6 +332,7 @@ pub const CONFIGURATIONS: &[Configuration] = &[
     },
     Configuration {
         entities: true,
+        changing: true,
         transactions: true,
         ..configuration(
             "entities in transactions, that a filter writes again",

@@ -167,11 +167,15 @@ fn scan_goes_through_wide_columns() {
     db.put(b"d", b"4").unwrap();
     db.close().unwrap();
     let scan = |args: &[&str]| place.text(&[&["scan", "db"], args].concat());
-    assert_eq!(scan(&[]), "a : 1\nb : 2\nc : only\nd : 4\n");
+    let printed = place.run(&["scan", "db"]);
+    assert!(printed.status.success(), "{printed:?}");
+    assert_eq!(printed.stdout, b"a : 1\nb : 2\nc : only\nd : 4\n");
+    let said = String::from_utf8(printed.stderr).unwrap();
+    assert!(said.contains("several columns; --json"), "{said}");
     assert_eq!(scan(&["--keys-only"]), "a\nb\nc\nd\n");
     assert_eq!(
         scan(&["--json", "--from", "b", "--to", "d"]),
-        "{\"key\":\"b\",\"value\":\"2\",\"columns\":{\"age\":\"41\",\"town\":\"Ulm\"}}\n\
+        "{\"columns\":{\"age\":\"41\",\"town\":\"Ulm\"},\"key\":\"b\",\"value\":\"2\"}\n\
          {\"key\":\"c\",\"value\":\"only\"}\n"
     );
     assert_eq!(place.text(&["get", "db", "b"]), "2");
