@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadStats {
-    /// Steps forward of the engine's iterator. A step from a key to the next key counts as one.
+    /// Steps forward of the engine's iterator. A step from a key to the next key counts as one, whatever versions are
+    /// between.
     pub next: u64,
     /// Steps back.
     pub prev: u64,
@@ -15,7 +16,8 @@ pub struct ReadStats {
     pub seek: u64,
     /// Rows that were returned.
     pub processed: u64,
-    /// Versions that were met and not returned: too new, overwritten, or locks.
+    /// Versions that were stepped over: too new, overwritten, or locks. Of a key with many, the engine jumps over most,
+    /// and these do not count.
     pub versions_skipped: u64,
     /// Keys whose newest version at the timestamp is a deletion.
     pub dead_rows_skipped: u64,

@@ -98,6 +98,8 @@ fn a_row_costs_one_step_however_many_versions_it_has() {
     let expected = ReadStats::default();
     let (mut forward, mut backward) = (expected, expected);
     (forward.seek, forward.next, forward.processed) = (1, 4, 4);
+    // So many the engine steps over before it jumps.
+    forward.versions_skipped = 7 * 4;
     assert_eq!(stats, forward);
     // Backward, the oldest version comes first: eight steps, a seek to the newest one, one away.
     let (found, stats) = rows(&store.snapshot(), Direction::Backward);
@@ -146,11 +148,8 @@ fn dead_rows_and_locks_are_counted_and_not_returned() {
         let (found, stats) = rows(&store.snapshot(), direction);
         assert_eq!(found.len(), 10, "{direction:?}");
         assert_eq!((stats.processed, stats.dead_rows_skipped), (10, 90));
-        let hidden_puts = match direction {
-            Direction::Forward => 0,
-            Direction::Backward => 90,
-        };
-        assert_eq!(stats.versions_skipped, hidden_puts + 2, "{direction:?}");
+        // The puts below the deletions, and the locks.
+        assert_eq!(stats.versions_skipped, 90 + 2, "{direction:?}");
     }
 }
 

@@ -53,6 +53,7 @@ pub(crate) trait InternalIterator: Send {
     /// while on an entry with that prefix. Ends past the last entry, or at one that `skip` does not skip.
     fn skip_prefixes(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
         while self.valid() && skip.passes(self.key()) {
+            skip.count(1);
             self.next()?;
         }
         Ok(())

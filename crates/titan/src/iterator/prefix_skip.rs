@@ -26,6 +26,8 @@ pub(crate) struct PrefixSkip<'r> {
     has_ended: bool,
     /// Where the prefix ends: see [`PrefixSkip::target`].
     target: Vec<u8>,
+    /// Entries that sources have stepped over.
+    stepped: u64,
 }
 
 impl<'r> PrefixSkip<'r> {
@@ -51,7 +53,19 @@ impl<'r> PrefixSkip<'r> {
             has_bound: false,
             has_ended: false,
             target,
+            stepped: 0,
         }
+    }
+
+    /// A source has stepped over so many entries.
+    #[inline]
+    pub(crate) fn count(&mut self, entries: usize) {
+        self.stepped += entries as u64;
+    }
+
+    /// How many entries were stepped over. What was jumped over is not among them.
+    pub(crate) fn stepped(&self) -> u64 {
+        self.stepped
     }
 
     /// What is skipped now.

@@ -70,6 +70,7 @@ impl InternalIterator for MemtableIterator {
         while let Some(entry) = self.cursor.entry() {
             let key = entry.key();
             if !user_key(key).starts_with(skip.prefix()) {
+                skip.count(steps);
                 if !skip.skips(key) {
                     return Ok(());
                 }
@@ -84,6 +85,7 @@ impl InternalIterator for MemtableIterator {
             steps += 1;
             self.cursor.next();
         }
+        skip.count(steps);
         Ok(())
     }
 

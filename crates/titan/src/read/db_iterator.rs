@@ -423,13 +423,17 @@ impl DbIterator {
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
     pub fn skip_prefix(&mut self, prefix: &[u8]) -> Result<()> {
-        self.skip_prefixes(|key| key.starts_with(prefix).then_some(prefix.len()))
+        self.skip_prefixes(|key| key.starts_with(prefix).then_some(prefix.len()))?;
+        Ok(())
     }
 
     /// Asks `rule` about the current key. It returns the length of a prefix, at most the whole key: then all keys
     /// that begin with the prefix are skipped, and the rule is asked about the next one. Ends at the first key for
     /// which it returns `None`. The rule may also be asked about keys that the iterator would not show: those
     /// past its bound or its prefix. Does nothing if the iterator is not valid.
+    ///
+    /// Returns how many entries it has stepped over, the current one and deletions among them. What
+    /// sources have jumped over is not counted.
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
@@ -456,47 +460,56 @@ impl DbIterator {
     ///
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
-    pub fn skip_prefixes(&mut self, mut rule: impl FnMut(&[u8]) -> Option<usize>) -> Result<()> {
+    pub fn skip_prefixes(&mut self, mut rule: impl FnMut(&[u8]) -> Option<usize>) -> Result<u64> {
+        let mut stepped = 0;
         if !self.ranged.is_bytewise() {
             let why = "skipping a prefix needs a family in bytewise order";
             return Err(Error::invalid_argument(why));
         }
         while self.valid() {
             let Some(len) = rule(self.key()) else {
-                return Ok(());
+                return Ok(stepped);
             };
             if self.in_window {
-                self.skip_in_window(len)?;
+                stepped += self.skip_in_window(len)?;
                 continue;
             }
             let took = std::mem::take(&mut self.value_taken);
             if took {
                 self.window.count_used();
             }
-            let was_asked = self.visible.skip_prefixes(len, &mut rule)?;
+            let (was_asked, passed) = self.visible.skip_prefixes(len, &mut rule)?;
+            stepped += passed;
             if took && self.window.is_enabled() {
                 self.fill_window()?;
             }
             self.compare_prefix()?;
             if was_asked {
-                return Ok(());
+                return Ok(stepped);
             }
         }
-        Ok(())
+        Ok(stepped)
     }
 
-    /// Steps over keys that begin with the first `len` bytes of the current one, while they were read ahead.
-    fn skip_in_window(&mut self, len: usize) -> Result<()> {
+    /// Steps over keys that begin with the first `len` bytes of the current one, while they were read
+    /// ahead. Returns how many these were.
+    fn skip_in_window(&mut self, len: usize) -> Result<u64> {
+        let mut stepped = 0;
         let key = self.key();
         let prefix = key.get(..len).unwrap_or(key).to_vec();
         while self.in_window && self.key().starts_with(&prefix) {
+            stepped += 1;
             self.step()?;
         }
         // What was read ahead may end in the middle of the prefix.
         match self.visible.valid() && !self.in_window && self.key().starts_with(&prefix) {
-            true => self.skip_prefix(&prefix),
-            false => self.compare_prefix(),
+            true => {
+                let rest = |key: &[u8]| key.starts_with(&prefix).then_some(prefix.len());
+                stepped += self.skip_prefixes(rest)?;
+            }
+            false => self.compare_prefix()?,
         }
+        Ok(stepped)
     }
 
     fn leave_window(&mut self) {

@@ -237,14 +237,15 @@ impl VisibleIterator {
 
     /// Skips all keys that begin with the first `len` bytes of the key shown. `rule` says of the next key
     /// whether it is skipped in the same way, and so on. Returns whether the rule was asked about the key that
-    /// is shown then; if not, it is to be asked. The order of keys must be bytewise.
+    /// is shown then; if not, it is to be asked. Also returns how many entries were stepped over,
+    /// the one that was shown among them. The order of keys must be bytewise.
     pub(crate) fn skip_prefixes(
         &mut self,
         len: usize,
         rule: &mut dyn FnMut(&[u8]) -> Option<usize>,
-    ) -> Result<bool> {
+    ) -> Result<(bool, u64)> {
         if !self.valid {
-            return Ok(false);
+            return Ok((false, 0));
         }
         let (resolver, upper) = (Resolver::new(self.snapshot), self.upper.as_deref());
         let (comparator, tombstones) = (&self.comparator, &mut self.tombstones);
@@ -276,6 +277,7 @@ impl VisibleIterator {
             Direction::ForwardPast => (&*self.key, false),
             Direction::Backward => (&*self.key, true),
         };
+        let is_past = matches!(self.direction, Direction::ForwardPast);
         let prefix = shown.get(..len).unwrap_or(shown);
         let mut skip = PrefixSkip::new(prefix, &mut seen_rule, comparator, buffers);
         self.valid = false;
@@ -286,14 +288,15 @@ impl VisibleIterator {
         if self.merged.valid() && skip.passes(self.merged.key()) {
             self.merged.skip_prefixes(&mut skip)?;
         }
+        let stepped = skip.stepped() + u64::from(is_past);
         self.skip_buffers = skip.into_buffers();
         if kept.is_some() {
             self.operands.clear();
             (self.stored, self.valid) = (kept, true);
-            return Ok(true);
+            return Ok((true, stepped));
         }
         self.find_next(false)?;
-        Ok(false)
+        Ok((false, stepped))
     }
 
     pub(crate) fn prev(&mut self) -> Result<()> {

@@ -361,8 +361,11 @@ impl BlockIter {
     ) -> Result<Skipped> {
         let (mut at, mut key_len, mut steps) = (self.value.end, self.key.len(), 0);
         self.valid = false;
+        // The one that it is at.
+        skip.count(1);
         while at < self.block.entries_end() {
             if steps == limit {
+                skip.count(steps);
                 return Ok(Skipped::Long);
             }
             steps += 1;
@@ -385,12 +388,15 @@ impl BlockIter {
                 continue;
             }
             self.load_entry(at, entry)?;
+            skip.count(steps - 1);
             if !skip.skips(self.key()) {
                 return Ok(Skipped::ToEntry);
             }
             self.valid = false;
+            skip.count(1);
             (at, key_len, steps) = (next, self.key.len(), 0);
         }
+        skip.count(steps);
         Ok(Skipped::ToEnd)
     }
 

@@ -287,6 +287,51 @@ fn a_skip_opens_no_table_that_has_only_the_prefix() {
 }
 
 #[test]
+fn a_skip_says_what_it_stepped_over() {
+    let vfs = SimVfs::new();
+    let db = open(&options(&vfs, manual()));
+    // Five keys of each prefix, in a table, a table above it and the memtable; one of them is overwritten, one is deleted.
+    for part in 0..3_u8 {
+        for prefix in *b"abcd" {
+            match part {
+                0 => (0..4).for_each(|n| db.put(&[prefix, n], b"v").unwrap()),
+                1 => db.put(&[prefix, 4], b"v").unwrap(),
+                _ => {
+                    db.put(&[prefix, 1], b"newer").unwrap();
+                    db.delete(&[prefix, 2]).unwrap();
+                }
+            }
+        }
+        if part < 2 {
+            db.flush().unwrap();
+        }
+    }
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    iter.seek_to_first().unwrap();
+    let stepped = iter
+        .skip_prefixes(|key| (key[0] < b'c').then_some(1))
+        .unwrap();
+    assert_eq!(iter.key(), [b'c', 0]);
+    // Seven entries of each of two prefixes.
+    assert_eq!(stepped, 14);
+    // What is jumped over does not count.
+    for n in 0..10_000_u32 {
+        db.put(&[&b"e"[..], &n.to_be_bytes()].concat(), b"v")
+            .unwrap();
+    }
+    db.put(b"f", b"v").unwrap();
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    iter.seek(b"e").unwrap();
+    let stepped = iter
+        .skip_prefixes(|key| (key[0] == b'e').then_some(1))
+        .unwrap();
+    assert_eq!(iter.key(), b"f");
+    assert!((1..100).contains(&stepped), "{stepped}");
+    iter.seek(b"f").unwrap();
+    assert_eq!(iter.skip_prefixes(|_| None).unwrap(), 0);
+}
+
+#[test]
 fn skipping_needs_an_order_in_which_prefixes_are_together() {
     let vfs = SimVfs::new();
     let family = titan::ColumnFamilyOptions {
