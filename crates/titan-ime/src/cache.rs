@@ -18,11 +18,13 @@ use crate::error::{Error, Result};
 use crate::held::HeldRange;
 use crate::hot_set::HotSetFile;
 use crate::keeper::Keeper;
-use crate::load::{Kind, Load};
+use crate::load::Kind;
 use crate::options::CacheOptions;
+use crate::range_load::Load;
 use crate::shared::Shared;
 use crate::stats::{Dropped, Stats};
 use crate::trouble::Trouble;
+use crate::with_other::WithOther;
 
 /// A range cache with its store. Reads of the store, of its snapshots and of its transactions use it by themselves.
 /// Dropping it drops all that is held; the store goes on without it.
@@ -55,17 +57,18 @@ pub struct RangeCache {
 }
 
 impl RangeCache {
-    /// Opens the store in a directory, with a cache that holds nothing yet.
+    /// Opens the store in a directory, with a cache that holds nothing yet. A commit hook of the options is called as by
+    /// the store, after that of the cache. If it panics, the cache is off.
     ///
     /// # Errors
-    /// `HookInUse`; `Store` with those of [`Store::open`].
+    /// `SourceInUse`; `Store` with those of [`Store::open`].
     pub fn open(
         dir: impl AsRef<Path>,
         options: &StoreOptions,
         cache: &CacheOptions,
     ) -> Result<Self> {
-        if options.db.commit_hook.is_some() || options.range_source.is_some() {
-            return Err(Error::HookInUse);
+        if options.range_source.is_some() {
+            return Err(Error::SourceInUse);
         }
         let largest_limit = largest_limit(&*options.db.vfs);
         let shared = Arc::new(Shared::new(
@@ -74,7 +77,11 @@ impl RangeCache {
             cache.chooses,
         ));
         let mut options = options.clone();
-        options.db.commit_hook = Some(Arc::clone(&shared) as Arc<dyn CommitHook>);
+        let hook = Arc::clone(&shared) as Arc<dyn CommitHook>;
+        options.db.commit_hook = Some(match options.db.commit_hook.take() {
+            None => hook,
+            Some(other) => Arc::new(WithOther::new(Arc::clone(&shared), other)),
+        });
         options
             .db
             .listeners
@@ -114,8 +121,9 @@ impl RangeCache {
         &self.keeper.store
     }
 
-    /// Loads the keys from `from` to before `to`; without bounds where they are `None`. Returns when they are held.
-    /// Cost: reads all their entries; commits wait for a barrier.
+    /// Loads the keys from `from` to before `to`; without bounds where they are `None`. Returns when they are held. What is held
+    /// already, because it was remembered, chosen or loaded before, is taken over as it is.
+    /// Cost: reads all entries of the rest; commits wait for a barrier for each part of it.
     ///
     /// # Errors
     /// Those of [`RangeCache::begin_load`] and [`Load::step`].
@@ -123,16 +131,17 @@ impl RangeCache {
         self.begin_load(from, to)?.finish()
     }
 
-    /// Begins to load a range. From here on no other load can overlap it.
+    /// Begins to load what is not held of a range. From here on no other load of the program can overlap that. Loads that the
+    /// cache has begun by itself give way.
     ///
     /// # Errors
-    /// `EmptyRange`, `Off`; `Overlaps` if a part of it is held, which may be one that the cache has chosen or a gap of dead rows.
-    /// [`RangeCache::drop_range`] makes room for it.
+    /// `EmptyRange`, `Off`; `Overlaps` if another [`Load`] has a part of it.
     pub fn begin_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
         self.keeper.begin_load(from, to, Kind::Range)
     }
 
-    /// The same for a range that is dropped only when memory is short and nothing else can be dropped.
+    /// The same for a range that is dropped only when memory is short and nothing else can be dropped. That holds for what is
+    /// held already, too, in whole segments.
     ///
     /// # Errors
     /// Those of [`RangeCache::begin_load`].

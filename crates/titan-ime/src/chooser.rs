@@ -20,12 +20,13 @@ use parking_lot::Mutex;
 use titan::ReadOptions;
 use titan_mvcc::entries;
 
+use crate::directory;
 use crate::error::{Error, Result};
 use crate::hot_set::{Hot, HotSet, HotSetFile};
 use crate::interest::{WORTH, Wanted, overlap};
 use crate::keeper::Keeper;
 use crate::keys::EncodedRange;
-use crate::load::{Kind, Load, Progress};
+use crate::load::{Kind, Progress, SegmentLoad};
 use crate::points::PointRange;
 use crate::segment::Segment;
 use crate::stats::Dropped;
@@ -53,7 +54,7 @@ struct State {
     remembered: VecDeque<Hot>,
     /// Ranges that are worth holding.
     wanted: Vec<Wanted>,
-    loading: Option<(Load, Hot)>,
+    loading: Option<(SegmentLoad, Hot)>,
     /// Ranges that are not loaded, and until which look.
     barred: Vec<(EncodedRange, u64)>,
     /// What the file has.
@@ -166,7 +167,7 @@ impl State {
             counters.writes.fetch_add(balance.writes, Ordering::Relaxed);
             // MUTANT: what costs more than it saves is held on.
             if balance.losses >= LOSSES
-                && !segment.is_pinned
+                && !segment.is_pinned()
                 && !mutant!("losses-are-held", "-p titan-ime --test it choosing::")
             {
                 gone.insert(segment.generation);
@@ -202,13 +203,17 @@ impl State {
             match load.step() {
                 Ok(Progress::Done) => {}
                 Ok(Progress::Going) if !is_full => self.loading = Some((load, hot)),
+                // The program loads it.
+                Err(Error::Abandoned {
+                    why: Dropped::TakenOver,
+                }) => {}
                 // It does not fit, or cannot be read. Dropping it gives up.
                 Ok(Progress::Going) | Err(_) => self.bar(hot.range),
             }
         }
     }
 
-    fn begin(&mut self, keeper: &Keeper) -> Option<(Load, Hot)> {
+    fn begin(&mut self, keeper: &Keeper) -> Option<(SegmentLoad, Hot)> {
         let counters = &keeper.shared.counters;
         while has_room(keeper)
             && let Some(hot) = self.remembered.pop_front()
@@ -314,25 +319,8 @@ fn first_key(keeper: &Keeper, lower: &[u8], upper: Option<Vec<u8>>) -> Result<Op
 }
 
 /// The parts of a range of which nothing is held or being loaded.
-fn not_held(keeper: &Keeper, (lower, upper): &EncodedRange) -> Vec<EncodedRange> {
-    let mut parts = Vec::new();
-    let mut from = lower.clone();
-    for segment in keeper.shared.directory.load().iter() {
-        if !segment.overlaps(&from, upper.as_deref()) {
-            continue;
-        }
-        if *from < *segment.lower {
-            parts.push((from, Some(segment.lower.to_vec())));
-        }
-        match segment.range().1 {
-            Some(end) => from = end,
-            None => return parts,
-        }
-    }
-    if upper.as_ref().is_none_or(|upper| from < *upper) {
-        parts.push((from, upper.clone()));
-    }
-    parts
+fn not_held(keeper: &Keeper, range: &EncodedRange) -> Vec<EncodedRange> {
+    directory::not_held(&keeper.shared.directory.load(), range)
 }
 
 fn has_room(keeper: &Keeper) -> bool {
@@ -345,7 +333,7 @@ fn has_room(keeper: &Keeper) -> bool {
 fn make_room(keeper: &Keeper, rate: u64) -> bool {
     let shared = &keeper.shared;
     let mut segments: Vec<_> = shared.directory.load().to_vec();
-    segments.retain(|segment| !segment.is_pinned && segment.root().is_some());
+    segments.retain(|segment| !segment.is_pinned() && segment.root().is_some());
     segments.sort_by_key(|segment| segment.usage.worth());
     let (mut bytes, mut worth) = (0, 0);
     let mut gone = HashSet::new();

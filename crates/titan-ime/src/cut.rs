@@ -47,7 +47,7 @@ pub(crate) fn cut(
             lower,
             upper,
             generation,
-            segment.is_pinned,
+            segment.is_pinned(),
             root,
             segment.usage.inherited(),
             &shared.budget,

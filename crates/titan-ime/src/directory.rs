@@ -7,9 +7,34 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::keys::Keys;
+use crate::keys::{EncodedRange, Keys};
 use crate::segment::Segment;
 use crate::sync::{Cell, Mutex, MutexGuard};
+
+/// The parts of a range of which none of the segments has a key.
+pub(crate) fn not_held(
+    segments: &[Arc<Segment>],
+    (lower, upper): &EncodedRange,
+) -> Vec<EncodedRange> {
+    let mut parts = Vec::new();
+    let mut from = lower.clone();
+    for segment in segments {
+        if !segment.overlaps(&from, upper.as_deref()) {
+            continue;
+        }
+        if *from < *segment.lower {
+            parts.push((from, Some(segment.lower.to_vec())));
+        }
+        match segment.range().1 {
+            Some(end) => from = end,
+            None => return parts,
+        }
+    }
+    if upper.as_ref().is_none_or(|upper| from < *upper) {
+        parts.push((from, upper.clone()));
+    }
+    parts
+}
 
 /// The segments in the order of their keys, at one moment.
 #[derive(Default)]

@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A part of the range is held or being loaded already.
+    /// A part of the range is being loaded already.
     Overlaps,
     /// The range is empty.
     EmptyRange,
@@ -32,8 +32,8 @@ pub enum Error {
     },
     /// The cache is off: its hook panicked, or it was closed. The store works without it.
     Off,
-    /// The options of the store have a commit hook or a range source of their own.
-    HookInUse,
+    /// The options of the store have a range source of their own.
+    SourceInUse,
     /// Memory and engine differ: a bug of this crate, or changes of the database past its hook.
     Differs {
         /// The key, the timestamp and both answers.
@@ -58,7 +58,7 @@ impl From<titan::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Overlaps => f.write_str("a part of the range is held or being loaded already"),
+            Error::Overlaps => f.write_str("a part of the range is being loaded already"),
             Error::EmptyRange => f.write_str("the range is empty"),
             Error::MemoryLimit { limit: 0, .. } => {
                 f.write_str("the limit of memory is zero, so nothing is held")
@@ -69,8 +69,8 @@ impl fmt::Display for Error {
             ),
             Error::Abandoned { why } => write!(f, "the load was given up: {why}"),
             Error::Off => f.write_str("the range cache is off"),
-            Error::HookInUse => f.write_str(
-                "the range cache needs the commit hook and the range source of the store, and they are in use",
+            Error::SourceInUse => f.write_str(
+                "the range cache is the range source of its store, and the options have another one",
             ),
             Error::Differs { what } => write!(f, "memory and engine differ: {what}"),
             Error::Store(source) => source.fmt(f),

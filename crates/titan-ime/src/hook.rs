@@ -508,11 +508,13 @@ mod tests {
     }
 
     #[test]
-    fn a_store_with_a_hook_of_its_own_is_refused() {
+    fn a_store_with_a_range_source_of_its_own_is_refused() {
         let shared = std::sync::Arc::new(crate::shared::Shared::new(0, 1, false));
-        let mut options = StoreOptions::default();
-        options.db.commit_hook = Some(shared);
+        let options = StoreOptions {
+            range_source: Some(shared),
+            ..StoreOptions::default()
+        };
         let refused = RangeCache::open("/store", &options, &CacheOptions::default());
-        assert!(matches!(refused, Err(Error::HookInUse)));
+        assert!(matches!(refused, Err(Error::SourceInUse)));
     }
 }

@@ -13,7 +13,8 @@ use crate::audit::{AuditReport, Engine};
 use crate::chooser::Chooser;
 use crate::error::Result;
 use crate::keys::EncodedRange;
-use crate::load::{Kind, Load, Progress};
+use crate::load::{Kind, Progress, SegmentLoad};
+use crate::range_load::Load;
 use crate::shared::Shared;
 use crate::stats::Dropped;
 
@@ -38,7 +39,7 @@ impl Keeper {
         self.shared.look(&self.store, self.safe_lag);
     }
 
-    /// Begins to load a range of keys.
+    /// Begins to load a range of keys for the program.
     pub(crate) fn begin_load(
         &self,
         from: Option<&[u8]>,
@@ -47,12 +48,13 @@ impl Keeper {
     ) -> Result<Load> {
         self.look();
         let lower = from.map(entries::encode_key).unwrap_or_default();
-        self.begin_load_of((lower, to.map(entries::encode_key)), kind)
+        let range = (lower, to.map(entries::encode_key));
+        Load::begin(&self.shared, self.store.db(), &self.family, range, kind)
     }
 
-    /// The same for a range of encoded keys, without a look.
-    pub(crate) fn begin_load_of(&self, range: EncodedRange, kind: Kind) -> Result<Load> {
-        Load::begin(&self.shared, self.store.db(), &self.family, range, kind)
+    /// Begins to load a range of encoded keys for the cache itself, without a look.
+    pub(crate) fn begin_load_of(&self, range: EncodedRange, kind: Kind) -> Result<SegmentLoad> {
+        SegmentLoad::begin(&self.shared, self.store.db(), &self.family, range, kind)
     }
 
     /// All that is due. A panic in it is counted, and the next call goes on.

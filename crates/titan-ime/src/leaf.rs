@@ -238,6 +238,17 @@ impl Rows {
         self.bytes.len() + size_of_val(&*self.heads)
     }
 
+    /// The bytes that their leaves will be charged with, at most.
+    pub(crate) fn charged(&self) -> usize {
+        let own = size_of::<Leaf>() + 16 + 4 * BLOCK;
+        let all = own + self.size() + size_of_val(&*self.chains);
+        // What is too large for one leaf is copied into several.
+        match self.size() <= LARGEST {
+            true => all,
+            false => 2 * all + self.size().div_ceil(TARGET) * own,
+        }
+    }
+
     /// Whether there is enough for a leaf.
     pub(crate) fn is_enough(&self) -> bool {
         self.size() >= TARGET

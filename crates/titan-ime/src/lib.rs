@@ -63,9 +63,11 @@
 //! | `hot_set` | the file with the ranges that are held |
 //! | `shared` | what all below share, and dropping segments |
 //! | `hook` | the way of writes |
+//! | `with_other` | the hook of a program beside that of the cache |
 //! | `applier` | the thread that applies pending writes |
 //! | `read` | the way of reads |
 //! | `cut`, `load` | cutting content into segments; loads |
+//! | `range_load` | loads for the program, which take over what is held |
 //! | `maintain` | looking at readers, pruning idle rows, splitting and joining |
 //! | `keeper` | when maintenance does what; loading gaps |
 //! | `chooser` | what is held |
@@ -79,12 +81,12 @@
 //!   random, that slows writers down (ADR 56). Only what is read more than written is worth holding.
 //! - A gap of dead rows becomes a segment by the next maintenance, not at once, and costs a look at all of its dead
 //!   rows more. Where rows die at its end, it grows with each maintenance.
-//! - The limit of memory is compared with what is charged, which a test compares with what the allocator says. The
-//!   little that the cache takes by itself is not charged, nor are pending writes, nor what a load has of rows that are not in a leaf yet.
+//! - The limit of memory is compared with what is charged, which a test compares with what the allocator says. No step of a load
+//!   charges more than the limit. The little that the cache takes by itself is not charged, nor are pending writes, nor what a load has
+//!   of rows that are not in a leaf yet.
 //! - While readers keep roots of dropped segments alive, their memory still counts, and more segments may be dropped
 //!   than would be needed.
-//! - A load asks for memory between its steps, and never drops a colder range to get it. All steps are made
-//!   by the caller. A row is pruned when its last version was read, so a row with very many versions takes memory
+//! - A load never drops a colder range to get memory. All steps are made by the caller. A row is pruned when its last version was read, so a row with very many versions takes memory
 //!   for all of them for a moment.
 //! - The models of `cargo xtask loom` see the swaps and the locks. The tail of a leaf is tried by threads only.
 //! - A load that is being merged when its segment is dropped gives its memory back at its next step.
@@ -116,6 +118,7 @@ mod models;
 mod options;
 mod pending;
 mod points;
+mod range_load;
 mod read;
 #[cfg(test)]
 mod refusals;
@@ -132,12 +135,14 @@ mod tail;
 mod trouble;
 mod usage;
 mod view;
+mod with_other;
 
 pub use audit::AuditReport;
 pub use cache::RangeCache;
 pub use error::{Error, Result};
 pub use held::{HeldRange, Remembered};
-pub use load::{Load, Progress};
+pub use load::Progress;
 pub use options::CacheOptions;
+pub use range_load::Load;
 pub use stats::{Dropped, ReadSums, Stats};
 pub use trouble::Trouble;

@@ -18,9 +18,11 @@ use titan::{ColumnFamily, Db, DbIterator, ReadOptions};
 use titan_mvcc::entries::{self, Effect};
 
 use crate::cut::cut;
+use crate::directory::Changing;
 use crate::error::{Error, Result};
 use crate::keys::EncodedRange;
 use crate::leaf::Rows;
+use crate::memory::BLOCK;
 use crate::root::{NewValue, Root, Target, Write};
 use crate::row::{self, Version};
 use crate::segment::{Last, Segment};
@@ -30,12 +32,15 @@ use crate::stats::Dropped;
 
 /// Entries of the engine that one step reads.
 const STEP: usize = 512;
+/// Bytes that a segment and its root take without leaves, at most, when its bounds are short.
+const ROOT_AND_SEGMENT: usize = size_of::<Root>() + size_of::<Segment>() + 20 * BLOCK;
+/// Bytes that a leaf takes in the list of leaves beside its first key.
+const PLACE: usize = 32;
 /// After a delta that is not longer, the next one is merged under the lock of the segment.
 const SHORT_DELTA: usize = 64;
 
-/// A load of a range, from [`RangeCache::begin_load`](crate::RangeCache::begin_load). Dropping it abandons it.
-#[must_use = "a load that is dropped is abandoned"]
-pub struct Load {
+/// A load of a range into one segment. Dropping it abandons it.
+pub(crate) struct SegmentLoad {
     shared: Arc<Shared>,
     db: Db,
     family: ColumnFamily,
@@ -45,8 +50,16 @@ pub struct Load {
     stage: Stage,
     /// How many leaves are complete. The segment has them.
     leaves: usize,
+    /// Bytes of these since the last segment that will be cut from them, about.
+    in_segment: usize,
+    /// What the lists of leaves and segments will be charged with, about. For a moment there are two of each leaf.
+    lists: usize,
     /// The rows after those.
     rows: Rows,
+}
+
+pub(crate) fn is_empty((lower, upper): &EncodedRange) -> bool {
+    upper.as_ref().is_some_and(|upper| lower >= upper)
 }
 
 /// What is loaded.
@@ -97,8 +110,8 @@ pub enum Progress {
     Done,
 }
 
-impl Load {
-    /// Announces the segment.
+impl SegmentLoad {
+    /// Announces the segment, for the cache itself.
     ///
     /// # Errors
     /// `EmptyRange`, `Overlaps`, `Off`.
@@ -109,29 +122,45 @@ impl Load {
         range: EncodedRange,
         kind: Kind,
     ) -> Result<Self> {
-        let (lower, upper) = range;
-        if upper.as_ref().is_some_and(|upper| lower >= *upper) {
+        if is_empty(&range) {
             return Err(Error::EmptyRange);
         }
         let mut changing = shared.directory.change();
         if shared.is_off() {
             return Err(Error::Off);
         }
+        let load = SegmentLoad::announce(shared, db, family, range, kind, false, &mut changing);
+        let load = load.ok_or(Error::Overlaps)?;
+        changing.publish();
+        Ok(load)
+    }
+
+    /// Announces the segment in a list that is to be published. None if it overlaps another one.
+    pub(crate) fn announce(
+        shared: &Arc<Shared>,
+        db: &Db,
+        family: &ColumnFamily,
+        (lower, upper): EncodedRange,
+        kind: Kind,
+        is_of_program: bool,
+        changing: &mut Changing<'_>,
+    ) -> Option<Self> {
         let generation = changing.generation();
         let (lower, upper) = (lower.into_boxed_slice(), upper.map(Vec::into_boxed_slice));
         let is_pinned = kind == Kind::Pinned;
-        let segment = Segment::announced(lower, upper, generation, is_pinned, &shared.budget);
+        let budget = &shared.budget;
+        let segment =
+            Segment::announced(lower, upper, generation, is_pinned, is_of_program, budget);
         let segment = Arc::new(segment);
         if !changing.insert(Arc::clone(&segment)) {
-            return Err(Error::Overlaps);
+            return None;
         }
-        changing.publish();
         let mut target = Target::clone(&shared.target.load());
         if kind == Kind::Gap {
             // What is dead now is to be gone. Older readers read the engine, as before.
             target.kept = Served::new(target.needed.from(), []);
         }
-        Ok(Load {
+        Some(SegmentLoad {
             shared: Arc::clone(shared),
             db: db.clone(),
             family: family.clone(),
@@ -139,6 +168,8 @@ impl Load {
             target,
             stage: Stage::Announced,
             leaves: 0,
+            in_segment: 0,
+            lists: 2 * ROOT_AND_SEGMENT,
             rows: Rows::default(),
         })
     }
@@ -159,21 +190,12 @@ impl Load {
     /// # Errors
     /// `MemoryLimit`, `Abandoned`, `Off`; `Store` if entries cannot be read. Nothing is held then, and further
     /// steps fail with `Abandoned`.
-    pub fn step(&mut self) -> Result<Progress> {
+    pub(crate) fn step(&mut self) -> Result<Progress> {
         let stepped = self.try_step();
         if stepped.is_err() {
             self.abandon();
         }
         stepped
-    }
-
-    /// Makes all steps.
-    ///
-    /// # Errors
-    /// Those of [`Load::step`].
-    pub fn finish(mut self) -> Result<()> {
-        while self.step()? == Progress::Going {}
-        Ok(())
     }
 
     fn try_step(&mut self) -> Result<Progress> {
@@ -289,9 +311,30 @@ impl Load {
         })
     }
 
+    /// # Errors
+    /// `MemoryLimit` if so many more bytes would exceed it.
+    fn check_room(&self, bytes: usize) -> Result<()> {
+        let budget = &self.shared.budget;
+        // MUTANT: a step of a load may take what it likes.
+        let bytes = budget.used().saturating_add(bytes + self.lists);
+        let fits = bytes <= budget.limit()
+            || mutant!(
+                "steps-overshoot-the-limit",
+                "-p titan-ime --test it loads::"
+            );
+        match fits {
+            true => Ok(()),
+            false => Err(Error::MemoryLimit {
+                used: budget.used(),
+                limit: budget.limit(),
+            }),
+        }
+    }
+
     /// Adds the versions of a key to the rows.
     fn end_row(&mut self, encoded: &[u8], versions: &mut Vec<Version>) -> Result<()> {
         row::prune(versions, &self.target.kept);
+        self.check_room(row::charged(versions))?;
         let budget = &self.shared.budget;
         self.rows.push(encoded, versions, budget);
         versions.clear();
@@ -301,11 +344,21 @@ impl Load {
         }
     }
 
-    /// Makes a leaf of the rows.
+    /// Makes a leaf of the rows, if there is room for it.
     fn end_leaf(&mut self) -> Result<()> {
+        self.check_room(self.rows.charged())?;
         let mut leaves = Vec::new();
         std::mem::take(&mut self.rows).into_leaves(&self.shared.budget, &mut leaves);
         self.leaves += leaves.len();
+        for leaf in &leaves {
+            let key = leaf.first_key().len();
+            self.lists += 2 * (key + PLACE);
+            self.in_segment += leaf.bytes();
+            if self.in_segment >= self.shared.segment_size {
+                self.in_segment = 0;
+                self.lists += ROOT_AND_SEGMENT + 3 * key;
+            }
+        }
         let kept = self.segment.add_leaves(leaves);
         kept.map_err(|why| Error::Abandoned { why })
     }
@@ -372,7 +425,7 @@ pub(crate) fn merge(
     Ok(None)
 }
 
-impl Drop for Load {
+impl Drop for SegmentLoad {
     fn drop(&mut self) {
         // Also after a panic in a step.
         if self.segment.gone().is_none() {
@@ -381,9 +434,9 @@ impl Drop for Load {
     }
 }
 
-impl std::fmt::Debug for Load {
+impl std::fmt::Debug for SegmentLoad {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Load")
+        f.debug_struct("SegmentLoad")
             .field("generation", &self.segment.generation)
             .field("leaves", &self.leaves)
             .finish_non_exhaustive()

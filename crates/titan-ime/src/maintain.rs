@@ -126,7 +126,7 @@ impl Shared {
     pub(crate) fn join_small(&self) {
         let bytes = |segment: &Segment| segment.root().as_ref().map(|root| root.bytes);
         let are_small = |a: &Segment, b: &Segment| {
-            let adjacent = a.upper.as_deref() == Some(&*b.lower) && a.is_pinned == b.is_pinned;
+            let adjacent = a.upper.as_deref() == Some(&*b.lower) && a.is_pinned() == b.is_pinned();
             let sum = bytes(a).zip(bytes(b)).map(|(a, b)| a + b);
             adjacent && sum.is_some_and(|sum| sum < self.segment_size / 2)
         };
@@ -168,7 +168,7 @@ impl Shared {
                         lower,
                         upper,
                         generation,
-                        a.is_pinned,
+                        a.is_pinned(),
                         root,
                         usage,
                         &self.budget,

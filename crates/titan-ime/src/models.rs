@@ -349,7 +349,8 @@ fn what_is_written_while_a_load_ends_is_found() {
             let mut changing = world.shared.directory.change();
             let generation = changing.generation();
             let budget = &world.shared.budget;
-            let segment = Segment::announced(Box::default(), None, generation, false, budget);
+            let segment =
+                Segment::announced(Box::default(), None, generation, false, false, budget);
             segment.begin_loading(budget).unwrap();
             assert!(changing.insert(Arc::new(segment)));
             changing.publish();

@@ -90,14 +90,25 @@ pub(crate) struct Chain {
     charge: Charge,
 }
 
+/// The bytes that the versions of a key are charged with, beside the newest one, which is in the row.
+pub(crate) fn charged(versions: &[Version]) -> usize {
+    match versions.split_first() {
+        Some((_, older)) if !older.is_empty() => Chain::charged(older),
+        _ => 0,
+    }
+}
+
 impl Chain {
     pub(crate) fn new(versions: &[Version], budget: &Arc<Budget>) -> Self {
-        let heap: usize = versions.iter().map(|v| v.content.heap_bytes()).sum();
-        let bytes = size_of::<Chain>() + 16 + 2 * BLOCK + size_of_val(versions) + heap;
         Chain {
             versions: versions.into(),
-            charge: Charge::new(budget, bytes),
+            charge: Charge::new(budget, Chain::charged(versions)),
         }
+    }
+
+    fn charged(versions: &[Version]) -> usize {
+        let heap: usize = versions.iter().map(|v| v.content.heap_bytes()).sum();
+        size_of::<Chain>() + 16 + 2 * BLOCK + size_of_val(versions) + heap
     }
 
     pub(crate) fn versions(&self) -> &[Version] {

@@ -8,7 +8,8 @@ use titan_mvcc::{RangeSource, Timestamp};
 
 use crate::audit::{AuditReport, Engine};
 use crate::error::Result;
-use crate::load::{Kind, Load};
+use crate::load::Kind;
+use crate::range_load::Load;
 use crate::shared::Shared;
 use crate::stats::Dropped;
 

@@ -32,8 +32,10 @@ pub(crate) struct Segment {
     pub(crate) upper: Option<Box<[u8]>>,
     /// Unlike that of every other segment of the cache.
     pub(crate) generation: u64,
-    /// Dropped last when memory is short.
-    pub(crate) is_pinned: bool,
+    /// Whether it is dropped last when memory is short. Becomes true while the directory is locked.
+    is_pinned: AtomicBool,
+    /// Whether the program loads it, and not the cache itself.
+    pub(crate) is_of_program: bool,
     /// What readers read.
     root: Cell<Option<Arc<Root>>>,
     /// Held for moves of the state and for writes, never for reads or I/O.
@@ -143,6 +145,7 @@ impl Segment {
         upper: Option<Box<[u8]>>,
         generation: u64,
         is_pinned: bool,
+        is_of_program: bool,
         budget: &Arc<Budget>,
     ) -> Self {
         let upper_len = upper.as_ref().map_or(0, |upper| upper.len());
@@ -153,7 +156,8 @@ impl Segment {
             lower,
             upper,
             generation,
-            is_pinned,
+            is_pinned: AtomicBool::new(is_pinned),
+            is_of_program,
             root: Cell::new(None),
             state: Mutex::new(State::Announced),
             touched: AtomicBool::new(true),
@@ -175,8 +179,16 @@ impl Segment {
             usage,
             root: Cell::new(Some(Arc::new(root))),
             state: Mutex::new(State::Active),
-            ..Segment::announced(lower, upper, generation, is_pinned, budget)
+            ..Segment::announced(lower, upper, generation, is_pinned, false, budget)
         }
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.is_pinned.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn pin(&self) {
+        self.is_pinned.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn contains(&self, key: &[u8]) -> bool {

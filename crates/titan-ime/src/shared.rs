@@ -140,7 +140,7 @@ impl Shared {
             match held.last_mut() {
                 Some(last)
                     if last.range.1.as_deref() == Some(&*segment.lower)
-                        && last.is_pinned == segment.is_pinned =>
+                        && last.is_pinned == segment.is_pinned() =>
                 {
                     last.range.1 = segment.range().1;
                     last.bytes += bytes;
@@ -148,7 +148,7 @@ impl Shared {
                 }
                 _ => held.push(Hot {
                     range: segment.range(),
-                    is_pinned: segment.is_pinned,
+                    is_pinned: segment.is_pinned(),
                     bytes,
                     worth,
                 }),
@@ -196,7 +196,7 @@ impl Shared {
     }
 
     /// Ends segments that are not in the list any more, and publishes it.
-    fn end(&self, changing: &Changing<'_>, gone: &[Arc<Segment>], why: Dropped) {
+    pub(crate) fn end(&self, changing: &Changing<'_>, gone: &[Arc<Segment>], why: Dropped) {
         // ORDER: first they end. A write that still finds one of them listed then knows that it may be skipped.
         for segment in gone {
             if segment.drop_content(why) {
@@ -213,7 +213,12 @@ fn victims(list: &[Arc<Segment>]) -> Vec<Arc<Segment>> {
     // The keys are taken once: reads change them meanwhile, and a sort that finds no order panics.
     victims.sort_by_cached_key(|segment| {
         let (is_active, is_touched) = (segment.root().is_some(), segment.is_touched());
-        (segment.is_pinned, is_active, is_touched, segment.generation)
+        (
+            segment.is_pinned(),
+            is_active,
+            is_touched,
+            segment.generation,
+        )
     });
     victims
 }
@@ -243,6 +248,7 @@ mod tests {
                 None,
                 n,
                 n.is_multiple_of(7),
+                false,
                 &budget,
             ))
         };
@@ -264,7 +270,12 @@ mod tests {
             for _ in 0..100 {
                 let victims = victims(&list);
                 assert_eq!(victims.len(), list.len());
-                assert!(victims.iter().map(|segment| segment.is_pinned).is_sorted());
+                assert!(
+                    victims
+                        .iter()
+                        .map(|segment| segment.is_pinned())
+                        .is_sorted()
+                );
             }
         });
     }

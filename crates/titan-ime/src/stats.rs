@@ -117,6 +117,8 @@ pub enum Dropped {
     Panicked,
     /// Others took its place: it was split or joined, or its load has ended. Not counted.
     Replaced,
+    /// The program began to load its range, while the cache itself did. Not counted.
+    TakenOver,
 }
 
 impl fmt::Display for Dropped {
@@ -131,6 +133,7 @@ impl fmt::Display for Dropped {
             Dropped::LessWorth => "a range that saves more was to be held",
             Dropped::Panicked => "the maintenance of the range cache panicked",
             Dropped::Replaced => "other segments took its place",
+            Dropped::TakenOver => "the program loads its range",
         })
     }
 }

@@ -72,6 +72,56 @@ fn a_range_in_which_scans_pass_many_versions_is_loaded_by_itself() {
     cache.audit().unwrap();
 }
 
+/// Forward, the engine steps over the old versions by itself.
+#[test]
+fn a_range_in_which_scans_pass_many_versions_forward_is_loaded_by_itself() {
+    let mut place = place();
+    place.cache.chooses = true;
+    let cache = place.open();
+    let store = cache.store();
+    fill(store, 0);
+    fill(store, 1);
+    // Rows of one version are read as cheaply from the engine.
+    let mut transaction = store.begin();
+    (0..200).for_each(|n| transaction.put(&key(7, n), b"1"));
+    transaction.commit().unwrap();
+    // In memtables, and in tables.
+    for table in 0..2 {
+        if table == 1 {
+            store.db().flush_all().unwrap();
+        }
+        for look in 0..3 {
+            let snapshot = store.snapshot();
+            let (from, to) = (key(table, 0), key(table + 1, 0));
+            for _ in 0..50 {
+                let mut scan = snapshot
+                    .scan(Some(&from), Some(&to), Direction::Forward)
+                    .unwrap();
+                assert_eq!(scan.by_ref().count(), 200);
+                let stats = scan.stats();
+                assert!(look > 1 || stats.versions_skipped >= 200 * 4, "{stats:?}");
+            }
+            cache.maintain();
+        }
+        cache.maintain();
+        assert!(is_held(&cache, table));
+        assert_eq!(cache.stats().chosen, u64::from(table) + 1);
+    }
+    for _ in 0..4 {
+        for _ in 0..50 {
+            let found = rows(
+                &store.snapshot(),
+                Some(&key(7, 0)),
+                None,
+                Direction::Forward,
+            );
+            assert_eq!(found.len(), 200);
+        }
+        cache.maintain();
+    }
+    assert!(!is_held(&cache, 7));
+}
+
 /// Point reads of all rows of a table, `reads` times each.
 fn get(store: &Store, table: u8, reads: usize) {
     let snapshot = store.snapshot();

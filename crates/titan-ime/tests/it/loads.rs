@@ -203,24 +203,183 @@ fn a_write_over_the_limit_drops_segments_and_pinned_ones_last() {
 }
 
 #[test]
-fn ranges_that_overlap_or_are_empty_are_refused() {
+fn a_load_takes_over_what_is_held_and_loads_the_rest() {
+    // The rows from 1,000 to 1,999 are held.
+    for (from, to, more) in [
+        (None, None, 2),
+        (None, Some(1_500_u32), 1),
+        (Some(1_500_u32), None, 1),
+        (Some(1_200), Some(1_700), 0),
+        (Some(1_000), Some(2_000), 0),
+        (Some(500), Some(1_001), 1),
+    ] {
+        let (from, to) = (from.map(u32::to_be_bytes), to.map(u32::to_be_bytes));
+        let (from, to) = (from.as_ref().map(|k| &k[..]), to.as_ref().map(|k| &k[..]));
+        let place = Place::new(6);
+        let cache = fill(&place);
+        let held = [1_000_u32, 2_000].map(u32::to_be_bytes);
+        cache.load(Some(&held[0]), Some(&held[1])).unwrap();
+        // Twice: of the second one nothing is left to load.
+        for _ in 0..2 {
+            cache.load(from, to).unwrap();
+            assert_eq!(cache.stats().loads, 1 + more, "{from:?} to {to:?}");
+        }
+        let snapshot = cache.store().snapshot();
+        for direction in [Direction::Forward, Direction::Backward] {
+            let before = cache.stats().parts.not_held;
+            let found = rows(&snapshot, from, to, direction);
+            assert_eq!(cache.stats().parts.not_held, before, "{from:?} to {to:?}");
+            cache.drop_range(None, None);
+            assert_eq!(rows(&snapshot, from, to, direction), found);
+            cache.load(from, to).unwrap();
+        }
+        cache.audit().unwrap();
+    }
+}
+
+#[test]
+fn ranges_that_the_program_is_loading_or_that_are_empty_are_refused() {
     let place = Place::new(6);
     let cache = fill(&place);
-    cache.load(Some(b"b"), Some(b"d")).unwrap();
-    for (from, to) in [
-        (None, None),
-        (None, Some(&b"c"[..])),
-        (Some(&b"c"[..]), None),
-        (Some(b"bb"), Some(b"cc")),
-        (Some(b"a"), Some(b"b\0")),
-    ] {
-        let refused = cache.begin_load(from, to).unwrap_err();
+    let mut load = cache.begin_load(Some(b"b"), Some(b"d")).unwrap();
+    for _ in 0..2 {
+        let refused = cache.begin_load(None, Some(b"c")).unwrap_err();
         assert!(matches!(refused, Error::Overlaps), "{refused}");
+        load.step().unwrap();
     }
+    load.finish().unwrap();
     let refused = cache.begin_load(Some(b"x"), Some(b"x")).unwrap_err();
     assert!(matches!(refused, Error::EmptyRange), "{refused}");
-    cache.load(Some(b"d"), None).unwrap();
-    cache.load(None, Some(b"b")).unwrap();
+    cache
+        .begin_load(None, Some(b"c"))
+        .unwrap()
+        .finish()
+        .unwrap();
+}
+
+#[test]
+fn what_is_held_already_is_pinned_by_a_pinned_load() {
+    let place = Place::new(6);
+    let cache = fill(&place);
+    cache.load(Some(b"b"), Some(b"c")).unwrap();
+    assert!(!cache.held()[0].is_pinned);
+    let load = cache.begin_pinned_load(Some(b"a"), Some(b"d")).unwrap();
+    load.finish().unwrap();
+    let held = cache.held();
+    assert!(held.iter().all(|range| range.is_pinned), "{held:?}");
+    cache.maintain();
+    assert!(cache.held().iter().all(|range| range.is_pinned));
+}
+
+/// A program that loads its ranges whenever it starts, with a cache that remembers them.
+#[test]
+fn a_range_is_loaded_at_each_start_whatever_the_cache_has_remembered() {
+    let mut place = Place::new(16);
+    place.cache.chooses = true;
+    for start in 0..4 {
+        let cache = place.open();
+        if start == 0 {
+            for n in 0..3_000_u32 {
+                put(
+                    cache.store(),
+                    &[&b"o"[..], &n.to_be_bytes()].concat(),
+                    b"row",
+                );
+            }
+        }
+        // The cache has not begun to load what it remembers, or has, or is done.
+        for _ in 0..start {
+            cache.maintain();
+        }
+        let load = cache.begin_pinned_load(Some(b"o"), Some(b"p")).unwrap();
+        load.finish().unwrap();
+        cache.load(Some(b"o"), Some(b"p")).unwrap();
+        cache.maintain();
+        let before = cache.stats().parts.not_held;
+        let found = rows(
+            &cache.store().snapshot(),
+            Some(b"o"),
+            Some(b"p"),
+            Direction::Forward,
+        );
+        assert_eq!((found.len(), cache.stats().parts.not_held), (3_000, before));
+        assert_eq!(cache.stats().loading, 0);
+        cache.audit().unwrap();
+        cache.close().unwrap();
+    }
+}
+
+/// A load of the cache itself gives way, wherever it is.
+#[test]
+fn a_load_that_the_cache_has_begun_gives_way_to_one_of_the_program() {
+    let mut place = Place::new(17);
+    place.cache.chooses = true;
+    let cache = place.open();
+    let mut transaction = cache.store().begin();
+    for n in 0..60_000_u32 {
+        transaction.put(&[&b"o"[..], &n.to_be_bytes()].concat(), b"row");
+    }
+    transaction.commit().unwrap();
+    cache.load(Some(b"o"), Some(b"p")).unwrap();
+    cache.close().unwrap();
+    let cache = place.open();
+    cache.maintain();
+    // The rest of it takes some more looks.
+    assert_eq!((cache.stats().loading, cache.stats().loads), (1, 0));
+    cache.load(Some(b"o"), Some(b"oz")).unwrap();
+    assert_eq!((cache.stats().loading, cache.stats().loads), (0, 1));
+    for _ in 0..5 {
+        cache.maintain();
+    }
+    cache.audit().unwrap();
+}
+
+/// Whatever a range has, and wherever the limit is.
+#[test]
+fn no_step_of_a_load_exceeds_the_limit() {
+    let place = Place::new(18);
+    let cache = place.open();
+    let mut rng = fastrand::Rng::with_seed(18);
+    for n in 0..4_000_u32 {
+        let key = [&n.to_be_bytes()[..], &vec![b'k'; rng.usize(..60)]].concat();
+        put(cache.store(), &key, &vec![b'v'; rng.usize(..256)]);
+        if n % 100 == 0 {
+            // A row with many versions, all of which a reader may find.
+            for version in 0..50 {
+                put(cache.store(), &key, &[version; 200]);
+            }
+        }
+    }
+    cache.set_memory_limit(usize::MAX / 4);
+    cache.load(None, None).unwrap();
+    let whole = cache.stats().memory_used as usize;
+    cache.drop_range(None, None);
+    let mut done = 0;
+    for part in 1..40 {
+        let limit = whole * part / 32;
+        cache.set_memory_limit(limit);
+        let mut load = cache.begin_load(None, None).unwrap();
+        let ended = loop {
+            let stepped = load.step();
+            let used = cache.stats().memory_used as usize;
+            assert!(used <= limit, "{used} of {limit}");
+            match stepped {
+                Ok(Progress::Going) => {}
+                ended => break ended,
+            }
+        };
+        match ended {
+            Err(Error::MemoryLimit { used, .. }) => assert!(used <= limit && part < 36, "{part}"),
+            ended => {
+                assert!(ended.is_ok(), "{ended:?}");
+                done += 1;
+            }
+        }
+        drop(load);
+        cache.drop_range(None, None);
+        assert_eq!(cache.stats().memory_used, 0);
+    }
+    assert!(done > 3, "{done}");
 }
 
 #[test]

@@ -40,6 +40,8 @@
 //! | the hook panics | `hook::tests::a_hook_that_panics_turns_the_cache_off_and_harms_no_commit` |
 //! | a reader reads for very long, and everything is overwritten | `pruning::an_old_reader_is_served_and_does_not_keep_what_came_later` |
 //! | nothing is seen any more of the reads that a range saves | `choosing::a_range_in_which_scans_pass_many_versions_is_loaded_by_itself` |
+//! | a program loads what was remembered, or what the cache is loading | `loads::a_range_is_loaded_at_each_start_whatever_the_cache_has_remembered`, `loads::a_load_that_the_cache_has_begun_gives_way_to_one_of_the_program` |
+//! | the hook of the program panics | `with_other::tests` |
 //!
 //! Everything random has a seed, which a failure names. `TITAN_IME_TEST_SEEDS=20` runs twenty times as many.
 

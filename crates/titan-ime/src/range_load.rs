@@ -1,0 +1,110 @@
+//! Loads of ranges for a program: they take over what is held already, and load the rest.
+//!
+//! Owns which parts are loaded. What the program asks for goes before what the cache does by itself: loads of its own
+//! give way.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use titan::{ColumnFamily, Db};
+
+use crate::directory::not_held;
+use crate::error::{Error, Result};
+use crate::keys::EncodedRange;
+use crate::load::{Kind, Progress, SegmentLoad, is_empty};
+use crate::segment::Segment;
+use crate::shared::Shared;
+use crate::stats::Dropped;
+
+/// A load of a range, from [`RangeCache::begin_load`](crate::RangeCache::begin_load). Dropping it abandons what is not
+/// held yet.
+#[must_use = "a load that is dropped is abandoned"]
+#[derive(Debug)]
+pub struct Load {
+    /// The parts that were not held, in order.
+    parts: VecDeque<SegmentLoad>,
+}
+
+impl Load {
+    /// Announces segments for what is not held.
+    ///
+    /// # Errors
+    /// `EmptyRange`, `Off`; `Overlaps` if the program loads a part of it already.
+    pub(crate) fn begin(
+        shared: &Arc<Shared>,
+        db: &Db,
+        family: &ColumnFamily,
+        range: EncodedRange,
+        kind: Kind,
+    ) -> Result<Self> {
+        if is_empty(&range) {
+            return Err(Error::EmptyRange);
+        }
+        let mut changing = shared.directory.change();
+        if shared.is_off() {
+            return Err(Error::Off);
+        }
+        let (lower, upper) = (&range.0, range.1.as_deref());
+        let overlaps = |segment: &Segment| segment.overlaps(lower, upper);
+        let is_loading = |segment: &Segment| segment.root().is_none();
+        let mut there = changing.list.iter().filter(|segment| overlaps(segment));
+        if there.any(|segment| is_loading(segment) && segment.is_of_program) {
+            return Err(Error::Overlaps);
+        }
+        let (gone, kept) = std::mem::take(&mut changing.list)
+            .into_iter()
+            .partition::<Vec<_>, _>(|segment| overlaps(segment) && is_loading(segment));
+        changing.list = kept;
+        if !gone.is_empty() {
+            shared.end(&changing, &gone, Dropped::TakenOver);
+        }
+        if kind == Kind::Pinned {
+            let held = changing.list.iter().filter(|segment| overlaps(segment));
+            held.for_each(|segment| segment.pin());
+        }
+        let mut parts = VecDeque::new();
+        for part in not_held(&changing.list, &range) {
+            let part = SegmentLoad::announce(shared, db, family, part, kind, true, &mut changing);
+            parts.extend(part);
+        }
+        changing.publish();
+        Ok(Load { parts })
+    }
+
+    /// Makes a step: the barrier of a part first, then some hundred entries a step, then merging. To be called until it
+    /// is done.
+    ///
+    /// # Errors
+    /// `MemoryLimit`, `Abandoned`, `Off`; `Store` if entries cannot be read. What was held before stays so, and so do
+    /// parts that have been loaded; further
+    /// steps fail with `Abandoned`.
+    pub fn step(&mut self) -> Result<Progress> {
+        let Some(part) = self.parts.front_mut() else {
+            return Ok(Progress::Done);
+        };
+        match part.step() {
+            Ok(Progress::Going) => return Ok(Progress::Going),
+            Ok(Progress::Done) => {
+                self.parts.pop_front();
+            }
+            Err(e) => {
+                // The one that has failed stays, and fails again.
+                self.parts.truncate(1);
+                return Err(e);
+            }
+        }
+        Ok(match self.parts.is_empty() {
+            true => Progress::Done,
+            false => Progress::Going,
+        })
+    }
+
+    /// Makes all steps.
+    ///
+    /// # Errors
+    /// Those of [`Load::step`].
+    pub fn finish(mut self) -> Result<()> {
+        while self.step()? == Progress::Going {}
+        Ok(())
+    }
+}
