@@ -69,7 +69,11 @@ fn costs(snapshot: &Snapshot) -> Vec<ReadStats> {
         let mut keys: Vec<_> = scan.by_ref().map(|row| row.unwrap().key).collect();
         keys.sort();
         assert_eq!(keys, [&b"a"[..], LIVE, b"z"]);
-        all.push(scan.stats());
+        let mut stats = scan.stats();
+        // The engine steps over some of each table before it jumps.
+        assert!(stats.versions_skipped < 150, "{stats:?}");
+        stats.versions_skipped = 0;
+        all.push(stats);
     }
     all
 }
@@ -177,8 +181,11 @@ fn locks_of_earlier_versions_are_stepped_over_until_a_newer_one_leads_past_them(
     store.db().write(batch, &WriteOptions::default()).unwrap();
     store.close().unwrap();
     let store = place.open();
-    let before = costs(&store.snapshot());
-    assert_eq!(before[0].versions_skipped, 100);
+    let mut before = ReadStats::default();
+    let snapshot = store.snapshot();
+    snapshot.get_lazy_counted(LIVE, &mut before).unwrap();
+    drop(snapshot);
+    assert_eq!(before.versions_skipped, 100);
     for _ in 0..20 {
         lock(&store, How::OneBatch, &[LIVE, DEAD, NEVER]);
     }

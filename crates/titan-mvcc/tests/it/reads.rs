@@ -98,6 +98,8 @@ fn a_row_costs_one_step_however_many_versions_it_has() {
     let expected = ReadStats::default();
     let (mut forward, mut backward) = (expected, expected);
     (forward.seek, forward.next, forward.processed) = (1, 4, 4);
+    // So many the engine steps over before it jumps.
+    forward.versions_skipped = 7 * 4;
     assert_eq!(stats, forward);
     // Backward, the oldest version comes first: eight steps, a seek to the newest one, one away.
     let (found, stats) = rows(&store.snapshot(), Direction::Backward);
