@@ -466,7 +466,7 @@ impl Run {
         outcomes: &mut Vec<(usize, Result<Bytes>)>,
     ) {
         let opened = self.reader(readers);
-        let read = opened.and_then(|reader| Ok((reader.read(self.extent), reader)));
+        let read = opened.map(|reader| (reader.read(self.extent), reader));
         let values = records.iter().map(|record| record.index.size).sum();
         let shared = worth_sharing(values, self.extent.len());
         for record in records {

@@ -213,6 +213,11 @@ impl Salvage {
         self.properties.as_ref()
     }
 
+    /// Whether it is a table of LevelDB, which has one family.
+    pub(crate) fn is_of_level_db(&self) -> bool {
+        self.source.format_version == 0 && self.properties.is_none()
+    }
+
     /// The range deletions, as stored.
     pub(crate) fn range_tombstones(&self) -> &[RangeTombstone] {
         &self.tombstones

@@ -151,6 +151,8 @@ impl Repair<'_> {
         let mixed = || Error::corruption("tables of several column families refer to it");
         let several = families.iter().any(|(_, other)| *other != family);
         let damage = damage.or(found).or_else(|| several.then(mixed));
+        // There may be more files than file descriptors.
+        let reader = reader.filter(|_| damage.is_some());
         for (logical, family) in families {
             let blobs = Blobs {
                 family,

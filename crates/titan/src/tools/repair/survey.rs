@@ -125,7 +125,8 @@ impl Repair<'_> {
         let opened = TableReader::open(file, &path, options);
         walk.read(opened, &salvage).map_err(|e| e.in_file(&path))?;
         self.progress.add(kind, size);
-        let id = properties.and_then(|p| p.column_family_id);
+        let of_level_db = salvage.is_of_level_db().then_some(ColumnFamilyId::DEFAULT);
+        let id = properties.and_then(|p| p.column_family_id).or(of_level_db);
         let mut table = walk.table(number, size, salvage.range_tombstones());
         table.meta.unique_id = properties.and_then(TableProperties::unique_id);
         table.family_name = properties.and_then(|p| p.column_family_name());
