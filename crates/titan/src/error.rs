@@ -22,7 +22,7 @@ pub enum ErrorKind {
     Corruption,
     /// The operating system refused an operation; [`Error::io_kind`] has its reason.
     Io,
-    /// No space is left on the device (or a quota is exhausted).
+    /// No space is left on the device (or a quota is exhausted), or less than a job needs.
     NoSpace,
     /// A file could not be opened, since the process or the machine has too many files open. Nothing
     /// was done; retry once some are closed.

@@ -7,5 +7,5 @@ use titan_campaigns::full::{Scope, full};
 fn a_device_that_becomes_full_loses_nothing_and_can_be_emptied() {
     let run = Run::once(1);
     full(&run, Scope::SAMPLE);
-    run.finish(100);
+    run.finish(60);
 }

@@ -262,7 +262,8 @@ impl ColumnFamily {
     /// # Errors
     /// `Closed`; `InvalidArgument` if the family was dropped; `WritesStopped` after a background
     /// failure, that of the flush itself included; `Io`, `NoSpace` if no further WAL file could be
-    /// started, which stops writes.
+    /// started, which stops writes; `NoSpace` if there is no room for the tables, which does not: the
+    /// error says how much is needed, and the memtables are flushed once there is.
     pub fn flush(&self) -> Result<()> {
         if self.family.is_dropped() {
             return Err(dropped(&self.family.name));
@@ -278,7 +279,8 @@ impl ColumnFamily {
     /// filter or changed separation rewrites them.
     ///
     /// # Errors
-    /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes;
+    /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes unless it
+    /// is `NoSpace`;
     /// `CompactionFilter` if the compaction filter fails or panics, which stops nothing;
     /// `InvalidArgument` within a compaction filter, or if `end` comes before `begin`.
     pub fn compact_range(
@@ -312,7 +314,7 @@ impl ColumnFamily {
     /// # Errors
     /// Those of [`ColumnFamily::compact_range`]; `InvalidOption`; `InvalidArgument` if `end` comes
     /// before `begin`, or the family was dropped; `Closed`, also if the database is closed
-    /// meanwhile; the failure of a collection, which stops writes.
+    /// meanwhile; the failure of a collection, which stops writes unless it is `NoSpace`.
     pub fn collect_garbage(
         &self,
         begin: Option<&[u8]>,

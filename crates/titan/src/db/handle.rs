@@ -401,7 +401,8 @@ impl Db {
         hook.is_some_and(Hook::is_poisoned)
     }
 
-    /// Waits until no background job runs or is due; deletes obsolete files.
+    /// Waits until no background job runs, or is due and has room on the device; deletes obsolete
+    /// files.
     ///
     /// # Errors
     /// `Closed`; `WritesStopped` after a background failure, as nothing runs then.
@@ -415,7 +416,9 @@ impl Db {
     }
 
     /// Accepts writes again after a failure, once its cause is gone: what was not durable is
-    /// written again, to new files. Does nothing if there was no failure.
+    /// written again, to new files. After `NoSpace` the WAL files are kept instead where they can be
+    /// relied on, so that a full device needs room for one more WAL file only. Jobs that wait for room
+    /// are tried again at once, also if there was no failure.
     ///
     /// # Errors
     /// The failure if it recurs; writes stay refused and nothing is lost.
