@@ -34,9 +34,10 @@ const EXAMPLES: &str = "Examples:
 const PROBLEMS: u8 = 4;
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let interrupt = Interrupt::listen()?;
+    // Until it is open, a signal ends the command at once: a mount that does not answer is waited for.
     let opened = volumes::open_store(&args.dir)?;
     opened.tell_moment();
+    let interrupt = Interrupt::listen()?;
     let bar = progress::bar("keys");
     let report = check(&opened.store, args.content, &mut |keys| {
         bar.set_position(keys);
