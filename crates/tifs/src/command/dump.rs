@@ -38,9 +38,10 @@ const EXAMPLES: &str = "Examples:
   tifs dump /mnt/files backup/files.dump";
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let interrupt = Interrupt::listen()?;
+    // Until it is open, a signal ends the command at once: a mount that does not answer is waited for.
     let opened = volumes::open_store(&args.dir)?;
     opened.tell_moment();
+    let interrupt = Interrupt::listen()?;
     let dumping = Dumping {
         store: opened.store,
         interrupt: &interrupt,

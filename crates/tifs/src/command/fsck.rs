@@ -35,6 +35,7 @@ const EXAMPLES: &str = "Examples:
 const PROBLEMS: u8 = 4;
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    // Until it is open, a signal ends the command at once: a mount that does not answer is waited for.
     let opened = match volumes::open_store(&args.dir) {
         Err(error) if volumes::is_damage(&error) => return damaged(&error, global),
         opened => opened?,

@@ -45,7 +45,9 @@ fn read(path: &Path) -> Result<Value> {
     // A mount whose process has ended has no real path. Reading its attribute says what to do.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let asked = match volumes::has_database(&real) {
-        true => volumes::mounted_at(&real),
+        true => { volumes::mounts_of(&real) }
+            .next()
+            .map(|mount| mount.mountpoint),
         false => Some(real),
     };
     let said = asked.map(|asked| attribute::read(&asked, STATISTICS));

@@ -335,19 +335,23 @@ fn host_space(opened: &File, dir: &Path) -> tifs::Result<HostSpace> {
     })
 }
 
-/// Where the volume in a directory is mounted, if it is. A mount whose process has ended counts.
-pub(super) fn mounted_at(dir: &Path) -> Option<PathBuf> {
-    Some({ mounts_of(dir) }.next()?.mountpoint)
+/// Where the volume in a directory that is in use is mounted, as the table of mounts says. Asks no mount, which
+/// may not answer.
+fn mounted_at(dir: &Path) -> Option<PathBuf> {
+    Some({ mounted_from(dir) }.next()?.mountpoint)
 }
 
-/// The mounts of the volume that is in a directory now. The table of mounts has the directory that it was in
-/// when it was mounted.
-fn mounts_of(dir: &Path) -> impl Iterator<Item = Mount> {
+/// The mounts of volumes that were in a directory when they were mounted.
+fn mounted_from(dir: &Path) -> impl Iterator<Item = Mount> {
     let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let mounted = mounts::all().unwrap_or_default().into_iter();
-    mounted.filter(move |mount| {
-        mount.is_tifs() && Path::new(&mount.source) == real && directory_of(mount) == real
-    })
+    mounted.filter(move |mount| mount.is_tifs() && Path::new(&mount.source) == real)
+}
+
+/// The mounts of the volume that is in a directory now. Their processes are asked where it is.
+pub(super) fn mounts_of(dir: &Path) -> impl Iterator<Item = Mount> {
+    let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    mounted_from(dir).filter(move |mount| directory_of(mount) == real)
 }
 
 /// Where the volume of a mount is now: its process knows, if there is one.

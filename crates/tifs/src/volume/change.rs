@@ -52,14 +52,14 @@ impl Volume {
                 change.usage = UsageChange::default();
             }
             // If the store has stopped, the next sync finds out.
+            for (number, _) in &change.inodes {
+                self.references.changing(*number);
+            }
             let committed = change.transaction.commit();
-            let is_known = matches!(committed, Ok(Commit::Committed | Commit::Conflict));
+            let is_done = matches!(committed, Ok(Commit::Committed));
             // ORDER: before the locks of the inodes are released.
             for (number, inode) in &change.inodes {
-                match committed {
-                    Ok(Commit::Conflict) => {}
-                    _ => self.references.changed(*number, is_known.then_some(inode)),
-                }
+                self.references.changed(*number, is_done.then_some(inode));
             }
             let committed = committed.inspect_err(|_| self.unsynced.store(true, Ordering::Release));
             match committed? {

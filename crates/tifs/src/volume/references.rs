@@ -28,6 +28,8 @@ struct Referred {
     /// It has no names, and is deleted when the last reference goes.
     orphan: bool,
     attributes: Option<Box<Inode>>,
+    /// A commit is about to change it: what the store shows may be over before it is learnt.
+    changing: bool,
 }
 
 /// When attributes were looked for: what changed since then, the store may not have shown.
@@ -97,6 +99,17 @@ impl References {
         attributes.copied().ok_or(AsOf(shard.changes))
     }
 
+    /// A commit is about to change an inode. Until [`changed`](Self::changed), only the store knows its
+    /// attributes: others may see the commit there before this thread returns from it.
+    pub(super) fn changing(&self, inode: InodeNumber) {
+        let mut shard = self.shard(inode).lock();
+        shard.changes += 1;
+        if let Some(referred) = shard.inodes.get_mut(&inode) {
+            referred.attributes = None;
+            referred.changing = true;
+        }
+    }
+
     /// An inode was changed by a commit, to these attributes if it is known that it was. The caller has the
     /// lock of the inode, or it has no references yet.
     pub(super) fn changed(&self, inode: InodeNumber, attributes: Option<&Inode>) {
@@ -105,6 +118,7 @@ impl References {
         // MUTANT: attributes in memory stay what they were.
         let stays = mutant!("known-attributes-stay", "-p tifs --test it lockstep::");
         if let Some(referred) = shard.inodes.get_mut(&inode).filter(|_| !stays) {
+            referred.changing = false;
             match (&mut referred.attributes, attributes) {
                 (Some(known), Some(attributes)) => **known = *attributes,
                 (known, attributes) => *known = attributes.map(|new| Box::new(*new)),
@@ -123,7 +137,7 @@ impl References {
         if shard.changes != as_of.0 && !believed {
             return;
         }
-        if let Some(referred) = shard.inodes.get_mut(&inode) {
+        if let Some(referred) = shard.inodes.get_mut(&inode).filter(|found| !found.changing) {
             referred.attributes = Some(Box::new(*attributes));
         }
     }

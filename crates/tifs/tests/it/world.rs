@@ -364,7 +364,8 @@ pub fn list(
         } else {
             volume.list(directory, from, &mut |entry| add(entry, None))
         };
-        if read.is_err() || listed.len() == before {
+        // A call that was not stopped came to the end. Another one could show what has been added since.
+        if read.is_err() || listed.len() - before < page as usize {
             break read;
         }
     };
