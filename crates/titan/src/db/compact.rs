@@ -178,7 +178,8 @@ impl Shared {
     /// For how long nothing becomes due by the passing of time alone; `None` for ever.
     pub(super) fn time_to_next_revisit(&self, state: &State) -> Option<Duration> {
         let families = state.families.values();
-        let next = families.filter_map(|f| f.due.aged_at()).min()?;
+        let next = families.flat_map(|f| [f.due.aged_at(), f.memtable_aged_at()]);
+        let next = next.flatten().min()?;
         let left = Duration::from_secs(next.saturating_sub(self.aged_at()).max(1));
         Some(left.min(MAX_WAIT))
     }

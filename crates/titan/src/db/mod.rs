@@ -19,6 +19,7 @@
 //! | [`state`], [`writing`] | what the state lock guards: memtables to flush, running jobs, what was evaluated of families, stalls; whether a user writes |
 //! | [`wal_limit`] | whether WAL files are too large, without that lock |
 //! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`in_memory`], [`warm_up`] | the threads and their jobs |
+//! | [`aged_memtables`] | flushing memtables whose entries a compaction filter is to see |
 //! | [`estimate`], [`idle_cleanup`] | estimating what memtables shadow; idle cleanup |
 //! | [`yielding`], [`niceness`], [`collection_rate`] | which jobs yield to reads, and when; the niceness of their threads; how fast a due collection may copy |
 //! | [`foreign`] | counting, once, the pointers of tables that RocksDB wrote |
@@ -39,6 +40,7 @@
 //! state. The state lock is held for moments only, never during I/O.
 
 mod admission;
+mod aged_memtables;
 mod approximate;
 mod background;
 mod checkpoint;

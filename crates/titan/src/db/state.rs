@@ -102,6 +102,8 @@ pub(crate) struct FamilyJobs {
     pub(crate) compactions: usize,
     /// A manual compaction owns the family: no other is picked.
     pub(crate) manual_compaction: bool,
+    /// Before this time, in seconds since 1970, the memtable is not switched because of its age.
+    pub(super) switch_not_before: u64,
 }
 
 /// What was found out about a family when it was evaluated last.
