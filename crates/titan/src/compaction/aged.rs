@@ -1,5 +1,5 @@
-//! Which tables are to be compacted because of the age of their entries, so that a
-//! [compaction filter](crate::filter) sees them.
+//! Which memtables are to be flushed, and which tables compacted, because of the age of their entries, so
+//! that a [compaction filter](crate::filter) sees them.
 //!
 //! The MANIFEST has the time by which the oldest value of a table had been written, and the time at
 //! which the table was written. A table is due when that value is older than
@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::filter::spacing;
 use super::inputs::Compaction;
 use super::picker::{clean_cut, complete, pick_level0};
 use crate::filter::{FilterReason, Revisit};
@@ -35,6 +36,17 @@ fn due_at(table: &TableFile, revisit: Revisit) -> u64 {
         false => revisit.interval.as_secs().max(1),
     };
     aged.max(made.saturating_add(interval))
+}
+
+/// When a memtable is to be flushed whose first entry had been written by `oldest`, in seconds since 1970: when
+/// the filter of the flush finds that entry old enough.
+pub(crate) fn memtable_due_at(oldest: u64, revisit: Revisit) -> u64 {
+    // The flush knows the time of the entry by the distance of two recorded times.
+    let aged = oldest
+        .saturating_add(revisit.age.as_secs())
+        .saturating_add(spacing(revisit))
+        .saturating_add(1);
+    aged.max(oldest.saturating_add(revisit.interval.as_secs()))
 }
 
 /// When the first table is due, in seconds since 1970. Cost: O(tables).

@@ -4,6 +4,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::aged_memtables::SWITCHES;
 use super::collect::CollectionJob;
 use super::compact::COMPACTIONS;
 use super::core::{Core, Shared};
@@ -23,7 +24,7 @@ use crate::sync::thread::{self, JoinHandle};
 use crate::version::Version;
 
 /// The kinds of jobs that any background thread does, the most urgent one first.
-const SOURCES: [JobSource; 3] = [FLUSHES, ESTIMATES, COMPACTIONS];
+const SOURCES: [JobSource; 4] = [FLUSHES, ESTIMATES, SWITCHES, COMPACTIONS];
 
 /// Starts the threads of a database. If one cannot be started, dropping the core ends those that
 /// were.

@@ -74,7 +74,7 @@ impl CommitEnv for Shared {
 
     fn published(&self, targets: &[Target<Arc<Family>>]) {
         self.signals.wrote();
-        self.note_write_times();
+        self.note_write_times(targets);
         self.request_estimates(targets.iter().map(|target| &*target.family));
     }
 }
@@ -143,7 +143,7 @@ impl Shared {
 
     /// Switches full memtables. Cost: independent of the number of families, unless there is
     /// something to switch.
-    fn make_room(&self, lead: &Lead<'_>) -> Result<()> {
+    pub(super) fn make_room(&self, lead: &Lead<'_>) -> Result<()> {
         let mut full = self.admission.take_filled();
         if !full.is_empty() {
             let families = self.families.load();

@@ -224,7 +224,8 @@ impl Shared {
             return Some(LOOK_EACH);
         }
         let families = state.families.values();
-        let next = families.filter_map(|f| f.due.aged_at()).min()?;
+        let next = families.flat_map(|f| [f.due.aged_at(), f.memtable_aged_at()]);
+        let next = next.flatten().min()?;
         let left = Duration::from_secs(next.saturating_sub(self.aged_at()).max(1));
         Some(left.min(MAX_WAIT))
     }

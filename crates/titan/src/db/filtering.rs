@@ -1,6 +1,8 @@
 //! Compaction filters as jobs of the database use them: how a job filters, what it reports, and the
 //! times of writes that it needs.
 
+use std::sync::Arc;
+
 use super::core::Shared;
 use super::family::Family;
 use super::write_times::rounded_up;
@@ -9,13 +11,23 @@ use crate::compaction::job_output::JobOutput;
 use crate::error::{ErrorKind, Result};
 use crate::filter::FilterReason;
 use crate::stats::{self, notify};
+use crate::write::pipeline::Target;
 
 impl Shared {
-    /// Notes that what has been published was written by now.
-    pub(super) fn note_write_times(&self) {
+    /// Notes that what has been published, in the memtables of `targets`, was written by now.
+    pub(super) fn note_write_times(&self, targets: &[Target<Arc<Family>>]) {
         let clock = &self.files.env.clock;
         let last = self.counters.last_sequence();
-        self.context.write_times.note(last, || clock.latest());
+        let Some(now) = self.context.write_times.note(last, || clock.latest()) else {
+            return;
+        };
+        let revisited = targets.iter().filter(|t| t.family.revisit.is_some());
+        // Each is noted.
+        let new = revisited.filter(|target| target.memtable.note_oldest_time(now));
+        if new.count() > 0 {
+            // A thread has to wake up when the memtable is old.
+            self.signals.work.raise_for_one();
+        }
     }
 
     /// How a job of a family filters.

@@ -22,6 +22,7 @@
 //! | [`wal_limit`] | whether WAL files are too large, without that lock |
 //! | [`background`], [`running`], [`flush`], [`survivors`], [`compact`], [`collect`], [`in_memory`], [`warm_up`] | the threads and their jobs |
 //! | [`room`], [`lack_of_room`] | what jobs may take of the room on the device, and jobs that wait for more |
+//! | [`aged_memtables`] | flushing memtables whose entries a compaction filter is to see |
 //! | [`estimate`], [`idle_cleanup`] | estimating what memtables shadow; idle cleanup |
 //! | [`yielding`], [`niceness`], [`collection_rate`] | which jobs yield to reads, and when; the niceness of their threads; how fast a due collection may copy |
 //! | [`foreign`] | counting, once, the pointers of tables that RocksDB wrote |
@@ -42,6 +43,7 @@
 //! state. The state lock is held for moments only, never during I/O.
 
 mod admission;
+mod aged_memtables;
 mod approximate;
 mod background;
 mod checkpoint;

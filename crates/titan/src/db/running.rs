@@ -8,6 +8,8 @@ pub(super) enum RunningJob {
     Flush,
     /// An estimate of what a memtable shadows.
     Estimate,
+    /// The switch of a memtable whose entries a compaction filter is to see.
+    Switch,
     /// A compaction that is due.
     Compaction,
     /// A compaction that a user asked for.

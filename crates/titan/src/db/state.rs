@@ -115,6 +115,8 @@ pub(crate) struct FamilyJobs {
     pub(crate) flush_wait: Option<FlushWait>,
     pub(crate) compactions_wait: RoomWait,
     pub(crate) collections_wait: RoomWait,
+    /// Before this time, in seconds since 1970, the memtable is not switched because of its age.
+    pub(super) switch_not_before: u64,
 }
 
 /// What was found out about a family when it was evaluated last.

@@ -32,11 +32,16 @@ impl WriteTimes {
         }
     }
 
-    /// Everything up to `sequence` has been written by now.
-    pub(super) fn note(&self, sequence: SequenceNumber, now: impl FnOnce() -> Duration) {
+    /// Everything up to `sequence` has been written by now. Returns the time, in seconds since 1970,
+    /// if it is recorded.
+    pub(super) fn note(
+        &self,
+        sequence: SequenceNumber,
+        now: impl FnOnce() -> Duration,
+    ) -> Option<u64> {
         let spacing = self.spacing.load(Ordering::Relaxed);
         if spacing == 0 {
-            return;
+            return None;
         }
         let time = rounded_up(now());
         let mut pairs = self.pairs.lock();
@@ -48,6 +53,7 @@ impl WriteTimes {
             let thinned = SequenceTimes::of(std::mem::take(&mut *pairs)).thinned(spacing);
             *pairs = thinned.pairs().to_vec();
         }
+        Some(time)
     }
 
     /// All pairs.
@@ -70,9 +76,9 @@ mod tests {
         let times = WriteTimes::default();
         let note = |sequence, millis| {
             let now = Duration::from_millis(millis);
-            times.note(SequenceNumber(sequence), || now);
+            times.note(SequenceNumber(sequence), || now)
         };
-        note(1, 1);
+        assert_eq!(note(1, 1), None);
         assert_eq!(times.known(), [], "nobody wants it");
         times.record_every(10);
         for (sequence, millis) in [
@@ -82,7 +88,7 @@ mod tests {
             (5, 29_001),
             (6, 95_000),
         ] {
-            note(sequence, millis);
+            assert_eq!(note(sequence, millis), Some(millis.div_ceil(1000)));
         }
         let expected = [(4, 29), (5, 30), (6, 95)].map(|(s, t)| (SequenceNumber(s), t));
         assert_eq!(times.known(), expected);

@@ -65,8 +65,8 @@ pub trait CompactionFilterFactory: Send + Sync + 'static {
         false
     }
 
-    /// After which time tables are to be filtered by themselves. Asked once, when the family is
-    /// opened. Default: never.
+    /// After which time entries are to be filtered by themselves, wherever they are. Asked once, when
+    /// the family is opened. Default: never.
     fn revisit(&self) -> Option<Revisit> {
         None
     }
@@ -103,15 +103,16 @@ pub enum Decision {
     SkipUntil(Vec<u8>),
 }
 
-/// When tables are filtered by themselves.
+/// When entries are filtered by themselves: not in a family with `disable_auto_compactions`.
 ///
 /// With this, tables also record the times of writes: see [`FilterEntry::written_by`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revisit {
-    /// Tables with entries that are older than this are compacted.
+    /// Tables with entries that are older than this are compacted, and memtables flushed.
     pub age: Duration,
-    /// But a table is not compacted again for this long after it was written, whatever is in it.
-    /// So a table whose entries grow old one after the other is rewritten now and then, not for each.
+    /// But a table is not compacted again for this long after it was written, whatever is in it, and a
+    /// memtable not flushed for this long after its first entry. So a table whose entries grow old one
+    /// after the other is rewritten now and then, not for each.
     pub interval: Duration,
 }
 

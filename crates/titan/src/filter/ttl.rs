@@ -13,10 +13,11 @@ const INTERVALS: u32 = 8;
 /// Drops the values of a family some time after they were written.
 ///
 /// A value is never dropped before its time. It is dropped when a flush or a compaction reads it
-/// after that. A table with expired values is compacted by itself, at most once in an eighth of the
-/// time to live: so a value is gone at most that long after it expired, a 64th of the time to live
+/// after that. A memtable with expired values is flushed by itself, at most once in the time to live, and
+/// a table with expired values is compacted, at most once in an eighth of the time to live: so a value is gone at most that long after it expired, a 64th of the time to live
 /// for the granularity of recorded times, up to two seconds since times are recorded in whole seconds,
-/// and the time that compactions take. Until then reads still find it.
+/// and the time that flushes and compactions take. Until then reads still find it. With
+/// `disable_auto_compactions` nothing is flushed or compacted by itself.
 ///
 /// The age of a value is known without reading it: tables record which sequence numbers had been
 /// written by which time. What was in the database before it had this filter, what RocksDB wrote,

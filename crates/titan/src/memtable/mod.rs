@@ -18,12 +18,14 @@
 //! |- SkipList   point entries:   user key | sequence, type | value    (skiplist.rs, arena.rs, mapping.rs)
 //! |- TombstoneSet   range tombstones as written + sorted into fragments   (tombstones.rs)
 //! |- Counters   entries, deletions
+//! |- Age   when the first entry had been written                                   (age.rs)
 //! `- Shadowed   an estimate of the bytes that it shadows in older tables          (shadowed.rs)
 //! ```
 //!
 //! All unsafe code of the module is in `arena.rs`, `mapping.rs` and `skiplist.rs`; their interfaces are
 //! safe.
 
+mod age;
 mod arena;
 mod iterator;
 mod mapping;
@@ -50,6 +52,7 @@ use crate::format::internal_key::{
     InternalKeyComparator, ParsedInternalKey, TRAILER_LEN, ValueType, pack,
 };
 use crate::format::range_tombstone::RangeTombstone;
+use crate::memtable::age::Age;
 use crate::memtable::shadowed::Shadowed;
 use crate::memtable::skiplist::{MAX_LEN, SkipList, Target};
 use crate::memtable::tombstones::TombstoneSet;
@@ -70,6 +73,7 @@ pub(crate) struct Memtable {
     tombstones: TombstoneSet,
     counters: Counters,
     shadowed: Shadowed,
+    age: Age,
     write_buffer_size: u64,
     /// See [`Memtable::refuse_after`]; `u64::MAX` while nothing is refused.
     accepted_to: AtomicU64,
@@ -111,6 +115,7 @@ impl Memtable {
                 deletes: AtomicU64::new(0),
             },
             shadowed: Shadowed::new(),
+            age: Age::default(),
             write_buffer_size,
             accepted_to: AtomicU64::new(u64::MAX),
         })
@@ -232,13 +237,31 @@ impl Memtable {
     }
 
     /// Whether it has grown to the write buffer's size, has more range deletions than a read should
-    /// search, or shadows so much in older tables that a flush is worthwhile. Never true of an empty
-    /// one, however small the buffer.
+    /// search, shadows so much in older tables that a flush is worthwhile, or has entries that a
+    /// compaction filter is to see by now. Never true of an empty one, however small the buffer.
     pub(crate) fn should_flush(&self) -> bool {
         !self.is_empty()
             && (self.approximate_memory_usage() >= self.write_buffer_size
                 || self.tombstones.len() >= MAX_RANGE_DELETIONS
-                || self.shadowed.is_enough())
+                || self.shadowed.is_enough()
+                || self.age.is_old())
+    }
+
+    /// When its first entry had been written, in seconds since 1970; `None` if nobody noted it.
+    pub(crate) fn oldest_time(&self) -> Option<u64> {
+        self.age.oldest_time()
+    }
+
+    /// Notes that its first entry had been written by `time`, in seconds since 1970, unless a time was
+    /// noted before. Returns whether it was not.
+    #[inline]
+    pub(crate) fn note_oldest_time(&self, time: u64) -> bool {
+        self.age.note(time)
+    }
+
+    /// Its entries are so old that it should be flushed.
+    pub(crate) fn set_old(&self) {
+        self.age.set_old();
     }
 
     /// Bytes of separated values that it shadows in older tables, by the last

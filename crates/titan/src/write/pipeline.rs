@@ -161,6 +161,11 @@ impl CommitPipeline {
         self.queue.exclusive(f)
     }
 
+    /// The same, unless the caller would have to wait for that: then returns `None` at once.
+    pub(crate) fn try_exclusive<T>(&self, f: impl FnOnce(&Lead<'_>) -> T) -> Option<T> {
+        self.queue.try_exclusive(f)
+    }
+
     fn commit(&self, env: &impl CommitEnv, lead: &Lead<'_>, group: &mut Group) -> Result<()> {
         env.check_writable()?;
         let mut unfinished = StopOnPanic { env, over: false };

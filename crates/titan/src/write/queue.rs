@@ -194,6 +194,19 @@ impl CommitQueue {
         }
     }
 
+    /// Runs `f` while no batch is being committed, unless one is or another writer leads: then returns
+    /// `None` at once.
+    pub(crate) fn try_exclusive<T>(&self, f: impl FnOnce(&Lead<'_>) -> T) -> Option<T> {
+        {
+            let mut line = self.line.lock();
+            if line.led {
+                return None;
+            }
+            line.led = true;
+        }
+        Some(f(&Lead(self)))
+    }
+
     /// Fails with `InvalidArgument` if this thread would wait for itself.
     pub(crate) fn check_may_wait(&self) -> Result<()> {
         match UserCode::is_under(self) {
