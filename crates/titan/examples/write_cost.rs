@@ -60,7 +60,7 @@ fn measured_batches(db: &Db) -> Outcome {
     for number in 0..WRITES / BATCH {
         let mut batch = WriteBatch::new();
         for i in 0..BATCH {
-            batch.put(&**db, &key(number * BATCH + i), &[7; 100])?;
+            batch.put(&**db, key(number * BATCH + i), [7; 100])?;
         }
         db.write(black_box(batch), &WriteOptions::default())?;
     }
