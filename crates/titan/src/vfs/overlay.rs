@@ -16,15 +16,16 @@ use crate::error::{Error, ErrorKind, Result};
 /// [`Vfs`] whose changes are in memory. Directories cannot be created, removed or renamed.
 pub(crate) struct Overlay {
     base: Arc<dyn Vfs>,
-    /// Differences from the base: a file's content, or `None` for a name that was removed.
-    changed: Mutex<BTreeMap<PathBuf, Option<MemoryFile>>>,
+    /// Differences from the base: a file's content, or `None` for a name that was removed. Shared with
+    /// what is anchored.
+    changed: Arc<Mutex<BTreeMap<PathBuf, Option<MemoryFile>>>>,
 }
 
 impl Overlay {
     pub(crate) fn new(base: Arc<dyn Vfs>) -> Self {
         Overlay {
             base,
-            changed: Mutex::default(),
+            changed: Arc::default(),
         }
     }
 
@@ -147,7 +148,7 @@ impl Vfs for Overlay {
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
         Some(Arc::new(Overlay {
             base: self.base.anchored(dir, lock)?,
-            changed: Mutex::new(self.changed.lock().clone()),
+            changed: Arc::clone(&self.changed),
         }))
     }
 }
