@@ -16,6 +16,9 @@ use crate::format::KeyOrder;
 use crate::stats::EventListener;
 use crate::vfs::{StdVfs, Vfs};
 
+/// The default size of the block cache, in bytes.
+const BLOCK_CACHE: u64 = 64 << 20;
+
 options! {
     /// Options of a whole database, given when it is opened.
     ///
@@ -44,8 +47,9 @@ options! {
         /// Threads for flushes and compactions together; with 2 or more, one is always reserved for
         /// flushes.
         max_background_jobs: usize = 2, [1, 256, "1 to 256"], is int;
-        /// Bytes of uncompressed SST blocks in the block cache. More than the process's memory is refused.
-        block_cache_size: u64 = 64 << 20, is bytes private;
+        /// Bytes of uncompressed SST blocks in the block cache. More than the default and than the process's
+        /// memory is refused.
+        block_cache_size: u64 = BLOCK_CACHE, is bytes private;
         /// Bytes of WAL after which the column families in its oldest file are flushed, so that idle
         /// families cannot keep all WAL files alive; 0 means four times the largest write buffer of
         /// any family.
@@ -202,9 +206,9 @@ impl DbOptions {
             "0 or at least 1 MiB",
             memory,
         )?;
-        // Where it is not known, nothing is refused.
+        // Where it is not known, nothing is refused; nor is the default, which nobody has stated.
         let memory = self.vfs.resources().memory;
-        let memory = memory.map_or(u64::MAX, |memory| memory.total);
+        let memory = memory.map_or(u64::MAX, |memory| memory.total.max(BLOCK_CACHE));
         require(
             self.block_cache_size <= memory,
             "block_cache_size",
