@@ -238,6 +238,7 @@ impl Shared {
                 if let Some(garbage) = &mut family.evaluation.garbage {
                     garbage.urgency = None;
                 }
+                family.jobs.collections_wait.succeeded();
                 self.signals.progress.raise();
             }
             Err(lack) if is_current => {

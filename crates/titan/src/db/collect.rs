@@ -140,8 +140,8 @@ impl Job for CollectionJob<'_> {
             Arc::make_mut(&mut family.excluded).damaged.extend(files);
         }
         let wait = &mut family.jobs.collections_wait;
-        match outcome.as_ref().map_err(Error::kind) {
-            Err(ErrorKind::NoSpace) => wait.failed(collected.ended),
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::NoSpace => wait.failed(collected.ended, error),
             Ok(_) => wait.succeeded(),
             Err(_) => {}
         }

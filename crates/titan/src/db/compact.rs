@@ -112,12 +112,13 @@ impl Job for CompactionJob {
         state.room.release(claim.promised);
         if let Some(family) = state.families.get_mut(&claim.family) {
             let wait = &mut family.jobs.compactions_wait;
-            match outcome.as_ref().map_err(Error::kind) {
+            match outcome {
                 // MUTANT: a compaction that found the device full is tried again at once.
-                Err(ErrorKind::NoSpace)
-                    if !mutant!("full-device-tried-at-once", "-p titan --test it full::") =>
+                Err(error)
+                    if error.kind() == ErrorKind::NoSpace
+                        && !mutant!("full-device-tried-at-once", "-p titan --test it full::") =>
                 {
-                    wait.failed(claim.ended);
+                    wait.failed(claim.ended, error);
                 }
                 Ok(_) => wait.succeeded(),
                 Err(_) => {}

@@ -53,10 +53,15 @@ impl FamilyState {
             StallEvent::Stopped(StallCause::Memtables) => {
                 self.jobs.flush_wait.as_ref().map(|wait| wait.error.clone())
             }
-            StallEvent::Stopped(_) => self.jobs.compactions_wait.lack().map(|lack| {
-                let doing = format!("compacting column family {}", self.family.name);
-                no_room(dir, &doing, lack.bytes(), budget.available)
-            }),
+            StallEvent::Stopped(_) => {
+                let wait = &self.jobs.compactions_wait;
+                let lacks = wait.lack().map(|lack| {
+                    let doing = format!("compacting column family {}", self.family.name);
+                    no_room(dir, &doing, lack.bytes(), budget.available)
+                });
+                // A quota may end before what the device says that it has.
+                lacks.or_else(|| wait.error().cloned())
+            }
             _ => None,
         }
     }

@@ -98,15 +98,18 @@ pub(super) fn replay_wals(
         (*id, ReplayTarget::new(output, family.log_number))
     });
     let targets = targets.collect();
+    let damage = WalDamage::new(options.db.wal_recovery_mode, versions.record().is_titans);
+    // Where damage is skipped, files need not continue each other, as another opening demands.
+    let may_keep = !damage.skips() && wals.older.is_empty();
     let mut replay = Replay {
         chain: Chain::new(versions),
-        damage: WalDamage::new(options.db.wal_recovery_mode, versions.record().is_titans),
+        damage,
         versions,
         env,
         open_files,
         targets,
         transactions: Transactions::new(wals.numbering),
-        keeps: wals.older.is_empty() && lacks_room(env, &wals.needed)?,
+        keeps: may_keep && lacks_room(env, &wals.needed)?,
         written: Vec::new(),
     };
     let kept = replay.run(wals);

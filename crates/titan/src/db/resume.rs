@@ -21,6 +21,8 @@ impl Shared {
             };
             let trying = |e: Error| e.context("resuming");
             self.wait_for_running_jobs();
+            // A job that panicked has not given back the room that it was promised.
+            self.state.lock().room.promised = 0;
             {
                 let mut versions = self.versions.lock();
                 if versions.manifest_number().is_none() {
@@ -49,6 +51,9 @@ impl Shared {
                 }
             } else if !keeps_wal {
                 self.flush_all_as_one(lead).map_err(trying)?;
+                // ORDER: after the flush. Until then a further call may not rely on the new WAL file
+                // alone, although nothing of it has failed.
+                self.pipeline.wal_replaced(lead);
             }
             self.failure.clear();
             self.update_stalls(self.state.lock());

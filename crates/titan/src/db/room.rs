@@ -74,12 +74,14 @@ impl FlushWait {
 }
 
 /// What compactions or the collections of a family wait for.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct RoomWait {
     lack: Option<Lack>,
     not_before: Duration,
     /// How often one has found the device full since the last that did not.
     failures: u32,
+    /// The error of the last of them.
+    error: Option<Error>,
 }
 
 impl RoomWait {
@@ -97,15 +99,21 @@ impl RoomWait {
         self.lack
     }
 
+    /// The error of the last that has found the device full, although its need had been estimated.
+    pub(super) fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
     /// Those that are due lack room.
     pub(super) fn lacks(&mut self, lack: Option<Lack>) {
         self.lack = lack;
     }
 
     /// One has found the device full at this time, although its need had been estimated.
-    pub(super) fn failed(&mut self, now: Duration) {
+    pub(super) fn failed(&mut self, now: Duration, error: &Error) {
         let seconds = 1_u64.checked_shl(self.failures).unwrap_or(u64::MAX);
         self.failures += 1;
+        self.error = Some(error.clone());
         self.not_before = now + Duration::from_secs(seconds).min(MAX_RETRY);
     }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat, StatVfs};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, StatVfs};
 use rustix::io::{Errno, retry_on_intr};
 
 /// See the [module](self).
@@ -121,18 +121,22 @@ impl<'a> At<'a> {
 
     /// Creates a directory and those above it that are missing.
     pub(super) fn create_all(self) -> io::Result<()> {
-        match rustix::fs::mkdirat(self.directory, self.name, Mode::from_raw_mode(0o777)) {
-            Err(Errno::NOENT) if self.name != self.parent().name => {
-                self.parent().create_all()?;
-                self.create_all()
-            }
+        let create = || rustix::fs::mkdirat(self.directory, self.name, Mode::from_raw_mode(0o777));
+        let mut created = create();
+        if created == Err(Errno::NOENT) && self.name != self.parent().name {
+            self.parent().create_all()?;
+            // Once more only: the directory that it is in may have been removed.
+            created = create();
+        }
+        match created {
             Err(Errno::EXIST) if self.is_directory() => Ok(()),
             made => Ok(made?),
         }
     }
 
     fn is_directory(self) -> bool {
-        self.open(OFlags::PATH | OFlags::DIRECTORY).is_ok()
+        let is_so = |stat: Stat| FileType::from_raw_mode(stat.st_mode).is_dir();
+        self.stat().is_ok_and(is_so)
     }
 
     /// The names in a directory that are UTF-8. Others cannot be the engine's.

@@ -330,6 +330,11 @@ impl CommitPipeline {
         self.wal.abandon();
     }
 
+    /// The operations of WAL files that were abandoned are durable elsewhere.
+    pub(crate) fn wal_replaced(&self, _: &Lead<'_>) {
+        self.wal.replaced();
+    }
+
     /// Closes the current WAL file, after the last write.
     pub(crate) fn close_wal(&self) {
         self.wal.close(self.counters.last_sequence().plus(1));

@@ -108,6 +108,8 @@ pub(crate) struct WalSet {
     syncing: Mutex<()>,
     /// A file that could not be started could not be removed either.
     has_leftover: AtomicBool,
+    /// Files were abandoned, and their operations are not yet durable elsewhere.
+    has_abandoned: AtomicBool,
 }
 
 impl WalSet {
@@ -127,6 +129,7 @@ impl WalSet {
             durable_names: Mutex::new(0),
             syncing: Mutex::new(()),
             has_leftover: AtomicBool::new(false),
+            has_abandoned: AtomicBool::new(false),
         }
     }
 
@@ -175,7 +178,9 @@ impl WalSet {
         if let Some(record) = current.progress.take_record(number, &log, next) {
             log.prepare_record(record);
         }
-        log.append_prepared()?;
+        let appended = log.append_prepared();
+        // A sync record in it is gone, too.
+        appended.inspect_err(|_| current.progress.recorded = WalPosition::default())?;
         let wal = Wal {
             number,
             log,
@@ -312,7 +317,8 @@ impl WalSet {
             Some(wal)
                 if all_intact
                     && wal.last_sequence <= published
-                    && !self.has_leftover.load(Ordering::Acquire) =>
+                    && !self.has_leftover.load(Ordering::Acquire)
+                    && !self.has_abandoned.load(Ordering::Acquire) =>
             {
                 let was_intact = wal.log.is_intact();
                 wal.log.end_after_failed_append()?;
@@ -335,7 +341,13 @@ impl WalSet {
     /// elsewhere, before [`WalSet::start`] starts afresh.
     pub(crate) fn abandon(&self) {
         self.has_leftover.store(false, Ordering::Release);
+        self.has_abandoned.store(true, Ordering::Release);
         *self.current.lock() = Current::default();
+    }
+
+    /// To be called when the operations of abandoned files are durable elsewhere.
+    pub(crate) fn replaced(&self) {
+        self.has_abandoned.store(false, Ordering::Release);
     }
 
     /// Closes the files, after the last write, whose number is one less than `next`. If everything

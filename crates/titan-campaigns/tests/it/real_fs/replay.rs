@@ -159,10 +159,10 @@ impl<F: FnMut(&SimVfs, usize)> Replay<'_, F> {
                 "open",
                 "openat",
                 "mkdir",
+                "mkdirat",
                 "linkat",
                 "fallocate",
-                "unlink",
-                "rmdir",
+                "unlinkat",
             ];
             let expected = tried.contains(&name) || HARMLESS.contains(&name);
             assert!(expected || name == "fcntl", "this failed: {}", call.short());
@@ -179,11 +179,17 @@ impl<F: FnMut(&SimVfs, usize)> Replay<'_, F> {
                 self.written(call).punch_hole(offset, len).unwrap();
             }
             "fsync" | "fdatasync" => self.sync(call),
-            "mkdir" => self.vfs.create_dir_all(&self.named(call, 0)).unwrap(),
-            "rmdir" => self.vfs.remove_dir(&self.named(call, 0)).unwrap(),
-            "unlink" => self.vfs.remove(&self.named(call, 0)).unwrap(),
-            "rename" => {
-                let (from, to) = (self.named(call, 0), self.named(call, 1));
+            "mkdirat" => self.vfs.create_dir_all(&self.named(call, 1)).unwrap(),
+            "unlinkat" => {
+                let path = self.named(call, 1);
+                let removed = match &*call.args[2] {
+                    "AT_REMOVEDIR" => self.vfs.remove_dir(&path),
+                    _ => self.vfs.remove(&path),
+                };
+                removed.unwrap();
+            }
+            "renameat" => {
+                let (from, to) = (self.named(call, 1), self.named(call, 3));
                 self.vfs.rename(&from, &to).unwrap();
             }
             "linkat" => {
@@ -200,9 +206,9 @@ impl<F: FnMut(&SimVfs, usize)> Replay<'_, F> {
         *self.calls.entry(name.to_owned()).or_default() += 1;
     }
 
-    /// The path in the simulated file system.
+    /// The path in the simulated file system, of a name after a descriptor.
     fn named(&self, call: &Call, arg: usize) -> PathBuf {
-        let path = call.path(arg);
+        let path = call.path_at(arg);
         match path.strip_prefix(self.root) {
             Ok(below) => Path::new("/").join(below),
             Err(_) => panic!("a name that is not below the root: {}", call.short()),
@@ -220,11 +226,13 @@ impl<F: FnMut(&SimVfs, usize)> Replay<'_, F> {
             "O_TRUNC",
             "O_CLOEXEC",
             "O_DIRECT",
+            "O_LARGEFILE",
             "O_DIRECTORY",
             "O_NONBLOCK",
+            "O_PATH",
         ];
         let unknown = flags.iter().find(|flag| !known.contains(flag));
-        let is_marks = call.path(1) == self.marks;
+        let is_marks = call.path_at(1) == self.marks;
         let open = if is_marks {
             Open::Marks
         } else if let Some(unknown) = unknown {
@@ -330,6 +338,20 @@ mod tests {
         let vfs = replayed(&format!("{CREATED}{synced}{other}"));
         assert_eq!(vfs.list("/").unwrap(), ["f", "g"]);
         assert_eq!(after_a_crash(&vfs).list("/").unwrap(), ["f"]);
+    }
+
+    #[test]
+    fn names_in_an_open_directory_are_those_of_its_files() {
+        let vfs = replayed(
+            "1 openat(AT_FDCWD<'/'>, \"'/r'\", O_RDONLY|O_CLOEXEC) = 4<'/r'>\n\
+             1 mkdirat(4<'/r'>, \"'d'\", 0777) = 0\n\
+             1 openat(4<'/r'>, \"'f'\", O_WRONLY|O_CREAT|O_TRUNC, 0666) = 3<'/r/f'>\n\
+             1 renameat(4<'/r'>, \"'f'\", 4<'/r'>, \"'d/g'\") = 0\n\
+             1 linkat(4<'/r'>, \"'d/g'\", AT_FDCWD<'/'>, \"'/r/h'\", 0) = 0\n\
+             1 unlinkat(4<'/r'>, \"'d/g'\", 0) = 0\n\
+             1 unlinkat(AT_FDCWD<'/'>, \"'/r/d'\", AT_REMOVEDIR) = 0\n",
+        );
+        assert_eq!(vfs.list("/").unwrap(), ["h"]);
     }
 
     #[test]

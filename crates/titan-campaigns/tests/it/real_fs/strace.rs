@@ -137,17 +137,37 @@ impl Call {
         OsString::from_vec(self.bytes(arg)).into()
     }
 
-    /// All paths among the arguments: strings that begin with `/`, and what descriptors lead to.
+    /// The string `arg` as a path in the directory of the descriptor before it.
+    pub fn path_at(&self, arg: usize) -> PathBuf {
+        match self.directory(arg - 1) {
+            Some(directory) => directory.join(self.path(arg)),
+            None => self.cannot(arg),
+        }
+    }
+
+    /// The path of a descriptor.
+    fn directory(&self, arg: usize) -> Option<PathBuf> {
+        let (_, of_descriptor) = self.args.get(arg)?.split_once('<')?;
+        let text = of_descriptor.split('>').next()?;
+        let is_path = text.starts_with(r"\x2f");
+        is_path.then(|| OsString::from_vec(unhex(text)).into())
+    }
+
+    /// All paths among the arguments: what descriptors lead to, strings that begin with `/`, and names in
+    /// the directory of the descriptor before them.
     pub fn paths(&self) -> Vec<PathBuf> {
-        let args = self.args.iter();
-        let texts = args.filter_map(|arg| match arg.split_once('<') {
-            Some((_, of_descriptor)) => of_descriptor.split('>').next(),
-            None => arg.strip_prefix('"')?.strip_suffix('"'),
+        let takes_names = self.name.contains("at") && !self.name.starts_with("fstat");
+        let paths = (0..self.args.len()).filter_map(|arg| {
+            let Some(text) = self.args[arg].strip_prefix('"') else {
+                return self.directory(arg);
+            };
+            if text.starts_with(r"\x2f") {
+                return Some(self.path(arg));
+            }
+            let directory = self.directory(arg.checked_sub(1)?)?;
+            takes_names.then(|| directory.join(self.path(arg)))
         });
-        let paths = texts.filter(|text| text.starts_with(r"\x2f"));
-        paths
-            .map(|text| OsString::from_vec(unhex(text)).into())
-            .collect()
+        paths.collect()
     }
 
     fn cannot(&self, arg: usize) -> ! {
