@@ -250,6 +250,27 @@ fn a_log_whose_sync_found_no_room_is_not_relied_on() {
     has(&Db::open(DIR, &options(&left)).unwrap(), 0..1);
 }
 
+/// What the log has that an earlier resume abandoned is written before the new log is relied on.
+#[test]
+fn a_resume_after_one_that_found_no_room_relies_on_no_log_either() {
+    let vfs = SimVfs::new();
+    let db = Db::open(DIR, &options(&vfs)).unwrap();
+    db.put(&key(0), &value(0, 1000)).unwrap();
+    let sync = Fault::on([OpKind::Sync]).path("*.log");
+    vfs.inject(sync.error(Errno::NO_SPACE).losing_pages());
+    db.sync_wal().unwrap_err();
+    let flush = Fault::on([OpKind::Append]).path("*.sst");
+    vfs.inject(flush.error(Errno::NO_SPACE));
+    let error = db.resume().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    db.resume().unwrap();
+    db.put(&key(1), &value(1, 1000)).unwrap();
+    db.sync_wal().unwrap();
+    let journal = vfs.journal();
+    let left = journal.crash_at(journal.len(), &Loss::All);
+    has(&Db::open(DIR, &options(&left)).unwrap(), 0..2);
+}
+
 /// Counts compactions that begin.
 #[derive(Default)]
 struct Compactions(AtomicU64);
