@@ -10,6 +10,7 @@ use super::value_window::{ScanHistory, ValueWindow};
 use super::visible::VisibleIterator;
 use super::{ListedIterator, SuperVersion};
 use crate::blob::ValueFetcher;
+use crate::dead_ranges::DeadRanges;
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
@@ -34,6 +35,7 @@ pub(crate) struct IteratorSource {
     pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     pub(crate) sequence: SequenceNumber,
     pub(crate) scans: Arc<ScanHistory>,
+    pub(crate) dead: Arc<DeadRanges>,
     pub(crate) listed: ListedIterator,
 }
 
@@ -76,6 +78,7 @@ impl DbIterator {
             prefix_extractor,
             sequence,
             scans,
+            dead,
             listed,
         } = source;
         let comparator = &super_version.version.comparator;
@@ -93,6 +96,7 @@ impl DbIterator {
             super_version: Arc::clone(&super_version),
             open_files,
             sequence,
+            dead,
             prefix_extractor,
             options: options.clone(),
         };
@@ -512,6 +516,7 @@ struct RangedSource {
     open_files: Arc<OpenFiles>,
     sequence: SequenceNumber,
     cursor: TombstoneCursor,
+    dead: Arc<DeadRanges>,
     prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     options: ReadOptions,
 }
@@ -556,6 +561,7 @@ impl RangedSource {
             cursor,
             lower,
             upper,
+            Arc::clone(&self.dead),
         ))
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct LevelSums {
     pub(crate) reported_garbage: u64,
     /// See [`TableFile::compensated_size`].
     pub(crate) compensated: u64,
+    /// See [`TableFile::tombstones`]; a number.
+    pub(crate) tombstones: u64,
 }
 
 impl LevelSums {
@@ -41,6 +43,7 @@ impl LevelSums {
             shadowed: sum(TableFile::shadowed_bytes),
             reported_garbage: sum(TableFile::reported_garbage_ever),
             compensated: sum(TableFile::compensated_size),
+            tombstones: sum(TableFile::tombstones),
         }
     }
 
@@ -51,6 +54,7 @@ impl LevelSums {
             shadowed: self.shadowed.saturating_add(other.shadowed),
             reported_garbage: self.reported_garbage.saturating_add(other.reported_garbage),
             compensated: self.compensated.saturating_add(other.compensated),
+            tombstones: self.tombstones.saturating_add(other.tombstones),
         }
     }
 }

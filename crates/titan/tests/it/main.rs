@@ -47,5 +47,6 @@ mod small_worlds;
 mod space;
 mod support;
 mod titan_fixtures;
+mod tombstones;
 mod tools;
 mod unreadable;

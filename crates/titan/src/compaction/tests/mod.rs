@@ -45,6 +45,7 @@ const NO_SNAPSHOTS: Circumstances = Circumstances {
     idle_cleanup: false,
     oldest_snapshot: None,
     garbage_moment: 0,
+    long_dead_ranges: 0,
 };
 
 fn order() -> InternalKeyComparator {
