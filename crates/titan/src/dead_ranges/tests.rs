@@ -178,7 +178,7 @@ fn iterators_agree_with_lookups_while_dead_ranges_are_written_to() {
     let db = Db::open(dir.path(), &Options::default()).unwrap();
     let over = AtomicBool::new(false);
     let name = |n: u32| format!("{n:05}").into_bytes();
-    const ALL: u32 = 300;
+    const ALL: u32 = 100;
     std::thread::scope(|scope| {
         let (db, over) = (&db, &over);
         for thread in 0..2 {
@@ -196,8 +196,8 @@ fn iterators_agree_with_lookups_while_dead_ranges_are_written_to() {
             .map(|thread| {
                 scope.spawn(move || {
                     let mut rng = fastrand::Rng::with_seed(100 + thread);
-                    for round in 0..400 {
-                        if thread == 0 && round % 100 == 99 {
+                    for round in 0..40 {
+                        if thread == 0 && round % 10 == 9 {
                             db.flush().unwrap();
                         }
                         let options = ReadOptions {

@@ -65,7 +65,7 @@ fn pop_all(db: &Db, end: End, mut expected: Vec<usize>) -> u64 {
 fn put(db: &Db, keys: std::ops::Range<usize>) {
     let mut batch = WriteBatch::new();
     for n in keys {
-        batch.put(&**db, &key(n), b"job").unwrap();
+        batch.put(&**db, key(n), b"job").unwrap();
     }
     db.write(batch, &WriteOptions::default()).unwrap();
 }
@@ -73,7 +73,7 @@ fn put(db: &Db, keys: std::ops::Range<usize>) {
 fn delete(db: &Db, keys: std::ops::Range<usize>) {
     let mut batch = WriteBatch::new();
     for n in keys {
-        batch.delete(&**db, &key(n)).unwrap();
+        batch.delete(&**db, key(n)).unwrap();
     }
     db.write(batch, &WriteOptions::default()).unwrap();
 }
