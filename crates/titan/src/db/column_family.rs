@@ -124,7 +124,7 @@ impl ColumnFamily {
     /// [prefix extractor](crate::prefix::PrefixExtractor) whose prefixes `prefix` determines, filters
     /// rule out most tables, and it costs what [`ColumnFamily::get_lazy`] costs. Without, each memtable,
     /// table of level 0 and level that overlaps the range is searched. Each deleted key before the one
-    /// that is found costs a little more.
+    /// that is found costs a little more, the first time that it is met.
     ///
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
@@ -173,7 +173,9 @@ impl ColumnFamily {
     }
 
     /// An iterator over the family. Cost: O(tables of level 0 and levels) for its lists of tables;
-    /// opens tables that have range deletions or may have, the first time; reads no entries.
+    /// opens tables that have range deletions or may have, the first time; reads no entries. Its
+    /// movements step over deleted keys that no compaction has dropped yet; where many are in a row,
+    /// only once, and later iterators seek ([`ReadOptions::lower_bound`] is for queues).
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
         let (super_version, sequence) = self.pin(options)?;
         let shared = &self.core.shared;
@@ -188,6 +190,7 @@ impl ColumnFamily {
             merge_operator: self.family.merge_operator.clone(),
             prefix_extractor: self.family.prefix_extractor.clone(),
             scans: Arc::clone(&self.family.scans),
+            dead: Arc::clone(&self.family.dead),
         };
         DbIterator::new(source, options)
     }
@@ -411,6 +414,7 @@ impl ColumnFamily {
             fetcher: &shared.files.fetcher,
             merge_operator: self.family.merge_operator.as_ref(),
             statistics: &shared.context.statistics,
+            dead: &self.family.dead,
             sequence,
             fill_cache: options.fill_cache,
         }

@@ -6,6 +6,7 @@ use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
 use super::state::FamilyState;
 use crate::commit_hook::BypassedRange;
+use crate::dead_ranges::DeadRanges;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::revisit_of;
 use crate::format::internal_key::InternalKeyComparator;
@@ -61,6 +62,7 @@ impl Shared {
         .inspect(|family| {
             self.report_loosened_bound(family);
             self.record_times_for(family);
+            self.heed_dead_ranges_of(family);
             // It may be the first with idle cleanup.
             self.signals.collector.raise();
         })
@@ -273,6 +275,7 @@ pub(super) fn family_state(
         revisit,
         garbage_moment: AtomicU64::new(0),
         scans: Arc::default(),
+        dead: Arc::new(DeadRanges::new(recovered.comparator.clone())),
     });
     FamilyState::new(family, memtable, memtable_log, version)
 }

@@ -11,6 +11,7 @@ use super::options::end_of_prefix;
 use super::search::Lookup;
 use super::{PrefixSearch, SuperVersion};
 use crate::blob::ValueFetcher;
+use crate::dead_ranges::DeadRanges;
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
@@ -29,6 +30,7 @@ pub(crate) struct PointReader<'a> {
     pub(crate) fetcher: &'a ValueFetcher,
     pub(crate) merge_operator: Option<&'a Arc<dyn MergeOperator>>,
     pub(crate) statistics: &'a Statistics,
+    pub(crate) dead: &'a DeadRanges,
     /// The newest sequence number that the reads see. Must have been taken after `super_version`.
     pub(crate) sequence: SequenceNumber,
     /// Whether the blocks that the reads load are cached.
@@ -146,6 +148,7 @@ impl PointReader<'_> {
             snapshot: self.sequence,
             fill_cache: self.fill_cache,
             statistics: self.statistics,
+            dead: self.dead,
         };
         let found = search.find(self.super_version, self.open_files)?;
         let value = found.map(|(key, found)| {

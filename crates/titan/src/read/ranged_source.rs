@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::source::{PrefixFilter, Source};
 use super::visible::VisibleIterator;
 use super::{ReadOptions, SuperVersion};
+use crate::dead_ranges::DeadRanges;
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::prefix::PrefixExtractor;
@@ -20,6 +21,7 @@ pub(super) struct RangedSource {
     pub(super) open_files: Arc<OpenFiles>,
     pub(super) sequence: SequenceNumber,
     pub(super) cursor: TombstoneCursor,
+    pub(super) dead: Arc<DeadRanges>,
     pub(super) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     pub(super) options: ReadOptions,
 }
@@ -64,6 +66,7 @@ impl RangedSource {
             cursor,
             lower,
             upper,
+            Arc::clone(&self.dead),
         ))
     }
 }
