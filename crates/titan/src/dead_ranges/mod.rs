@@ -11,8 +11,9 @@
 //!
 //! 1. the leader of the commit queue calls [`DeadRanges::write`] for each group after it knows its
 //!    sequence numbers, and before it publishes them, and
-//! 2. a reader walks *every* key from the first to the last of a range that it [adds](DeadRanges::add), and
-//!    sees everything up to its snapshot.
+//! 2. a reader walks *every* key from the first to the last of a range that it [adds](DeadRanges::add), in
+//!    all memtables and tables, and sees everything up to its snapshot: it has no older memtables than
+//!    those to which the groups up to that number were written.
 //!
 //! What was written up to a reader's snapshot, the reader has seen. What is written later is shown to
 //! [`DeadRanges::write`], which cuts the range at the key. The only gap is a group that looked for ranges
@@ -25,7 +26,8 @@
 //!   looked_to = last of the group           is_any = true
 //!   is_any?  then cut                       looked_to <= s?  then nothing was missed: the range is known
 //!                                           else it is pending until a reader at a snapshot >= looked_to
-//!                                           has walked it again: that one sees what was missed
+//!                                           has walked it again: that one sees what was missed. A key
+//!                                           that is written meanwhile ends it
 //! ```
 //!
 //! All four steps are sequentially consistent: if the reader reads an older number, the leader finds that
@@ -122,11 +124,8 @@ impl DeadRanges {
         let mut ranges = self.ranges.lock();
         for key in keys {
             ranges.known.cut(key, order);
-            let pending = std::mem::take(&mut ranges.pending);
-            let left = pending
-                .into_iter()
-                .flat_map(|range| range.without(key, order));
-            ranges.pending = left.collect();
+            // A range that waits is a hint, not worth being divided.
+            ranges.pending.retain(|range| !range.has(key, order));
         }
         self.note_any(&ranges);
     }
@@ -152,6 +151,9 @@ impl DeadRanges {
         let hasty = mutant!("dead-range-known-too-early", "-p titan --lib dead_ranges::");
         let mut grown = false;
         if looked_to <= snapshot || hasty {
+            // What waits there need not wait any more.
+            let is_apart = |range: &DeadRange| range.common(&walked, order).is_none();
+            ranges.pending.retain(is_apart);
             grown |= ranges.known.add(walked, order);
         } else {
             let pending = std::mem::take(&mut ranges.pending);
@@ -168,7 +170,7 @@ impl DeadRanges {
             }
             let waits = |range: &DeadRange| range.common(&walked, order).is_some();
             if !ranges.pending.iter().any(waits) {
-                if ranges.pending.len() == MAX_PENDING {
+                while ranges.pending.len() >= MAX_PENDING {
                     ranges.pending.remove(0);
                 }
                 ranges.pending.push(walked);

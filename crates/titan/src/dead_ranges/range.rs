@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::LONG;
+use super::{LONG, MAX_KEY_LEN};
 use crate::format::SequenceNumber;
 use crate::format::internal_key::InternalKeyComparator;
 
@@ -119,11 +119,12 @@ impl DeadRange {
         }
     }
 
-    fn has(&self, key: &[u8], order: &InternalKeyComparator) -> bool {
+    pub(super) fn has(&self, key: &[u8], order: &InternalKeyComparator) -> bool {
         !self.first.starts_after(key, order) && !self.last.ends_before(key, order)
     }
 
-    /// What is left of it without a key: itself, or the parts before and after the key that are worth it.
+    /// What is left of it without a key: itself, or the parts before and after the key that are worth it;
+    /// nothing if the key is too long to be kept.
     pub(super) fn without(
         self,
         key: &[u8],
@@ -139,7 +140,7 @@ impl DeadRange {
             true => self.keys / 2,
             false => self.keys,
         };
-        let is_worth = keys >= MIN_KEYS;
+        let is_worth = keys >= MIN_KEYS && key.len() <= MAX_KEY_LEN;
         let part = |first: &Edge, last: &Edge| DeadRange {
             first: first.clone(),
             last: last.clone(),

@@ -171,6 +171,46 @@ fn the_list_is_bounded_and_keeps_the_longest() {
     assert_eq!((known, keys), (64, 2 * (468..500).sum::<u64>()));
 }
 
+#[test]
+fn what_waits_is_bounded_however_often_it_is_written_to() {
+    let ranges = ranges();
+    let pending = || ranges.ranges.lock().pending.len();
+    let mut last = 1;
+    let mut write = |n: u32| {
+        last += 1;
+        let key = n.to_be_bytes();
+        ranges.write(SequenceNumber(last), || std::iter::once(&key[..]));
+    };
+    write(0);
+    for round in 0..20_u32 {
+        // Not seen by the reader: the group before.
+        let (first, after) = (round * 1000, (round + 1) * 1000);
+        let (from, to) = (first.to_be_bytes(), (after - 1).to_be_bytes());
+        ranges.add(&from, &to, 1 << 40, SequenceNumber::ZERO);
+        assert!((1..=MAX_PENDING).contains(&pending()));
+        if round % 4 == 3 {
+            let before = pending();
+            (first..after).step_by(50).for_each(&mut write);
+            assert_eq!(pending(), before - 1, "it is given up");
+        }
+    }
+    assert_eq!(ranges.known(), (0, 0));
+    // A walk that has missed nothing settles what it meets.
+    ranges.add(&[0; 4], &[0xff; 4], 1 << 40, SequenceNumber::MAX);
+    assert_eq!((pending(), ranges.known().0), (0, 1));
+}
+
+#[test]
+fn a_written_key_that_is_too_long_to_be_kept_ends_its_range() {
+    for (len, left) in [(MAX_KEY_LEN, 2), (MAX_KEY_LEN + 1, 0)] {
+        let ranges = ranges();
+        ranges.add(b"a", b"c", 1000, SequenceNumber::ZERO);
+        let key = vec![b'b'; len];
+        ranges.write(SequenceNumber(1), || std::iter::once(key.as_slice()));
+        assert_eq!(ranges.known().0, left, "{len} bytes");
+    }
+}
+
 /// The keys that have a value in a snapshot, in both directions, beside those that lookups find.
 #[test]
 fn iterators_agree_with_lookups_while_dead_ranges_are_written_to() {
