@@ -263,6 +263,11 @@ pub(super) fn family_state(
     };
     let factory = options.compaction_filter.as_deref();
     let revisit = factory.and_then(revisit_of);
+    let dead = match factory {
+        None => DeadRanges::new(recovered.comparator.clone()),
+        // The filter is fixed while the family is open.
+        Some(_) => DeadRanges::unused(recovered.comparator.clone()),
+    };
     let family = Arc::new(Family {
         id,
         name: recovered.name.clone(),
@@ -275,7 +280,7 @@ pub(super) fn family_state(
         revisit,
         garbage_moment: AtomicU64::new(0),
         scans: Arc::default(),
-        dead: Arc::new(DeadRanges::new(recovered.comparator.clone())),
+        dead: Arc::new(dead),
     });
     FamilyState::new(family, memtable, memtable_log, version)
 }

@@ -57,7 +57,8 @@ pub struct FamilyMetrics {
     pub estimated_keys: u64,
     /// Deletions of keys in memtables, and of keys and ranges in tables, as far as known.
     pub tombstones: u64,
-    /// Stretches of deleted keys that iterators have met, and that later ones pass with a seek.
+    /// Stretches of deleted keys that iterators have met, and that later ones pass with a seek. None in a
+    /// family with a compaction filter.
     pub dead_ranges: usize,
     /// Deleted keys in them, about.
     pub dead_range_keys: u64,

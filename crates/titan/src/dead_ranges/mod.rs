@@ -13,7 +13,10 @@
 //!    sequence numbers, and before it publishes them, and
 //! 2. a reader walks *every* key from the first to the last of a range that it [adds](DeadRanges::add), in
 //!    all memtables and tables, and sees everything up to its snapshot: it has no older memtables than
-//!    those to which the groups up to that number were written.
+//!    those to which the groups up to that number were written, and
+//! 3. a key loses its value by a write alone. A compaction filter takes it from snapshots for which
+//!    ranges hold already, and not from readers that have the tables from before: families with a filter
+//!    have [no ranges](DeadRanges::unused).
 //!
 //! What was written up to a reader's snapshot, the reader has seen. What is written later is shown to
 //! [`DeadRanges::write`], which cuts the range at the key. The only gap is a group that looked for ranges
@@ -60,6 +63,8 @@ const MAX_KEY_LEN: usize = 4096;
 /// See the module.
 pub(crate) struct DeadRanges {
     comparator: InternalKeyComparator,
+    /// Whether ranges are added.
+    is_used: bool,
     /// The last sequence number of the last group that looked whether there are ranges.
     looked_to: AtomicU64,
     /// False only if there is no range, known or pending.
@@ -88,9 +93,18 @@ impl DeadRanges {
                 pending: Vec::new(),
             }),
             comparator,
+            is_used: true,
             long_found: AtomicU64::new(0),
             on_long: OnceLock::new(),
             skipped: AtomicU64::new(0),
+        }
+    }
+
+    /// Those of a family whose keys may lose their values without a write. There are none.
+    pub(crate) fn unused(comparator: InternalKeyComparator) -> Self {
+        DeadRanges {
+            is_used: false,
+            ..Self::new(comparator)
         }
     }
 
@@ -138,7 +152,7 @@ impl DeadRanges {
     /// A reader at `snapshot` has walked from the key `first` to the key `last`, and found no value; `keys`
     /// of them were deleted.
     pub(crate) fn add(&self, first: &[u8], last: &[u8], keys: u64, snapshot: SequenceNumber) {
-        if first.len().max(last.len()) > MAX_KEY_LEN {
+        if !self.is_used || first.len().max(last.len()) > MAX_KEY_LEN {
             return;
         }
         let order = &self.comparator;
