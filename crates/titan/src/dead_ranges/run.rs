@@ -25,9 +25,16 @@ pub(crate) struct DeadRun {
     /// The first and the last dead key, to the distance of two looks.
     first: Vec<u8>,
     last: Vec<u8>,
+    sees_a_part: bool,
 }
 
 impl DeadRun {
+    /// Filters have ruled out tables of the reader: it passes ranges, and adds none. What these tables
+    /// have it has not seen, and filters of prefixes are only right for prefixes.
+    pub(crate) fn sees_a_part(&mut self) {
+        self.sees_a_part = true;
+    }
+
     /// A movement begins.
     #[inline]
     pub(crate) fn begin(&mut self) {
@@ -67,7 +74,7 @@ impl DeadRun {
     /// The movement has ended, and every key of the run was dead at `snapshot`.
     #[inline]
     pub(crate) fn end(&self, ranges: &DeadRanges, snapshot: SequenceNumber, way: Way) {
-        if self.keys >= MIN_KEYS {
+        if self.keys >= MIN_KEYS && !self.sees_a_part {
             self.add(ranges, snapshot, way);
         }
     }

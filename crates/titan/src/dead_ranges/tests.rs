@@ -211,6 +211,25 @@ fn a_written_key_that_is_too_long_to_be_kept_ends_its_range() {
     }
 }
 
+#[test]
+fn a_walk_that_has_not_seen_every_table_says_nothing() {
+    for (sees_all, known) in [(true, 1), (false, 0)] {
+        let ranges = ranges();
+        let mut run = DeadRun::default();
+        run.begin();
+        if !sees_all {
+            run.sees_a_part();
+        }
+        for n in 0..KEYS {
+            if run.is_time_to_look() {
+                run.look(&ranges, &key(n), SequenceNumber::ZERO, Way::Forward);
+            }
+        }
+        run.end(&ranges, SequenceNumber::ZERO, Way::Forward);
+        assert_eq!(ranges.known().0, known);
+    }
+}
+
 /// The keys that have a value in a snapshot, in both directions, beside those that lookups find.
 #[test]
 fn iterators_agree_with_lookups_while_dead_ranges_are_written_to() {

@@ -4,6 +4,7 @@
 //! it is deleted, the runs that had it say what they have next. Filters with prefixes rule out runs
 //! without any I/O.
 
+use std::cell::Cell;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub(crate) struct PrefixSearch<'a> {
     pub(crate) end: Option<Vec<u8>>,
     /// What filters know of all keys with the prefix: the name of an extractor and what it makes of them.
     pub(crate) filtered: Option<(&'a str, &'a [u8])>,
+    /// Whether they have ruled out a table.
+    pub(crate) has_ruled_out: Cell<bool>,
     pub(crate) snapshot: SequenceNumber,
     pub(crate) fill_cache: bool,
     pub(crate) statistics: &'a Statistics,
@@ -182,6 +185,9 @@ impl PrefixSearch<'_> {
             }
             runs.retain(|run| run.head.is_some());
         };
+        if self.has_ruled_out.get() {
+            run.sees_a_part();
+        }
         run.end(self.dead, self.snapshot, Way::Forward);
         Ok(found)
     }
@@ -261,6 +267,10 @@ impl PrefixSearch<'_> {
             stats::add(&self.statistics.prefix_filter_probes, 1);
             stats::add(&self.statistics.prefix_filter_negatives, u64::from(!may));
         }
-        answer == Some(false)
+        let is_ruled_out = answer == Some(false);
+        if is_ruled_out {
+            self.has_ruled_out.set(true);
+        }
+        is_ruled_out
     }
 }

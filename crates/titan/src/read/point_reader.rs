@@ -1,5 +1,6 @@
 //! Reads of single keys, one or many, all as of one moment.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -145,6 +146,7 @@ impl PointReader<'_> {
             end,
             // Without an answer of the extractor no filter is asked.
             filtered: whole.and_then(|e| Some((e.name(), e.prefix(prefix).ok()??))),
+            has_ruled_out: Cell::default(),
             snapshot: self.sequence,
             fill_cache: self.fill_cache,
             statistics: self.statistics,

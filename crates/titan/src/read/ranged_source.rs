@@ -1,5 +1,6 @@
 //! What an iterator reads from, within bounds and a prefix.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::source::{PrefixFilter, Source};
@@ -51,15 +52,17 @@ impl RangedSource {
                     prefix: extractor.prefix(prefix).ok()??,
                     begin: lower.as_deref(),
                     end: upper.as_deref(),
+                    has_ruled_out: Cell::default(),
                 })
             });
         let mut children = Vec::new();
         for source in self.super_version.sources(&self.open_files) {
             source.add_iterators(options, filter.as_ref(), &mut children)?;
         }
+        let sees_a_part = filter.is_some_and(|filter| filter.has_ruled_out.get());
         let merged = MergingIterator::new(children, comparator.clone());
         let cursor = self.cursor.clone();
-        Ok(VisibleIterator::new(
+        let mut visible = VisibleIterator::new(
             merged,
             comparator,
             self.sequence,
@@ -67,7 +70,11 @@ impl RangedSource {
             lower,
             upper,
             Arc::clone(&self.dead),
-        ))
+        );
+        if sees_a_part {
+            visible.sees_a_part();
+        }
+        Ok(visible)
     }
 }
 

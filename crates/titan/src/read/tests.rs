@@ -282,6 +282,7 @@ fn the_search_in_a_prefix_goes_on_after_a_deletion_with_the_smallest_internal_ke
         prefix: b"k",
         end: Some(b"l".to_vec()),
         filtered: None,
+        has_ruled_out: std::cell::Cell::default(),
         snapshot: SequenceNumber(3),
         fill_cache: true,
         statistics: &Statistics::default(),

@@ -98,6 +98,11 @@ impl VisibleIterator {
         }
     }
 
+    /// Filters have ruled out tables that are not among its sources.
+    pub(crate) fn sees_a_part(&mut self) {
+        self.run.sees_a_part();
+    }
+
     /// Reports what was stepped over.
     fn report(&mut self) {
         if self.skipped > 0 {
