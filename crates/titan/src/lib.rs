@@ -58,6 +58,7 @@ mod collector;
 mod commit_hook;
 mod compaction;
 mod db;
+mod dead_ranges;
 mod error;
 mod filter;
 mod format;

@@ -135,6 +135,7 @@ fn print_family(family: &FamilyMetrics, out: &mut Out) -> Result<()> {
         "files",
         "bytes",
         "in blob files",
+        "tombstones",
         "target",
         "score",
     ]);
@@ -149,6 +150,7 @@ fn print_family(family: &FamilyMetrics, out: &mut Out) -> Result<()> {
             output::count(at.files as u64),
             output::size(at.bytes),
             output::size(at.referenced_blob_bytes),
+            output::count(at.tombstones),
             output::size(at.target_bytes),
             format!("{:.2}", at.score),
         ]);
@@ -159,6 +161,7 @@ fn print_family(family: &FamilyMetrics, out: &mut Out) -> Result<()> {
         output::count(sum(|at| at.files as u64)),
         output::size(family.table_bytes()),
         output::size(sum(|at| at.referenced_blob_bytes)),
+        output::count(sum(|at| at.tombstones)),
         String::new(),
         String::new(),
     ]);
@@ -179,8 +182,9 @@ fn print_family(family: &FamilyMetrics, out: &mut Out) -> Result<()> {
         family.immutable_memtables
     ))?;
     out.line(format_args!(
-        "  keys about {}, waiting for compaction {}, writes {}",
+        "  keys about {}, tombstones {}, waiting for compaction {}, writes {}",
         output::count(family.estimated_keys),
+        output::count(family.tombstones),
         output::size(family.pending_compaction_bytes),
         family.stall
     ))

@@ -92,9 +92,16 @@ impl Compaction {
                 "-p titan --lib compaction::tests"
             );
         !self.force_rewrite
+            && !self.drops_tombstones()
             && self.start_level != self.output_level
             && is_free
             && (self.start_level > 0 || self.inputs.len() == 1 || self.in_order)
+    }
+
+    /// Whether a merge drops tombstones that are most of a table. Trivial moves would keep them for ever.
+    fn drops_tombstones(&self) -> bool {
+        let is_most = |table: &Arc<TableFile>| table.tombstones() > table.entries() / 2;
+        self.inputs.iter().any(is_most) && self.is_bottommost()
     }
 
     /// Whether no level below the output has a key in the range of the inputs.

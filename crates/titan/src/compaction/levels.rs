@@ -21,6 +21,8 @@ pub(crate) struct Circumstances {
     pub(crate) oldest_snapshot: Option<SequenceNumber>,
     /// What collectors report as garbage from this moment on, or an earlier one, is garbage.
     pub(crate) garbage_moment: u64,
+    /// How often iterators have met a long [dead range](crate::dead_ranges).
+    pub(crate) long_dead_ranges: u64,
 }
 
 /// Target sizes of one version's levels.
@@ -344,6 +346,7 @@ mod tests {
             idle_cleanup: false,
             oldest_snapshot: None,
             garbage_moment: 0,
+            long_dead_ranges: 0,
         };
         let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
         let mut levels = vec![Vec::new(); 7];

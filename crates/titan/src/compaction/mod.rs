@@ -9,6 +9,7 @@
 //! * [`combine`] makes one entry of merge operands.
 //! * [`filter`] runs the [compaction filter](crate::filter) of a family, and [`aged`] says which
 //!   tables must be compacted for it.
+//! * [`tombstones`] says which tables an idle database compacts to drop tombstones.
 //! * [`inlining`] brings values back into tables where values are separated no more.
 //! * [`output`] writes the survivors to tables and their large values to blob files, and cuts
 //!   tables at what [`grandparents`] says. Flushes use it too. [`job_env`] says where files go,
@@ -41,5 +42,6 @@ pub(crate) mod references;
 pub(crate) mod shadows;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tombstones;
 
 pub use options::CompactRangeOptions;

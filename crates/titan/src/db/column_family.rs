@@ -124,7 +124,8 @@ impl ColumnFamily {
     /// [prefix extractor](crate::prefix::PrefixExtractor) whose prefixes `prefix` determines, filters
     /// rule out most tables, and it costs what [`ColumnFamily::get_lazy`] costs. Without, each memtable,
     /// table of level 0 and level that overlaps the range is searched. Each deleted key before the one
-    /// that is found costs a little more.
+    /// that is found costs a little more, the first time that it is met; each time, if filters rule out a
+    /// table or the family has a compaction filter.
     ///
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
@@ -134,7 +135,7 @@ impl ColumnFamily {
         prefix: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<(Bytes, LazyValue)>> {
-        let (super_version, sequence) = self.pin(options)?;
+        let (super_version, sequence) = self.pin_all(options)?;
         let reader = self.reader(&super_version, sequence, options);
         let extractor = self.family.prefix_extractor.as_deref();
         reader.first_in_prefix(from, prefix, extractor)
@@ -173,9 +174,12 @@ impl ColumnFamily {
     }
 
     /// An iterator over the family. Cost: O(tables of level 0 and levels) for its lists of tables;
-    /// opens tables that have range deletions or may have, the first time; reads no entries.
+    /// opens tables that have range deletions or may have, the first time; reads no entries. Its
+    /// movements step over deleted keys that no compaction has dropped yet; where many are in a row,
+    /// only once, and later iterators seek ([`ReadOptions::lower_bound`] is for queues), unless the family
+    /// has a compaction filter.
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
-        let (super_version, sequence) = self.pin(options)?;
+        let (super_version, sequence) = self.pin_all(options)?;
         let shared = &self.core.shared;
         stats::add(&shared.context.statistics.iterators, 1);
         let now = shared.context.clock.monotonic();
@@ -188,6 +192,7 @@ impl ColumnFamily {
             merge_operator: self.family.merge_operator.clone(),
             prefix_extractor: self.family.prefix_extractor.clone(),
             scans: Arc::clone(&self.family.scans),
+            dead: Arc::clone(&self.family.dead),
         };
         DbIterator::new(source, options)
     }
@@ -351,7 +356,29 @@ impl ColumnFamily {
         self.family.comparator.user()
     }
 
-    /// What a read reads from, and the newest sequence number that it sees.
+    /// The same as [`ColumnFamily::pin`], and the super version has all that was written up to the number:
+    /// what passes and adds [dead ranges](crate::dead_ranges) may not see a part of it.
+    fn pin_all(&self, options: &ReadOptions) -> Result<(Arc<SuperVersion>, SequenceNumber)> {
+        loop {
+            let (super_version, sequence) = self.pin(options)?;
+            // ORDER: after the number was loaded. A group is published after the memtable that has it was
+            // made current. So if the memtable is current still, no newer one has a group up to the number.
+            let is_current = || {
+                let current = self.family.super_version.load();
+                Arc::ptr_eq(&current.memtable, &super_version.memtable)
+            };
+            // MUTANT: a reader takes for dead what is in a newer memtable than its own.
+            let in_part = mutant!("reader-across-a-switch", "-p titan --lib db::races::reads");
+            // A snapshot is older than the super version. The memtable is switched seldom, and a family
+            // that was dropped meanwhile is an error.
+            if options.snapshot.is_some() || in_part || is_current() {
+                return Ok((super_version, sequence));
+            }
+        }
+    }
+
+    /// What a read reads from, and the newest sequence number that it sees. The super version may lack
+    /// some of what was written up to that number.
     fn pin(&self, options: &ReadOptions) -> Result<(Arc<SuperVersion>, SequenceNumber)> {
         // ORDER: the super version, then the sequence number. The other way round, a flush or a
         // compaction that ends between the two could drop what is visible at the number.
@@ -411,6 +438,7 @@ impl ColumnFamily {
             fetcher: &shared.files.fetcher,
             merge_operator: self.family.merge_operator.as_ref(),
             statistics: &shared.context.statistics,
+            dead: &self.family.dead,
             sequence,
             fill_cache: options.fill_cache,
         }

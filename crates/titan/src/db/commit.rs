@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::Family;
+use super::idle_cleanup::has_many_tombstones;
 use super::state::{FamilyState, Immutable, LiveWal};
 use crate::batch::WriteBatch;
 use crate::error::{Error, Result};
+use crate::format::internal_key::ValueType;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::stats::{MemtableSealedEvent, notify};
@@ -65,9 +67,17 @@ impl CommitEnv for Shared {
         self.failure.set_after_panic(message);
     }
 
-    fn inserted(&self, targets: &[Target<Arc<Family>>], logged: bool) {
-        if !logged {
+    fn inserted(&self, targets: &[Target<Arc<Family>>], group: &Group, last: SequenceNumber) {
+        if group.options.disable_wal {
             self.note_unlogged(targets);
+        }
+        for target in targets {
+            let keys = || valued_keys(group, target.id);
+            target.family.dead.write(last, keys);
+            if has_many_tombstones(&target.memtable) && target.memtable.tell_many_tombstones() {
+                // The thread that cleans up may not wait for the database to be idle.
+                self.signals.collector.raise();
+            }
         }
         self.note_filled(targets.iter().map(|t| (t.id, &*t.memtable)));
     }
@@ -77,6 +87,19 @@ impl CommitEnv for Shared {
         self.note_write_times(targets);
         self.request_estimates(targets.iter().map(|target| &*target.family));
     }
+}
+
+/// The keys to which a group gives values in a family.
+fn valued_keys(group: &Group, family: ColumnFamilyId) -> impl Iterator<Item = &[u8]> {
+    let operations = group.batches.iter().flat_map(|batch| batch.iter());
+    let entries = operations.flatten().filter_map(move |op| {
+        let entry = op.entry().ok()??;
+        (op.column_family() == Some(family)).then_some(entry)
+    });
+    let valued = entries.filter(|(value_type, ..)| {
+        !value_type.is_point_deletion() && *value_type != ValueType::RangeDeletion
+    });
+    valued.map(|(_, key, _)| key)
 }
 
 impl Shared {

@@ -19,6 +19,7 @@ use crate::compaction::inputs::{Compaction, InputMarks};
 use crate::compaction::job::{self, JobContext};
 use crate::compaction::levels::{Circumstances, LevelTargets};
 use crate::compaction::picker::{self, pick_range};
+use crate::compaction::tombstones::Droppable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{FilterReason, check_may_wait_for_jobs};
 use crate::format::ColumnFamilyId;
@@ -167,9 +168,11 @@ impl Shared {
             idle_cleanup: self.is_cleaning_up(state) || budget.is_short,
             oldest_snapshot: self.readers.snapshots.oldest(),
             garbage_moment: 0,
+            long_dead_ranges: 0,
         };
         let circumstances_of = |family: &Family| Circumstances {
             garbage_moment: family.garbage_moment(),
+            long_dead_ranges: family.dead.long_found(),
             ..of_all
         };
         let now = self.aged_at();
@@ -187,11 +190,17 @@ impl Shared {
             let family = state.families.get_mut(&id)?;
             let options = family.family.options();
             let circumstances = circumstances_of(&family.family);
+            let base = LevelTargets::of(&family.version, &options).base_level;
             let mut fitting = Fitting::new(budget, &options, circumstances);
             let picked = picker::pick(&family.version, &options, circumstances, &mut fitting);
             let picked = picked.or_else(|| {
+                let (version, dead) = (&family.version, &family.family.dead);
+                let droppable = Droppable::of(version, base, circumstances, dead);
+                let pick = || droppable.pick(&options);
+                fitting.admit(circumstances.idle_cleanup.then(pick).flatten()?)
+            });
+            let picked = picked.or_else(|| {
                 let revisit = family.family.revisit?;
-                let base = LevelTargets::of(&family.version, &options).base_level;
                 let aged = || aged::pick(&family.version, &options, base, revisit, now);
                 let aged = family.due.may_revisit(now).then(aged).flatten();
                 fitting.admit(aged?)

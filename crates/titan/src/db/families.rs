@@ -6,6 +6,7 @@ use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
 use super::state::FamilyState;
 use crate::commit_hook::BypassedRange;
+use crate::dead_ranges::DeadRanges;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::revisit_of;
 use crate::format::internal_key::InternalKeyComparator;
@@ -61,6 +62,7 @@ impl Shared {
         .inspect(|family| {
             self.report_loosened_bound(family);
             self.record_times_for(family);
+            self.heed_dead_ranges_of(family);
             // It may be the first with idle cleanup.
             self.signals.collector.raise();
         })
@@ -261,6 +263,11 @@ pub(super) fn family_state(
     };
     let factory = options.compaction_filter.as_deref();
     let revisit = factory.and_then(revisit_of);
+    let dead = match factory {
+        None => DeadRanges::new(recovered.comparator.clone()),
+        // The filter is fixed while the family is open.
+        Some(_) => DeadRanges::unused(recovered.comparator.clone()),
+    };
     let family = Arc::new(Family {
         id,
         name: recovered.name.clone(),
@@ -273,6 +280,7 @@ pub(super) fn family_state(
         revisit,
         garbage_moment: AtomicU64::new(0),
         scans: Arc::default(),
+        dead: Arc::new(dead),
     });
     FamilyState::new(family, memtable, memtable_log, version)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::compaction::job_env::OutputFamily;
+use crate::dead_ranges::DeadRanges;
 use crate::error::{Error, Result};
 use crate::filter::Revisit;
 use crate::format::ColumnFamilyId;
@@ -34,6 +35,8 @@ pub(crate) struct Family {
     pub(crate) garbage_moment: AtomicU64,
     /// How far scans go.
     pub(crate) scans: Arc<ScanHistory>,
+    /// Where reads found no key with a value.
+    pub(crate) dead: Arc<DeadRanges>,
 }
 
 impl Family {
@@ -55,6 +58,11 @@ impl Family {
     pub(crate) fn collects_by_itself(&self) -> bool {
         let options = self.options.load();
         options.enable_blob_garbage_collection && !options.disable_auto_compactions
+    }
+
+    /// Whether its tables are compacted automatically.
+    pub(crate) fn compacts_by_itself(&self) -> bool {
+        !self.options.load().disable_auto_compactions
     }
 
     pub(crate) fn garbage_moment(&self) -> u64 {

@@ -1,18 +1,22 @@
-//! Idle cleanup: when no user has written for some seconds, memtables that shadow much are flushed,
-//! shadowed data is found down to a small part, and its garbage is then collected like any other.
-//! So an idle database takes no more space than it needs.
+//! Idle cleanup: when no user has written for some seconds, memtables that shadow much or have many
+//! tombstones are flushed, shadowed data is found down to a small part, and its garbage is then collected
+//! like any other; and tombstones are compacted away. So an idle database takes no more space than it
+//! needs, and its iterators do not step over what was deleted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Shared;
 use super::estimate::{Estimate, may_shadow};
+use super::family::Family;
 use super::room::LOOK_EACH;
 use super::signals::Seen;
 use super::state::{FamilyState, State};
-use crate::compaction::levels::Circumstances;
-use crate::compaction::levels::{IDLE_SHADOWED_SHARE, ShadowedData};
+use crate::compaction::levels::{Circumstances, IDLE_SHADOWED_SHARE, LevelTargets, ShadowedData};
+use crate::compaction::tombstones::{Droppable, MANY};
 use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::memtable::Memtable;
 use crate::sync::MutexGuard;
 
 /// The database is idle after so long without a write.
@@ -32,6 +36,15 @@ impl Shared {
             since: self.context.clock.monotonic(),
             last_sequence: self.counters.last_sequence(),
         }
+    }
+
+    /// Looks whether there is something to clean up when iterators have met a long dead range.
+    pub(super) fn heed_dead_ranges_of(&self, family: &Family) {
+        let signals = Arc::clone(&self.signals);
+        family.dead.on_long(move || {
+            signals.collector.raise();
+            signals.work.raise();
+        });
     }
 
     /// Evaluates again what the end of a version may have changed, and notifies listeners.
@@ -57,7 +70,7 @@ impl Shared {
             false => collector.wait(seen),
         };
         let mut families = state.families.values();
-        if !families.any(|f| f.family.collects_by_itself()) {
+        if !families.any(|f| f.family.collects_by_itself() || f.may_drop_tombstones()) {
             drop(state);
             return wait();
         }
@@ -108,8 +121,12 @@ impl Shared {
 
     fn clean_up(&self) {
         let last_sequence = self.counters.last_sequence();
-        let estimates: Vec<(ColumnFamilyId, Estimate, u64)> = {
+        let (tombstones, estimates) = {
             let state = self.state.lock();
+            let compacted = state.families.values();
+            let compacted = compacted.filter(|f| f.family.compacts_by_itself());
+            let tombstones = compacted.filter(|f| has_many_tombstones(&f.memtable));
+            let tombstones: Vec<ColumnFamilyId> = tombstones.map(|f| f.family.id).collect();
             let waiting = state.families.values();
             let waiting = waiting.filter(|f| f.family.collects_by_itself() && may_shadow(f));
             let estimate = |f: &FamilyState| {
@@ -119,7 +136,8 @@ impl Shared {
                     f.version.blob_files.live_bytes(),
                 )
             };
-            waiting.map(estimate).collect()
+            let estimates: Vec<(ColumnFamilyId, Estimate, u64)> = waiting.map(estimate).collect();
+            (tombstones, estimates)
         };
         // MUTANT: idle cleanup overlooks what memtables shadow.
         let part = if mutant!(
@@ -136,7 +154,7 @@ impl Shared {
         let shadowing = estimates
             .iter()
             .filter(|(_, estimate, live)| shadows_much(estimate, *live));
-        let ids: Vec<ColumnFamilyId> = shadowing.map(|(id, ..)| *id).collect();
+        let ids: Vec<ColumnFamilyId> = shadowing.map(|(id, ..)| *id).chain(tombstones).collect();
         drop(estimates);
         // Where this fails, the database is closed or writes have stopped.
         let switched = self.alone(|lead| {
@@ -152,7 +170,7 @@ impl Shared {
 
 /// Whether a family may take more space than it would after idle cleanup.
 fn needs_cleanup(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) -> bool {
-    if !family.family.collects_by_itself() {
+    if !family.family.compacts_by_itself() {
         return false;
     }
     let options = &family.family.options();
@@ -160,9 +178,37 @@ fn needs_cleanup(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) 
         idle_cleanup: true,
         oldest_snapshot,
         garbage_moment: family.family.garbage_moment(),
+        long_dead_ranges: family.family.dead.long_found(),
     };
-    // Only an estimate can tell.
-    may_shadow(family) || ShadowedData::of(&family.version, options, after_cleanup).is_too_much()
+    let version = &family.version;
+    // Only an estimate can tell what a memtable shadows.
+    let is_shadowed =
+        || may_shadow(family) || ShadowedData::of(version, options, after_cleanup).is_too_much();
+    let has_tombstones = || {
+        let base = LevelTargets::of(version, options).base_level;
+        let dead = &family.family.dead;
+        Droppable::of(version, base, after_cleanup, dead).is_any()
+    };
+    family.family.collects_by_itself() && is_shadowed()
+        || has_many_tombstones(&family.memtable)
+        || has_tombstones()
+}
+
+/// Whether a memtable has so many tombstones that an idle database flushes it.
+pub(super) fn has_many_tombstones(memtable: &Memtable) -> bool {
+    memtable.num_deletes() >= MANY
+}
+
+impl FamilyState {
+    /// Whether it has so many tombstones, or iterators have met so many, that some may be dropped once
+    /// the database is idle.
+    pub(super) fn may_drop_tombstones(&self) -> bool {
+        let has_many = || {
+            let met = self.family.dead.long_found() > 0;
+            met || has_many_tombstones(&self.memtable) || self.version.tombstones() >= MANY
+        };
+        self.family.compacts_by_itself() && has_many()
+    }
 }
 
 #[cfg(test)]

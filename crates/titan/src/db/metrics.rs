@@ -19,6 +19,8 @@ pub struct LevelMetrics {
     pub bytes: u64,
     /// Bytes of blob records to which the tables' keys point, as far as known.
     pub referenced_blob_bytes: u64,
+    /// Deletions of keys and ranges, as far as known.
+    pub tombstones: u64,
     /// Bytes, with those of blob records, above which a compaction is due; 0 for level 0, where the
     /// number of files counts, and for unused levels.
     pub target_bytes: u64,
@@ -53,6 +55,16 @@ pub struct FamilyMetrics {
     pub immutable_memtables: usize,
     /// Keys, estimated from entries and deletions.
     pub estimated_keys: u64,
+    /// Deletions of keys in memtables, and of keys and ranges in tables, as far as known.
+    pub tombstones: u64,
+    /// Stretches of deleted keys that iterators have met, and that later ones pass with a seek. None in a
+    /// family with a compaction filter.
+    pub dead_ranges: usize,
+    /// Deleted keys in them, about.
+    pub dead_range_keys: u64,
+    /// Entries that iterators, and searches for the first key of a prefix, have stepped over without
+    /// showing them, since the family was opened: deleted, shadowed, or too new.
+    pub skipped_entries: u64,
     /// Bytes that compactions have yet to rewrite.
     pub pending_compaction_bytes: u64,
     /// Whether a flush of the family runs.
@@ -141,6 +153,7 @@ impl Shared {
             idle_cleanup: false,
             oldest_snapshot: self.readers.snapshots.oldest(),
             garbage_moment: family.garbage_moment(),
+            long_dead_ranges: family.dead.long_found(),
         };
         let shadowed = ShadowedData::of(version, &family.options(), circumstances);
         let scores = targets.scores(version, &family.options(), &shadowed);
@@ -150,6 +163,7 @@ impl Shared {
                 files: files.len(),
                 bytes: version.sums(level).size,
                 referenced_blob_bytes: files.iter().map(|f| f.referenced_blob_bytes()).sum(),
+                tombstones: version.sums(level).tombstones,
                 target_bytes: match targets.target(level) {
                     u64::MAX => 0,
                     target => target,
@@ -179,6 +193,7 @@ impl Shared {
         );
         let live_blob_bytes = version.blob_files.live_bytes();
         let (found, _) = shadowed_and_kept(version, circumstances.oldest_snapshot);
+        let (dead_ranges, dead_range_keys) = family.dead.known();
         let state = self.state.lock();
         let running = state.families.get(&family.id);
         let in_memtables = running.map_or(0, |f| f.shadowed_by_memtables());
@@ -199,6 +214,10 @@ impl Shared {
                 .sum(),
             immutable_memtables: super_version.immutables.len(),
             estimated_keys: u64::saturating_sub(entries, 2 * deletions),
+            tombstones: running.map_or(0, |f| f.tombstones()),
+            dead_ranges,
+            dead_range_keys,
+            skipped_entries: family.dead.skipped(),
             pending_compaction_bytes: targets.pending_bytes(version, &family.options()),
             flushing: running.is_some_and(|f| f.jobs.flushing),
             running_compactions: running.map_or(0, |f| f.jobs.compactions),

@@ -64,6 +64,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     for family in shared.families.load().values() {
         shared.report_loosened_bound(family);
         shared.record_times_for(family);
+        shared.heed_dead_ranges_of(family);
     }
     let signals = Arc::clone(&shared.signals);
     let released = move || signals.snapshot_released();

@@ -151,6 +151,7 @@ impl Shared {
             shadowed_blob_bytes,
             snapshot_blob_bytes,
             pinned_files: sizes.sum(&pinned.files),
+            tombstones: self.tombstones(id),
         };
         FamilySpace {
             name: family.name.clone(),
@@ -158,6 +159,12 @@ impl Shared {
             usage,
             blob_files,
         }
+    }
+
+    fn tombstones(&self, id: ColumnFamilyId) -> u64 {
+        let state = self.state.lock();
+        let family = state.families.get(&id);
+        family.map_or(0, |family| family.tombstones())
     }
 
     fn shadowed_by_memtables(&self, id: ColumnFamilyId) -> u64 {

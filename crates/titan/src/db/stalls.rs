@@ -148,7 +148,7 @@ impl Shared {
         let kept = state.keeps_for_snapshots();
         self.signals.set_kept_for_snapshots(kept);
         self.signals.progress.raise();
-        if state.to_collect().is_some() {
+        if state.to_collect().is_some() || state.may_drop_tombstones() {
             self.signals.collector.raise();
         }
         drop(state);

@@ -201,15 +201,23 @@ impl FamilyState {
 
     /// Bytes that the memtables have to be flushed, at most.
     pub(super) fn memtable_bytes(&self) -> u64 {
+        total(self.memtables().map(bytes_to_flush))
+    }
+
+    fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         let immutables = self.immutables.iter().map(|i| &i.memtable);
-        total(immutables.chain([&self.memtable]).map(bytes_to_flush))
+        immutables.chain([&self.memtable])
     }
 
     /// Bytes of separated values that memtables shadow, as far as estimated.
     pub(crate) fn shadowed_by_memtables(&self) -> u64 {
-        let immutables = self.immutables.iter().map(|i| &i.memtable);
-        let memtables = immutables.chain([&self.memtable]);
-        total(memtables.map(|memtable| memtable.shadowed_bytes()))
+        total(self.memtables().map(|memtable| memtable.shadowed_bytes()))
+    }
+
+    /// Deletions of keys in memtables, and of keys and ranges in tables.
+    pub(super) fn tombstones(&self) -> u64 {
+        let deletes = self.memtables().map(|memtable| memtable.num_deletes());
+        total(deletes).saturating_add(self.version.tombstones())
     }
 
     /// Notes that the family must be evaluated again.
@@ -270,11 +278,12 @@ impl FamilyState {
         !options.disable_auto_compactions && self.version.level(0).len() >= half_way
     }
 
-    /// Whether a table in the last level has entries that only snapshots see, and idle cleanup
-    /// applies to the family.
+    /// Whether a table in the last level may have entries that only snapshots see, or any table
+    /// tombstones for them, and idle cleanup applies to the family.
     fn keeps_for_snapshots(&self) -> bool {
         let last = self.version.num_levels().saturating_sub(1);
-        self.family.collects_by_itself() && self.version.sums(last).shadowed > 0
+        let shadows = self.family.collects_by_itself() && self.version.sums(last).shadowed > 0;
+        shadows || self.may_drop_tombstones()
     }
 
     fn evaluate_tree_stall(&self) -> StallEvent {
@@ -484,6 +493,11 @@ impl State {
     /// Whether compactions of any family are so late that writes will soon be stalled.
     pub(crate) fn is_level0_long(&self) -> bool {
         self.families.values().any(FamilyState::is_level0_long)
+    }
+
+    /// Whether an idle database may have tombstones to drop.
+    pub(super) fn may_drop_tombstones(&self) -> bool {
+        self.families.values().any(FamilyState::may_drop_tombstones)
     }
 
     /// Whether a table in the last level of any family has entries that only snapshots see.

@@ -68,6 +68,9 @@ pub struct SpaceUsage {
     pub snapshot_blob_bytes: u64,
     /// Files that only older versions have that are being read. Not in the fields above.
     pub pinned_files: FileSum,
+    /// Deletions of keys in memtables, and of keys and ranges in tables: a number. They take space, and
+    /// so may what they delete, until compactions drop both.
+    pub tombstones: u64,
 }
 
 impl AddAssign<&SpaceUsage> for SpaceUsage {
@@ -82,6 +85,7 @@ impl AddAssign<&SpaceUsage> for SpaceUsage {
         add(&mut self.pinned_blob_bytes, other.pinned_blob_bytes);
         add(&mut self.shadowed_blob_bytes, other.shadowed_blob_bytes);
         add(&mut self.snapshot_blob_bytes, other.snapshot_blob_bytes);
+        add(&mut self.tombstones, other.tombstones);
         self.pinned_files += other.pinned_files;
     }
 }

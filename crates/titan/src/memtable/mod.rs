@@ -57,7 +57,7 @@ use crate::memtable::shadowed::Shadowed;
 use crate::memtable::skiplist::{MAX_LEN, SkipList, Target};
 use crate::memtable::tombstones::TombstoneSet;
 use crate::range_del::FragmentedTombstones;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Chunks of the arena have at most this fraction of the write buffer, so that the unused part of
 /// the last one stays small.
@@ -74,6 +74,7 @@ pub(crate) struct Memtable {
     counters: Counters,
     shadowed: Shadowed,
     age: Age,
+    told_tombstones: AtomicBool,
     write_buffer_size: u64,
     /// See [`Memtable::refuse_after`]; `u64::MAX` while nothing is refused.
     accepted_to: AtomicU64,
@@ -116,6 +117,7 @@ impl Memtable {
             },
             shadowed: Shadowed::new(),
             age: Age::default(),
+            told_tombstones: AtomicBool::new(false),
             write_buffer_size,
             accepted_to: AtomicU64::new(u64::MAX),
         })
@@ -205,6 +207,11 @@ impl Memtable {
     /// Bytes of memory: all chunks of the arena, and the tombstones.
     pub(crate) fn approximate_memory_usage(&self) -> u64 {
         self.list.allocated() + self.tombstones.memory()
+    }
+
+    /// Whether this is the first call: somebody is to hear once that it has many tombstones.
+    pub(crate) fn tell_many_tombstones(&self) -> bool {
+        !self.told_tombstones.swap(true, Ordering::Relaxed)
     }
 
     /// Operations added, range deletions included.

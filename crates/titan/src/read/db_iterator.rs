@@ -10,6 +10,7 @@ use super::value_window::{Ahead, ScanHistory, ValueWindow};
 use super::visible::VisibleIterator;
 use super::{ListedIterator, SuperVersion};
 use crate::blob::ValueFetcher;
+use crate::dead_ranges::DeadRanges;
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
@@ -33,6 +34,7 @@ pub(crate) struct IteratorSource {
     pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     pub(crate) sequence: SequenceNumber,
     pub(crate) scans: Arc<ScanHistory>,
+    pub(crate) dead: Arc<DeadRanges>,
     pub(crate) listed: ListedIterator,
 }
 
@@ -75,6 +77,7 @@ impl DbIterator {
             prefix_extractor,
             sequence,
             scans,
+            dead,
             listed,
         } = source;
         let comparator = &super_version.version.comparator;
@@ -92,6 +95,7 @@ impl DbIterator {
             super_version: Arc::clone(&super_version),
             open_files,
             sequence,
+            dead,
             prefix_extractor,
             options: options.clone(),
         };

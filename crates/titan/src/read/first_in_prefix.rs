@@ -4,6 +4,7 @@
 //! it is deleted, the runs that had it say what they have next. Filters with prefixes rule out runs
 //! without any I/O.
 
+use std::cell::Cell;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use super::SuperVersion;
 use super::found::FoundValue;
 use super::lookup::lookup;
 use super::resolve::{Resolver, Step};
+use crate::dead_ranges::{DeadRanges, DeadRun, Edge, Way};
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, seek_key};
@@ -38,9 +40,13 @@ pub(crate) struct PrefixSearch<'a> {
     pub(crate) end: Option<Vec<u8>>,
     /// What filters know of all keys with the prefix: the name of an extractor and what it makes of them.
     pub(crate) filtered: Option<(&'a str, &'a [u8])>,
+    /// Whether they have ruled out a table.
+    pub(crate) has_ruled_out: Cell<bool>,
     pub(crate) snapshot: SequenceNumber,
     pub(crate) fill_cache: bool,
     pub(crate) statistics: &'a Statistics,
+    /// The order of keys is bytewise.
+    pub(crate) dead: &'a DeadRanges,
 }
 
 /// A sorted run.
@@ -62,6 +68,11 @@ struct Head {
     sequence: SequenceNumber,
     value_type: ValueType,
     value: Bytes,
+}
+
+/// The first key after this one, in the bytewise order.
+fn key_after(key: &[u8]) -> Vec<u8> {
+    [key, b"\0"].concat()
 }
 
 /// The key of a head.
@@ -114,12 +125,13 @@ impl PrefixSearch<'_> {
                 runs.push(Run { source, head });
             }
         }
-        loop {
+        let mut run = DeadRun::default();
+        let found = loop {
             let heads = runs.iter_mut().map(|run| &mut run.head);
             let smallest = heads.min_by(|a, b| order.compare_user(key_of(a), key_of(b)));
             // `min_by` returns the first of equal ones: that of the newest run.
             let Some(newest) = smallest.and_then(Option::take) else {
-                return Ok(None);
+                break None;
             };
             let key = newest.key;
             let resolver = Resolver::new(self.snapshot);
@@ -139,26 +151,45 @@ impl PrefixSearch<'_> {
                 }
             };
             if let Some(found) = found {
-                return Ok(Some((key, found)));
+                break Some((key, found));
             }
             // MUTANT: the search for the first key of a prefix ends at a deleted key.
             if mutant!(
                 "prefix-ends-at-a-deleted-key",
                 "-p titan --test it prefixes::"
             ) {
-                return Ok(None);
+                break None;
             }
-            // The first key after this one. A deletion may have the last internal key of this one:
-            // RocksDB leaves the number 0 to what it ingests.
-            let next = seek_key(&[&key, &b"\0"[..]].concat(), SequenceNumber::MAX);
+            self.dead.count_skipped(1);
+            let mut dead_end = None;
+            if run.is_time_to_look() {
+                dead_end = run.look(self.dead, &key, self.snapshot, Way::Forward);
+            }
+            let next = match dead_end {
+                Some(Edge {
+                    key,
+                    included: false,
+                }) => key,
+                Some(end) => key_after(&end.key),
+                // A deletion may have the last internal key of this one: RocksDB leaves the number 0 to
+                // what it ingests.
+                None => key_after(&key),
+            };
+            let target = seek_key(&next, SequenceNumber::MAX);
             for run in &mut runs {
                 // The run whose head was taken stands at the key, too.
-                if run.head.as_ref().is_none_or(|head| head.key == key) {
-                    run.head = self.head(run.source, &next, open_files, order)?;
+                let is_before = |head: &Head| order.compare_user(&head.key, &next).is_lt();
+                if run.head.as_ref().is_none_or(is_before) {
+                    run.head = self.head(run.source, &target, open_files, order)?;
                 }
             }
             runs.retain(|run| run.head.is_some());
+        };
+        if self.has_ruled_out.get() {
+            run.sees_a_part();
         }
+        run.end(self.dead, self.snapshot, Way::Forward);
+        Ok(found)
     }
 
     /// The first entry of a run not before `target`, an internal key, if it has the prefix.
@@ -236,6 +267,10 @@ impl PrefixSearch<'_> {
             stats::add(&self.statistics.prefix_filter_probes, 1);
             stats::add(&self.statistics.prefix_filter_negatives, u64::from(!may));
         }
-        answer == Some(false)
+        let is_ruled_out = answer == Some(false);
+        if is_ruled_out {
+            self.has_ruled_out.set(true);
+        }
+        is_ruled_out
     }
 }

@@ -8,6 +8,7 @@
 //! All reads walk the same list of sources (`source.rs`) and decide by the same rule what a key has
 //! (`resolve.rs`).
 
+mod covered_run;
 mod db_iterator;
 mod first_in_prefix;
 pub(crate) mod found;

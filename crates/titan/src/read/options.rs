@@ -11,6 +11,12 @@ pub struct ReadOptions {
     /// Read as of this snapshot instead of now. Default: none.
     pub snapshot: Option<Snapshot>,
     /// Iterators stop before the first key smaller than this. Default: none.
+    ///
+    /// A queue whose first key is taken and deleted, again and again, should be read from the key that
+    /// was taken last (`lower_bound`, or a seek to it): nothing that was deleted is met then. Without it,
+    /// the first iterator after an opening, or after a while, steps over all deleted keys that no
+    /// compaction has dropped yet; later ones pass most of them with a seek. The same holds for
+    /// `upper_bound` where keys are taken from the end.
     pub lower_bound: Option<Vec<u8>>,
     /// Iterators stop before the first key not smaller than this. Default: none.
     pub upper_bound: Option<Vec<u8>>,

@@ -1,5 +1,6 @@
 //! Reads of single keys, one or many, all as of one moment.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use super::options::end_of_prefix;
 use super::search::Lookup;
 use super::{PrefixSearch, SuperVersion};
 use crate::blob::ValueFetcher;
+use crate::dead_ranges::DeadRanges;
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
@@ -29,6 +31,7 @@ pub(crate) struct PointReader<'a> {
     pub(crate) fetcher: &'a ValueFetcher,
     pub(crate) merge_operator: Option<&'a Arc<dyn MergeOperator>>,
     pub(crate) statistics: &'a Statistics,
+    pub(crate) dead: &'a DeadRanges,
     /// The newest sequence number that the reads see. Must have been taken after `super_version`.
     pub(crate) sequence: SequenceNumber,
     /// Whether the blocks that the reads load are cached.
@@ -143,9 +146,11 @@ impl PointReader<'_> {
             end,
             // Without an answer of the extractor no filter is asked.
             filtered: whole.and_then(|e| Some((e.name(), e.prefix(prefix).ok()??))),
+            has_ruled_out: Cell::default(),
             snapshot: self.sequence,
             fill_cache: self.fill_cache,
             statistics: self.statistics,
+            dead: self.dead,
         };
         let found = search.find(self.super_version, self.open_files)?;
         let value = found.map(|(key, found)| {

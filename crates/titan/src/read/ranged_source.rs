@@ -1,10 +1,12 @@
 //! What an iterator reads from, within bounds and a prefix.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::source::{PrefixFilter, Source};
 use super::visible::VisibleIterator;
 use super::{ReadOptions, SuperVersion};
+use crate::dead_ranges::DeadRanges;
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::prefix::PrefixExtractor;
@@ -20,6 +22,7 @@ pub(super) struct RangedSource {
     pub(super) open_files: Arc<OpenFiles>,
     pub(super) sequence: SequenceNumber,
     pub(super) cursor: TombstoneCursor,
+    pub(super) dead: Arc<DeadRanges>,
     pub(super) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     pub(super) options: ReadOptions,
 }
@@ -49,22 +52,29 @@ impl RangedSource {
                     prefix: extractor.prefix(prefix).ok()??,
                     begin: lower.as_deref(),
                     end: upper.as_deref(),
+                    has_ruled_out: Cell::default(),
                 })
             });
         let mut children = Vec::new();
         for source in self.super_version.sources(&self.open_files) {
             source.add_iterators(options, filter.as_ref(), &mut children)?;
         }
+        let sees_a_part = filter.is_some_and(|filter| filter.has_ruled_out.get());
         let merged = MergingIterator::new(children, comparator.clone());
         let cursor = self.cursor.clone();
-        Ok(VisibleIterator::new(
+        let mut visible = VisibleIterator::new(
             merged,
             comparator,
             self.sequence,
             cursor,
             lower,
             upper,
-        ))
+            Arc::clone(&self.dead),
+        );
+        if sees_a_part {
+            visible.sees_a_part();
+        }
+        Ok(visible)
     }
 }
 

@@ -5,6 +5,7 @@
 //! an enum that implements the trait, not of trait objects, so a lookup allocates nothing for it and
 //! makes no virtual call.
 
+use std::cell::Cell;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -158,6 +159,8 @@ pub(super) struct PrefixFilter<'a> {
     /// The first key, and the first not wanted any more.
     pub(super) begin: Option<&'a [u8]>,
     pub(super) end: Option<&'a [u8]>,
+    /// Whether it has ruled out a table.
+    pub(super) has_ruled_out: Cell<bool>,
 }
 
 impl LevelSource<'_> {
@@ -171,8 +174,9 @@ impl LevelSource<'_> {
                 .open_files
                 .table(file.meta.identity(), &self.version.comparator)?;
             let may = table.may_contain_prefix(within.extractor, within.prefix);
-            if may != Some(false) {
-                left.push(Arc::clone(file));
+            match may {
+                Some(false) => within.has_ruled_out.set(true),
+                _ => left.push(Arc::clone(file)),
             }
         }
         Ok(left)

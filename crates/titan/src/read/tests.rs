@@ -11,6 +11,7 @@ use super::source::Source;
 use super::visible::VisibleIterator;
 use super::{PrefixSearch, SuperVersion};
 use crate::block_cache::BlockCache;
+use crate::dead_ranges::DeadRanges;
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{InternalKeyComparator, ValueType};
@@ -177,7 +178,8 @@ impl World {
         let merged = MergingIterator::new(children, comparator.clone());
         let tombstones = Arc::new(FragmentedTombstones::build(tombstones, &comparator));
         let cursor = TombstoneCursor::new(tombstones, comparator.clone(), snapshot);
-        VisibleIterator::new(merged, comparator, snapshot, cursor, None, None)
+        let dead = Arc::new(DeadRanges::new(comparator.clone()));
+        VisibleIterator::new(merged, comparator, snapshot, cursor, None, None, dead)
     }
 
     /// From one neighbour to the other, in one direction or the other.
@@ -280,9 +282,11 @@ fn the_search_in_a_prefix_goes_on_after_a_deletion_with_the_smallest_internal_ke
         prefix: b"k",
         end: Some(b"l".to_vec()),
         filtered: None,
+        has_ruled_out: std::cell::Cell::default(),
         snapshot: SequenceNumber(3),
         fill_cache: true,
         statistics: &Statistics::default(),
+        dead: &DeadRanges::new(world.super_version.version.comparator.clone()),
     };
     let found = search
         .find(&world.super_version, &world.open_files)

@@ -2,8 +2,11 @@
 //!
 //! [`Resolver`] decides what a key has. This module feeds it, and skips what need not be looked at.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
+use crate::dead_ranges::{DeadRanges, DeadRun, Edge, Way};
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::{
@@ -14,15 +17,11 @@ use crate::iterator::merging::MergingIterator;
 use crate::iterator::prefix_skip::{PrefixSkip, SkipBuffers};
 use crate::merge::Operands;
 use crate::range_del::TombstoneCursor;
+use crate::read::covered_run::{CoveredRun, Skipped};
 use crate::read::resolve::{Outcome, Resolver, Step, Stored};
 
 /// Versions of one key stepped over before a seek is tried instead.
 const MAX_SKIPS: usize = 8;
-/// Keys deleted by range tombstones that are stepped over before the rest of the range is skipped,
-/// which costs a seek in each source.
-const COVERED_KEYS: usize = 8;
-/// The most that are stepped over before skipping is tried again after it was of no use.
-const MAX_COVERED_KEYS: usize = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
@@ -32,57 +31,6 @@ enum Direction {
     ForwardPast,
     /// `merged` is before all versions of the key shown, which is copied.
     Backward,
-}
-
-/// Keys that range tombstones delete, since the last one shown.
-struct CoveredRun {
-    stepped_over: usize,
-    /// How many are stepped over before the rest is skipped.
-    patience: usize,
-}
-
-impl CoveredRun {
-    fn new() -> Self {
-        CoveredRun {
-            stepped_over: 0,
-            patience: COVERED_KEYS,
-        }
-    }
-
-    /// Counts one more; returns whether it is time to skip.
-    fn is_long(&mut self) -> bool {
-        self.stepped_over += 1;
-        self.stepped_over > self.patience
-    }
-
-    fn skipped(&mut self, skipped: Skipped) {
-        self.stepped_over = 0;
-        match skipped {
-            // Keys with newer entries are stepped over; that may take a while.
-            Skipped::Nothing => self.patience = (2 * self.patience).min(MAX_COVERED_KEYS),
-            Skipped::Part => self.patience = COVERED_KEYS,
-            // Another range may follow.
-            Skipped::All => self.patience = COVERED_KEYS / 2,
-        }
-    }
-}
-
-/// How much of a range was skipped.
-enum Skipped {
-    Nothing,
-    Part,
-    All,
-}
-
-impl Skipped {
-    /// Whether anything moved, and whether nothing is left to skip.
-    fn of(moved: bool, all: bool) -> Self {
-        match (moved, all) {
-            (false, _) => Skipped::Nothing,
-            (true, false) => Skipped::Part,
-            (true, true) => Skipped::All,
-        }
-    }
 }
 
 /// Stops once at each user key that has a value at the snapshot, within the bounds.
@@ -107,6 +55,17 @@ pub(crate) struct VisibleIterator {
     operands: Operands,
     /// Memory of skips, reused.
     skip_buffers: SkipBuffers,
+    dead: Arc<DeadRanges>,
+    /// The dead keys of the movement that goes on.
+    run: DeadRun,
+    /// Entries stepped over that were not shown, and not reported yet.
+    skipped: u64,
+}
+
+impl Drop for VisibleIterator {
+    fn drop(&mut self) {
+        self.report();
+    }
 }
 
 impl VisibleIterator {
@@ -117,6 +76,7 @@ impl VisibleIterator {
         tombstones: TombstoneCursor,
         lower: Option<Vec<u8>>,
         upper: Option<Vec<u8>>,
+        dead: Arc<DeadRanges>,
     ) -> Self {
         VisibleIterator {
             merged,
@@ -132,6 +92,21 @@ impl VisibleIterator {
             stored: None,
             operands: Operands::default(),
             skip_buffers: SkipBuffers::default(),
+            dead,
+            run: DeadRun::default(),
+            skipped: 0,
+        }
+    }
+
+    /// Filters have ruled out tables that are not among its sources.
+    pub(crate) fn sees_a_part(&mut self) {
+        self.run.sees_a_part();
+    }
+
+    /// Reports what was stepped over.
+    fn report(&mut self) {
+        if self.skipped > 0 {
+            self.dead.count_skipped(std::mem::take(&mut self.skipped));
         }
     }
 
@@ -173,6 +148,7 @@ impl VisibleIterator {
     }
 
     pub(crate) fn seek_to_first(&mut self) -> Result<()> {
+        self.report();
         self.direction = Direction::Forward;
         self.valid = false;
         match &self.lower {
@@ -183,6 +159,7 @@ impl VisibleIterator {
     }
 
     pub(crate) fn seek_to_last(&mut self) -> Result<()> {
+        self.report();
         self.direction = Direction::Backward;
         self.valid = false;
         match &self.upper {
@@ -194,6 +171,7 @@ impl VisibleIterator {
 
     /// Moves to the first key not smaller than `target`.
     pub(crate) fn seek(&mut self, target: &[u8]) -> Result<()> {
+        self.report();
         self.direction = Direction::Forward;
         self.valid = false;
         let target = match &self.lower {
@@ -206,6 +184,7 @@ impl VisibleIterator {
 
     /// Moves to the last key not larger than `target`.
     pub(crate) fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+        self.report();
         self.direction = Direction::Backward;
         self.valid = false;
         match &self.upper {
@@ -320,8 +299,9 @@ impl VisibleIterator {
     /// `self.key` is done with.
     fn find_next(&mut self, mut skipping: bool) -> Result<()> {
         let resolver = Resolver::new(self.snapshot);
-        let (mut skips, mut run) = (0, CoveredRun::new());
+        let (mut skips, mut covered_run) = (0, CoveredRun::new());
         self.operands.clear();
+        self.run.begin();
         while self.merged.valid() {
             let entry = ParsedInternalKey::parse(self.merged.key())?;
             if let Some(upper) = &self.upper {
@@ -332,7 +312,7 @@ impl VisibleIterator {
                     "-p titan-campaigns --test it metamorphic::"
                 ) && order.is_eq();
                 if order.is_ge() && !included {
-                    return Ok(());
+                    break;
                 }
             }
             let same_key = skipping && entry.user_key == self.key;
@@ -344,22 +324,33 @@ impl VisibleIterator {
                         self.stored = outcome.stored()?;
                         if self.stored.is_some() {
                             self.valid = true;
-                            return Ok(());
+                            break;
                         }
                         self.key.clear();
                         self.key.extend_from_slice(entry.user_key);
                         skipping = true;
                         skips = 0;
-                        if outcome == Outcome::Covered && run.is_long() {
-                            run.skipped(self.skip_covered()?);
+                        let (dead, key, at) = (&self.dead, &self.key, self.snapshot);
+                        if self.run.is_time_to_look()
+                            && let Some(end) = self.run.look(dead, key, at, Way::Forward)
+                        {
+                            self.pass_dead(&end)?;
+                            continue;
+                        }
+                        if outcome == Outcome::Covered && covered_run.is_long() {
+                            covered_run.skipped(self.skip_covered()?);
                             continue;
                         }
                     }
-                    Step::Operand => return self.take_operands(),
+                    Step::Operand => {
+                        self.run.end(&self.dead, self.snapshot, Way::Forward);
+                        return self.take_operands();
+                    }
                     Step::TooNew => {}
                 }
             }
             skips += 1;
+            self.skipped += 1;
             if skips <= MAX_SKIPS {
                 self.merged.next()?;
                 continue;
@@ -377,16 +368,44 @@ impl VisibleIterator {
                 self.merged.next()?;
             }
         }
+        self.run.end(&self.dead, self.snapshot, Way::Forward);
         Ok(())
+    }
+
+    /// From within a dead range, which ends at `end`, goes on to the first entry after it.
+    fn pass_dead(&mut self, end: &Edge) -> Result<()> {
+        let target = match end.included {
+            true => after_all(&end.key),
+            false => before_all(&end.key),
+        };
+        self.merged.seek_ahead(&target)
+    }
+
+    /// The same backward, to the last entry before the range, which starts at `start`.
+    fn pass_dead_back(&mut self, start: &Edge) -> Result<()> {
+        let target = match start.included {
+            true => before_all(&start.key),
+            false => after_all(&start.key),
+        };
+        self.merged.seek_for_prev(&target)
     }
 
     /// From the newest operand of a key, goes on to the base, and shows the key.
     fn take_operands(&mut self) -> Result<()> {
-        let resolver = Resolver::new(self.snapshot);
         self.direction = Direction::ForwardPast;
         self.key.clear();
         self.key.extend_from_slice(user_key(self.merged.key()));
-        self.stored = None;
+        self.stored = match self.take_versions(Resolver::new(self.snapshot))? {
+            Some(outcome) => outcome.stored()?,
+            None => None,
+        };
+        self.valid = true;
+        Ok(())
+    }
+
+    /// From a version of `self.key`, goes forward over its operands to what they change, if there is that.
+    fn take_versions(&mut self, resolver: Resolver) -> Result<Option<Outcome>> {
+        let mut decided = None;
         while self.merged.valid() {
             let entry = ParsedInternalKey::parse(self.merged.key())?;
             if entry.user_key != self.key {
@@ -400,7 +419,7 @@ impl VisibleIterator {
                     self.operands.push(operand);
                 }
                 Step::Done(outcome) => {
-                    self.stored = outcome.stored()?;
+                    decided = Some(outcome);
                     self.value.clear();
                     self.value.extend_from_slice(self.merged.value());
                     break;
@@ -410,8 +429,7 @@ impl VisibleIterator {
             self.merged.next()?;
         }
         self.operands.reverse();
-        self.valid = true;
-        Ok(())
+        Ok(decided)
     }
 
     /// From the covered key in `self.key`, skips forward over what the tombstone deletes after it,
@@ -465,22 +483,32 @@ impl VisibleIterator {
             "-p titan-campaigns --test it metamorphic::"
         ));
         let resolver = Resolver::new(self.snapshot.plus(too_many));
-        let mut run = CoveredRun::new();
+        let mut covered_run = CoveredRun::new();
+        self.run.begin();
         while self.merged.valid() {
             let current = user_key(self.merged.key());
             if let Some(lower) = &self.lower
                 && self.comparator.compare_user(current, lower).is_lt()
             {
-                return Ok(());
+                break;
             }
             self.key.clear();
             self.key.extend_from_slice(current);
             self.operands.clear();
-            let mut outcome = None;
+            let (mut outcome, mut versions) = (None, 0);
             // Backward, versions come oldest first: each visible one replaces the one before.
             while self.merged.valid() {
                 let entry = ParsedInternalKey::parse(self.merged.key())?;
                 if entry.user_key != self.key {
+                    break;
+                }
+                versions += 1;
+                if versions > MAX_SKIPS {
+                    // The newest one that is seen is found faster by a seek.
+                    self.operands.clear();
+                    self.merged.seek(&seek_key(&self.key, self.snapshot))?;
+                    outcome = self.take_versions(resolver)?;
+                    self.merged.seek_for_prev(&before_all(&self.key))?;
                     break;
                 }
                 let tombstones = &mut self.tombstones;
@@ -518,14 +546,22 @@ impl VisibleIterator {
                 Some(outcome) => outcome.stored()?,
                 None => None,
             };
-            if self.stored.is_some() || !self.operands.is_empty() {
-                self.valid = true;
-                return Ok(());
+            self.valid = self.stored.is_some() || !self.operands.is_empty();
+            self.skipped += versions as u64 - u64::from(self.valid);
+            if self.valid {
+                break;
             }
-            if outcome == Some(Outcome::Covered) && run.is_long() {
-                run.skipped(self.skip_covered_back()?);
+            let (dead, key, at) = (&self.dead, &self.key, self.snapshot);
+            if self.run.is_time_to_look()
+                && let Some(start) = self.run.look(dead, key, at, Way::Backward)
+            {
+                self.pass_dead_back(&start)?;
+            }
+            if outcome == Some(Outcome::Covered) && covered_run.is_long() {
+                covered_run.skipped(self.skip_covered_back()?);
             }
         }
+        self.run.end(&self.dead, self.snapshot, Way::Backward);
         Ok(())
     }
 

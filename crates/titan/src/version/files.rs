@@ -161,6 +161,17 @@ impl TableFile {
         self.facts().is_none_or(|f| f.num_range_deletions > 0)
     }
 
+    /// Entries, range deletions not included; 0 while unknown.
+    pub(crate) fn entries(&self) -> u64 {
+        self.facts().map_or(0, |facts| facts.num_entries)
+    }
+
+    /// Deletions of keys and of ranges; 0 while unknown.
+    pub(crate) fn tombstones(&self) -> u64 {
+        let count = |f: &TableFacts| f.num_deletions.saturating_add(f.num_range_deletions);
+        self.facts().map_or(0, count)
+    }
+
     /// Takes over facts that came in a later edit than the table.
     pub(crate) fn learn(&self, facts: TableFacts) {
         let _ = self.facts.set(facts.into());
@@ -227,9 +238,7 @@ impl TableFile {
         let Some(facts) = self.facts() else {
             return self.size();
         };
-        let deletions = facts
-            .num_deletions
-            .saturating_add(facts.num_range_deletions);
+        let deletions = self.tombstones();
         let values = facts.num_entries.saturating_sub(facts.num_deletions);
         let extra = deletions
             .saturating_mul(2)

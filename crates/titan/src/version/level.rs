@@ -34,6 +34,8 @@ pub(crate) struct LevelSums {
     pub(crate) entries: u64,
     /// See [`TableFile::num_deletions`].
     pub(crate) deletions: u64,
+    /// See [`TableFile::tombstones`]; a number.
+    pub(crate) tombstones: u64,
 }
 
 impl LevelSums {
@@ -47,6 +49,7 @@ impl LevelSums {
             compensated: sum(TableFile::compensated_size),
             entries: sum(|table| table.facts().map_or(0, |facts| facts.num_entries)),
             deletions: sum(TableFile::num_deletions),
+            tombstones: sum(TableFile::tombstones),
         }
     }
 
@@ -59,6 +62,7 @@ impl LevelSums {
             compensated: self.compensated.saturating_add(other.compensated),
             entries: self.entries.saturating_add(other.entries),
             deletions: self.deletions.saturating_add(other.deletions),
+            tombstones: self.tombstones.saturating_add(other.tombstones),
         }
     }
 

@@ -152,6 +152,11 @@ impl Version {
         overlapping.iter().map(|f| f.logical_size()).sum()
     }
 
+    /// Deletions of keys and of ranges in all tables, as far as known. Cost: O(levels).
+    pub(crate) fn tombstones(&self) -> u64 {
+        total((0..self.num_levels()).map(|level| self.sums(level).tombstones))
+    }
+
     /// The files of level 0 that may hold `user_key`, the newest first.
     pub(crate) fn level0_files<'a>(
         &'a self,

@@ -75,8 +75,8 @@ pub(crate) trait CommitEnv {
     /// Stops writes because a commit panicked. Called while the thread unwinds.
     fn stop_after_panic(&self);
 
-    /// The group is in the memtables, and not visible yet. `logged` says whether it is in the WAL.
-    fn inserted(&self, targets: &[Target<Self::Family>], logged: bool);
+    /// The group, whose last operation is `last`, is in the memtables, and not visible yet.
+    fn inserted(&self, targets: &[Target<Self::Family>], group: &Group, last: SequenceNumber);
 
     /// The group is visible.
     fn published(&self, targets: &[Target<Self::Family>]);
@@ -227,7 +227,7 @@ impl CommitPipeline {
         };
         let inserted = insert(group, &unpublished.targets);
         let user_bytes = inserted.map_err(|e| env.stop(e.context("inserting into a memtable")))?;
-        env.inserted(&unpublished.targets, logged);
+        env.inserted(&unpublished.targets, group, last);
         gate!("commit: inserted");
         // MUTANT: readers see a group before the hook does.
         if mutant!("hook-after-publish", "-p titan --test it hooks::") {

@@ -115,9 +115,13 @@ impl CommitEnv for Env {
         self.stop(Error::internal("a panic"));
     }
 
-    fn inserted(&self, targets: &[Target<()>], logged: bool) {
+    fn inserted(&self, targets: &[Target<()>], group: &Group, last: SequenceNumber) {
         assert_eq!(targets.len(), 1);
-        self.note(if logged { "logged" } else { "not logged" });
+        assert!(last >= group.batches[0].sequence());
+        self.note(match group.options.disable_wal {
+            true => "not logged",
+            false => "logged",
+        });
     }
 
     fn published(&self, _: &[Target<()>]) {

@@ -52,6 +52,7 @@ mod small_worlds;
 mod space;
 mod support;
 mod titan_fixtures;
+mod tombstones;
 mod tools;
 mod unreadable;
 mod wal_recovery;

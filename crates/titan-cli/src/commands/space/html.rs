@@ -110,10 +110,11 @@ fn write_family(family: &FamilySpace, page: &mut String) -> fmt::Result {
     let usage = &family.usage;
     writeln!(
         page,
-        "<h2>Column family {}</h2>\n<p>SST {}; blob files {}, {}; maps {}; values {}, of them shadowed \
+        "<h2>Column family {}</h2>\n<p>SST {}; tombstones {}; blob files {}, {}; maps {}; values {}, of them shadowed \
          about {}, kept by snapshots about {}; garbage {}, of it still read {}.</p>",
         Escaped(&family.name),
         output::size(usage.sst_bytes),
+        output::count(usage.tombstones),
         output::count(family.blob_files.len() as u64),
         output::size(usage.blob_bytes),
         output::size(usage.map_bytes),

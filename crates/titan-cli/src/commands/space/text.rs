@@ -59,8 +59,9 @@ fn print_family(family: &FamilySpace, worst: usize, out: &mut Out) -> Result<()>
     let usage = &family.usage;
     out.line(format_args!("Column family {}", family.name))?;
     out.line(format_args!(
-        "  SST {}, blob files {}, {}, maps {}",
+        "  SST {}, tombstones {}, blob files {}, {}, maps {}",
         output::size(usage.sst_bytes),
+        output::count(usage.tombstones),
         output::count(family.blob_files.len() as u64),
         output::size(usage.blob_bytes),
         output::size(usage.map_bytes)

@@ -49,6 +49,7 @@ const NO_SNAPSHOTS: Circumstances = Circumstances {
     idle_cleanup: false,
     oldest_snapshot: None,
     garbage_moment: 0,
+    long_dead_ranges: 0,
 };
 
 /// What is picked where room is no matter.

@@ -11,6 +11,7 @@ use crate::blob::ValueFetcher;
 use crate::block_cache::BlockCache;
 use crate::clock::{StdClock, SteadyClock};
 use crate::compaction::job_env::{JobEnv, OutputFamily};
+use crate::dead_ranges::DeadRanges;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{ParsedInternalKey, ValueType};
@@ -133,6 +134,7 @@ impl Bench {
             prefix_extractor: None,
             sequence: reader,
             scans: Arc::new(ScanHistory::default()),
+            dead: Arc::new(DeadRanges::new(version.comparator.clone())),
         };
         let mut scan = crate::DbIterator::new(source, &ReadOptions::default())?;
         let (mut forward, mut backward) = (Found::new(), Found::new());

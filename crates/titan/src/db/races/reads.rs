@@ -4,8 +4,8 @@
 //! began; with a snapshot, that of the snapshot.
 
 use super::store::{Contents, Store, Way, abc, at, collect, compact, contents, scan, write};
-use crate::ReadOptions;
 use crate::gates::control::{Gates, race};
+use crate::{ColumnFamily, ReadOptions, Result, WriteBatch, WriteOptions};
 
 /// What happens while the reader is stopped. Each returns the contents after every write.
 type Meanwhile = (&'static str, fn(&Store) -> Vec<Contents>);
@@ -172,6 +172,95 @@ fn an_iterator_that_is_created_while_memtables_are_switched_sees_one_moment() {
             flush.open();
             flushing.join().unwrap();
             assert_eq!(store.finish()["default"], contents([("b", "4")]));
+        });
+    }
+}
+
+/// A way to find one key, over those that are dead.
+type Find = fn(&ColumnFamily) -> Result<Option<Vec<u8>>>;
+
+const FINDS: [(&str, Find); 3] = [
+    ("forward", |family| {
+        let mut iter = family.iter(&ReadOptions::default())?;
+        iter.seek_to_first()?;
+        Ok(iter.valid().then(|| iter.key().to_vec()))
+    }),
+    ("backward", |family| {
+        let mut iter = family.iter(&ReadOptions::default())?;
+        iter.seek_to_last()?;
+        Ok(iter.valid().then(|| iter.key().to_vec()))
+    }),
+    ("of a prefix", |family| {
+        let found = family.first_in_prefix(b"", b"")?;
+        Ok(found.map(|(key, _)| key.to_vec()))
+    }),
+];
+
+/// The keys from `a00` to `a39` have values in a table; all but those in `live` were deleted since.
+fn mostly_deleted(gates: &Gates, live: &[&str]) -> Store {
+    let store = Store::open(gates);
+    let keys: Vec<String> = (0..40).map(|n| format!("a{n:02}")).collect();
+    for key in &keys {
+        store.db.put(key.as_bytes(), b"v").unwrap();
+    }
+    store.db.flush().unwrap();
+    for key in keys.iter().filter(|key| !live.contains(&key.as_str())) {
+        store.db.delete(key.as_bytes()).unwrap();
+    }
+    store
+}
+
+/// It has the memtable from before a switch, and a number of which the newer memtable has entries. What
+/// it does not see there it must not take for dead.
+#[test]
+fn a_reader_across_a_switch_of_memtables_calls_no_live_key_dead() {
+    for (way, find) in FINDS {
+        race(move |gates| {
+            let store = mostly_deleted(gates, &[]);
+            let stop = gates.stop_at("read: sequence number to be chosen");
+            let reader = store.spawn("reader", move |db| find(db));
+            stop.reached();
+            store.db.flush().unwrap();
+            store.db.put(b"a20", b"v").unwrap();
+            stop.open();
+            reader.join().unwrap();
+            for (later, find) in FINDS {
+                let found = find(&store.db).unwrap();
+                assert_eq!(found.as_deref(), Some(&b"a20"[..]), "{way}, then {later}");
+            }
+            assert_eq!(store.finish()["default"], contents([("a20", "v")]));
+        });
+    }
+}
+
+/// Another reader has found that keys are dead. One of them is so only by a batch, of which the reader
+/// must see nothing or all.
+#[test]
+fn a_reader_across_a_switch_of_memtables_sees_no_half_of_a_batch() {
+    for (way, find) in FINDS {
+        race(move |gates| {
+            let store = mostly_deleted(gates, &["a20"]);
+            let stop = gates.stop_at("read: sequence number to be chosen");
+            let reader = store.spawn("reader", move |db| find(db));
+            stop.reached();
+            store.db.flush().unwrap();
+            let mut batch = WriteBatch::new();
+            batch.delete(&*store.db, b"a20").unwrap();
+            batch.put(&*store.db, b"z", b"v").unwrap();
+            let shared = &store.db.core.shared;
+            shared.write(batch, &WriteOptions::default()).unwrap();
+            let mut iter = store.db.iter(&ReadOptions::default()).unwrap();
+            assert_eq!(scan(&mut iter).unwrap(), contents([("z", "v")]));
+            drop(iter);
+            assert_eq!(store.db.metrics().families[0].dead_ranges, 1);
+            stop.open();
+            let found = reader.join().unwrap();
+            let found = found.as_deref();
+            assert!(
+                found == Some(b"a20") || found == Some(b"z"),
+                "{way}: {found:?}"
+            );
+            assert_eq!(store.finish()["default"], contents([("z", "v")]));
         });
     }
 }

@@ -172,6 +172,61 @@ fn filters_rule_out_tables_without_the_prefix() {
     assert!(no >= 1, "{no} of {asked}");
 }
 
+/// So many bytes; wrongly, the name does not tell how many.
+struct Unstable(usize);
+
+impl PrefixExtractor for Unstable {
+    fn name(&self) -> &str {
+        "unstable"
+    }
+
+    fn prefix_len(&self, key: &[u8]) -> Option<usize> {
+        (key.len() >= self.0).then_some(self.0)
+    }
+
+    fn is_whole(&self, prefix: &[u8]) -> bool {
+        prefix.len() >= self.0
+    }
+}
+
+/// Filters that are wrong, since the extractor has changed, harm only those who read by prefix: they do
+/// not tell others that keys are dead which they did not look at.
+#[test]
+fn reads_without_a_prefix_do_not_depend_on_filters() {
+    for by_iterator in [false, true] {
+        let vfs = SimVfs::new();
+        let extracting = |len| options(&vfs, with(Some(Arc::new(Unstable(len)))));
+        let db = open(&extracting(3));
+        db.put(b"a20", b"v").unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        drop(db);
+
+        let db = open(&extracting(1));
+        for n in (0..40).filter(|n| *n != 20) {
+            db.delete(format!("a{n:02}").as_bytes()).unwrap();
+        }
+        let found = match by_iterator {
+            false => db.first_in_prefix(b"", b"a").unwrap().is_some(),
+            true => {
+                let within = ReadOptions {
+                    prefix: Some(b"a".to_vec()),
+                    ..ReadOptions::default()
+                };
+                let mut iter = db.iter(&within).unwrap();
+                iter.seek_to_first().unwrap();
+                iter.valid()
+            }
+        };
+        assert!(!found, "the filter rules out the table");
+        let mut iter = db.iter(&ReadOptions::default()).unwrap();
+        iter.seek_to_first().unwrap();
+        assert_eq!(iter.key(), b"a20");
+        iter.seek_to_last().unwrap();
+        assert_eq!(iter.key(), b"a20");
+    }
+}
+
 #[test]
 fn what_is_too_new_for_a_snapshot_is_not_searched_beyond_the_prefix() {
     let vfs = SimVfs::new();

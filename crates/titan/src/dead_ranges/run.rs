@@ -1,0 +1,90 @@
+//! The dead keys that one movement of a reader steps over.
+
+use super::range::MIN_KEYS;
+use super::{DeadRanges, Edge};
+use crate::format::SequenceNumber;
+
+/// Dead keys that are stepped over between two looks for a range that can be passed.
+const LOOK_EVERY: u64 = 8;
+
+/// The direction in which a reader goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Forward,
+    Backward,
+}
+
+/// Counts the dead keys of one movement, and remembers from where to where they were; its memory is
+/// reused.
+#[derive(Default)]
+pub(crate) struct DeadRun {
+    /// Since the movement began, or since a range was passed.
+    keys: u64,
+    /// Whether `first` and `last` are of this movement.
+    has_begun: bool,
+    /// The first and the last dead key, to the distance of two looks.
+    first: Vec<u8>,
+    last: Vec<u8>,
+    sees_a_part: bool,
+}
+
+impl DeadRun {
+    /// Filters have ruled out tables of the reader: it passes ranges, and adds none. What these tables
+    /// have it has not seen, and filters of prefixes are only right for prefixes.
+    pub(crate) fn sees_a_part(&mut self) {
+        self.sees_a_part = true;
+    }
+
+    /// A movement begins.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        self.keys = 0;
+        self.has_begun = false;
+    }
+
+    /// Counts one more; returns whether it is time for a [look](DeadRun::look).
+    #[inline]
+    pub(crate) fn is_time_to_look(&mut self) -> bool {
+        self.keys += 1;
+        self.keys.is_multiple_of(LOOK_EVERY)
+    }
+
+    /// Looks for a range around the dead key, which the reader may pass: it is to go on where that ends.
+    pub(crate) fn look(
+        &mut self,
+        ranges: &DeadRanges,
+        key: &[u8],
+        snapshot: SequenceNumber,
+        way: Way,
+    ) -> Option<Edge> {
+        let end = ranges.end(key, snapshot, way);
+        if !self.has_begun {
+            self.has_begun = true;
+            self.first.clear();
+            self.first.extend_from_slice(key);
+        }
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        if end.is_some() {
+            self.keys = 0;
+        }
+        end
+    }
+
+    /// The movement has ended, and every key of the run was dead at `snapshot`.
+    #[inline]
+    pub(crate) fn end(&self, ranges: &DeadRanges, snapshot: SequenceNumber, way: Way) {
+        if self.keys >= MIN_KEYS && !self.sees_a_part {
+            self.add(ranges, snapshot, way);
+        }
+    }
+
+    #[cold]
+    fn add(&self, ranges: &DeadRanges, snapshot: SequenceNumber, way: Way) {
+        let (first, last) = match way {
+            Way::Forward => (&self.first, &self.last),
+            Way::Backward => (&self.last, &self.first),
+        };
+        ranges.add(first, last, self.keys, snapshot);
+    }
+}

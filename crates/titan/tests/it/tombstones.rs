@@ -1,0 +1,302 @@
+//! What is deleted does not slow down reads: queues, and idle databases. All costs are counted.
+
+use std::sync::Arc;
+
+use titan::{
+    ColumnFamily, ColumnFamilyOptions, Db, FamilyMetrics, Options, ReadOptions, WriteBatch,
+    WriteOptions,
+};
+use titan_testkit::clock::SimClock;
+use titan_testkit::sim::SimVfs;
+
+use crate::support::{eventually, key, manual, open, options};
+
+/// The most dead entries that a pop steps over.
+const MOST: u64 = 5000;
+
+fn metrics(family: &ColumnFamily) -> FamilyMetrics {
+    family.metrics()
+}
+
+/// Entries that reads stepped over during a call.
+fn skipped(family: &ColumnFamily, read: impl FnOnce()) -> u64 {
+    let before = metrics(family).skipped_entries;
+    read();
+    metrics(family).skipped_entries - before
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Front,
+    Back,
+    Prefix,
+}
+
+/// The first or last key, found by a new iterator, or by a search within a prefix.
+fn peek(db: &Db, end: End) -> Option<Vec<u8>> {
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    match end {
+        End::Front => iter.seek_to_first().unwrap(),
+        End::Back => iter.seek_to_last().unwrap(),
+        End::Prefix => {
+            let found = db.first_in_prefix(b"", b"key").unwrap();
+            return found.map(|(key, _)| key.to_vec());
+        }
+    }
+    iter.valid().then(|| iter.key().to_vec())
+}
+
+/// Takes keys from one end until none is left; returns the most entries that one pop stepped over.
+fn pop_all(db: &Db, end: End, mut expected: Vec<usize>) -> u64 {
+    if end == End::Back {
+        expected.reverse();
+    }
+    let mut most = 0;
+    for n in expected {
+        let mut found = None;
+        most = most.max(skipped(db, || found = peek(db, end)));
+        assert_eq!(found, Some(key(n)), "{end:?}");
+        db.delete(&key(n)).unwrap();
+    }
+    let empty = skipped(db, || assert_eq!(peek(db, end), None));
+    most.max(empty)
+}
+
+fn put(db: &Db, keys: std::ops::Range<usize>) {
+    let mut batch = WriteBatch::new();
+    for n in keys {
+        batch.put(&**db, key(n), b"job").unwrap();
+    }
+    db.write(batch, &WriteOptions::default()).unwrap();
+}
+
+fn delete(db: &Db, keys: std::ops::Range<usize>) {
+    let mut batch = WriteBatch::new();
+    for n in keys {
+        batch.delete(&**db, key(n)).unwrap();
+    }
+    db.write(batch, &WriteOptions::default()).unwrap();
+}
+
+/// Keys whose values are where they say: in the memtable, in tables, or in both.
+fn queue(of: usize, flushed: bool, options: &Options) -> Db {
+    let db = open(options);
+    put(&db, 0..of);
+    if flushed {
+        db.flush().unwrap();
+        db.compact_range(None, None, &Default::default()).unwrap();
+    }
+    db
+}
+
+#[test]
+fn a_pop_steps_over_few_dead_entries_however_many_were_popped() {
+    for end in [End::Front, End::Back, End::Prefix] {
+        for flushed in [false, true] {
+            let vfs = SimVfs::new();
+            // Nothing is flushed or compacted meanwhile.
+            let options = options(&vfs, manual());
+            let db = queue(1500, flushed, &options);
+            let most = pop_all(&db, end, (0..1500).collect());
+            assert!(most < MOST / 10, "{end:?}, flushed {flushed}: {most}");
+        }
+    }
+}
+
+/// Jobs are appended while others are taken, and some come back to the front.
+#[test]
+fn a_queue_that_is_filled_meanwhile_shows_every_job() {
+    let vfs = SimVfs::new();
+    let mut options = options(&vfs, manual());
+    options.default.write_buffer_size = 64 << 10;
+    let db = queue(1000, true, &options);
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut model: std::collections::BTreeSet<usize> = (0..1000).collect();
+    let (mut next, mut most) = (1000, 0);
+    for step in 0..3000 {
+        let mut found = None;
+        most = most.max(skipped(&db, || found = peek(&db, End::Front)));
+        assert_eq!(found, model.first().map(|n| key(*n)), "step {step}");
+        if let Some(n) = model.pop_first() {
+            db.delete(&key(n)).unwrap();
+        }
+        match rng.u8(..16) {
+            0 => {
+                // It failed, and is to be done again.
+                let again = rng.usize(..next);
+                db.put(&key(again), b"again").unwrap();
+                model.insert(again);
+            }
+            1..14 => {
+                db.put(&key(next), b"job").unwrap();
+                model.insert(next);
+                next += 1;
+            }
+            _ => {}
+        }
+        if step % 800 == 799 {
+            db.flush().unwrap();
+        }
+    }
+    assert!(most < MOST, "{most}");
+}
+
+/// One key with many versions among others: each direction finds it with few steps.
+#[test]
+fn a_key_that_was_written_often_is_found_with_few_steps() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, manual());
+    let db = queue(3, false, &options);
+    let snapshot = db.snapshot();
+    for n in 0..2000_u32 {
+        db.put(&key(1), &n.to_be_bytes()).unwrap();
+    }
+    for (snapshot, value) in [
+        (None, 1999_u32.to_be_bytes().to_vec()),
+        (Some(snapshot), b"job".to_vec()),
+    ] {
+        let read = ReadOptions {
+            snapshot,
+            ..ReadOptions::default()
+        };
+        let steps = skipped(&db, || {
+            let mut iter = db.iter(&read).unwrap();
+            iter.seek_to_last().unwrap();
+            for n in [2, 1, 0] {
+                assert_eq!(iter.key(), key(n));
+                if n == 1 {
+                    assert_eq!(iter.value().unwrap(), value);
+                }
+                iter.prev().unwrap();
+            }
+            assert!(!iter.valid());
+            iter.seek_to_first().unwrap();
+            for n in [0, 1, 2] {
+                assert_eq!(iter.key(), key(n));
+                iter.next().unwrap();
+            }
+        });
+        assert!(steps < 50, "{steps}");
+    }
+}
+
+/// A snapshot sees what it saw, also in what is dead for others.
+#[test]
+fn a_snapshot_sees_what_was_popped_since() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, manual());
+    let db = queue(500, true, &options);
+    let snapshot = db.snapshot();
+    pop_all(&db, End::Front, (0..500).collect());
+    let read = ReadOptions {
+        snapshot: Some(snapshot),
+        ..ReadOptions::default()
+    };
+    let mut iter = db.iter(&read).unwrap();
+    iter.seek_to_first().unwrap();
+    for n in 0..500 {
+        assert_eq!(iter.key(), key(n));
+        iter.next().unwrap();
+    }
+    assert!(!iter.valid());
+    iter.seek_to_last().unwrap();
+    assert_eq!(iter.key(), key(499));
+}
+
+fn idle(vfs: &SimVfs, clock: &SimClock) -> Options {
+    let family = ColumnFamilyOptions {
+        disable_auto_compactions: false,
+        ..manual()
+    };
+    let mut options = options(vfs, family);
+    options.db.clock = Arc::new(clock.clone());
+    options
+}
+
+/// The clock advances by itself. Nothing else happens.
+#[test]
+fn what_was_deleted_is_compacted_away_once_the_database_is_idle() {
+    for flush_before in [false, true] {
+        for flush_after in [false, true] {
+            let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(1));
+            let options = idle(&vfs, &clock);
+            let db = open(&options);
+            put(&db, 0..6000);
+            if flush_before {
+                db.flush().unwrap();
+            }
+            delete(&db, 0..5990);
+            if flush_after {
+                db.flush().unwrap();
+            }
+            eventually("tombstones stay", || metrics(&db).tombstones == 0);
+            db.wait_idle().unwrap();
+            let entries = metrics(&db).estimated_keys;
+            assert_eq!(entries, 10, "{flush_before} {flush_after}");
+            let compactions = db.statistics().compactions();
+            assert!(compactions <= 4, "{compactions}");
+            assert_eq!(db.space_report().unwrap().total.tombstones, 0);
+            let steps = skipped(&db, || {
+                assert_eq!(peek(&db, End::Front), Some(key(5990)));
+            });
+            assert_eq!(steps, 0, "{flush_before} {flush_after}");
+        }
+    }
+}
+
+/// Tombstones that a snapshot needs stay until it is released, and cost no compactions meanwhile.
+#[test]
+fn tombstones_wait_for_the_snapshots_that_need_them() {
+    let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(2));
+    let options = idle(&vfs, &clock);
+    let db = open(&options);
+    put(&db, 0..6000);
+    db.flush().unwrap();
+    db.compact_range(None, None, &Default::default()).unwrap();
+    let snapshot = db.snapshot();
+    delete(&db, 0..6000);
+    db.flush().unwrap();
+    db.compact_range(None, None, &Default::default()).unwrap();
+    db.wait_idle().unwrap();
+    let before = db.statistics().compactions();
+    assert_eq!(metrics(&db).tombstones, 6000);
+    clock.advance(std::time::Duration::from_secs(60));
+    db.wait_idle().unwrap();
+    assert_eq!(db.statistics().compactions(), before);
+    drop(snapshot);
+    eventually("tombstones stay", || metrics(&db).tombstones == 0);
+    assert_eq!(peek(&db, End::Front), None);
+}
+
+/// Few tombstones in much data are left to the compactions that come anyway, unless reads meet many in a row.
+#[test]
+fn few_tombstones_are_compacted_only_where_reads_meet_them() {
+    let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(3));
+    let mut options = idle(&vfs, &clock);
+    // So that the keys are in several tables.
+    options.default.target_file_size_base = 256 << 10;
+    options.default.max_bytes_for_level_base = 64 << 20;
+    let db = open(&options);
+    // Less than one key in 50 is deleted: more are compacted for the space that this frees.
+    put(&db, 0..300_000);
+    db.flush().unwrap();
+    db.compact_range(None, None, &Default::default()).unwrap();
+    delete(&db, 0..5000);
+    // So that the table of the tombstones overlaps everything.
+    db.delete(&key(299_999)).unwrap();
+    db.flush().unwrap();
+    clock.advance(std::time::Duration::from_secs(60));
+    db.wait_idle().unwrap();
+    let before = db.statistics().compactions();
+    assert_eq!(metrics(&db).tombstones, 5001, "they overlap too much");
+    // The first read steps over all of them, the next over few, and then they go.
+    let steps = skipped(&db, || assert_eq!(peek(&db, End::Front), Some(key(5000))));
+    assert!(steps > 5000, "{steps}");
+    let steps = skipped(&db, || assert_eq!(peek(&db, End::Front), Some(key(5000))));
+    assert!(steps < 100, "{steps}");
+    assert!(metrics(&db).dead_range_keys > 4900);
+    eventually("tombstones stay", || metrics(&db).tombstones == 0);
+    assert_eq!(db.statistics().compactions(), before + 1);
+    assert_eq!(peek(&db, End::Front), Some(key(5000)));
+    assert_eq!(peek(&db, End::Back), Some(key(299_998)));
+}
