@@ -286,12 +286,14 @@ mod tests {
         let volume = volume(&available);
         let make = |name: &[u8]| volume.make_node(&CALLER, ROOT, name, 0o100_644, 0, 0);
         let file = make(b"f").unwrap().number;
-        let write = || volume.write(file, 0, &vec![1; 1 << 20], WriteContext::default());
-        write().unwrap();
+        // Each one makes the file larger.
+        let write =
+            |n: u64| volume.write(file, n << 20, &vec![1; 1 << 20], WriteContext::default());
+        write(0).unwrap();
 
         // Less than what is kept: found out once what was found before is used.
         available.store((1 << 27) - 1, Ordering::Relaxed);
-        let errors: Vec<_> = (0..32).filter_map(|_| write().err()).collect();
+        let errors: Vec<_> = (1..33).filter_map(|n| write(n).err()).collect();
         assert!((16..=32).contains(&errors.len()));
         assert!(errors.iter().all(|e| e.errno() == Errno::NOSPC));
         volume.room.bytes.store(0, Ordering::Relaxed);
@@ -309,13 +311,16 @@ mod tests {
         let volume = volume(&available);
         let made = volume.make_node(&CALLER, ROOT, b"f", 0o100_644, 0, 0);
         let file = made.unwrap().number;
+        let size = AtomicU64::new(0);
+        // Each one makes the file larger.
         let write = |from_cache| {
+            let end = size.fetch_add(1 << 20, Ordering::Relaxed);
             volume.room.bytes.store(0, Ordering::Relaxed);
             let context = WriteContext {
                 from_cache,
                 ..WriteContext::default()
             };
-            let written = volume.write(file, 0, &vec![1; 1 << 20], context);
+            let written = volume.write(file, end, &vec![1; 1 << 20], context);
             written.map(|w| w.was_last_room).map_err(|e| e.errno())
         };
         assert_eq!((write(false), write(true)), (Ok(false), Ok(false)));

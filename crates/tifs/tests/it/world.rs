@@ -364,8 +364,13 @@ pub fn list(
         } else {
             volume.list(directory, from, &mut |entry| add(entry, None))
         };
-        // A call that was not stopped came to the end. Another one could show what has been added since.
-        if read.is_err() || listed.len() - before < page as usize {
+        // A call that gave less than it may came to the end, and another one could show what has been
+        // added since. With attributes, a failure may have ended it, which only the next call says.
+        let is_end = match attributes {
+            true => listed.len() == before,
+            false => listed.len() - before < page as usize,
+        };
+        if read.is_err() || is_end {
             break read;
         }
     };

@@ -104,6 +104,7 @@ impl Shared {
         })?;
         let guard = BarrierGuard(self);
         gate!("checkpoint: barrier set");
+        self.try_again(barrier.keys().copied());
         self.wait_for_flushes(&barrier)?;
         Ok(guard)
     }

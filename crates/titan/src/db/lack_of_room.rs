@@ -2,14 +2,14 @@
 //!
 //! A job that lacks room stops nothing. It is not begun, or what it wrote is removed, and it waits
 //! until there is room; readers and writers go on. Writers get `NoSpace` only where they would have to
-//! wait for such a job. How much is left is asked before each search for a job, without the state
-//! lock, and the answer is kept in the state.
+//! wait for such a job, and not before a flush that may be tried again has been. How much is left is
+//! asked before each search for a job, without the state lock, and the answer is kept in the state.
 
 use std::path::Path;
 
 use super::core::Shared;
 use super::room::{FlushWait, LOOK_EACH, Room, RoomWait};
-use super::state::{FamilyState, Immutable, State};
+use super::state::{FamilyState, FlushBarrier, Immutable, State};
 use crate::compaction::budget::Budget;
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, total};
@@ -45,6 +45,13 @@ impl FamilyState {
         self.jobs.compactions_wait = RoomWait::default();
         self.jobs.collections_wait = RoomWait::default();
         self.has_changed();
+    }
+
+    /// Whether a flush that lacked room is being tried again, or may be.
+    fn retries_flush(&self, barrier: Option<&FlushBarrier>, room: &Room) -> bool {
+        let jobs = &self.jobs;
+        let may = || jobs.flushing || self.may_flush(self.flushable(barrier), room);
+        jobs.flush_wait.is_some() && may()
     }
 
     /// The error of a writer that would have to wait for a job of the family that lacks room.
@@ -118,6 +125,20 @@ impl Shared {
             )
         });
         state
+    }
+
+    /// Whether a flush that lacked room is being tried again, or is from now on, since there may be room
+    /// by now: nobody may have looked since. Cost: asks the device; O(families).
+    pub(super) fn retries_flush(&self) -> bool {
+        let state = self.state_with_room();
+        let barrier = state.flush_barrier.as_ref();
+        let mut families = state.families.values();
+        let retries = families.any(|f| f.retries_flush(barrier, &state.room));
+        drop(state);
+        if retries {
+            self.signals.work.raise();
+        }
+        retries
     }
 
     /// Lets the jobs that wait for room be tried again at once.

@@ -75,6 +75,7 @@ impl Shared {
                 }
                 StallEvent::Stopped(cause) => {
                     match self.no_room_for_writes(group) {
+                        Some(NoRoom::AtAll(_)) if self.retries_flush() => {}
                         Some(NoRoom::AtAll(error)) => break Err(error),
                         Some(NoRoom::ButForDeletions) => break Ok(()),
                         None => {}

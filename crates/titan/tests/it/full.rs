@@ -409,6 +409,56 @@ fn writes_that_would_wait_for_a_flush_without_room_are_refused() {
     has_from(&db, 20, filled + 1);
 }
 
+/// Memtables are full, and a flush found no room. Once there is room the next write goes on, whether or not a
+/// thread of the database has looked since.
+#[test]
+fn the_first_write_after_room_came_back_is_accepted() {
+    let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(7));
+    let mut options = options(&vfs);
+    options.db.clock = Arc::new(clock.clone());
+    options.default.write_buffer_size = 64 << 10;
+    let db = Db::open(DIR, &options).unwrap();
+    let mut next = 0;
+    let mut put = || {
+        let put = db.put(&key(next), &value(next, 1000));
+        next += u32::from(put.is_ok());
+        put
+    };
+    // A device that does not say how much room it has: it is tried again after a while.
+    let fault = Fault::on([OpKind::Append]).path("*.sst");
+    for _ in 0..3 {
+        vfs.inject(fault.clone().error(Errno::NO_SPACE).forever());
+        let refused = (0..1000).find_map(|_| put().err()).unwrap();
+        assert_eq!(refused.kind(), ErrorKind::NoSpace, "{refused}");
+        db.wait_idle().unwrap();
+        vfs.clear_faults();
+        clock.advance(std::time::Duration::from_secs(2));
+        put().unwrap();
+        db.wait_idle().unwrap();
+    }
+    // One that says so has room for the log, and none for a table.
+    for _ in 0..3 {
+        let refused = (0..1000).find_map(|_| {
+            vfs.set_capacity(Some(used(&vfs) + (16 << 10)));
+            put().err()
+        });
+        let refused = refused.unwrap();
+        assert_eq!(refused.kind(), ErrorKind::NoSpace, "{refused}");
+        db.wait_idle().unwrap();
+        vfs.set_capacity(Some(used(&vfs) + (1 << 20)));
+        put().unwrap();
+        db.wait_idle().unwrap();
+    }
+    // A checkpoint tries at once, as a flush does.
+    vfs.inject(fault.error(Errno::NO_SPACE).forever());
+    (0..1000).find_map(|_| put().err()).unwrap();
+    db.checkpoint("/data/copy").unwrap_err();
+    vfs.clear_faults();
+    db.checkpoint("/data/copy").unwrap();
+    assert!(db.background_error().is_none());
+    has(&db, 0..next);
+}
+
 fn has_from(db: &Db, from: u32, to: u32) {
     for i in 0..to {
         assert_eq!(db.get(&key(i)).unwrap().is_some(), i >= from, "{i}");

@@ -11,9 +11,22 @@ const SET_GROUP_ID: u32 = 0o2000;
 
 impl Model {
     pub(super) fn lookup(&mut self, at: &Name, to: Slot) -> Expected {
-        check_name(&at.name)?;
-        let (_, child) = self.child(at)?;
-        Ok(self.bind(to, child))
+        let directory = self.slots[&at.directory];
+        let found = match &at.name.0[..] {
+            b"." => self.named(directory)?,
+            b".." => self.named(self.nodes[&directory].parent)?,
+            _ => {
+                check_name(&at.name)?;
+                self.child(at)?.1
+            }
+        };
+        Ok(self.bind(to, found))
+    }
+
+    /// A directory that is found by its number: not one that was removed.
+    fn named(&self, id: Id) -> Result<Id, Errno> {
+        let node = self.nodes.get(&id).filter(|node| node.links > 0);
+        node.map(|_| id).ok_or(Errno::STALE)
     }
 
     pub(super) fn make_node(

@@ -47,7 +47,13 @@ impl Ended {
     /// It failed, with one line that has all of `parts`.
     #[track_caller]
     fn failed_with(&self, parts: &[&str]) {
-        assert_eq!(self.status, 1, "{self:?}");
+        self.ended_with(1, parts);
+    }
+
+    /// It ended with this status, and one line that has all of `parts`.
+    #[track_caller]
+    fn ended_with(&self, status: i32, parts: &[&str]) {
+        assert_eq!(self.status, status, "{self:?}");
         let lines = self.said.lines().count();
         let complete = parts.iter().all(|part| self.said.contains(part));
         assert!(lines == 1 && complete, "{parts:?}: {self:?}");
