@@ -26,8 +26,8 @@ const SLACK: u64 = 24 << 10;
 /// The same for each family: the log and the table of its deletions.
 const SLACK_OF_FAMILY: u64 = 8 << 10;
 
-/// What the tables and blob files of an emptied database may take, in bytes a family: a table that has
-/// nothing but its deletion may have been moved to the last level as it is.
+/// The most that the tables and blob files of an emptied database may take, in bytes a family: a
+/// table that has nothing but its deletion may have been moved to the last level as it is.
 const EMPTY: u64 = 4 << 10;
 
 /// The extent of a campaign.

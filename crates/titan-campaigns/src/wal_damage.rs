@@ -1,6 +1,6 @@
 //! Damages every byte of a WAL file whose process died, and opens the database in each recovery mode.
 //!
-//! What had been synced is never lost silently: its damage is an error. Damage of what had not been
+//! Synced writes are never lost silently: their damage is an error. Damage of what had not been
 //! synced ends the log, and what follows it is kept. The campaign knows where each write group is in the
 //! file and which of them were synced, and computes from that what an opening has to do.
 

@@ -4,11 +4,16 @@
 //! from `[default]`: options it does not mention are as in `[default]`. Options that the file
 //! mentions are set; for those it does not mention, a database keeps the values it has.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use titan::{Error, Options, Result};
 
 use crate::Global;
+
+/// The largest file of options, in bytes.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The options of `--config`, or the defaults without it.
 pub(crate) fn options(global: &Global) -> Result<Options> {
@@ -24,13 +29,29 @@ pub(crate) fn options_over(global: &Global, base: &Options) -> Result<Options> {
     let mut options = match &global.config {
         None => base.clone(),
         Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|e| Error::io(e, "read", path))?;
+            let text = read(path)?;
             parse_over(&text, path, base)?
         }
     };
     let aliases = global.comparators.iter().cloned();
     options.db.comparator_aliases.extend(aliases);
     Ok(options)
+}
+
+/// Reads a file of options.
+///
+/// # Errors
+/// Failures to read, and `InvalidOption` if it is too large: some files never end.
+fn read(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+        .map_err(|e| Error::io(e, "read", path))?;
+    if read as u64 > MAX_BYTES {
+        let why = format!("more than {MAX_BYTES} bytes, too many for options");
+        return Err(Error::invalid_option(why).in_file(path));
+    }
+    Ok(text)
 }
 
 fn parse_over(text: &str, path: &Path, base: &Options) -> Result<Options> {
@@ -117,6 +138,13 @@ mod tests {
             assert!(!family.enable_blob_garbage_collection, "{name}");
             assert_eq!(family.num_levels, 4, "{name}");
         }
+    }
+
+    #[test]
+    fn a_file_that_does_not_end_is_not_read() {
+        let refused = read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(refused.contains("/dev/zero"), "{refused}");
+        assert!(refused.contains("more than 16777216 bytes"), "{refused}");
     }
 
     #[test]

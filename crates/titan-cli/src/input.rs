@@ -1,6 +1,6 @@
-//! Reads values from files and pipes.
+//! Reads values, lists and lines from files and pipes, some of which never end.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use titan::vfs::{StdVfs, Vfs};
@@ -9,14 +9,47 @@ use titan::{Error, Result};
 /// The largest value, with room for its key: the engine's batches have up to 4 GiB less 64 MiB.
 pub(crate) const MAX_VALUE: u64 = (4 << 30) - (64 << 20) - (1 << 20);
 
+/// The most that is read at once: as much as the largest value, and half of the memory that is
+/// left.
+pub(crate) fn max() -> u64 {
+    let memory = StdVfs.resources().memory;
+    memory.map_or(MAX_VALUE, |memory| MAX_VALUE.min(memory.left / 2))
+}
+
+/// The error of what has more bytes than can be read at once.
+pub(crate) fn too_large(what: &str, max: u64, path: &Path) -> Error {
+    let why = match max {
+        MAX_VALUE => "the largest value, 4 GiB less 65 MiB",
+        _ => "half of the memory that is available",
+    };
+    Error::unsupported(format!("{what} of more than {max} bytes, {why}")).in_file(path)
+}
+
+/// Reads a line of up to `max` bytes, with its end. False at the end of the input.
+///
+/// # Errors
+/// Those of the input, and `Unsupported` for a longer line, of which a part was read.
+pub(crate) fn read_line(
+    input: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    max: u64,
+    path: &Path,
+) -> Result<bool> {
+    line.clear();
+    let read = input.take(max + 1).read_until(b'\n', line);
+    match read.map_err(|e| Error::io(e, "read", path))? as u64 {
+        read if read > max => Err(too_large("a line", max, path)),
+        read => Ok(read > 0),
+    }
+}
+
 /// Reads an input to its end. `size` is what is known of its length.
 ///
 /// # Errors
 /// `Unsupported` if it is larger than a value can be, or takes more than half of the memory that is left:
 /// some inputs never end.
 pub(crate) fn read(mut input: impl Read, size: u64, path: &Path) -> Result<Vec<u8>> {
-    let memory = StdVfs.resources().memory;
-    let max = memory.map_or(MAX_VALUE, |memory| MAX_VALUE.min(memory.left / 2));
+    let max = max();
     let mut value = Vec::new();
     if size <= max {
         value.reserve_exact(size as usize);
@@ -27,11 +60,7 @@ pub(crate) fn read(mut input: impl Read, size: u64, path: &Path) -> Result<Vec<u
             return Ok(value);
         }
     }
-    let why = match max {
-        MAX_VALUE => "the largest value, 4 GiB less 65 MiB",
-        _ => "half of the memory that is available",
-    };
-    Err(Error::unsupported(format!("an input of more than {max} bytes, {why}")).in_file(path))
+    Err(too_large("an input", max, path))
 }
 
 /// Reads a file.
@@ -63,5 +92,22 @@ mod tests {
             b"abc",
             "it has shrunk"
         );
+    }
+
+    #[test]
+    fn a_line_that_does_not_end_is_not_read() {
+        let path = Path::new("endless");
+        let mut line = Vec::new();
+        let mut input = &b"abc\nabcd\n"[..];
+        assert!(read_line(&mut input, &mut line, 4, path).unwrap());
+        assert_eq!(line, b"abc\n");
+        let refused = read_line(&mut input, &mut line, 4, path).unwrap_err();
+        assert!(refused.to_string().contains("a line of more than 4 bytes"));
+        let mut endless = io::BufReader::new(io::repeat(7));
+        assert!(read_line(&mut endless, &mut line, 1 << 16, path).is_err());
+        let mut last = &b"ab"[..];
+        assert!(read_line(&mut last, &mut line, 4, path).unwrap());
+        assert!(!read_line(&mut last, &mut line, 4, path).unwrap());
+        assert_eq!(line, b"");
     }
 }

@@ -52,7 +52,8 @@ pub(crate) struct SegmentLoad {
     leaves: usize,
     /// Bytes of these since the last segment that will be cut from them, about.
     in_segment: usize,
-    /// What the lists of leaves and segments will be charged with, about. For a moment there are two of each leaf.
+    /// The charge of the lists of leaves and segments, about. For a moment there are two of each
+    /// leaf.
     lists: usize,
     /// The rows after those.
     rows: Rows,

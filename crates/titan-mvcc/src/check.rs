@@ -214,7 +214,7 @@ fn check_versions(
     Ok(())
 }
 
-/// What the newer locks of a key say about its last change, and one of them.
+/// Claims of the newer locks of a key about its last change, and one of them.
 #[derive(Default)]
 struct Claim(Option<(LastChange, Vec<u8>)>);
 

@@ -142,9 +142,9 @@ pub enum Error {
     /// The clock of an opening is far after the last timestamp of the store, and that is
     /// [refused](crate::StoreOptions::refuse_clock_jump). Nothing was changed.
     ClockAhead {
-        /// How far it is.
+        /// The time by which it is after that.
         jump: Duration,
-        /// How far it may be.
+        /// The longest time by which it may be after that.
         most: Duration,
     },
     /// A stored entry that this version of the crate cannot have written.

@@ -50,9 +50,10 @@ pub struct StoreOptions {
     pub write: WriteOptions,
     /// What answers reads in place of the engine where it can. It changes no answer.
     pub range_source: Option<Arc<dyn RangeSource>>,
-    /// How far the clock may be after the last timestamps of the store when it is opened. One that is further ahead is more
-    /// likely wrong. Timestamps never go back, so after it was put right they stay where they are until it has
-    /// caught up: reads by the time of day then find the past. Default: 366 days.
+    /// The most that the clock may be after the last timestamps of the store when it is opened. One
+    /// that is further ahead is more likely wrong. Timestamps never go back, so after it was put
+    /// right they stay where they are until it has caught up: reads by the time of day then find
+    /// the past. Default: 366 days.
     pub max_clock_jump: Duration,
     /// Whether an opening is refused whose clock is further ahead. Otherwise [`Store::clock_jump`] says so, and the
     /// retention of what earlier openings wrote begins with this one. Default: false.
@@ -155,7 +156,7 @@ pub(crate) struct Core {
     pub(crate) oracle: Arc<dyn TimestampOracle>,
     /// Whether it is the program's, and has a clock of its own.
     pub(crate) is_oracle_given: bool,
-    /// How far the clock was ahead when the store was opened, if that was far.
+    /// The time by which the clock was ahead when the store was opened, if that was far.
     pub(crate) clock_jump: Option<Duration>,
     pub(crate) order: CommitOrder,
     pub(crate) latches: Latches,
@@ -327,8 +328,8 @@ impl Store {
         Percolator(Arc::clone(&self.core))
     }
 
-    /// How far the clock was after the last timestamps of the store when it was opened, if that was further than
-    /// [`StoreOptions::max_clock_jump`]. The program should tell somebody.
+    /// Tells how far the clock was after the last timestamps of the store when it was opened, if
+    /// that was further than [`StoreOptions::max_clock_jump`]. The program should tell somebody.
     pub fn clock_jump(&self) -> Option<Duration> {
         self.core.clock_jump
     }

@@ -17,8 +17,8 @@ use nix::libc;
 /// Runs `run` in a forked child of this process, for `seconds` at most. Returns what it returned.
 ///
 /// # Errors
-/// What `run` said; that it panicked; that it was ended by a signal, which is SIGALRM if it took too
-/// long; that there was no child.
+/// The error of `run`; that it panicked; that it was ended by a signal, which is SIGALRM if it took
+/// too long; that there was no child.
 pub fn in_child(
     seconds: u32,
     run: impl FnOnce() -> Result<(), String>,

@@ -68,7 +68,8 @@ impl<T: Ord + Copy> Versions<T> {
         self.0.iter().map(of_key).sum()
     }
 
-    /// How many of them may be dropped nevertheless: locks after the safe point with a newer write of the same key.
+    /// Number of them that may be dropped nevertheless: locks after the safe point with a newer
+    /// write of the same key.
     pub fn replaced(&self, safe_point: T) -> usize {
         let of_key = |versions: &BTreeMap<T, Write>| {
             let above = (Bound::Excluded(safe_point), Bound::Unbounded);

@@ -63,8 +63,8 @@ pub(crate) struct OpenFilesLimits {
     pub(crate) files: u64,
     /// Bytes.
     pub(crate) memory: u64,
-    /// How many files may be open while iterators of users hold some of them, whatever `files` says;
-    /// `None` if nothing limits it. The rest of the process's descriptors is for jobs.
+    /// Number of files that may be open while iterators of users hold some of them, whatever
+    /// `files` says; `None` if nothing limits it. The rest of the process's descriptors is for jobs.
     pub(crate) held: Option<u64>,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct OpenFiles {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     block_cache: Arc<BlockCache>,
-    /// How many files may be kept.
+    /// Number of files that may be kept.
     max_files: AtomicU64,
     /// Bytes of memory that they may take.
     max_memory: u64,

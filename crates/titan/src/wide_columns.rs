@@ -47,7 +47,7 @@ impl WideColumns {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -27,7 +27,7 @@ pub struct Configuration {
     pub clock_jumps: bool,
     /// Tables are small, so that the versions of a key lie in many of them.
     pub small_tables: bool,
-    /// How many of ten writes only lock their key.
+    /// Number of writes in ten that only lock their key.
     pub locks_of_ten: u32,
     /// How transactions commit.
     pub phases: Phases,

@@ -1,8 +1,7 @@
 //! `titan delete`: deletes one key, or the keys listed in a file.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +11,7 @@ use titan::{ColumnFamily, Db, Error, Result, WriteBatch, WriteOptions};
 
 use crate::open::{self, Access};
 use crate::output::{self, Out};
-use crate::{Global, keys, owner};
+use crate::{Global, input, keys, owner};
 
 /// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -64,17 +63,17 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     owner::refuse_owned(&db, args.force)?;
     let family = open::family(&db, args.cf.as_deref())?;
     if let Some(listed) = &listed {
-        delete(&db, &family, listed)?;
+        delete(&db, &family, listed.keys())?;
     } else if let Some(key) = key {
-        delete(&db, &family, &[key])?;
+        delete(&db, &family, [Ok(key)])?;
     }
     db.close()?;
     if let Some(listed) = listed {
         let mut out = Out::new();
         if global.json {
-            out.json(&json!({ "keys": listed.len() }))?;
+            out.json(&json!({ "keys": listed.count }))?;
         } else {
-            let count = output::count(listed.len() as u64);
+            let count = output::count(listed.count);
             out.line(format_args!("{count} keys deleted, or not there"))?;
         }
         out.flush()?;
@@ -83,13 +82,17 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 }
 
 /// Deletes in batches; the last one is synced, and so are all before it.
-fn delete(db: &Db, family: &ColumnFamily, keys: &[Vec<u8>]) -> Result<()> {
+fn delete(
+    db: &Db,
+    family: &ColumnFamily,
+    keys: impl IntoIterator<Item = Result<Vec<u8>>>,
+) -> Result<()> {
     let mut batch = WriteBatch::new();
     for key in keys {
         if batch.size_bytes() >= BATCH_BYTES {
             db.write(std::mem::take(&mut batch), &WriteOptions::default())?;
         }
-        batch.delete(family, key)?;
+        batch.delete(family, &key?)?;
     }
     if batch.count() > 0 {
         db.write(batch, &WriteOptions::synced())?;
@@ -97,28 +100,48 @@ fn delete(db: &Db, family: &ColumnFamily, keys: &[Vec<u8>]) -> Result<()> {
     Ok(())
 }
 
-/// Reads the keys of a list.
+/// The text of a list of keys, all of which are keys.
+struct Listed {
+    text: Vec<u8>,
+    path: PathBuf,
+    count: u64,
+}
+
+impl Listed {
+    /// The keys, each read anew: as bytes of their own they can take many times the memory of the
+    /// text.
+    fn keys(&self) -> impl Iterator<Item = Result<Vec<u8>>> {
+        let lines = self.text.split(|&byte| byte == b'\n').enumerate();
+        let lines = lines.filter(|(_, line)| !line.is_empty());
+        lines.map(|(index, line)| {
+            keys::parse(OsStr::from_bytes(line)).map_err(|error| {
+                Error::invalid_argument(format!("line {}: {}", index + 1, error.message()))
+                    .in_file(&self.path)
+            })
+        })
+    }
+}
+
+/// Reads a list of keys.
 ///
 /// # Errors
-/// Failures to read, and `InvalidArgument` naming the line that is not a key.
-fn read_keys(path: &Path) -> Result<Vec<Vec<u8>>> {
-    let failed = |e| Error::io(e, "read", path);
-    let input: Box<dyn BufRead> = if path == Path::new("-") {
-        Box::new(io::stdin().lock())
-    } else {
-        Box::new(BufReader::new(File::open(path).map_err(failed)?))
+/// Failures to read, those of a list that is too large, and `InvalidArgument` naming the line that
+/// is not a key.
+fn read_keys(path: &Path) -> Result<Listed> {
+    let text = match path == Path::new("-") {
+        true => input::read(io::stdin().lock(), 0, path)?,
+        false => input::read_file(path)?,
     };
-    let mut keys = Vec::new();
-    for (index, line) in input.split(b'\n').enumerate() {
-        let line = line.map_err(failed)?;
-        if line.is_empty() {
-            continue;
-        }
-        let key = keys::parse(OsStr::from_bytes(&line)).map_err(|error| {
-            Error::invalid_argument(format!("line {}: {}", index + 1, error.message()))
-                .in_file(path)
-        })?;
-        keys.push(key);
+    let mut listed = Listed {
+        text,
+        path: path.to_owned(),
+        count: 0,
+    };
+    let mut count = 0;
+    for key in listed.keys() {
+        key?;
+        count += 1;
     }
-    Ok(keys)
+    listed.count = count;
+    Ok(listed)
 }

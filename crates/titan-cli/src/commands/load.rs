@@ -30,8 +30,8 @@ use walk::Walk;
 /// Every regular file under the paths becomes an entry: its path as typed is the key (without a
 /// leading `./`), its contents are the value. Symbolic links are not followed. Files that cannot
 /// be read are reported and left out, and the exit status is then 1. With --format, each record of
-/// each file becomes an entry instead. The database is created if it does not exist, unless nothing
-/// can be loaded. An interrupted load keeps what it has loaded. A store of versions and a volume of
+/// each file becomes an entry instead. The database is created if it does not exist, unless every
+/// file fails. An interrupted load keeps what it has loaded. A store of versions and a volume of
 /// TiFS are refused.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -87,6 +87,8 @@ struct Summary {
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let had_database = has_database(&args.db, global)?;
     let db = open::open(&args.db, global, Access::Create)?;
+    // Another process may have made one meanwhile.
+    let had_database = had_database || db.latest_sequence_number().0 > 0;
     owner::refuse_owned(&db, args.force)?;
     let had_family = args
         .cf

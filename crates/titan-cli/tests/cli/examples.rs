@@ -43,7 +43,8 @@ fn examples(help: &str) -> Vec<String> {
     examples
 }
 
-/// What the examples assume: files, databases that earlier examples made, a store with a closed cache.
+/// Things that the examples assume: files, databases that earlier examples made, a store with a
+/// closed cache.
 fn prepared() -> Place {
     let place = Place::new();
     for name in [

@@ -1,4 +1,4 @@
-//! What commands refuse, and how their exit statuses tell why.
+//! Refusals of commands, and exit statuses that tell why.
 
 use std::fs;
 

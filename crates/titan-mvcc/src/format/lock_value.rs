@@ -19,7 +19,7 @@ const PUT: u8 = 2;
 /// Nobody asks for the lock by its start.
 const REPLACEABLE: u8 = 4;
 
-/// What a key has below a version that changes nothing.
+/// Content of a key below a version that changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastChange {
     /// It is not said.
@@ -40,7 +40,7 @@ impl fmt::Display for LastChange {
     }
 }
 
-/// What the value of a version of the kind lock says.
+/// Meaning of the value of a version of the kind lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockValue {
     pub(crate) last_change: LastChange,
@@ -65,7 +65,7 @@ impl LockValue {
         out
     }
 
-    /// What the bytes say; none if no version of the crate has written them.
+    /// The meaning of the bytes; none if no version of the crate has written them.
     pub(crate) fn decode(bytes: &[u8], commit: Timestamp) -> Option<LockValue> {
         let Some((flags, rest)) = bytes.split_first() else {
             return Some(LockValue::UNKNOWN);

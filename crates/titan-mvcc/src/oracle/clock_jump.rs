@@ -1,4 +1,4 @@
-//! How far the clock of an opening may be after the last one.
+//! The jump of the clock from the last opening to this one.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::timestamp::Timestamp;
 /// Compares the first timestamp of an opening with the last lease. A clock that is years ahead is more often wrong than
 /// right, and timestamps cannot be taken back: after it is put right, their time stands still for those years.
 pub(crate) struct ClockJump {
-    /// What is not worth a word.
+    /// A jump that is not worth a word.
     most: Duration,
     is_refused: bool,
     found: OnceLock<Duration>,
@@ -24,7 +24,7 @@ impl ClockJump {
         }
     }
 
-    /// How far the opening is ahead, if that is further than usual.
+    /// Tells how far the opening is ahead, if that is further than usual.
     pub(crate) fn found(&self) -> Option<Duration> {
         self.found.get().copied()
     }

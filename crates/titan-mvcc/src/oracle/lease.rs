@@ -17,7 +17,7 @@ pub(super) struct Lease {
     meta: Meta,
     /// Timestamps before this one may be used.
     end: Timestamp,
-    /// What the first timestamp of this opening is to be compared with.
+    /// The time with which the first timestamp of this opening is to be compared.
     last: Option<(Timestamp, Arc<ClockJump>)>,
 }
 

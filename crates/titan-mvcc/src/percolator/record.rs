@@ -1,4 +1,4 @@
-//! How a transaction ended, and what a key has, as its versions say.
+//! The end of a transaction, and the content of a key, as its versions say.
 
 use std::ops::ControlFlow;
 
@@ -45,7 +45,7 @@ pub(crate) fn newest_write(family: &ColumnFamily, key: &[u8]) -> Result<Option<V
     })
 }
 
-/// What a key has at present: what a lock of it says that is about to be written. No other version of the key may be
+/// Content of a key at present, which a new lock of it says. No other version of the key may be
 /// written meanwhile. Cost: a point read of the engine; if the newest version is a record of a rollback, or a lock
 /// that does not say it, an iterator that steps over them.
 pub(crate) fn last_change(family: &ColumnFamily, key: &[u8]) -> Result<LastChange> {
@@ -68,7 +68,7 @@ pub(crate) fn last_change(family: &ColumnFamily, key: &[u8]) -> Result<LastChang
     Ok(found.unwrap_or(LastChange::NoValue))
 }
 
-/// What a version says about what its key has; `value` reads its value.
+/// Claim of a version about the content of its key; `value` reads its value.
 fn said_by(version: Version, value: impl FnOnce() -> titan::Result<Bytes>) -> Result<LastChange> {
     // MUTANT: a lock after a deletion leads to the value that was deleted.
     let passes_deletions = mutant!(
@@ -120,7 +120,7 @@ enum Order {
     },
 }
 
-/// What `look` breaks with, which is called with the versions of an encoded key.
+/// Calls `look` with the versions of an encoded key, and returns the value with which it breaks.
 fn search<T>(
     family: &ColumnFamily,
     encoded: Vec<u8>,

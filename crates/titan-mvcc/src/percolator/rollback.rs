@@ -22,7 +22,7 @@ use crate::format::{Kind, Version, encode_key};
 use crate::store::Core;
 use crate::timestamp::Timestamp;
 
-/// How many locks are removed in one batch.
+/// Number of locks that are removed in one batch.
 const FORGOTTEN_AT_ONCE: usize = 256;
 /// The value of a protected record; others are empty.
 const PROTECTED: &[u8] = b"p";

@@ -88,7 +88,7 @@ fn value_from(
     }
 }
 
-/// What a lock leads to.
+/// The result to which a lock leads.
 pub(super) enum Below {
     /// The value of its key.
     Found(Option<LazyValue>),

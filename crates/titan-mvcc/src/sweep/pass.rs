@@ -23,7 +23,7 @@ pub(crate) struct Sweeps {
     pub(super) core: Arc<Core>,
     /// For how long versions can be read; for ever, or as long as the safe point is not moved by hand.
     retention: Option<Duration>,
-    /// How long they have been.
+    /// The time for which they have been so.
     retained: Option<Mutex<Retained>>,
     /// The time between two sweeps.
     pub(super) interval: Duration,

@@ -19,7 +19,7 @@ use crate::timestamp::Timestamp;
 
 /// Looks that are remembered.
 const MOST_LOOKS: usize = 32;
-/// What the clock may gain or lose between two looks, beside a thousandth of the time.
+/// The time that the clock may gain or lose between two looks, beside a thousandth of the time.
 const EVEN: Duration = Duration::from_secs(1);
 /// Timestamps that are ahead of the clock by less are so because of leases.
 const AHEAD: Duration = Duration::from_secs(60);

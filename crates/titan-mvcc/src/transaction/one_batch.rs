@@ -115,8 +115,8 @@ fn check_conflicts(
     Ok(())
 }
 
-/// What each key has that is only locked, in the order of the writes. The caller has the latches. Cost: a point read for
-/// each of them; none for other writes.
+/// Content of each key that is only locked, in the order of the writes. The caller has the latches.
+/// Cost: a point read for each of them; none for other writes.
 fn below_locks(core: &Core, writes: &Writes) -> Result<Vec<LastChange>> {
     let locked = writes.iter().filter_map(|write| match write {
         Mutation::Lock { key } => Some(key),

@@ -9,7 +9,7 @@ use titan_mvcc::{
 use super::percolator::Bench;
 use super::place::{DIR, Place, delete, put, stored_versions};
 
-/// How a row is locked.
+/// The way in which a row is locked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum How {
     OneBatch,
@@ -54,7 +54,7 @@ const LIVE: &[u8] = b"live";
 const DEAD: &[u8] = b"dead";
 const NEVER: &[u8] = b"never";
 
-/// What reads of the rows cost: a point read of each, and scans in both directions.
+/// The cost of reads of the rows: a point read of each, and scans in both directions.
 fn costs(snapshot: &Snapshot) -> Vec<ReadStats> {
     let mut all = Vec::new();
     for (key, value) in [(LIVE, Some(&b"2"[..])), (DEAD, None), (NEVER, None)] {
@@ -224,7 +224,8 @@ fn locks_that_a_newer_write_replaces_are_not_kept_and_the_newest_one_conflicts_s
     }
 }
 
-/// Whoever asks how a transaction in two phases ended finds its lock until the safe point has passed it.
+/// A lock is found by whoever asks how its transaction in two phases ended, until the safe point
+/// has passed it.
 #[test]
 fn locks_that_late_calls_ask_for_are_kept() {
     let bench = Bench::new(5);

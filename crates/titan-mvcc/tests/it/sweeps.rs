@@ -448,7 +448,7 @@ fn retention_is_real_time_whatever_is_done_to_the_clock() {
     }
 }
 
-/// What was 5 minutes old when the store was opened under a clock that was 80 years ahead.
+/// Versions that were written before the clock jumped by 80 years stay readable 5 minutes later.
 #[test]
 fn an_opening_under_a_clock_far_ahead_takes_no_history_away() {
     let mut place = by_hand(15, Duration::from_secs(600));

@@ -150,7 +150,7 @@ fn a_conflict_is_found_in_tables_after_compactions() {
     conflicts(old, b"k");
 }
 
-/// What a reader shows, by each method of the interface that it shares with the engine.
+/// The content that a reader shows, by each method of the interface that it shares with the engine.
 fn shown<R: Reader>(reader: &R) -> Vec<String> {
     let text = |row: Result<(titan::Bytes, titan::LazyValue), R::Error>| {
         let (key, value) = row.unwrap();

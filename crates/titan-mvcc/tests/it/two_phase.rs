@@ -210,7 +210,8 @@ fn an_opening_ends_at_once_what_no_living_owner_can_have_and_nothing_else() {
     }
 }
 
-/// What an opening cannot end, since the disk is full or fails, is nobody's, and the first who meets it ends it.
+/// A transaction that an opening cannot end, since the disk is full or fails, is nobody's, and the
+/// first who meets it ends it.
 #[test]
 fn what_an_opening_could_not_end_is_ended_by_the_first_who_meets_it() {
     let mut place = Place::new(17);
@@ -234,7 +235,7 @@ fn what_an_opening_could_not_end_is_ended_by_the_first_who_meets_it() {
     assert!(matches!(lost, Error::Corruption { .. }), "{lost}");
 }
 
-/// How many groups of writes the engine has published.
+/// Number of groups of writes that the engine has published.
 #[derive(Default)]
 struct Groups(AtomicU64);
 

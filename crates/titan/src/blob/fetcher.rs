@@ -24,7 +24,7 @@ const JOIN_GAP: u64 = 16 << 10;
 /// The longest read of joined records, in bytes. A longer record is read alone.
 const JOINED_READ: u64 = 1 << 20;
 
-/// How many files are read at once for one batch of values.
+/// Number of files that are read at once for one batch of values.
 const FILES_AT_ONCE: usize = 64;
 
 /// Provides readers of physical blob files. The open-files cache implements it.
@@ -334,7 +334,7 @@ impl Target {
     }
 }
 
-/// What to read, in the order of files and offsets.
+/// The ranges to read, in the order of files and offsets.
 struct Plan {
     runs: Vec<Run>,
     records: Vec<Record>,

@@ -29,20 +29,20 @@ const PIECES: u64 = 4;
 /// its estimate is one.
 const SPREAD: u64 = 16;
 
-/// What jobs may write now, in bytes.
+/// The amount that jobs may write now, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// What is left on the device.
+    /// Room that is left on the device.
     pub(crate) available: u64,
-    /// What any compaction or collection may write. The rest is for flushes and the log.
+    /// The amount that any compaction or collection may write. The rest is for flushes and the log.
     pub(crate) any: u64,
-    /// What a compaction or collection may write that frees at least as much.
+    /// The amount that a compaction or collection may write which frees at least as much.
     pub(crate) freeing: u64,
     /// Whether so little is left that jobs that free space come first.
     pub(crate) is_short: bool,
 }
 
-/// What a job writes, and by how much files shrink when it is done, in bytes.
+/// The amounts that a job writes, and by which files shrink when it is done, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
     pub(crate) written: u64,
@@ -179,12 +179,12 @@ impl<'a> Fitting<'a> {
         self.budget.freeing / PIECES
     }
 
-    /// What the compactions lack that were not admitted; `None` if there were none.
+    /// The room that the compactions lack that were not admitted; `None` if there were none.
     pub(crate) fn lack(&self) -> Option<Lack> {
         (self.lack != Lack::NONE).then_some(self.lack)
     }
 
-    /// What a compaction needs, as far as is known without reading its inputs.
+    /// The room that a compaction needs, as far as is known without reading its inputs.
     pub(crate) fn need(&self, compaction: &Compaction) -> Need {
         if compaction.is_trivial_move() {
             return Need {

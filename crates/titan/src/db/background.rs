@@ -327,7 +327,7 @@ impl FamilyToCollect {
         }
     }
 
-    /// What is to be collected; an error if there is no room for any of it.
+    /// The files that are to be collected; an error if there is no room for any of it.
     fn select(&self, budget: &Budget) -> Result<Option<Collection>, Lack> {
         select(&self.version, &self.family.options(), &self.excluded).next_within(budget)
     }

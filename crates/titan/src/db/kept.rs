@@ -27,7 +27,7 @@ pub(super) struct KeptMemtables {
     pub(super) oldest_wal: FileNumber,
     /// All of these files, oldest first.
     pub(super) wals: Vec<LiveWal>,
-    /// What the next WAL file says of the last of them.
+    /// The record of the next WAL file about the last of them.
     pub(super) predecessor: Predecessor,
     /// Where the records of that end.
     pub(super) end: WalPosition,

@@ -183,7 +183,7 @@ impl Shared {
         Err((error, need))
     }
 
-    /// What a flush waits for that lacks room, or found none.
+    /// The room for which a flush waits that lacks some, or found none.
     pub(super) fn flush_wait(
         &self,
         memtables: usize,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 
-/// How long jobs wait before the first retry; each time twice as long, up to [`LONGEST`].
+/// The time for which jobs wait before the first retry; each time twice as long, up to [`LONGEST`].
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(2);
 
@@ -16,7 +16,7 @@ pub(crate) struct Postponed(Mutex<Jobs>);
 
 #[derive(Default)]
 struct Jobs {
-    /// How often a job failed for want of descriptors.
+    /// Number of times that a job failed for want of descriptors.
     count: u64,
     /// The last such failure; `None` once a job has succeeded since.
     reason: Option<Error>,
@@ -26,7 +26,7 @@ struct Jobs {
     until: Duration,
 }
 
-/// How often jobs had been postponed when a caller began to wait for them.
+/// Number of times that jobs had been postponed when a caller began to wait for them.
 #[derive(Clone, Copy)]
 pub(super) struct Postponements(u64);
 

@@ -1,4 +1,4 @@
-//! What is known about the room on the device, and what jobs that lack some wait for. What follows from
+//! Knowledge of the room on the device, and of the room for which jobs wait. What follows from
 //! it is decided in [`lack_of_room`](super::lack_of_room).
 
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use crate::compaction::budget::{Budget, Lack};
 use crate::error::Error;
 use crate::memtable::Memtable;
 
-/// How often jobs that lack room look whether there is some, in real time.
+/// The time after which jobs that lack room look again whether there is some, in real time.
 pub(super) const LOOK_EACH: Duration = Duration::from_secs(1);
 
 /// The longest time after which a job that found the device full is tried again.
 const MAX_RETRY: Duration = Duration::from_secs(64);
 
-/// What is known about the room on the device. Guarded by the state lock.
+/// Knowledge of the room on the device. Guarded by the state lock.
 pub(crate) struct Room {
     pub(super) budget: Budget,
     /// When that was asked, by the steady clock.
     pub(super) now: Duration,
-    /// What running compactions may still write.
+    /// The amount that running compactions may still write.
     pub(super) promised: u64,
 }
 
@@ -45,12 +45,13 @@ impl Room {
     }
 }
 
-/// What a flush that lacks room waits for.
+/// The room for which a flush waits.
 #[derive(Clone)]
 pub(crate) struct FlushWait {
     /// Bytes.
     need: u64,
-    /// How many memtables it was to write. With further ones it may write less: they may delete.
+    /// Number of memtables that it was to write. With further ones it may write less: they may
+    /// delete.
     memtables: usize,
     not_before: Duration,
     pub(super) error: Error,
@@ -78,7 +79,7 @@ impl FlushWait {
 pub(crate) struct RoomWait {
     lack: Option<Lack>,
     not_before: Duration,
-    /// How often one has found the device full since the last that did not.
+    /// Number of times that one has found the device full since the last that did not.
     failures: u32,
     /// The error of the last of them.
     error: Option<Error>,
@@ -94,7 +95,7 @@ impl RoomWait {
         room.now >= self.not_before
     }
 
-    /// What is lacking.
+    /// The room that is lacking.
     pub(super) fn lack(&self) -> Option<Lack> {
         self.lack
     }

@@ -1,4 +1,4 @@
-//! What of memtables a flush writes, and writing it.
+//! The entries of memtables that a flush writes, and writing them.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::open_files::OpenFiles;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::version::Version;
 
-/// What a flush writes of memtables: not the entries of failed commits.
+/// The entries that a flush writes of memtables: not the entries of failed commits.
 struct Survivors<'a> {
     entries: SurvivorIterator<'a, MergingIterator, UnknownOlderVersions>,
     /// All range deletions.
@@ -212,11 +212,12 @@ fn bytes_of(
     Ok(bytes)
 }
 
-/// What each entry takes in a table beside its key and its value, in bytes: lengths, its part of the
-/// filter and of the index.
+/// The bytes that each entry takes in a table beside its key and its value: lengths, its
+/// part of the filter and of the index.
 const ENTRY_OVERHEAD: u64 = 8;
 
-/// What each separated value takes beside that, in bytes: a pointer, and the header of its record.
+/// The bytes that each separated value takes beside that: a pointer, and the header of
+/// its record.
 const SEPARATED_OVERHEAD: u64 = 64;
 
 /// The bytes that a flush of memtables, newest last, would write, before compression. Cost: a walk

@@ -1,4 +1,4 @@
-//! What WAL files have after the point at which a replay ended.
+//! Content of WAL files after the point at which a replay ended.
 //!
 //! After a crash of the machine, blocks may be missing from what was not synced, while later ones are
 //! there. So records after that point are no loss by themselves. They are one if a sync record says

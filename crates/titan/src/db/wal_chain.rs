@@ -1,4 +1,4 @@
-//! How far WAL files continue each other.
+//! Continuity of WAL files.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(crate) struct Chain {
     broken: Option<FileNumber>,
 }
 
-/// How far a WAL file went.
+/// The point that a WAL file reached.
 #[derive(Clone, Copy)]
 struct Reached {
     /// Where its records end.
@@ -110,8 +110,8 @@ impl Chain {
         });
     }
 
-    /// What a WAL file must say that continues what has been read, to its end, and where that is; `None`
-    /// if none can.
+    /// The predecessor that a WAL file must name to continue what has been read, and its end;
+    /// `None` if none can.
     pub(crate) fn predecessor(&self) -> Option<(Predecessor, WalPosition)> {
         let previous = self.previous.filter(|_| self.broken.is_none())?;
         let predecessor = Predecessor {

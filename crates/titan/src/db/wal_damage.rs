@@ -1,5 +1,5 @@
-//! What a replay does about damage in a WAL file, as the [mode](WalRecoveryMode) says, and what it has
-//! found.
+//! Actions of a replay on damage in a WAL file, as the [mode](WalRecoveryMode) says, and what it
+//! has found.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(super) struct WalDamage {
     pub(super) mode: WalRecoveryMode,
     /// Whether the WAL files are Titan's: each operation takes one sequence number.
     is_titans: bool,
-    /// What to notify listeners of.
+    /// Damage of which to notify listeners.
     event: Option<WalDamageEvent>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Gap {
     pub(super) records_end: u64,
 }
 
-/// How a replay goes on where records cannot be read.
+/// The way in which a replay goes on where records cannot be read.
 pub(super) enum AfterDamage {
     /// The file has ended.
     Ended,
@@ -151,7 +151,7 @@ impl WalDamage {
         self.event.is_some()
     }
 
-    /// What was found; `kept` names the files that must not be deleted.
+    /// Damage that was found; `kept` names the files that must not be deleted.
     pub(super) fn into_event(self) -> Option<WalDamageEvent> {
         self.event
     }

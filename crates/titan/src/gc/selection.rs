@@ -196,7 +196,7 @@ impl<'v> Selection<'v> {
     /// The collection that is due, if one is. Where there is no room for all of it, it has fewer files.
     ///
     /// # Errors
-    /// What is lacking, if there is no room for any of the files.
+    /// The room that is lacking, if there is no room for any of the files.
     pub(crate) fn next_within(self, budget: &Budget) -> Result<Option<Collection>, Lack> {
         let need = |files: &[&Candidate<'v>]| Need {
             written: total(files.iter().map(|file| file.live)),

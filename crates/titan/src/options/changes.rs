@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// What a family is built on.
 const FIXED: [&str; 1] = ["num_levels"];
 
-/// What can change of a database. The rest concerns the opening.
+/// The parts of a database that can change. The rest concerns the opening.
 const CHANGEABLE: [&str; 8] = [
     "blob_garbage_collection_rate",
     "block_cache_size",

@@ -33,11 +33,11 @@ options! {
     settings DbSettings;
 
     kept {
-        /// How many SST and blob files are kept open between uses. Iterators keep the tables that
-        /// they are in open beyond that, up to three quarters of the process's limit; what nothing
-        /// uses is closed earlier if the process has no file descriptor left. At least 16; 0 means three quarters of the process's limit when the
-        /// database is opened. It applies to each database: a process that opens several should set
-        /// it.
+        /// Number of SST and blob files that are kept open between uses. Iterators keep the tables
+        /// that they are in open beyond that, up to three quarters of the process's limit; what
+        /// nothing uses is closed earlier if the process has no file descriptor left. At least 16;
+        /// 0 means three quarters of the process's limit when the database is opened. It applies to
+        /// each database: a process that opens several should set it.
         max_open_files: usize = 0, is int;
         /// Bytes of memory that open SST and blob files may take: indexes and filters of SSTs, the
         /// indexes of relocation maps. Files are closed if it is exceeded. At least 1 MiB; 0 means
@@ -81,7 +81,7 @@ options! {
         /// Keep the family options that this opening states, so that later openings take them over.
         /// If it is off, they apply until the database is closed.
         keep_options: bool = true;
-        /// What an opening does about damage in the WAL. One of `point_in_time_recovery`,
+        /// The action of an opening on damage in the WAL. One of `point_in_time_recovery`,
         /// `tolerate_corrupted_tail_records`, `absolute_consistency` and
         /// `skip_any_corrupted_records`.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTimeRecovery;
@@ -115,8 +115,8 @@ options! {
     }
 }
 
-/// What an opening does about damage in the WAL. The names and what they promise are RocksDB's. In each
-/// mode but the last, damage of what is known to have been synced is an error (`Corruption`).
+/// The action of an opening on damage in the WAL. The names and what they promise are RocksDB's. In
+/// each mode but the last, damage of what is known to have been synced is an error (`Corruption`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! What an iterator reads from, within bounds and a prefix.
+//! The source from which an iterator reads, within bounds and a prefix.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::table::TableIterOptions;
 use crate::version::tombstones::version_tombstones;
 
-/// What the entries of an iterator come from, within any prefix.
+/// The source of the entries of an iterator, within any prefix.
 pub(super) struct RangedSource {
     pub(super) super_version: Arc<SuperVersion>,
     pub(super) open_files: Arc<OpenFiles>,

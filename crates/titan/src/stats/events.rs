@@ -181,8 +181,8 @@ pub struct HolePunchEvent {
     pub bytes: u64,
 }
 
-/// What an opening found wrong in the WAL. It goes on all the same: nothing that is damaged is known to
-/// have been synced, or the [mode](crate::WalRecoveryMode) says so.
+/// Damage that an opening found in the WAL. It goes on all the same: nothing that is damaged is
+/// known to have been synced, or the [mode](crate::WalRecoveryMode) says so.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WalDamageEvent {
@@ -190,7 +190,7 @@ pub struct WalDamageEvent {
     pub wal: FileNumber,
     /// Where in the file the damage starts.
     pub offset: u64,
-    /// What is wrong there.
+    /// The fault that is there.
     pub reason: String,
     /// Whole records with operations that follow the damage and were not replayed: a power failure
     /// may leave them, or the device has damaged what was not synced.

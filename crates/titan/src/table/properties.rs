@@ -116,7 +116,7 @@ pub(crate) struct TableProperties {
     pub(crate) all: BTreeMap<Bytes, Bytes>,
 }
 
-/// How many entries a table has, range tombstones left out.
+/// Number of entries of a table, range tombstones left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryCounts {
     pub(crate) entries: u64,
@@ -249,7 +249,7 @@ impl TableProperties {
         }
     }
 
-    /// How many entries the table says it has; `None` if it does not say.
+    /// Number of entries that the table says it has; `None` if it does not say.
     pub(super) fn entry_counts(&self) -> Option<EntryCounts> {
         self.get(name::NUM_ENTRIES).map(|_| EntryCounts {
             entries: self.points(),

@@ -12,7 +12,7 @@ use crate::clock::SystemClock;
 use crate::db::Db;
 use crate::error::{Error, Result, Retryable};
 
-/// How often a transaction is run, and how long it waits in between.
+/// Number of times that a transaction is run, and the time that it waits in between.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::error::{Error, Result, Retryable};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How often it is run at most: at least once. Default: 20.
+    /// The most times that it is run: at least one. Default: 20.
     pub attempts: u32,
     /// The longest wait before the second run. Each later one is twice as long. Default: 1 ms.
     pub first_wait: Duration,

@@ -93,7 +93,7 @@ pub(crate) struct TableFile {
     /// Counts that RocksDB's MANIFEST does not have, from our own field. A table without it,
     /// written by RocksDB, counts with its file size until it is rewritten.
     pub(super) facts: OnceLock<Known>,
-    /// What the table itself says of its entries, where the MANIFEST says nothing.
+    /// Facts of the table itself about its entries, where the MANIFEST says nothing.
     pub(super) counts: OnceLock<EntryCounts>,
     /// The table's range tombstones, after their first use.
     pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
@@ -177,7 +177,8 @@ impl TableFile {
         let _ = self.facts.set(facts.into());
     }
 
-    /// How many entries it has, by the MANIFEST or by what it says itself; `None` if neither is known.
+    /// Number of its entries, by the MANIFEST or by what it says itself; `None` if neither is
+    /// known.
     pub(crate) fn entry_counts(&self) -> Option<EntryCounts> {
         let recorded = self.facts().map(|facts| EntryCounts {
             entries: facts.num_entries,

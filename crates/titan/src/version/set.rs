@@ -219,7 +219,7 @@ impl VersionSet {
         LogsSince::new(&self.record, families)
     }
 
-    /// What the MANIFEST records beside families.
+    /// Content of the MANIFEST beside families.
     pub(crate) fn record(&self) -> &DatabaseRecord {
         &self.record
     }

@@ -30,7 +30,7 @@ struct Failure {
     left: Left,
 }
 
-/// What a failure has left in the file.
+/// Traces that a failure has left in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Left {
     /// All complete records, and perhaps a part of one after them: an append failed.

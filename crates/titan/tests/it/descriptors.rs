@@ -100,7 +100,7 @@ fn many_values_are_read_from_more_files_than_may_be_open() {
     assert_eq!(db.background_error().map(|e| e.to_string()), None);
 }
 
-/// What the database may still keep open when another part of the process needs descriptors.
+/// Files that the database may still keep open when another part of the process needs descriptors.
 #[test]
 fn files_that_are_only_kept_open_are_closed_for_those_that_are_needed() {
     let vfs = SimVfs::new();

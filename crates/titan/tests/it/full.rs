@@ -12,7 +12,7 @@ use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
 
 const DIR: &str = "/data/db";
 
-/// What opening and resuming need: a MANIFEST, OPTIONS, a WAL file.
+/// Files that opening and resuming need: a MANIFEST, OPTIONS, a WAL file.
 const SLACK: u64 = 24 << 10;
 
 fn options(vfs: &SimVfs) -> Options {
@@ -315,7 +315,7 @@ fn a_compaction_without_room_is_not_begun() {
     assert_eq!(db.metrics().families.remove(0).levels[0].files, 0);
 }
 
-/// What is deleted makes room, however little there is: in pieces.
+/// A deletion makes room, however little there is: in pieces.
 #[test]
 fn deletions_are_compacted_in_what_room_there_is() {
     let vfs = SimVfs::new();

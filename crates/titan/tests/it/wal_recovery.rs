@@ -23,7 +23,7 @@ impl EventListener for Heard {
     }
 }
 
-/// What a killed process leaves.
+/// Files that a killed process leaves.
 fn killed(vfs: &SimVfs) -> SimVfs {
     let journal = vfs.journal();
     journal.crash_at(journal.len(), &Loss::None)
@@ -152,7 +152,7 @@ fn damage_of_what_was_not_synced_ends_the_log_and_what_follows_is_kept() {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
-/// What the next group says in a database that goes on, the end of the log says in one that was closed.
+/// The end of the log of a closed database says what the next group says in one that goes on.
 #[test]
 fn the_last_write_before_closing_is_known_to_be_synced() {
     let vfs = SimVfs::new();
@@ -252,7 +252,7 @@ fn a_damaged_record_without_operations_costs_nothing() {
     }
 }
 
-/// What is found in a value is no record of the log, although it looks like one.
+/// Bytes in a value are no record of the log, although they look like one.
 #[test]
 fn a_copy_of_a_log_in_a_damaged_value_is_not_replayed_and_proves_nothing() {
     let vfs = SimVfs::new();

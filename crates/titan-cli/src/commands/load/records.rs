@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use csv::StringRecord;
@@ -12,9 +12,10 @@ use serde_json::value::RawValue;
 use titan::{Error, Result};
 
 use super::loader::Loader;
+use crate::input;
 
-/// Adds each line of the file, or reports what is wrong with it. Skips blank lines. Returns only
-/// errors of the database.
+/// Adds each line of the file, or reports what is wrong with it. Skips blank lines. Ends with a
+/// line that is larger than the largest value. Returns only errors of the database.
 pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
     let mut reader = match File::open(path) {
         Ok(file) => BufReader::with_capacity(1 << 20, file),
@@ -23,18 +24,19 @@ pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> R
             return Ok(());
         }
     };
+    let max = input::max();
     let mut line = Vec::new();
     let mut number = 0;
     loop {
-        line.clear();
-        let read = match reader.read_until(b'\n', &mut line) {
-            Ok(0) => break,
-            Ok(read) => read as u64,
+        match input::read_line(&mut reader, &mut line, max, path) {
+            Ok(true) => {}
+            Ok(false) => break,
             Err(error) => {
-                loader.failed(&Error::io(error, "read", path));
+                loader.failed(&error);
                 return Ok(());
             }
-        };
+        }
+        let read = line.len() as u64;
         number += 1;
         let record = line.trim_ascii();
         if record.is_empty() {
@@ -67,11 +69,18 @@ fn json_key(record: &[u8], field: &str) -> Result<String, String> {
     }
 }
 
-/// Adds each row of the file, or reports what is wrong with it. Returns only errors of the
-/// database.
+/// Adds each row of the file, or reports what is wrong with it. Ends with a row that is larger than
+/// the largest value. Returns only errors of the database.
 pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
-    let opened =
-        csv::Reader::from_path(path).and_then(|mut reader| Ok((reader.headers()?.clone(), reader)));
+    let max = input::max();
+    let opened = File::open(path).map_err(csv::Error::from);
+    let opened = opened.and_then(|file| {
+        let mut reader = csv::Reader::from_reader(Limited {
+            input: file,
+            left: max,
+        });
+        Ok((reader.headers()?.clone(), reader))
+    });
     let (names, mut reader) = match opened {
         Ok(opened) => opened,
         Err(error) => {
@@ -90,6 +99,7 @@ pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Res
     let mut row = StringRecord::new();
     let mut done = reader.position().byte();
     loop {
+        reader.get_mut().left = max;
         match reader.read_record(&mut row) {
             Ok(true) => {
                 let record = serde_json::to_vec(&Row {
@@ -114,6 +124,26 @@ pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Res
     }
     loader.file_done();
     Ok(())
+}
+
+/// An input of which only so many bytes are read until more are granted.
+struct Limited<R> {
+    input: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    /// # Errors
+    /// Those of the input, and `FileTooLarge` when nothing is left.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            let why = "a row is larger than the largest value, or than half of the memory that is available";
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+        }
+        let read = self.input.read(buffer)?;
+        self.left = self.left.saturating_sub(read as u64);
+        Ok(read)
+    }
 }
 
 fn repeated(names: &StringRecord) -> Option<&str> {
@@ -155,5 +185,27 @@ fn csv_error(path: &Path, error: csv::Error) -> Error {
         ),
         csv::ErrorKind::Utf8 { .. } => wrong(path, line, "no UTF-8"),
         _ => wrong(path, line, &text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_does_not_end_is_not_read() {
+        const MAX: u64 = 1 << 16;
+        let of = |input: Box<dyn Read>| csv::Reader::from_reader(Limited { input, left: MAX });
+        let mut rows = of(Box::new(io::Cursor::new("name\n".repeat(40_000))));
+        let mut row = StringRecord::new();
+        let mut count = 0;
+        while rows.read_record(&mut row).unwrap() {
+            rows.get_mut().left = MAX;
+            count += 1;
+        }
+        assert_eq!(count, 39_999, "the first has the names");
+        let mut endless = of(Box::new(io::repeat(b'x')));
+        let refused = endless.read_record(&mut row).unwrap_err();
+        assert!(refused.to_string().contains("a row is larger"), "{refused}");
     }
 }

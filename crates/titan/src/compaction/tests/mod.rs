@@ -52,7 +52,7 @@ const NO_SNAPSHOTS: Circumstances = Circumstances {
     long_dead_ranges: 0,
 };
 
-/// What is picked where room is no matter.
+/// The compaction that is picked where room is no matter.
 fn pick_any(version: &Arc<Version>, options: &ColumnFamilyOptions) -> Option<Compaction> {
     let mut fitting = Fitting::new(Budget::UNLIMITED, options, NO_SNAPSHOTS);
     picker::pick(version, options, NO_SNAPSHOTS, &mut fitting)

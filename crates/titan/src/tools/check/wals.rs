@@ -167,7 +167,8 @@ impl Check<'_> {
         ));
     }
 
-    /// What the files have after the point where recovery ends: a loss, if it had been synced.
+    /// Reports what the files have after the point where recovery ends: a loss, if it had been
+    /// synced.
     fn left_after_the_end(&mut self, so_far: &SoFar<'_>) -> Result<()> {
         let Some(end) = so_far.chain.ended_early(so_far.versions.record()) else {
             return Ok(());

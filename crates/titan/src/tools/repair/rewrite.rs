@@ -155,7 +155,7 @@ struct Copy<'c, 'r> {
     entries: u64,
 }
 
-/// What became of a separated value.
+/// The fate of a separated value.
 enum Rescued {
     /// Its file is kept.
     NotNeeded,

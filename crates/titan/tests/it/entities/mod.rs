@@ -39,7 +39,7 @@ fn read(columns: &WideColumns) -> Columns {
     all
 }
 
-/// What readers see that do not know of columns.
+/// Values that readers see which do not know of columns.
 fn default_of(columns: &Columns) -> &[u8] {
     columns.get(&b""[..]).map_or(b"", Vec::as_slice)
 }

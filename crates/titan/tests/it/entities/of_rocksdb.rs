@@ -17,7 +17,7 @@ fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb-11.8-wide-columns")
 }
 
-/// What is in a family.
+/// Content of a family.
 fn model(db: &Db, family: &str) -> Model {
     let family = db.column_family(family).unwrap();
     let mut iter = family.iter(&ReadOptions::default()).unwrap();
