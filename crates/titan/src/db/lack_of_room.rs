@@ -127,8 +127,8 @@ impl Shared {
         state
     }
 
-    /// Whether a flush that lacked room is being tried again, or is from now on, since there may be room
-    /// by now: nobody may have looked since. Cost: asks the device; O(families).
+    /// Whether a flush that lacked room is being tried again, or is from now on, since there may be
+    /// room by now: nobody may have looked since. Cost: asks the device; O(families).
     pub(super) fn retries_flush(&self) -> bool {
         let state = self.state_with_room();
         let barrier = state.flush_barrier.as_ref();

@@ -409,8 +409,8 @@ fn writes_that_would_wait_for_a_flush_without_room_are_refused() {
     has_from(&db, 20, filled + 1);
 }
 
-/// Memtables are full, and a flush found no room. Once there is room the next write goes on, whether or not a
-/// thread of the database has looked since.
+/// Memtables are full, and a flush found no room. Once there is room the next write goes on,
+/// whether or not a thread of the database has looked since.
 #[test]
 fn the_first_write_after_room_came_back_is_accepted() {
     let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(7));
