@@ -105,6 +105,9 @@ impl FileSystem for Subtree {
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
         let inner = self.inner(directory);
         match name {
+            b"." if directory == InodeNumber::ROOT => self.attributes(directory),
+            // The kernel would have a second directory, and refuses an answer with another number.
+            b"." if inner == self.root => Err(Errno::STALE.into()),
             // The kernel keeps the root, and asks for it by no name but these.
             b".." if inner == self.root || self.is_root_above(inner)? => {
                 self.attributes(InodeNumber::ROOT)
@@ -338,6 +341,17 @@ mod tests {
             assert!(entries.contains(&(Bytes::from_static(b"."), listed)));
             assert!(entries.contains(&(Bytes::from_static(b".."), above)));
         }
+    }
+
+    #[test]
+    fn the_root_of_a_subtree_has_one_number() {
+        let volume = volume();
+        let inner = directory(&volume, ROOT, b"inner");
+        let subtree = Subtree::new(Arc::clone(&volume) as _, b"inner").unwrap();
+        assert_eq!(subtree.lookup(ROOT, b".").unwrap().number, ROOT);
+        assert_eq!(subtree.lookup(inner, b"..").unwrap().number, ROOT);
+        let refused = subtree.lookup(inner, b".").unwrap_err();
+        assert_eq!(refused.errno(), Errno::STALE);
     }
 
     #[test]

@@ -20,9 +20,11 @@ use super::{Global, progress, volumes};
 /// The stream has everything: content, attributes, times, links, extended attributes. tifs load makes a
 /// volume of it. The file appears under its name when it is complete.
 ///
-/// A volume that is mounted is written as of the moment at which the command begins, with everything that
-/// programs have written until then. They go on meanwhile. What they delete or overwrite takes space on the
-/// disk until the dump ends.
+/// A volume that is mounted is written as of the moment at which the command begins, with
+/// everything that programs have written until then. They go on meanwhile. What they delete or
+/// overwrite takes space on the disk until the dump ends. If the mount cannot be reached, because
+/// it is in another namespace or another mount is over it, what programs wrote last and did not
+/// sync may be missing, and a warning says so.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

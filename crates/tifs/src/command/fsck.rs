@@ -12,10 +12,11 @@ use super::{Global, message, output, progress, volumes};
 
 /// Check that a volume is consistent
 ///
-/// Nothing is changed, and the volume must not be mounted. A crash leaves nothing to repair, so what is
-/// found is damage or a bug. Where the volume cannot be read, the check says what is there and goes on.
-/// Notes are no problems: where the log is damaged, only writes that no fsync made durable are missing.
-/// The exit status is 0 if the volume is clean, 1 if it could not be checked, 4 if there are problems.
+/// Nothing is changed. A mounted volume is checked as of the moment at which the command begins. A
+/// crash leaves nothing to repair, so what is found is damage or a bug. Where the volume cannot be
+/// read, the check says what is there and goes on. Notes are no problems: where the log is damaged,
+/// only writes that no fsync made durable are missing. The exit status is 0 if the volume is clean,
+/// 1 if it could not be checked, 4 if there are problems.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -57,7 +58,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     report.notes.extend(noted);
     match global.json {
         true => output::json(&report)?,
-        false => output::print(text(&report, &args.dir))?,
+        false => output::print(text(&report, &opened.dir))?,
     }
     Ok(match report.is_clean() {
         true => ExitCode::SUCCESS,
@@ -92,7 +93,7 @@ fn text(report: &Report, dir: &Path) -> String {
     ));
     if report.orphans + report.truncated > 0 {
         lines.push(format!(
-            "the next mount deletes {} without names, and blocks of {}",
+            "{} without names, and blocks of {}: in use, or the next mount deletes them",
             count(report.orphans, "file"),
             count(report.truncated, "truncated file")
         ));

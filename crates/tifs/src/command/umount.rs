@@ -19,10 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Unmount a volume
 ///
-/// Returns when everything is durable and the volume can be mounted again. Fails if files are open in
-/// the mount or a process works in it. If the last changes cannot be made durable, it unmounts and
-/// fails. If the process that served the mount was killed, it takes the mount away and says so. Also fails if it is mounted at another place or in another
-/// namespace, such as that of a container: then everything is durable, but the volume stays in use.
+/// Returns when everything is durable and the volume can be mounted again. Fails if files are open
+/// in the mount or a process works in it. If the last changes cannot be made durable, it unmounts
+/// and fails. If the process that served the mount was killed, it takes the mount away and says so.
+/// Also fails if it is mounted at another place or in another namespace, such as that of a
+/// container: then everything is durable, but the volume stays in use.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -44,7 +45,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How much of what was in the mount is durable.
+/// The part of what was in the mount that is durable.
 enum Durable {
     All,
     /// The process that served it has ended.

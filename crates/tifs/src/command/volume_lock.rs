@@ -1,4 +1,4 @@
-//! What a process has locked while it has a volume open.
+//! The locks that a process has while it has a volume open.
 
 use std::fs::File;
 use std::io;

@@ -81,6 +81,8 @@ pub(super) fn open(dir: &Path, access: Access) -> Result<OpenVolume> {
 /// A store that is only read.
 pub(super) struct OpenStore {
     pub(super) store: EngineKv,
+    /// Directory of the volume.
+    pub(super) dir: PathBuf,
 }
 
 impl OpenStore {
@@ -94,8 +96,9 @@ impl OpenStore {
     }
 }
 
-/// Opens the store of a volume for reading: of the one in a directory, or of the mounted one that has a path.
-/// If a process has it open, the store is shown as of now. What programs have written is made durable before.
+/// Opens the store of a volume for reading: of the one in a directory, or of the mounted one that
+/// has a path. If a process has it open, the store is shown as of now. What programs have written
+/// is made durable before, or a warning says that this cannot be done.
 pub(super) fn open_store(path: &Path) -> Result<OpenStore> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mounted = match has_database(&real) {
@@ -106,24 +109,29 @@ pub(super) fn open_store(path: &Path) -> Result<OpenStore> {
         (Some(mount), false) => directory_of(mount),
         _ => path.to_owned(),
     };
-    let dir = &*dir;
-    let is_used = is_locked(dir) || mounted.as_ref().is_some_and(is_served);
-    if look(dir)? != Found::Database || !is_used {
-        let store = store(dir, true)?;
-        return Ok(OpenStore { store });
+    let served = mounted.filter(is_served);
+    if look(&dir)? != Found::Database || (served.is_none() && !is_locked(&dir)) {
+        let store = store(&dir, true)?;
+        return Ok(OpenStore { store, dir });
     }
-    if let Some(mount) = &mounted
-        && let Err(e) = mounts::sync(&mount.mountpoint)
-    {
-        let reason = tifs::error::reason(&e.into());
-        let mountpoint = mount.mountpoint.display();
-        bail!("cannot make what was written at {mountpoint} durable before: {reason}");
+    match served {
+        Some(mount) => {
+            if let Err(e) = mounts::sync(&mount.mountpoint) {
+                let reason = tifs::error::reason(&e.into());
+                let mountpoint = mount.mountpoint.display();
+                bail!("cannot make what was written at {mountpoint} durable before: {reason}");
+            }
+        }
+        None => output::warn(
+            "the mount of the volume cannot be reached from here: what programs wrote last and did not sync may \
+             be missing",
+        ),
     }
     let mut options = EngineOptions::default();
     options.db.create_if_missing = false;
-    let store = EngineKv::open_beside(dir, &options).map_err(|e| cannot_open(dir, e))?;
-    refuse_other(dir, &store)?;
-    Ok(OpenStore { store })
+    let store = EngineKv::open_beside(&dir, &options).map_err(|e| cannot_open(&dir, e))?;
+    refuse_other(&dir, &store)?;
+    Ok(OpenStore { store, dir })
 }
 
 fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {

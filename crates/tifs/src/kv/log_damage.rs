@@ -17,7 +17,7 @@ impl LogDamage {
         heard
     }
 
-    /// What was heard.
+    /// Damage that was heard of.
     pub(super) fn get(&self) -> Option<WalDamageEvent> {
         self.0.lock().clone()
     }

@@ -23,7 +23,7 @@ pub(super) struct Change<'a> {
     pub(super) usage: UsageChange,
     /// The time of everything that the operation changes.
     pub(super) now: Time,
-    /// What the operation makes of inodes, the last of each counts.
+    /// Inodes as the operation makes them; the last of each counts.
     inodes: Vec<(InodeNumber, Inode)>,
 }
 

@@ -10,11 +10,11 @@ use crate::file_system::{Attributes, ListedEntry};
 use crate::kv::{Scan, Space};
 use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, name_of_entry};
 
-/// How many names are read at first: about as many as the kernel's smallest buffer takes, or their
-/// attributes. Then more at a time.
+/// Number of names that are read at first: about as many as the kernel's smallest buffer takes, or
+/// their attributes. Then more at a time.
 const FIRST_PAGE: usize = 64;
 
-/// How many names are read at once at most.
+/// The most names that are read at once.
 const PAGE: usize = 1024;
 
 /// How many attributes are read at once: about as many as the kernel's buffer takes.
@@ -148,7 +148,7 @@ impl Volume {
         }
     }
 
-    /// What is listed before all names.
+    /// The entries that are listed before all names.
     fn dots(&self, directory: InodeNumber, from: u64) -> Result<Vec<ListedEntry>> {
         if from >= AFTER_PARENT {
             return Ok(Vec::new());

@@ -22,7 +22,7 @@ pub(super) const AFTER_SELF: u64 = 1;
 /// The place after `..`.
 pub(super) const AFTER_PARENT: u64 = 2;
 
-/// How many names are remembered at least, of each kind.
+/// The fewest names that are remembered of each kind.
 const REMEMBERED: usize = 1 << 15;
 
 /// The names of places in the directories of a volume.
@@ -35,7 +35,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Places are different in each volume, so that nobody can choose names with the same one.
+    /// Makes places that differ from volume to volume, so that names which collide in one do not in
+    /// another.
     pub(super) fn new(superblock: &Superblock) -> Self {
         let uuid = superblock.uuid;
         Places {

@@ -18,7 +18,7 @@ pub(super) struct References([Mutex<Shard>; SHARDS]);
 #[derive(Default)]
 struct Shard {
     inodes: HashMap<InodeNumber, Referred>,
-    /// How often an inode of this shard was changed.
+    /// Number of times that an inode of this shard was changed.
     changes: u64,
 }
 

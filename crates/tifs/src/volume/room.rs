@@ -141,7 +141,7 @@ impl Volume {
     /// the kernel's cache.
     ///
     /// # Errors
-    /// `ENOSPC`, if not even that has room.
+    /// `ENOSPC`, if not even that has room. Those of the store.
     pub(super) fn make_room_for_write(
         &self,
         number: InodeNumber,
@@ -155,8 +155,11 @@ impl Volume {
         };
         // MUTANT: a full volume takes nothing in place of what it has.
         let refuses = mutant!("full-volume-not-overwritten", "-p tifs --lib room");
-        if !refuses && self.replaces(number, range)? && self.make_room_to_replace(bytes).is_ok() {
-            return Ok(false);
+        if !refuses && self.replaces(number, range)? {
+            match self.make_room_to_replace(bytes) {
+                Err(full) if full.errno() == Errno::NOSPC => {}
+                made => return made.map(|()| false),
+            }
         }
         // MUTANT: no room is kept for the kernel's cache.
         if from_cache && !mutant!("cache-without-room", "-p tifs --lib room") {
@@ -169,7 +172,7 @@ impl Volume {
     /// Makes room for bytes that replace others. Waits until the store has freed what was replaced before.
     ///
     /// # Errors
-    /// `ENOSPC`, if nothing more can be freed.
+    /// `ENOSPC`, if nothing more can be freed. Those of the store.
     fn make_room_to_replace(&self, bytes: u64) -> Result<()> {
         let bytes = bytes + OVERHEAD;
         if take(&self.room.replacing, bytes) {
@@ -178,14 +181,16 @@ impl Volume {
         let _freeing = self.room.freeing.lock();
         let mut step = 0;
         loop {
-            let found = self.found(HostSpace::for_replacing, bytes);
-            if let Ok(rest) = found {
-                let rest = rest.min(ASK_EACH_REPLACING);
-                self.room.replacing.store(rest, Ordering::Relaxed);
-                return Ok(());
-            }
+            let full = match self.found(HostSpace::for_replacing, bytes) {
+                Err(full) if full.errno() == Errno::NOSPC => full,
+                found => {
+                    let rest = found?.min(ASK_EACH_REPLACING);
+                    self.room.replacing.store(rest, Ordering::Relaxed);
+                    return Ok(());
+                }
+            };
             if !self.kv.free_garbage(step)? {
-                return found.map(drop);
+                return Err(full);
             }
             step += 1;
         }

@@ -375,7 +375,8 @@ fn a_volume_full_of_small_files_can_be_emptied_and_gives_all_space_back() {
     });
 }
 
-/// How long space may take to come back: much longer than promised, for machines that are busy.
+/// The time that space may take to come back: much longer than promised, for machines that are
+/// busy.
 const BACK_WITHIN: Duration = Duration::from_secs(300);
 
 #[test]
