@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan::WriteBatch;
+use titan::{WriteBatch, WriteOptions};
 
 use super::key_is_locked;
 use super::record::{Ended, ended, newest_version, newest_write};
@@ -145,7 +145,11 @@ fn try_lock(
     }
     if !locks.is_empty() {
         let inserted = core.locks.insert_all(locks)?;
-        core.db.write(batch, &core.unsynced)?;
+        let write = WriteOptions {
+            no_slowdown: core.write.no_slowdown,
+            ..core.unsynced
+        };
+        core.db.write(batch, &write)?;
         inserted.keep();
     }
     Ok(Some(values))

@@ -157,6 +157,11 @@ impl PrewrittenTransaction {
                     self.forget();
                     return Err(Error::RolledBack { key, start });
                 }
+                // Nothing was written, so it has not committed.
+                Err(Error::Engine(e)) if e.is_retryable() => {
+                    self.forget();
+                    return Err(Error::Engine(e));
+                }
                 Err(e) => return Err(e),
             }
         }
