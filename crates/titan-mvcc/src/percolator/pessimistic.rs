@@ -29,7 +29,7 @@ pub struct PessimisticLock<'a> {
     /// A timestamp of the present, not before the start.
     pub for_update: Timestamp,
     /// What was committed after this timestamp is a conflict. The timestamp for update, but for transactions
-    /// that write only what they could read at an earlier timestamp.
+    /// that write only what they could read at an earlier timestamp. Not after that for update.
     pub since: Timestamp,
     /// Others may roll the transaction back when this time has passed without a sign of life.
     pub ttl: Duration,
@@ -65,6 +65,13 @@ pub(crate) fn pessimistic_lock(
 ) -> Result<Vec<Option<Bytes>>> {
     core.order
         .check_handed_out(request.for_update.max(request.start))?;
+    if request.since > request.for_update {
+        let what = format!(
+            "conflicts since {} are after the timestamp for update, {}",
+            request.since, request.for_update
+        );
+        return Err(titan::Error::invalid_argument(what).into());
+    }
     let deadline = core
         .clock
         .monotonic()
