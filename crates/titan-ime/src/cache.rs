@@ -135,7 +135,8 @@ impl RangeCache {
     /// cache has begun by itself give way.
     ///
     /// # Errors
-    /// `EmptyRange`, `Off`; `Overlaps` if another [`Load`] has a part of it.
+    /// `EmptyRange`, `Off`; `Overlaps` if another [`Load`] has a part of it; `Store` in a forked child of the process that
+    /// opened it.
     pub fn begin_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
         self.keeper.begin_load(from, to, Kind::Range)
     }
@@ -150,8 +151,12 @@ impl RangeCache {
     }
 
     /// Drops the segments that have keys from `from` to before `to`, whole, and abandons loads of them. Returns how
-    /// many there were. Reads that are in them go on in the engine.
+    /// many there were. Reads that are in them go on in the engine. Does nothing in a forked child of the process that
+    /// opened it.
     pub fn drop_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> usize {
+        if self.is_inherited() {
+            return 0;
+        }
         let lower = from.map(entries::encode_key).unwrap_or_default();
         let upper = to.map(entries::encode_key);
         let overlaps =
@@ -160,8 +165,11 @@ impl RangeCache {
     }
 
     /// Changes the limit of memory, which is bounded as [`CacheOptions::memory_limit`] is. Segments are dropped at once if
-    /// they exceed it.
+    /// they exceed it. Does nothing in a forked child of the process that opened it.
     pub fn set_memory_limit(&self, bytes: usize) {
+        if self.is_inherited() {
+            return;
+        }
         let limit = bytes.min(self.largest_limit);
         self.keeper.shared.budget.set_limit(limit);
         self.keeper.shared.make_room();
@@ -172,10 +180,16 @@ impl RangeCache {
     /// a time; reads some ten thousand entries of what is being loaded. Does nothing in a forked child of the process that
     /// opened it.
     pub fn maintain(&self) {
-        if self.store().db().check_not_inherited().is_err() {
+        if self.is_inherited() {
             return;
         }
         self.keeper.maintain();
+    }
+
+    /// Whether this is a forked child of the process that opened it. Threads of the parent may have had locks of the cache,
+    /// which nobody gives back here.
+    fn is_inherited(&self) -> bool {
+        self.store().db().check_not_inherited().is_err()
     }
 
     /// Compares memory with the engine. May run at any time; a barrier for each segment. Cost: reads everything that
@@ -269,7 +283,7 @@ impl RangeCache {
 
 impl Drop for RangeCache {
     fn drop(&mut self) {
-        if self.store().db().check_not_inherited().is_err() {
+        if self.is_inherited() {
             // The store of a parent of this process, which remembers by itself.
             return;
         }

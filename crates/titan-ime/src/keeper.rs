@@ -46,6 +46,7 @@ impl Keeper {
         to: Option<&[u8]>,
         kind: Kind,
     ) -> Result<Load> {
+        self.store.db().check_not_inherited()?;
         self.look();
         let lower = from.map(entries::encode_key).unwrap_or_default();
         let range = (lower, to.map(entries::encode_key));
@@ -116,6 +117,7 @@ impl Keeper {
 
     /// Compares everything with the engine.
     pub(crate) fn audit(&self) -> Result<AuditReport> {
+        self.store.db().check_not_inherited()?;
         self.with_engine(|engine| self.shared.audit(engine))
     }
 

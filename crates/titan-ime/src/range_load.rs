@@ -76,8 +76,7 @@ impl Load {
     ///
     /// # Errors
     /// `MemoryLimit`, `Abandoned`, `Off`; `Store` if entries cannot be read. What was held before stays so, and so do
-    /// parts that have been loaded; further
-    /// steps fail with `Abandoned`.
+    /// parts that have been loaded; further steps fail with `Abandoned`.
     pub fn step(&mut self) -> Result<Progress> {
         let Some(part) = self.parts.front_mut() else {
             return Ok(Progress::Done);

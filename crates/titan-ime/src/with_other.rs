@@ -39,10 +39,6 @@ impl CommitHook for WithOther {
         ran.unwrap_or_else(|panic| self.give_up(panic));
     }
 
-    fn after_publish(&self, tickets: &mut dyn Iterator<Item = u64>) {
-        self.other.after_publish(tickets);
-    }
-
     fn on_bypass(&self, range: &BypassedRange<'_>, sequence: SequenceNumber) {
         self.shared.on_bypass(range, sequence);
         let ran = catch_unwind(AssertUnwindSafe(|| self.other.on_bypass(range, sequence)));

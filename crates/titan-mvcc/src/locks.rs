@@ -8,7 +8,6 @@
 //! 3. The safe point stays before the start of a transaction that has a lock. So the version that says how the
 //!    transaction ended is there for as long as a lock may ask for it, and late calls of transactions of which
 //!    nothing is left are refused.
-//!
 //! 4. A transaction of the store itself does not outlive it. So the locks that such a transaction has left are
 //!    *orphaned* when the store is opened to be written: they have expired, whatever their time to live.
 //!

@@ -163,7 +163,8 @@ pub(crate) struct Core {
     pub(crate) safe_point: Arc<SafePoint>,
     pub(crate) write: WriteOptions,
     pub(crate) range_source: Option<Arc<dyn RangeSource>>,
-    /// For what can be found out again after a power failure.
+    /// For what can be found out again after a power failure. It waits while writes are stalled: most of it ends locks,
+    /// which must not stay.
     pub(crate) unsynced: WriteOptions,
     pub(crate) clock: Arc<dyn SystemClock>,
     pub(crate) is_read_only: bool,
@@ -257,6 +258,7 @@ impl Store {
             range_source: options.range_source.clone(),
             unsynced: WriteOptions {
                 sync: false,
+                no_slowdown: false,
                 ..options.write
             },
             clock: Arc::clone(clock),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use titan::ErrorKind;
-use titan_ime::{CacheOptions, RangeCache};
+use titan_ime::{CacheOptions, Error, RangeCache};
 use titan_mvcc::StoreOptions;
 use titan_testkit::child::in_child;
 
@@ -43,7 +43,20 @@ fn a_child_reads_through_the_cache_and_leaves_the_hot_set_alone() {
         };
         assert_eq!(error.kind(), ErrorKind::ReadOnly);
         cache.maintain();
-        assert!(cache.audit().is_err());
+        let refused = |outcome: titan_ime::Result<()>| match outcome {
+            Err(Error::Store(titan_mvcc::Error::Engine(error))) => {
+                assert_eq!(error.kind(), ErrorKind::ReadOnly);
+            }
+            other => panic!("{other:?}"),
+        };
+        refused(cache.audit().map(drop));
+        refused(cache.begin_load(Some(b"x"), None).map(drop));
+        refused(cache.begin_pinned_load(None, None).map(drop));
+        assert_eq!(cache.drop_range(None, None), 0);
+        cache.set_memory_limit(0);
+        let stats = cache.stats();
+        assert_eq!(stats.segments, 1, "{stats:?}");
+        assert_ne!(stats.memory_limit, 0);
         assert!(cache.close().is_err());
         Ok(())
     })

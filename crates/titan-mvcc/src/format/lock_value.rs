@@ -50,17 +50,17 @@ pub(crate) struct LockValue {
 }
 
 impl LockValue {
-    /// The bytes for a lock that is committed at `commit`, which is after the last change.
+    /// The bytes for a lock that is committed at `commit`. A put that is not before it is not said: that has no form.
     pub(crate) fn encode(self, commit: Timestamp) -> Vec<u8> {
         let mut out = Vec::with_capacity(11);
         let replaceable = u8::from(self.is_replaceable) * REPLACEABLE;
         match self.last_change {
-            LastChange::Unknown => out.push(replaceable),
             LastChange::NoValue => out.push(replaceable | NO_VALUE),
-            LastChange::Put(at) => {
+            LastChange::Put(at) if at < commit => {
                 out.push(replaceable | PUT);
                 put_varint(&mut out, commit.0.saturating_sub(at.0));
             }
+            LastChange::Unknown | LastChange::Put(_) => out.push(replaceable),
         }
         out
     }
@@ -119,6 +119,14 @@ mod tests {
             assert_eq!(LockValue::decode(bytes, commit), Some(value));
         }
         assert_eq!(LockValue::decode(b"", commit), Some(LockValue::UNKNOWN));
+        for not_before in [commit, Timestamp(commit.0 + 1)] {
+            let value = LockValue {
+                last_change: LastChange::Put(not_before),
+                is_replaceable: false,
+            };
+            let bytes = value.encode(commit);
+            assert_eq!(LockValue::decode(&bytes, commit), Some(LockValue::UNKNOWN));
+        }
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn write_committed(
             LockKind::Lock | LockKind::Pessimistic => {
                 let value = LockValue {
                     // Nobody else has written the key since it was locked.
-                    last_change: last_change(&core.versions, key)?,
+                    last_change: last_change(&core.versions, key),
                     // Late calls and other locks of the transaction ask for it.
                     is_replaceable: false,
                 };

@@ -196,7 +196,8 @@ impl Percolator {
     ///
     /// # Errors
     /// `KeyIsLocked` if a lock was not released in time; `Deadlock`; `Conflict` if a key was written after the
-    /// timestamp for update: take a new one and repeat; `RolledBack`; `PrewrittenAlready`; `BeforeSafePoint`.
+    /// timestamp for update: take a new one and repeat; `RolledBack`; `PrewrittenAlready`; `BeforeSafePoint`;
+    /// `Engine` with `InvalidArgument` if `since` is after the timestamp for update.
     pub fn pessimistic_lock<K: AsRef<[u8]>>(
         &self,
         keys: &[K],

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan::WriteBatch;
+use titan::{WriteBatch, WriteOptions};
 
 use super::key_is_locked;
 use super::record::{Ended, ended, newest_version, newest_write};
@@ -29,7 +29,7 @@ pub struct PessimisticLock<'a> {
     /// A timestamp of the present, not before the start.
     pub for_update: Timestamp,
     /// What was committed after this timestamp is a conflict. The timestamp for update, but for transactions
-    /// that write only what they could read at an earlier timestamp.
+    /// that write only what they could read at an earlier timestamp. Not after that for update.
     pub since: Timestamp,
     /// Others may roll the transaction back when this time has passed without a sign of life.
     pub ttl: Duration,
@@ -65,6 +65,13 @@ pub(crate) fn pessimistic_lock(
 ) -> Result<Vec<Option<Bytes>>> {
     core.order
         .check_handed_out(request.for_update.max(request.start))?;
+    if request.since > request.for_update {
+        let what = format!(
+            "conflicts since {} are after the timestamp for update, {}",
+            request.since, request.for_update
+        );
+        return Err(titan::Error::invalid_argument(what).into());
+    }
     let deadline = core
         .clock
         .monotonic()
@@ -145,7 +152,11 @@ fn try_lock(
     }
     if !locks.is_empty() {
         let inserted = core.locks.insert_all(locks)?;
-        core.db.write(batch, &core.unsynced)?;
+        let write = WriteOptions {
+            no_slowdown: core.write.no_slowdown,
+            ..core.unsynced
+        };
+        core.db.write(batch, &write)?;
         inserted.keep();
     }
     Ok(Some(values))

@@ -45,10 +45,15 @@ pub(crate) fn newest_write(family: &ColumnFamily, key: &[u8]) -> Result<Option<V
     })
 }
 
-/// Content of a key at present, which a new lock of it says. No other version of the key may be
-/// written meanwhile. Cost: a point read of the engine; if the newest version is a record of a rollback, or a lock
-/// that does not say it, an iterator that steps over them.
-pub(crate) fn last_change(family: &ColumnFamily, key: &[u8]) -> Result<LastChange> {
+/// Content of a key at present, for a lock of it that is about to be written. No other version of the key may be
+/// written meanwhile. If it cannot be read, that is not said, which is always right: a lock must end even where the
+/// key's versions are damaged. Cost: a point read of the engine; if the newest version is a record of a rollback, or a
+/// lock that does not say it, an iterator that steps over them.
+pub(crate) fn last_change(family: &ColumnFamily, key: &[u8]) -> LastChange {
+    find_last_change(family, key).unwrap_or(LastChange::Unknown)
+}
+
+fn find_last_change(family: &ColumnFamily, key: &[u8]) -> Result<LastChange> {
     let encoded = encode_key(key);
     let Some((found, value)) = family.first_in_prefix(&encoded, &encoded)? else {
         return Ok(LastChange::NoValue);

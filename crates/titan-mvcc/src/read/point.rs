@@ -81,10 +81,11 @@ fn value_from(
                     stats.versions_skipped += 1;
                     Ok(value)
                 }
-                Below::Unknown => step_over_locks(family, encoded, &found, stats),
+                Below::Unsaid => step_over_locks(family, encoded, &found, true, stats),
+                Below::Gone => step_over_locks(family, encoded, &found, false, stats),
             }
         }
-        Kind::Rollback => step_over_locks(family, encoded, &found, stats),
+        Kind::Rollback => step_over_locks(family, encoded, &found, true, stats),
     }
 }
 
@@ -92,8 +93,10 @@ fn value_from(
 pub(super) enum Below {
     /// The value of its key.
     Found(Option<LazyValue>),
-    /// It leads nowhere.
-    Unknown,
+    /// It does not say where the value is.
+    Unsaid,
+    /// The put to which it leads is not there. Nor is it for the locks below, which lead to the same one.
+    Gone,
 }
 
 /// The value to which a lock leads. Cost: a point read of the engine.
@@ -104,7 +107,7 @@ pub(super) fn below_lock(
     stats: &mut ReadStats,
 ) -> Result<Below> {
     let at = match last_change {
-        LastChange::Unknown => return Ok(Below::Unknown),
+        LastChange::Unknown => return Ok(Below::Unsaid),
         LastChange::NoValue => {
             stats.dead_rows_skipped += 1;
             return Ok(Below::Found(None));
@@ -120,14 +123,16 @@ pub(super) fn below_lock(
         }
     }
     // The put is there for as long as a read may need it. Whatever took it away, the next version is right.
-    Ok(Below::Unknown)
+    Ok(Below::Gone)
 }
 
-/// The value of the newest put or deletion after the version at `from`.
+/// The value of the newest put or deletion after the version at `from`. With `asks` some of the locks in between are asked
+/// where it is, until one leads to a put that is not there.
 fn step_over_locks(
     family: &ColumnFamily,
     encoded: &[u8],
     from: &[u8],
+    mut asks: bool,
     stats: &mut ReadStats,
 ) -> Result<Option<LazyValue>> {
     let mut cursor = family.iter(&ReadOptions {
@@ -148,10 +153,12 @@ fn step_over_locks(
                 stats.dead_rows_skipped += 1;
                 return Ok(None);
             }
-            Kind::Lock if steps >= MAX_STEPS => {
+            Kind::Lock if asks && steps >= MAX_STEPS => {
                 let said = LockValue::read(&cursor.value()?, version.commit);
-                if let Below::Found(value) = below_lock(family, encoded, said.last_change, stats)? {
-                    return Ok(value);
+                match below_lock(family, encoded, said.last_change, stats)? {
+                    Below::Found(value) => return Ok(value),
+                    Below::Unsaid => {}
+                    Below::Gone => asks = false,
                 }
             }
             Kind::Lock | Kind::Rollback => {}

@@ -247,6 +247,8 @@ impl EngineScan {
     fn newest_forward(&mut self, first: Met) -> Result<Option<LazyValue>> {
         let at = self.snapshot.timestamp();
         let (mut met, mut steps) = (Some(first), 0);
+        // Until a lock leads to a put that is not there.
+        let mut asks = true;
         while let Some((kind, commit)) = met {
             // MUTANT: a scan finds a version that was committed after its timestamp.
             let too_new = mutant!("scan-finds-newer", "-p titan-campaigns --test it mvcc::");
@@ -263,9 +265,11 @@ impl EngineScan {
                     self.stats.dead_rows_skipped += 1;
                     return Ok(None);
                 }
-                Kind::Lock if commit <= at && steps >= MAX_STEPS => {
-                    if let Below::Found(value) = self.below_lock(commit)? {
-                        return Ok(value);
+                Kind::Lock if commit <= at && asks && steps >= MAX_STEPS => {
+                    match self.below_lock(commit)? {
+                        Below::Found(value) => return Ok(value),
+                        Below::Unsaid => {}
+                        Below::Gone => asks = false,
                     }
                 }
                 _ => {}

@@ -231,7 +231,7 @@ impl Sweeps {
                 visible: Timestamp(visible),
             }))
         };
-        if self.core.is_oracle_given || retained.by_note(None).is_none() {
+        if self.core.is_oracle_given || !retained.is_ahead() {
             return Ok(Timestamp::ZERO);
         }
         let Some((to, note)) = retained.by_note(noted()?) else {

@@ -35,6 +35,14 @@ pub(super) struct Moment {
     pub(super) visible: Timestamp,
 }
 
+impl Moment {
+    /// The time of the clock at a later monotonic time, if it runs on evenly.
+    fn later(&self, steady: Duration) -> Duration {
+        let passed = steady.saturating_sub(self.steady);
+        self.clock.saturating_add(passed)
+    }
+}
+
 /// A look that is kept on disk: what was visible at a time by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Noted {
@@ -47,6 +55,8 @@ pub(super) struct Retained {
     retention: Duration,
     /// Since when the clock runs evenly.
     even_since: Moment,
+    /// The look since then at which it was furthest behind. Small steps add up.
+    slowest: Moment,
     /// Whether it says how old the commits before that are.
     tells_of_earlier: bool,
     last: Moment,
@@ -59,6 +69,7 @@ impl Retained {
         Retained {
             retention,
             even_since: opened,
+            slowest: opened,
             tells_of_earlier: !is_clock_doubted,
             last: opened,
             looks: VecDeque::from([(opened.steady, opened.visible)]),
@@ -74,7 +85,14 @@ impl Retained {
         // MUTANT: a clock that was set is trusted.
         if !is_even && !mutant!("set-clocks-are-trusted", "-p titan-mvcc --test it sweeps::") {
             self.even_since = now;
+            self.slowest = now;
             self.tells_of_earlier = false;
+        }
+        // MUTANT: small steps back of the clock add up unseen.
+        if now.clock < self.slowest.later(now.steady)
+            && !mutant!("small-steps-back-add-up", "-p titan-mvcc --lib sweep::")
+        {
+            self.slowest = now;
         }
         self.last = now;
         self.looks.push_back((now.steady, now.visible));
@@ -106,19 +124,24 @@ impl Retained {
                 .is_some_and(|age| age >= self.retention)
         };
         let by_looks = self.looks.iter().rev().find(is_old).map(|look| look.1);
-        let by_clock = (self.tells_of_earlier || since >= self.retention).then(|| {
-            let clock = self.even_since.clock.saturating_add(since);
-            before(clock, self.retention)
-        });
+        let by_clock = (self.tells_of_earlier || since >= self.retention)
+            .then(|| before(self.slowest.later(steady), self.retention));
         by_looks.max(by_clock).unwrap_or(Timestamp::ZERO)
     }
 
-    /// The same by what was noted on disk, and what is to be noted now. None if the timestamps are not ahead.
-    pub(super) fn by_note(&self, noted: Option<Noted>) -> Option<(Timestamp, Option<Noted>)> {
+    /// Whether the timestamps are ahead of a clock that can be trusted.
+    pub(super) fn is_ahead(&self) -> bool {
         let now = self.last;
         let since = now.steady.saturating_sub(self.even_since.steady);
         let is_doubted = !self.tells_of_earlier && since < self.retention;
-        if is_doubted || now.visible.unix_time() <= now.clock.saturating_add(AHEAD) {
+        !is_doubted && now.visible.unix_time() > now.clock.saturating_add(AHEAD)
+    }
+
+    /// The same as [`Retained::until`] by what was noted on disk, and what is to be noted now. None if the timestamps are
+    /// not ahead.
+    pub(super) fn by_note(&self, noted: Option<Noted>) -> Option<(Timestamp, Option<Noted>)> {
+        let now = self.last;
+        if !self.is_ahead() {
             return None;
         }
         let new = Some(Noted {
@@ -163,15 +186,24 @@ mod tests {
             let mut retained = Retained::new(retention, opened(steady, clock, last), false);
             // When each timestamp was committed.
             let mut commits: Vec<(Duration, Timestamp)> = Vec::new();
+            // Where small steps are to add up, few large ones begin anew.
+            let jumps = if seed % 3 == 0 { 30 } else { 200 };
             for _ in 0..200 {
                 let passed = Duration::from_secs(rng.u64(1..20));
                 (steady, clock) = (steady + passed, clock + passed);
-                if rng.u8(..30) == 0 {
+                if rng.u8(..jumps) == 0 {
                     let by = Duration::from_secs(rng.u64(..100_000));
                     clock = match rng.bool() {
                         true => clock + by,
                         false => clock.saturating_sub(by),
                     };
+                }
+                // Steps that each look takes for even. They may add up for hours.
+                let small = Duration::from_millis(900);
+                match (seed % 3, rng.u8(..4)) {
+                    (1, 1..) | (2, 0) => clock -= small,
+                    (2, 1) => clock += small,
+                    _ => {}
                 }
                 // As the local oracle does.
                 last = Timestamp::at(clock).unwrap().max(last.next().unwrap());

@@ -41,11 +41,11 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
             }
         }
         check_conflicts(core, &latches, writes, start)?;
-        let below_locks = below_locks(core, writes)?;
+        let below_locks = below_locks(core, writes);
         // ORDER: with the latches, so versions of a key are written in the order of their timestamps; after the
         // check, so that a commit that conflicts takes none.
         let in_flight = core.order.begin()?;
-        let batch = batch(core, writes, &below_locks, start, in_flight.timestamp())?;
+        let batch = batch(core, writes, below_locks, start, in_flight.timestamp())?;
         latches.note(in_flight.timestamp());
         core.db.write(batch, &core.write)?;
         // ORDER: after the engine has published the versions, for the next commit to find them.
@@ -65,9 +65,9 @@ pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> R
         let lock = core.locks.of(key, start).ok_or_else(|| lost(key, start))?;
         held.push((key, lock.lock));
     }
-    let below_locks = below_locks(core, writes)?;
+    let below_locks = below_locks(core, writes);
     let in_flight = core.order.begin()?;
-    let mut batch = batch(core, writes, &below_locks, start, in_flight.timestamp())?;
+    let mut batch = batch(core, writes, below_locks, start, in_flight.timestamp())?;
     for (key, lock) in &held {
         core.locks.delete(&mut batch, key, lock)?;
     }
@@ -115,20 +115,21 @@ fn check_conflicts(
     Ok(())
 }
 
-/// Content of each key that is only locked, in the order of the writes. The caller has the latches.
+/// Each write that only locks its key, in the order of the writes, with what the key has. The caller has the latches.
 /// Cost: a point read for each of them; none for other writes.
-fn below_locks(core: &Core, writes: &Writes) -> Result<Vec<LastChange>> {
+fn below_locks<'w>(core: &Core, writes: &'w Writes) -> Vec<(&'w [u8], LastChange)> {
     let locked = writes.iter().filter_map(|write| match write {
         Mutation::Lock { key } => Some(key),
         Mutation::Put { .. } | Mutation::Delete { .. } => None,
     });
-    locked.map(|key| last_change(&core.versions, key)).collect()
+    let with_last = |key| (key, last_change(&core.versions, key));
+    locked.map(with_last).collect()
 }
 
 fn batch(
     core: &Core,
     writes: &Writes,
-    below_locks: &[LastChange],
+    below_locks: Vec<(&[u8], LastChange)>,
     start: Timestamp,
     commit: Timestamp,
 ) -> Result<WriteBatch> {
@@ -137,15 +138,16 @@ fn batch(
     let mut batch = WriteBatch::with_capacity(room);
     batch.set_ticket(commit.0);
     let mut engine_key = Vec::new();
-    let mut below_locks = below_locks.iter();
+    let mut below_locks = below_locks.into_iter();
     for write in writes.iter() {
         let lock_value;
         let (kind, value) = match write {
             Mutation::Put { value, .. } => (Kind::Put, value),
             Mutation::Delete { .. } => (Kind::Delete, &b""[..]),
-            Mutation::Lock { .. } => {
+            Mutation::Lock { key } => {
+                let below = below_locks.next().filter(|(locked, _)| *locked == key);
                 let value = LockValue {
-                    last_change: *below_locks.next().unwrap_or(&LastChange::Unknown),
+                    last_change: below.map_or(LastChange::Unknown, |(_, last)| last),
                     // All locks of the transaction end with this batch.
                     is_replaceable: true,
                 };

@@ -109,8 +109,9 @@ impl PrewrittenTransaction {
     /// An async commit has committed already, and this takes no time.
     ///
     /// # Errors
-    /// `RolledBack` if the locks had expired and others rolled it back; `Oracle`: it was rolled back; `Engine`: it is
-    /// not seen by this opening, but a later one may find that it has committed.
+    /// `RolledBack` if the locks had expired and others rolled it back; `Oracle`: it was rolled back; `Engine`
+    /// with `Busy`, if writes are stalled and the store's have `no_slowdown`: it was rolled back, which waits for the
+    /// stall; other `Engine`: it is not seen by this opening, but a later one may find that it has committed.
     pub fn commit_primary(self) -> Result<CommittedTransaction> {
         self.core.check_not_inherited()?;
         let commit = match (self.keys.first(), self.committed) {
@@ -156,6 +157,11 @@ impl PrewrittenTransaction {
                 Err(Error::LockNotFound { key, start }) => {
                     self.forget();
                     return Err(Error::RolledBack { key, start });
+                }
+                // Nothing was written, so it has not committed.
+                Err(Error::Engine(e)) if e.is_retryable() => {
+                    self.forget();
+                    return Err(Error::Engine(e));
                 }
                 Err(e) => return Err(e),
             }

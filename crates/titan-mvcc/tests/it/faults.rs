@@ -125,3 +125,42 @@ fn a_sweep_that_could_not_write_the_safe_point_is_made_up_for_by_the_next_one() 
     store.drop_old_versions().unwrap();
     assert_eq!(super::place::stored_versions(&store), 1);
 }
+
+/// What a row has below a lock is only an aid to reads. So a damaged row does not keep its lock, nor the safe point.
+#[test]
+fn a_lock_ends_though_the_row_below_it_cannot_be_read() {
+    for is_client in [false, true] {
+        let place = Place::new(30);
+        let store = place.open();
+        put(&store, b"k", b"v");
+        store.db().flush_all().unwrap();
+        let start = store.oracle().next().unwrap();
+        if is_client {
+            let mutations = [titan_mvcc::Mutation::Lock { key: b"k" }];
+            let request = super::percolator::request(start, b"k", &mutations);
+            store.percolator().prewrite(&request).unwrap();
+        }
+        store.close().unwrap();
+        drop(store);
+        // Nothing is cached.
+        let store = place.open();
+        let unreadable = Fault::on([OpKind::Read]).path("*.sst").forever();
+        let commit = store.oracle().next().unwrap();
+        let fault = place.vfs.inject(unreadable);
+        if is_client {
+            store.percolator().commit(&[b"k"], start, commit).unwrap();
+        } else {
+            let mut transaction = store.begin();
+            transaction.lock(b"k");
+            transaction.commit().unwrap();
+        }
+        assert_ne!(fault.hits(), 0);
+        place.vfs.clear_faults();
+        let newest = store.versions(b"k").unwrap().next().unwrap().unwrap();
+        assert_eq!(newest.kind, titan_mvcc::VersionKind::Lock);
+        assert_eq!(store.snapshot().get(b"k").unwrap().unwrap(), "v");
+        let now = store.now();
+        assert_eq!(store.advance_safe_point(now).unwrap(), now);
+        assert_eq!(store.check(&mut |_| {}).unwrap().problems, []);
+    }
+}

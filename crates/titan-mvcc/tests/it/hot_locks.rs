@@ -144,14 +144,29 @@ fn a_row_whose_locks_the_safe_point_has_passed_costs_no_more() {
     let mut place = Place::new(2);
     place.options.versions.disable_auto_compactions = true;
     let store = place.open();
+    // The sweeper sweeps when the store is opened, and each time the safe point is moved by hand.
+    let await_sweeps = |n| {
+        while store.sweep_stats().sweeps < n {
+            std::thread::yield_now();
+        }
+    };
+    await_sweeps(1);
     fill(&store);
-    compact(&store);
+    store.advance_safe_point(store.now()).unwrap();
+    await_sweeps(2);
+    store.drop_old_versions().unwrap();
+    assert_eq!(stored_versions(&store), 3);
+    let swept = store.sweep_stats().ranges;
     for _ in 0..500 {
         lock(&store, How::OneBatch, &[LIVE, DEAD, NEVER]);
     }
     let expected = costs(&store.snapshot());
     store.advance_safe_point(store.now()).unwrap();
+    // ORDER: before the flush: the sweeper finds no locks in tables, and sweeps no more.
+    await_sweeps(3);
+    assert_eq!(store.sweep_stats().ranges, swept);
     store.db().flush_all().unwrap();
+    assert_eq!(stored_versions(&store), 3 + 3 * 500);
     assert_eq!(costs(&store.snapshot())[..3], expected[..3]);
     store.drop_old_versions().unwrap();
     assert_eq!(stored_versions(&store), 3);

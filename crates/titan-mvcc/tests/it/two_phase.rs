@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, SequenceNumber};
+use titan::{
+    BatchOp, BypassedRange, CommitHook, CommittedOps, ErrorKind, SequenceNumber, StallEvent,
+};
 use titan_mvcc::{
     Direction, Error, Mutation, Prewrite, Result, Store, StoreOptions, Timestamp, TimestampOracle,
     Transaction,
 };
+use titan_testkit::sim::OpKind;
 
 use super::accounts::{EACH, movement, open_accounts, sum};
 use super::place::{DIR, Place, put};
@@ -565,4 +568,49 @@ fn no_step_of_a_large_commit_writes_more_than_one_batch_may_have() {
         // The records of locks are beside the values.
         assert!(largest < 3 * VALUE as u64 + 2_000, "{largest} bytes");
     }
+}
+
+/// Its owner has got an error and may not come back, so nobody would end them before their time to live is over.
+#[test]
+fn a_commit_that_does_not_wait_for_a_stall_leaves_no_locks() {
+    let mut place = Place::new(31);
+    place.options.write.no_slowdown = true;
+    place.options.versions.level0_file_num_compaction_trigger = 2;
+    place.options.versions.level0_slowdown_writes_trigger = 2;
+    let store = open(&mut place, false);
+    let prewritten = writes(&store, KEYS, b"1").prewrite().unwrap();
+    let versions = store.db().column_family("versions").unwrap();
+    // Two flushes make a compaction due, which delays writes until it may create its table.
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (released, created) = (std::sync::Mutex::new(released), AtomicU64::new(0));
+    place.vfs.set_hook(move |call| {
+        let is_table = call.path.extension().is_some_and(|e| e == "sst");
+        let creates = call.kind == OpKind::Create && is_table;
+        if creates && created.fetch_add(1, Ordering::SeqCst) >= 2 {
+            let _ = released.lock().unwrap().recv();
+        }
+    });
+    for value in [b"1", b"2"] {
+        put(&store, b"other", value);
+        versions.flush().unwrap();
+    }
+    let is_delayed = || {
+        let families = store.db().metrics().families;
+        families.iter().any(|it| it.stall != StallEvent::Normal)
+    };
+    while !is_delayed() {
+        std::thread::yield_now();
+    }
+    let refused = prewritten.commit().unwrap_err();
+    assert!(
+        matches!(&refused, Error::Engine(e) if e.kind() == ErrorKind::Busy),
+        "{refused}"
+    );
+    assert_eq!(locks(&store), 0);
+    drop(release);
+    store.db().wait_idle().unwrap();
+    assert_eq!(values(&store, KEYS), [None, None, None]);
+    assert_eq!(store.advance_safe_point(store.now()).unwrap(), store.now());
+    writes(&store, KEYS, b"2").commit().unwrap();
+    assert_eq!(locks(&store), 0);
 }

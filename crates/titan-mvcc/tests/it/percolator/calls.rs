@@ -294,3 +294,22 @@ fn conflicts_that_may_have_been_dropped_are_not_overlooked() {
     locked(safe_point).unwrap();
     prewrite(safe_point).unwrap();
 }
+
+#[test]
+fn a_lock_that_overlooks_what_comes_after_its_timestamp_for_update_is_refused() {
+    let bench = Bench::new(22);
+    let (start, later) = (bench.ts(), bench.ts());
+    let locked = |since| {
+        let request = lock(start, start);
+        bench
+            .calls
+            .pessimistic_lock(K, &PessimisticLock { since, ..request })
+    };
+    let refused = locked(later).unwrap_err();
+    assert!(
+        matches!(&refused, Error::Engine(e) if e.kind() == titan::ErrorKind::InvalidArgument),
+        "{refused}"
+    );
+    assert!(bench.locks().is_empty());
+    locked(start).unwrap();
+}
