@@ -21,7 +21,7 @@ pub(crate) struct Circumstances {
     pub(crate) oldest_snapshot: Option<SequenceNumber>,
     /// What collectors report as garbage from this moment on, or an earlier one, is garbage.
     pub(crate) garbage_moment: u64,
-    /// How often iterators have met a long [dead range](crate::dead_ranges).
+    /// Number of times that iterators have met a long [dead range](crate::dead_ranges).
     pub(crate) long_dead_ranges: u64,
 }
 

@@ -377,7 +377,7 @@ impl ColumnFamily {
         }
     }
 
-    /// What a read reads from, and the newest sequence number that it sees. The super version may lack
+    /// The source of a read, and the newest sequence number that it sees. The super version may lack
     /// some of what was written up to that number.
     fn pin(&self, options: &ReadOptions) -> Result<(Arc<SuperVersion>, SequenceNumber)> {
         // ORDER: the super version, then the sequence number. The other way round, a flush or a

@@ -74,7 +74,7 @@ impl FlushWait {
     }
 }
 
-/// What compactions or the collections of a family wait for.
+/// The room for which compactions or the collections of a family wait.
 #[derive(Clone, Default)]
 pub(crate) struct RoomWait {
     lack: Option<Lack>,

@@ -18,7 +18,7 @@
 //!    ranges hold already, and not from readers that have the tables from before: families with a filter
 //!    have [no ranges](DeadRanges::unused).
 //!
-//! What was written up to a reader's snapshot, the reader has seen. What is written later is shown to
+//! A reader has seen everything that was written up to its snapshot. Later writes are shown to
 //! [`DeadRanges::write`], which cuts the range at the key. The only gap is a group that looked for ranges
 //! before the reader added its range, and that the reader did not see. So the leader notes the last number
 //! of its group *before* it looks whether there are ranges, and a reader says that there are some *before*
@@ -70,7 +70,7 @@ pub(crate) struct DeadRanges {
     /// False only if there is no range, known or pending.
     is_any: AtomicBool,
     ranges: Mutex<Ranges>,
-    /// How often a range became [`LONG`], or so much longer.
+    /// Number of times that a range became [`LONG`], or so much longer.
     long_found: AtomicU64,
     on_long: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Entries that iterators stepped over without showing them.
@@ -233,7 +233,7 @@ impl DeadRanges {
         self.long_found.load(Ordering::Relaxed)
     }
 
-    /// How many ranges are known, and how many deleted keys were found in them.
+    /// Number of known ranges, and of deleted keys that were found in them.
     pub(crate) fn known(&self) -> (usize, u64) {
         let ranges = self.ranges.lock();
         let keys = ranges.known.iter().map(|range| range.keys);

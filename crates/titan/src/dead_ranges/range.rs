@@ -70,7 +70,7 @@ pub(super) struct DeadRange {
     pub(super) last: Edge,
     /// An estimate of the deleted keys that a reader stepped over in it.
     pub(super) keys: u64,
-    /// How many there were when it was said that there are many.
+    /// Their number when it was said that there are many.
     told: u64,
     /// The oldest snapshot for which it holds.
     pub(super) since: SequenceNumber,
@@ -88,7 +88,7 @@ impl DeadRange {
         }
     }
 
-    /// What it has in common with another range; both must hold.
+    /// The part that it has in common with another range; both must hold.
     pub(super) fn common(&self, other: &Self, order: &InternalKeyComparator) -> Option<Self> {
         let first = match self.first.cmp_start(&other.first, order) {
             Ordering::Less => &other.first,
@@ -123,7 +123,7 @@ impl DeadRange {
         !self.first.starts_after(key, order) && !self.last.ends_before(key, order)
     }
 
-    /// What is left of it without a key: itself, or the parts before and after the key that are worth it;
+    /// The rest of it without a key: itself, or the parts before and after the key that are worth it;
     /// nothing if the key is too long to be kept.
     pub(super) fn without(
         self,
