@@ -203,7 +203,10 @@ impl RangeCache {
 
     /// What is held, and what was done.
     pub fn stats(&self) -> Stats {
-        self.keeper.shared.settle();
+        // A thread that only the parent has may have been about to apply.
+        if !self.is_inherited() {
+            self.keeper.shared.settle();
+        }
         let counters = &self.keeper.shared.counters;
         let list = self.keeper.shared.directory.load();
         let active = list
