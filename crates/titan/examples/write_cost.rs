@@ -8,8 +8,7 @@
 //! ```
 //!
 //! The counts of puts are of [`WRITES`] puts each, those of batches of [`WRITES`] puts in batches of
-//! [`BATCH`]. A flush writes what the measured calls before it put. All of it runs on the calling
-//! thread.
+//! [`BATCH`]. The compaction merges what the measured calls before it put and deleted.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -68,16 +67,6 @@ fn measured_batches(db: &Db) -> Outcome {
 }
 
 #[inline(never)]
-fn measured_flush_of_small_values(db: &Db) -> Outcome {
-    Ok(db.flush()?)
-}
-
-#[inline(never)]
-fn measured_flush_of_large_values(db: &Db) -> Outcome {
-    Ok(db.flush()?)
-}
-
-#[inline(never)]
 fn measured_compaction(db: &Db) -> Outcome {
     Ok(db.compact_range(None, None, &CompactRangeOptions::default())?)
 }
@@ -99,9 +88,9 @@ fn main() -> Outcome {
     let db = Db::open(dir.path(), &options)?;
     measured_put_small(&db)?;
     measured_batches(&db)?;
-    measured_flush_of_small_values(&db)?;
+    db.flush()?;
     measured_put_large(&db)?;
-    measured_flush_of_large_values(&db)?;
+    db.flush()?;
     measured_delete(&db)?;
     db.flush()?;
     measured_compaction(&db)?;

@@ -27,7 +27,13 @@ fn state() -> FamilyState {
     let name = "default".to_owned();
     let recorded = version::FamilyVersions::new(name, comparator(), FileNumber(1), version());
     let options = Arc::new(ColumnFamilyOptions::default());
-    family_state(ColumnFamilyId::DEFAULT, &recorded, options, FileNumber(1))
+    family_state(
+        ColumnFamilyId::DEFAULT,
+        &recorded,
+        options,
+        FileNumber(1),
+        None,
+    )
 }
 
 /// A key written again with each sequence number; the first entry is flushed in between.

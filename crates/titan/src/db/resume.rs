@@ -21,6 +21,8 @@ impl Shared {
             };
             let trying = |e: Error| e.context("resuming");
             self.wait_for_running_jobs();
+            // One that failed meanwhile may wait for room, too.
+            self.try_again(ids.iter().copied());
             // A job that panicked has not given back the room that it was promised.
             self.state.lock().room.promised = 0;
             {
