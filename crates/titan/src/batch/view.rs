@@ -36,6 +36,17 @@ impl<'a> BatchView<'a> {
         })
     }
 
+    /// The log data of a WAL record that is nothing else, and that replays as nothing: private records
+    /// have this form. `None` for any other record.
+    pub(crate) fn only_log_data(record: &'a [u8]) -> Option<&'a [u8]> {
+        let view = BatchView::parse(record).ok()?;
+        let mut ops = view.ops();
+        match (ops.next(), ops.next()) {
+            (Some(Ok(BatchOp::LogData { data })), None) if view.count == 0 => Some(data),
+            _ => None,
+        }
+    }
+
     /// The sequence number of the first operation that takes one.
     pub(crate) fn sequence(&self) -> SequenceNumber {
         self.sequence

@@ -13,7 +13,7 @@
 //! sequence u64 | count u32 = 0 | 0x03 | lp("titan.wal" | 1 | varint log number | varint sequence)
 //! ```
 
-use crate::batch::{BatchOp, BatchView, WriteBatch};
+use crate::batch::{BatchView, WriteBatch};
 use crate::error::Result;
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::{FileNumber, SequenceNumber};
@@ -42,13 +42,7 @@ impl Predecessor {
 
     /// Reads it from a WAL record; `None` if the record is something else.
     pub(crate) fn decode(record: &[u8]) -> Option<Self> {
-        let view = BatchView::parse(record)
-            .ok()
-            .filter(|view| view.count() == 0)?;
-        let mut ops = view.ops();
-        let (Some(Ok(BatchOp::LogData { data })), None) = (ops.next(), ops.next()) else {
-            return None;
-        };
+        let data = BatchView::only_log_data(record)?;
         let mut d = Decoder::new(data.strip_prefix(MAGIC)?);
         let number = FileNumber(d.varint().ok()?);
         let last_sequence = SequenceNumber(d.varint().ok()?);

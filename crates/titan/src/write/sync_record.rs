@@ -16,7 +16,7 @@
 //!                        | varint log number | varint offset)
 //! ```
 
-use crate::batch::{BatchOp, BatchView};
+use crate::batch::BatchView;
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::{FileNumber, SequenceNumber};
 
@@ -67,13 +67,7 @@ impl SyncRecord {
 
     /// Reads it from a WAL record; `None` if the record is something else.
     pub(crate) fn decode(record: &[u8]) -> Option<Self> {
-        let view = BatchView::parse(record)
-            .ok()
-            .filter(|view| view.count() == 0)?;
-        let mut ops = view.ops();
-        let (Some(Ok(BatchOp::LogData { data })), None) = (ops.next(), ops.next()) else {
-            return None;
-        };
+        let data = BatchView::only_log_data(record)?;
         let mut d = Decoder::new(data.strip_prefix(MAGIC)?);
         let mut position = || {
             Some(WalPosition {
