@@ -111,6 +111,21 @@ pub enum Progress {
     Done,
 }
 
+/// Begins a change of the directory, for a load of `range`.
+///
+/// # Errors
+/// `EmptyRange`, `Off`.
+pub(crate) fn begin_change<'s>(shared: &'s Shared, range: &EncodedRange) -> Result<Changing<'s>> {
+    if is_empty(range) {
+        return Err(Error::EmptyRange);
+    }
+    let changing = shared.directory.change();
+    match shared.is_off() {
+        true => Err(Error::Off),
+        false => Ok(changing),
+    }
+}
+
 impl SegmentLoad {
     /// Announces the segment, for the cache itself.
     ///
@@ -123,13 +138,7 @@ impl SegmentLoad {
         range: EncodedRange,
         kind: Kind,
     ) -> Result<Self> {
-        if is_empty(&range) {
-            return Err(Error::EmptyRange);
-        }
-        let mut changing = shared.directory.change();
-        if shared.is_off() {
-            return Err(Error::Off);
-        }
+        let mut changing = begin_change(shared, &range)?;
         let load = SegmentLoad::announce(shared, db, family, range, kind, false, &mut changing);
         let load = load.ok_or(Error::Overlaps)?;
         changing.publish();

@@ -11,7 +11,7 @@ use titan::{ColumnFamily, Db};
 use crate::directory::not_held;
 use crate::error::{Error, Result};
 use crate::keys::EncodedRange;
-use crate::load::{Kind, Progress, SegmentLoad, is_empty};
+use crate::load::{Kind, Progress, SegmentLoad, begin_change};
 use crate::segment::Segment;
 use crate::shared::Shared;
 use crate::stats::Dropped;
@@ -37,13 +37,7 @@ impl Load {
         range: EncodedRange,
         kind: Kind,
     ) -> Result<Self> {
-        if is_empty(&range) {
-            return Err(Error::EmptyRange);
-        }
-        let mut changing = shared.directory.change();
-        if shared.is_off() {
-            return Err(Error::Off);
-        }
+        let mut changing = begin_change(shared, &range)?;
         let (lower, upper) = (&range.0, range.1.as_deref());
         let overlaps = |segment: &Segment| segment.overlaps(lower, upper);
         let is_loading = |segment: &Segment| segment.root().is_none();
