@@ -9,7 +9,7 @@ const MAX_COVERED_KEYS: usize = 1024;
 /// Keys that range tombstones delete, since the last one shown.
 pub(super) struct CoveredRun {
     stepped_over: usize,
-    /// How many are stepped over before the rest is skipped.
+    /// Number of keys that are stepped over before the rest is skipped.
     patience: usize,
 }
 
@@ -39,7 +39,7 @@ impl CoveredRun {
     }
 }
 
-/// How much of a range was skipped.
+/// The part of a range that was skipped.
 pub(super) enum Skipped {
     Nothing,
     Part,

@@ -252,7 +252,7 @@ fn a_log_whose_sync_found_no_room_is_not_relied_on() {
     has(&Db::open(DIR, &options(&left)).unwrap(), 0..1);
 }
 
-/// What the log has that an earlier resume abandoned is written before the new log is relied on.
+/// Operations in a log that an earlier resume abandoned are written before the new log is relied on.
 #[test]
 fn a_resume_after_one_that_found_no_room_relies_on_no_log_either() {
     let vfs = SimVfs::new();

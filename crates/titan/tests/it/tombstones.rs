@@ -1,4 +1,4 @@
-//! What is deleted does not slow down reads: queues, and idle databases. All costs are counted.
+//! Deleted keys do not slow down reads: queues, and idle databases. All costs are counted.
 
 use std::sync::Arc;
 
