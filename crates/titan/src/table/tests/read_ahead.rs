@@ -191,7 +191,7 @@ fn seeks_and_short_scans_read_nothing_ahead() {
 fn walks_over_cached_blocks_ask_for_little() {
     let dir = tempfile::tempdir().unwrap();
     let (file, table) = table(dir.path(), 20_000, 90);
-    // The cache holds 1 MiB: of the first 150 blocks, all but one in thirty.
+    // The cache holds all but one in thirty of the first 150 blocks.
     let mut at = 0;
     let block_of = |i: usize| {
         let target = seek_key(&key(i), SequenceNumber(2));
