@@ -11,20 +11,20 @@ use titan::vfs::Vfs;
 use titan::{CommitHook, EventListener, Process};
 use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 
-use crate::applier::Applier;
-use crate::audit::AuditReport;
-use crate::chooser::Chooser;
 use crate::error::{Error, Result};
-use crate::held::HeldRange;
-use crate::hot_set::HotSetFile;
-use crate::keeper::Keeper;
-use crate::load::Kind;
+use crate::maintenance::audit::AuditReport;
+use crate::maintenance::held_ranges::HeldRange;
+use crate::maintenance::hot_set::HotSetFile;
+use crate::maintenance::keeper::Keeper;
+use crate::maintenance::policy::Chooser;
+use crate::maintenance::range_load::Load;
+use crate::maintenance::segment_load::Kind;
 use crate::options::CacheOptions;
-use crate::range_load::Load;
-use crate::shared::Shared;
+use crate::segments::faults::Trouble;
+use crate::segments::shared::Shared;
 use crate::stats::{Dropped, Stats};
-use crate::trouble::Trouble;
-use crate::with_other::WithOther;
+use crate::writes::applier::Applier;
+use crate::writes::chained_hook::WithOther;
 
 /// A range cache with its store. Reads of the store, of its snapshots and of its transactions use it by themselves.
 /// Dropping it drops all that is held; the store goes on without it.
@@ -159,8 +159,9 @@ impl RangeCache {
         }
         let lower = from.map(entries::encode_key).unwrap_or_default();
         let upper = to.map(entries::encode_key);
-        let overlaps =
-            |segment: &crate::segment::Segment| segment.overlaps(&lower, upper.as_deref());
+        let overlaps = |segment: &crate::segments::segment::Segment| {
+            segment.overlaps(&lower, upper.as_deref())
+        };
         self.keeper.shared.drop_segments(Dropped::Asked, overlaps)
     }
 

@@ -95,54 +95,29 @@
 #[macro_use]
 extern crate titan_mutants;
 
-mod applier;
-mod audit;
 mod cache;
-mod chooser;
-mod cut;
-mod directory;
+mod content;
 mod error;
-mod gaps;
-mod held;
-mod hook;
-mod hot_set;
-mod interest;
-mod keeper;
-mod keys;
-mod leaf;
-mod load;
-mod maintain;
-mod memory;
+mod maintenance;
 #[cfg(all(test, loom))]
 mod models;
 mod options;
-mod pending;
-mod points;
-mod range_load;
-mod read;
+mod reads;
 #[cfg(test)]
-mod refusals;
-mod root;
-mod row;
+mod refusals_tests;
 #[cfg(shuttle)]
 pub mod scheduled;
-mod segment;
-mod served;
-mod shared;
+mod segments;
 mod stats;
 mod sync;
-mod tail;
-mod trouble;
-mod usage;
-mod view;
-mod with_other;
+mod writes;
 
-pub use audit::AuditReport;
 pub use cache::RangeCache;
 pub use error::{Error, Result};
-pub use held::{HeldRange, Remembered};
-pub use load::Progress;
+pub use maintenance::audit::AuditReport;
+pub use maintenance::held_ranges::{HeldRange, Remembered};
+pub use maintenance::range_load::Load;
+pub use maintenance::segment_load::Progress;
 pub use options::CacheOptions;
-pub use range_load::Load;
+pub use segments::faults::Trouble;
 pub use stats::{Dropped, ReadSums, Stats};
-pub use trouble::Trouble;

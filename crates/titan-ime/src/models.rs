@@ -9,11 +9,11 @@ use std::sync::atomic::AtomicU64 as Count;
 
 use titan_mvcc::{Found, RangeSource, Timestamp};
 
-use crate::load::{Merging, merge};
-use crate::root::{NewValue, Root, Target, Write};
-use crate::segment::Segment;
-use crate::served::Served;
-use crate::shared::Shared;
+use crate::content::root::{NewValue, Root, Target, Write};
+use crate::content::timestamps::Served;
+use crate::maintenance::segment_load::{Merging, merge};
+use crate::segments::segment::Segment;
+use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -213,7 +213,7 @@ fn prunable() -> World {
 
 /// The same, and a tail that is full, so that the next write makes its leaf anew and prunes it.
 fn prunable_with_a_full_tail() -> World {
-    let tail = [3; crate::tail::SLOTS];
+    let tail = [3; crate::content::tail::SLOTS];
     World::new(&[1, 2], &tail, 1 << 20)
 }
 

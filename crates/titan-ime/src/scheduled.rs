@@ -6,11 +6,11 @@ use std::sync::Arc;
 use titan::{ColumnFamily, CommitHook, Db};
 use titan_mvcc::{RangeSource, Timestamp};
 
-use crate::audit::{AuditReport, Engine};
 use crate::error::Result;
-use crate::load::Kind;
-use crate::range_load::Load;
-use crate::shared::Shared;
+use crate::maintenance::audit::{AuditReport, Engine};
+use crate::maintenance::range_load::Load;
+use crate::maintenance::segment_load::Kind;
+use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
 /// What reads and commits have of a cache.
@@ -75,7 +75,7 @@ impl Attached {
 
     /// Drops what has keys in a range.
     pub fn drop_range(&self, lower: &[u8], upper: Option<&[u8]>) {
-        let overlaps = |segment: &crate::segment::Segment| segment.overlaps(lower, upper);
+        let overlaps = |segment: &crate::segments::segment::Segment| segment.overlaps(lower, upper);
         self.shared.drop_segments(Dropped::Asked, overlaps);
     }
 

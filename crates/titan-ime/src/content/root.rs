@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use titan_mvcc::Timestamp;
 
-use crate::keys::Keys;
-use crate::leaf::{Leaf, Rows};
-use crate::memory::{BLOCK, Budget, Charge};
-use crate::row::{self, Content, LARGEST_INLINE, Seen, Tag, Version};
-use crate::served::Served;
-use crate::tail::Entries;
-use crate::view::View;
+use crate::content::keys::Keys;
+use crate::content::leaf::{Leaf, Rows};
+use crate::content::memory::{BLOCK, Budget, Charge};
+use crate::content::tail::Entries;
+use crate::content::timestamps::Served;
+use crate::content::versions::{self, Content, LARGEST_INLINE, Seen, Tag, Version};
+use crate::content::view::View;
 
 /// A row with more versions than this is pruned beyond the cache's safe point.
 const LONGEST_CHAIN: usize = 32;
@@ -211,7 +211,7 @@ impl Root {
             }
             for row in View::new(leaf).forward(&[]) {
                 let mut versions = row.versions();
-                row::prune(&mut versions, &served);
+                versions::prune(&mut versions, &served);
                 rows.push(row.key, &versions, budget);
                 if rows.is_enough() {
                     std::mem::take(&mut rows).into_leaves(budget, &mut leaves);
@@ -266,7 +266,7 @@ fn rebuild(
         let of_key = rest.iter().take_while(|write| write.key == key).count();
         let (these, others) = rest.split_at(of_key);
         for write in these {
-            row::add(&mut versions, write.version());
+            versions::add(&mut versions, write.version());
             // Each is inserted before all others, so there must not be thousands of them.
             if versions.len() > 4 * LONGEST_CHAIN {
                 prune(&mut versions, served, target);
@@ -285,18 +285,18 @@ fn rebuild(
 /// Prunes the versions of a key. If many are left, prunes them to what readers need, as of the last look; and if that is
 /// long ago, to their newest half and what those readers need. Narrows `served` by as much.
 fn prune(versions: &mut Vec<Version>, served: &mut Served, target: &Target) {
-    row::prune(versions, served);
+    versions::prune(versions, served);
     if versions.len() <= LONGEST_CHAIN {
         return;
     }
     *served = served.narrowed(&target.needed);
-    row::prune(versions, served);
+    versions::prune(versions, served);
     if versions.len() > LONGEST_CHAIN
         && let Some(middle) = versions.get(LONGEST_CHAIN / 2)
     {
         let readers = target.needed.readers().iter().copied();
         *served = served.narrowed(&Served::new(middle.commit, readers));
-        row::prune(versions, served);
+        versions::prune(versions, served);
     }
 }
 

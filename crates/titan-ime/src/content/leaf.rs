@@ -10,12 +10,12 @@ use std::sync::{Arc, OnceLock};
 
 use titan_mvcc::Timestamp;
 
-use crate::memory::{BLOCK, Budget, Charge};
-use crate::root::Write;
-use crate::row::{Chain, Content, Seen, Tag, Version};
-use crate::served::Served;
-use crate::tail::{Entries, SLOTS, Tail};
-use crate::view::View;
+use crate::content::memory::{BLOCK, Budget, Charge};
+use crate::content::root::Write;
+use crate::content::tail::{Entries, SLOTS, Tail};
+use crate::content::timestamps::Served;
+use crate::content::versions::{Chain, Content, Seen, Tag, Version};
+use crate::content::view::View;
 
 /// Leaves are cut to about this size,
 const TARGET: usize = 4 << 10;
@@ -67,7 +67,7 @@ impl<'a> Row<'a> {
             return self.head.tag.seen(self.value, self.head.commit);
         }
         let older = self.chain.map_or(&[][..], |chain| chain.versions());
-        match crate::row::find(older, at) {
+        match crate::content::versions::find(older, at) {
             None => Seen::Nothing,
             Some(version) => match &version.content {
                 Content::Value(value) => Seen::Value(value),
@@ -201,7 +201,7 @@ impl Leaf {
     pub(crate) fn has_prunable(&self, served: &Served) -> bool {
         let is_prunable = |versions: Vec<Version>| {
             let mut pruned = versions.clone();
-            crate::row::prune(&mut pruned, served);
+            crate::content::versions::prune(&mut pruned, served);
             pruned.len() < versions.len()
         };
         let mut chains = self.chains.iter();

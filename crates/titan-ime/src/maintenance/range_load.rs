@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use titan::{ColumnFamily, Db};
 
-use crate::directory::not_held;
+use crate::content::keys::EncodedRange;
 use crate::error::{Error, Result};
-use crate::keys::EncodedRange;
-use crate::load::{Kind, Progress, SegmentLoad, begin_change};
-use crate::segment::Segment;
-use crate::shared::Shared;
+use crate::maintenance::segment_load::{Kind, Progress, SegmentLoad, begin_change};
+use crate::segments::directory::not_held;
+use crate::segments::segment::Segment;
+use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
 /// A load of a range, from [`RangeCache::begin_load`](crate::RangeCache::begin_load). Dropping it abandons what is not

@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use titan_mvcc::Timestamp;
 
-use crate::keys::EncodedRange;
-use crate::leaf::Leaf;
-use crate::memory::{BLOCK, Budget, Charge};
-use crate::root::{NewValue, Root, Target, Write};
+use crate::content::keys::EncodedRange;
+use crate::content::leaf::Leaf;
+use crate::content::memory::{BLOCK, Budget, Charge};
+use crate::content::root::{NewValue, Root, Target, Write};
+use crate::segments::costs::Usage;
 use crate::stats::Dropped;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Cell, Mutex};
-use crate::usage::Usage;
 
 /// See the module.
 pub(crate) struct Segment {

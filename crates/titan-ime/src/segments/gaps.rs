@@ -8,7 +8,7 @@
 
 use parking_lot::Mutex;
 
-use crate::keys::EncodedRange;
+use crate::content::keys::EncodedRange;
 
 /// Ranges that are remembered until the next maintenance.
 const MOST: usize = 64;

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use titan::ColumnFamilyId;
 use titan_mvcc::Timestamp;
 
-use crate::audit::Auditor;
-use crate::directory::{Changing, Directory};
-use crate::gaps::Gaps;
-use crate::hot_set::Hot;
-use crate::interest::Interest;
-use crate::memory::Budget;
-use crate::pending::Pending;
-use crate::points::Points;
-use crate::root::Target;
-use crate::segment::Segment;
-use crate::served::Served;
+use crate::content::memory::Budget;
+use crate::content::root::Target;
+use crate::content::timestamps::Served;
+use crate::maintenance::audit::Auditor;
+use crate::maintenance::hot_set::Hot;
+use crate::segments::cold_points::Points;
+use crate::segments::cold_scans::Interest;
+use crate::segments::directory::{Changing, Directory};
+use crate::segments::faults::{Panics, Trouble};
+use crate::segments::gaps::Gaps;
+use crate::segments::pending_writes::Pending;
+use crate::segments::segment::Segment;
 use crate::stats::{Counters, Dropped};
 use crate::sync::Cell;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::trouble::{Panics, Trouble};
 
 /// No family has this number.
 const NO_FAMILY: u32 = u32::MAX;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use titan::{BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 
-use crate::shared::Shared;
+use crate::segments::shared::Shared;
 
 /// The hook of a cache, and that of the program, which is called after it.
 pub(crate) struct WithOther {

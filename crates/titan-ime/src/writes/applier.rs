@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use titan::Process;
 
 use crate::error::Result;
-use crate::shared::Shared;
+use crate::segments::shared::Shared;
 
 /// See the module. Dropping it ends the thread.
 pub(crate) struct Applier {

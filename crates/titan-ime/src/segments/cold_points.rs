@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use parking_lot::Mutex;
 use titan_mvcc::entries::AFTER_VERSIONS;
 
-use crate::keys::EncodedRange;
-use crate::usage::{COUNTED, is_counted};
+use crate::content::keys::EncodedRange;
+use crate::segments::costs::{COUNTED, is_counted};
 
 /// Keys of a sample at most.
 const MOST: usize = 512;

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use titan_mvcc::Timestamp;
 
-use crate::root::Write;
-use crate::row::Tag;
+use crate::content::root::Write;
+use crate::content::versions::Tag;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use titan_mvcc::Timestamp;
 
-use crate::memory::{BLOCK, Budget, Charge};
-use crate::served::Served;
+use crate::content::memory::{BLOCK, Budget, Charge};
+use crate::content::timestamps::Served;
 
 /// Larger values stay in the engine.
 pub(crate) const LARGEST_INLINE: usize = 256;
@@ -140,7 +140,7 @@ pub(crate) fn prune(versions: &mut Vec<Version>, served: &Served) {
         }
         let mut is_needed = std::mem::replace(&mut is_first, false);
         // MUTANT: a reader before the safe point does not keep what it finds.
-        if mutant!("pruned-under-a-reader", "-p titan-ime --lib row::") {
+        if mutant!("pruned-under-a-reader", "-p titan-ime --lib versions::") {
             return is_needed;
         }
         while readers.next_if(|reader| **reader >= commit).is_some() {
@@ -149,7 +149,7 @@ pub(crate) fn prune(versions: &mut Vec<Version>, served: &Served) {
         is_needed
     });
     // MUTANT: a deletion goes before what it deleted, which comes back.
-    if mutant!("deletion-goes-first", "-p titan-ime --lib row::") {
+    if mutant!("deletion-goes-first", "-p titan-ime --lib versions::") {
         versions.retain(|v| v.content != Content::Deleted || v.commit > served.from());
     }
     while versions

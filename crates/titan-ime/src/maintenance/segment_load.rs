@@ -17,17 +17,17 @@ use std::sync::atomic::Ordering;
 use titan::{ColumnFamily, Db, DbIterator, ReadOptions};
 use titan_mvcc::entries::{self, Effect};
 
-use crate::cut::cut;
-use crate::directory::Changing;
+use crate::content::keys::EncodedRange;
+use crate::content::leaf::Rows;
+use crate::content::memory::BLOCK;
+use crate::content::root::{NewValue, Root, Target, Write};
+use crate::content::timestamps::Served;
+use crate::content::versions::{self, Version};
 use crate::error::{Error, Result};
-use crate::keys::EncodedRange;
-use crate::leaf::Rows;
-use crate::memory::BLOCK;
-use crate::root::{NewValue, Root, Target, Write};
-use crate::row::{self, Version};
-use crate::segment::{Last, Segment};
-use crate::served::Served;
-use crate::shared::Shared;
+use crate::segments::directory::Changing;
+use crate::segments::segment::{Last, Segment};
+use crate::segments::shared::Shared;
+use crate::segments::splits::cut;
 use crate::stats::Dropped;
 
 /// Entries of the engine that one step reads.
@@ -297,7 +297,7 @@ impl SegmentLoad {
             };
             if let Some(value) = value {
                 let inline = value.map(|value| match value.len() {
-                    Some(len) if len <= row::LARGEST_INLINE as u64 => value.fetch().map(Some),
+                    Some(len) if len <= versions::LARGEST_INLINE as u64 => value.fetch().map(Some),
                     _ => Ok(None),
                 });
                 let inline = inline.transpose()?;
@@ -343,8 +343,8 @@ impl SegmentLoad {
 
     /// Adds the versions of a key to the rows.
     fn end_row(&mut self, encoded: &[u8], versions: &mut Vec<Version>) -> Result<()> {
-        row::prune(versions, &self.target.kept);
-        self.check_room(row::charged(versions))?;
+        versions::prune(versions, &self.target.kept);
+        self.check_room(versions::charged(versions))?;
         let budget = &self.shared.budget;
         self.rows.push(encoded, versions, budget);
         versions.clear();

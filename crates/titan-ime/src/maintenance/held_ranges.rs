@@ -5,8 +5,8 @@ use std::path::Path;
 use titan::vfs::Vfs;
 use titan_mvcc::entries::{self, AFTER_VERSIONS};
 
-use crate::hot_set::{self, Hot};
-use crate::trouble::Trouble;
+use crate::maintenance::hot_set::{self, Hot};
+use crate::segments::faults::Trouble;
 
 /// A range that is held, or was when the cache wrote its hot set.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::directory::Changing;
-use crate::root::Root;
-use crate::segment::Segment;
-use crate::shared::Shared;
+use crate::content::root::Root;
+use crate::segments::directory::Changing;
+use crate::segments::segment::Segment;
+use crate::segments::shared::Shared;
 
 /// Whether content is to be cut.
 pub(crate) fn is_large(root: &Root, shared: &Shared) -> bool {

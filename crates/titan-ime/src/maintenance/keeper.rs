@@ -9,13 +9,13 @@ use std::time::Duration;
 use titan::ColumnFamily;
 use titan_mvcc::{Store, entries};
 
-use crate::audit::{AuditReport, Engine};
-use crate::chooser::Chooser;
+use crate::content::keys::EncodedRange;
 use crate::error::Result;
-use crate::keys::EncodedRange;
-use crate::load::{Kind, Progress, SegmentLoad};
-use crate::range_load::Load;
-use crate::shared::Shared;
+use crate::maintenance::audit::{AuditReport, Engine};
+use crate::maintenance::policy::Chooser;
+use crate::maintenance::range_load::Load;
+use crate::maintenance::segment_load::{Kind, Progress, SegmentLoad};
+use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
 /// A gap is given up if it has more leaves of rows than this.

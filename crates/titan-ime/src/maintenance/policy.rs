@@ -1,9 +1,9 @@
 //! What is held: decided at each maintenance, by what ranges save and cost.
 //!
-//! Owns the rules, which are few. The unit is a step of the engine's iterator ([`Usage`](crate::usage::Usage)).
+//! Owns the rules, which are few. The unit is a step of the engine's iterator ([`Usage`](crate::segments::costs::Usage)).
 //!
-//! - A range is loaded after scans have wasted many steps in it for two looks ([`Interest`](crate::interest::Interest)). A point read
-//!   counts as some steps ([`Points`](crate::points::Points)).
+//! - A range is loaded after scans have wasted many steps in it for two looks ([`Interest`](crate::segments::cold_scans::Interest)). A point read
+//!   counts as some steps ([`Points`](crate::segments::cold_points::Points)).
 //! - It is held up to the next key that the engine has. So what is appended to it, such as the latest orders of a
 //!   district, is held too.
 //! - A segment is dropped after its writes have cost more than its reads saved for ten looks. What was dropped
@@ -20,17 +20,17 @@ use parking_lot::Mutex;
 use titan::ReadOptions;
 use titan_mvcc::entries;
 
-use crate::directory;
+use crate::content::keys::EncodedRange;
 use crate::error::{Error, Result};
-use crate::hot_set::{Hot, HotSet, HotSetFile};
-use crate::interest::{WORTH, Wanted, overlap};
-use crate::keeper::Keeper;
-use crate::keys::EncodedRange;
-use crate::load::{Kind, Progress, SegmentLoad};
-use crate::points::PointRange;
-use crate::segment::Segment;
+use crate::maintenance::hot_set::{Hot, HotSet, HotSetFile};
+use crate::maintenance::keeper::Keeper;
+use crate::maintenance::segment_load::{Kind, Progress, SegmentLoad};
+use crate::segments::cold_points::PointRange;
+use crate::segments::cold_scans::{WORTH, Wanted, overlap};
+use crate::segments::costs::LEAST_SAVED;
+use crate::segments::directory;
+use crate::segments::segment::Segment;
 use crate::stats::Dropped;
-use crate::usage::LEAST_SAVED;
 
 /// Looks in a row with a loss after which a segment is dropped.
 const LOSSES: u32 = 10;

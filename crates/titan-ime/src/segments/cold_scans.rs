@@ -5,7 +5,7 @@
 
 use parking_lot::Mutex;
 
-use crate::keys::EncodedRange;
+use crate::content::keys::EncodedRange;
 
 /// Ranges that are known at most.
 const MOST: usize = 64;

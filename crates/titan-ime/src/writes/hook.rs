@@ -11,10 +11,10 @@ use std::time::Duration;
 use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, EventListener, SequenceNumber};
 use titan_mvcc::entries::{self, Effect};
 
-use crate::directory::List;
-use crate::root::{NewValue, Write};
-use crate::segment::Written;
-use crate::shared::Shared;
+use crate::content::root::{NewValue, Write};
+use crate::segments::directory::List;
+use crate::segments::segment::Written;
+use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
 /// What an operation changes.
@@ -224,7 +224,7 @@ mod tests {
     use titan_mvcc::{Direction, Found, RangeSource, Store, StoreOptions};
     use titan_testkit::sim::SimVfs;
 
-    use crate::root::{NewValue, Write};
+    use crate::content::root::{NewValue, Write};
     use crate::{CacheOptions, Error, RangeCache};
 
     /// A cache that holds three ranges, of keys that begin with `a`, `b` and later ones.
@@ -509,7 +509,7 @@ mod tests {
 
     #[test]
     fn a_store_with_a_range_source_of_its_own_is_refused() {
-        let shared = std::sync::Arc::new(crate::shared::Shared::new(0, 1, false));
+        let shared = std::sync::Arc::new(crate::segments::shared::Shared::new(0, 1, false));
         let options = StoreOptions {
             range_source: Some(shared),
             ..StoreOptions::default()

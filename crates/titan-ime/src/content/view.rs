@@ -2,9 +2,9 @@
 
 use titan_mvcc::Timestamp;
 
-use crate::leaf::{Leaf, Row};
-use crate::row::{Seen, Version};
-use crate::tail::{Entries, Order};
+use crate::content::leaf::{Leaf, Row};
+use crate::content::tail::{Entries, Order};
+use crate::content::versions::{Seen, Version};
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -51,7 +51,10 @@ impl<'a> MergedRow<'a> {
         };
         for n in (self.begin..self.end).rev() {
             if let Some(entry) = self.entries.get(n) {
-                crate::row::add(&mut versions, Version::of(entry.commit, entry.seen()));
+                crate::content::versions::add(
+                    &mut versions,
+                    Version::of(entry.commit, entry.seen()),
+                );
             }
         }
         versions

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use titan_mvcc::{Store, Timestamp};
 
-use crate::cut::{cut, is_large};
-use crate::root::{Root, Target};
-use crate::segment::{Last, Segment};
-use crate::served::Served;
-use crate::shared::Shared;
+use crate::content::root::{Root, Target};
+use crate::content::timestamps::Served;
+use crate::segments::segment::{Last, Segment};
+use crate::segments::shared::Shared;
+use crate::segments::splits::{cut, is_large};
 use crate::stats::Dropped;
 
 /// Leaves that are swept while a segment is locked.

@@ -7,8 +7,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::keys::{EncodedRange, Keys};
-use crate::segment::Segment;
+use crate::content::keys::{EncodedRange, Keys};
+use crate::segments::segment::Segment;
 use crate::sync::{Cell, Mutex, MutexGuard};
 
 /// The parts of a range of which none of the segments has a key.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use titan::vfs::{Access, Vfs};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::keys::EncodedRange;
-use crate::trouble::Trouble;
+use crate::content::keys::EncodedRange;
+use crate::segments::faults::Trouble;
 
 const FIRST_LINE: &str = "titan-ime hot set 2";
 /// A larger file is none of ours. Of a hot set that would be larger, what is worth least is not remembered.

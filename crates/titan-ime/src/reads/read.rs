@@ -13,14 +13,14 @@ use bytes::Bytes;
 use titan_mvcc::entries::AFTER_VERSIONS;
 use titan_mvcc::{Direction, Found, Part, PartRequest, RangeSource, SourceRow, Timestamp};
 
-use crate::directory::List;
-use crate::leaf::Leaf;
-use crate::root::Root;
-use crate::row::Seen;
-use crate::segment::Segment;
-use crate::shared::Shared;
+use crate::content::leaf::Leaf;
+use crate::content::root::Root;
+use crate::content::versions::Seen;
+use crate::content::view::{MergedRow, View};
+use crate::segments::directory::List;
+use crate::segments::segment::Segment;
+use crate::segments::shared::Shared;
 use crate::stats::Read;
-use crate::view::{MergedRow, View};
 
 /// How long a scan waits for another thread that puts writes into memory. That takes about two microseconds a row, and what
 /// the scan would cost in the engine may be much. A point read does not wait.

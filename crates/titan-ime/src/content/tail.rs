@@ -12,9 +12,9 @@ use std::sync::{Arc, OnceLock};
 
 use titan_mvcc::Timestamp;
 
-use crate::memory::{BLOCK, Budget, Charge};
-use crate::root::Write;
-use crate::row::{Seen, Tag};
+use crate::content::memory::{BLOCK, Budget, Charge};
+use crate::content::root::Write;
+use crate::content::versions::{Seen, Tag};
 
 /// Slots of a tail: as many as one number can order.
 pub(crate) const SLOTS: usize = 15;

@@ -14,12 +14,12 @@ use titan::{ColumnFamily, Db, LazyValue, ReadOptions};
 use titan_mvcc::Timestamp;
 use titan_mvcc::entries::{self, Effect};
 
+use crate::content::root::Root;
+use crate::content::versions::Seen;
+use crate::content::view::{MergedRow, View};
 use crate::error::{Error, Result};
-use crate::root::Root;
-use crate::row::Seen;
-use crate::segment::Segment;
-use crate::shared::Shared;
-use crate::view::{MergedRow, View};
+use crate::segments::segment::Segment;
+use crate::segments::shared::Shared;
 
 /// Which segments maintenance audits, and what it has found.
 #[derive(Default)]
@@ -217,7 +217,8 @@ fn not_in_engine(
     row: &MergedRow<'_>,
     from: Timestamp,
 ) -> Result<()> {
-    let is_found = |v: &crate::row::Version| root.served.has(v.commit) && v.commit >= from;
+    let is_found =
+        |v: &crate::content::versions::Version| root.served.has(v.commit) && v.commit >= from;
     let finds = row.versions().iter().any(is_found) && row.at(Timestamp::MAX) != Seen::Nothing;
     match finds || !segment.contains(row.key) {
         true => {
@@ -275,7 +276,7 @@ mod tests {
     use titan_mvcc::entries::encode_key;
     use titan_testkit::sim::SimVfs;
 
-    use crate::root::{NewValue, Write};
+    use crate::content::root::{NewValue, Write};
     use crate::{CacheOptions, RangeCache};
 
     /// Ten segments that have ten keys each, and a cache that audits so many of a thousand.

@@ -1,0 +1,8 @@
+pub(crate) mod keys;
+pub(crate) mod leaf;
+pub(crate) mod memory;
+pub(crate) mod root;
+pub(crate) mod tail;
+pub(crate) mod timestamps;
+pub(crate) mod versions;
+pub(crate) mod view;

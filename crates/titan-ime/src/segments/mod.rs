@@ -1,0 +1,10 @@
+pub(crate) mod cold_points;
+pub(crate) mod cold_scans;
+pub(crate) mod costs;
+pub(crate) mod directory;
+pub(crate) mod faults;
+pub(crate) mod gaps;
+pub(crate) mod pending_writes;
+pub(crate) mod segment;
+pub(crate) mod shared;
+pub(crate) mod splits;
