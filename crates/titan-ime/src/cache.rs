@@ -3,28 +3,27 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use titan::vfs::Vfs;
-use titan::{CommitHook, EventListener, Process};
+use titan::{CommitHook, EventListener};
 use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 
 use crate::error::{Error, Result};
-use crate::maintenance::audit::AuditReport;
+use crate::maintenance::attached::Attached;
+use crate::maintenance::audit::{AuditReport, Auditor};
 use crate::maintenance::held_ranges::HeldRange;
-use crate::maintenance::hot_set::HotSetFile;
-use crate::maintenance::keeper::Keeper;
-use crate::maintenance::policy::Chooser;
+use crate::maintenance::hot_set::{self, HotSetFile};
+use crate::maintenance::passes::Maintenance;
+use crate::maintenance::policy::Policy;
 use crate::maintenance::range_load::Load;
 use crate::maintenance::segment_load::Kind;
+use crate::maintenance::thread::MaintenanceThread;
 use crate::options::CacheOptions;
 use crate::segments::faults::Trouble;
 use crate::segments::shared::Shared;
 use crate::stats::{Dropped, Stats};
 use crate::writes::applier::Applier;
-use crate::writes::chained_hook::WithOther;
+use crate::writes::chained_hook::ChainedHook;
 
 /// A range cache with its store. Reads of the store, of its snapshots and of its transactions use it by themselves.
 /// Dropping it drops all that is held; the store goes on without it.
@@ -49,11 +48,11 @@ use crate::writes::chained_hook::WithOther;
 /// # }
 /// ```
 pub struct RangeCache {
-    keeper: Keeper,
+    maintenance: Arc<Maintenance>,
     /// The largest limit of memory that makes sense here.
     largest_limit: usize,
     /// Both or none.
-    threads: Option<(Maintenance, Applier)>,
+    threads: Option<(MaintenanceThread, Applier)>,
 }
 
 impl RangeCache {
@@ -80,7 +79,7 @@ impl RangeCache {
         let hook = Arc::clone(&shared) as Arc<dyn CommitHook>;
         options.db.commit_hook = Some(match options.db.commit_hook.take() {
             None => hook,
-            Some(other) => Arc::new(WithOther::new(Arc::clone(&shared), other)),
+            Some(other) => Arc::new(ChainedHook::new(Arc::clone(&shared), other)),
         });
         options
             .db
@@ -95,22 +94,29 @@ impl RangeCache {
             .column_family(entries::FAMILY)
             .ok_or(Error::Off)?;
         shared.set_family(family.id());
-        let keeper = Keeper {
+        let attached = Attached {
             shared,
-            store,
+            db: store.db().clone(),
             family,
+        };
+        let maintenance = Maintenance {
+            attached,
+            store,
+            auditor: Auditor::default(),
             safe_lag: cache.safe_lag,
             audited_per_mille: cache.audited_per_mille,
-            chooser: cache.chooses.then(|| Arc::new(Chooser::new(file))),
+            policy: cache.chooses.then(|| Policy::new(file)),
         };
-        keeper.look();
+        maintenance.look();
+        let maintenance = Arc::new(maintenance);
         let start = |every| {
-            let applier = Applier::start(Arc::clone(&keeper.shared))?;
-            Ok::<_, Error>((Maintenance::start(keeper.clone(), every)?, applier))
+            let applier = Applier::start(Arc::clone(&maintenance.attached.shared))?;
+            let maintainer = MaintenanceThread::start(Arc::clone(&maintenance), every)?;
+            Ok::<_, Error>((maintainer, applier))
         };
         let threads = cache.maintenance.map(start).transpose()?;
         Ok(RangeCache {
-            keeper,
+            maintenance,
             largest_limit,
             threads,
         })
@@ -118,7 +124,7 @@ impl RangeCache {
 
     /// The store.
     pub fn store(&self) -> &Store {
-        &self.keeper.store
+        &self.maintenance.store
     }
 
     /// Loads the keys from `from` to before `to`; without bounds where they are `None`. Returns when they are held. What is held
@@ -138,7 +144,7 @@ impl RangeCache {
     /// `EmptyRange`, `Off`; `Overlaps` if another [`Load`] has a part of it; `Store` in a forked child of the process that
     /// opened it.
     pub fn begin_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
-        self.keeper.begin_load(from, to, Kind::Range)
+        self.maintenance.begin_load(from, to, Kind::Range)
     }
 
     /// The same for a range that is dropped only when memory is short and nothing else can be dropped. That holds for what is
@@ -147,7 +153,7 @@ impl RangeCache {
     /// # Errors
     /// Those of [`RangeCache::begin_load`].
     pub fn begin_pinned_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
-        self.keeper.begin_load(from, to, Kind::Pinned)
+        self.maintenance.begin_load(from, to, Kind::Pinned)
     }
 
     /// Drops the segments that have keys from `from` to before `to`, whole, and abandons loads of them. Returns how
@@ -162,7 +168,7 @@ impl RangeCache {
         let overlaps = |segment: &crate::segments::segment::Segment| {
             segment.overlaps(&lower, upper.as_deref())
         };
-        self.keeper.shared.drop_segments(Dropped::Asked, overlaps)
+        self.shared().drop_segments(Dropped::Asked, overlaps)
     }
 
     /// Changes the limit of memory, which is bounded as [`CacheOptions::memory_limit`] is. Segments are dropped at once if
@@ -172,8 +178,8 @@ impl RangeCache {
             return;
         }
         let limit = bytes.min(self.largest_limit);
-        self.keeper.shared.budget.set_limit(limit);
-        self.keeper.shared.make_room();
+        self.shared().budget.set_limit(limit);
+        self.shared().make_room();
     }
 
     /// Looks at the store's readers, prunes idle rows, splits and joins segments, and decides what is held. A panic in it is
@@ -184,7 +190,7 @@ impl RangeCache {
         if self.is_inherited() {
             return;
         }
-        self.keeper.maintain();
+        self.maintenance.maintain();
     }
 
     /// Whether this is a forked child of the process that opened it. Threads of the parent may have had locks of the cache,
@@ -199,17 +205,17 @@ impl RangeCache {
     /// # Errors
     /// `Differs`; `Off`; `Store`.
     pub fn audit(&self) -> Result<AuditReport> {
-        self.keeper.audit()
+        self.maintenance.audit()
     }
 
     /// What is held, and what was done.
     pub fn stats(&self) -> Stats {
         // A thread that only the parent has may have been about to apply.
         if !self.is_inherited() {
-            self.keeper.shared.settle();
+            self.shared().settle();
         }
-        let counters = &self.keeper.shared.counters;
-        let list = self.keeper.shared.directory.load();
+        let counters = &self.shared().counters;
+        let list = self.shared().directory.load();
         let active = list
             .iter()
             .filter(|segment| segment.root().is_some())
@@ -223,8 +229,8 @@ impl RangeCache {
             parts: counters.parts.sums(),
             segments: active as u64,
             loading: (list.len() - active) as u64,
-            memory_used: self.keeper.shared.budget.used() as u64,
-            memory_limit: self.keeper.shared.budget.limit() as u64,
+            memory_used: self.shared().budget.used() as u64,
+            memory_limit: self.shared().budget.limit() as u64,
             loads: counters.loads.load(Ordering::Relaxed),
             gaps: counters.gaps.load(Ordering::Relaxed),
             splits: counters.splits.load(Ordering::Relaxed),
@@ -241,32 +247,32 @@ impl RangeCache {
             remembered: counters.remembered.load(Ordering::Relaxed),
             saved_steps: counters.saved.load(Ordering::Relaxed),
             writes: counters.writes.load(Ordering::Relaxed),
-            audited: self.keeper.shared.auditor.audited(),
-            maintenance_panics: self.keeper.shared.panics.count(),
+            audited: counters.audited.load(Ordering::Relaxed),
+            maintenance_panics: self.shared().faults.panics(),
         }
     }
 
     /// The ranges that are held, in the order of their keys.
     pub fn held(&self) -> Vec<HeldRange> {
-        let held = self.keeper.shared.held();
+        let held = hot_set::held(&self.shared().directory.load());
         held.iter().map(HeldRange::new).collect()
     }
 
     /// What memory and engine differed in, if maintenance has found that they do: a bug of this crate, or changes of the
     /// database past its hook. The cache is off then.
     pub fn difference(&self) -> Option<&str> {
-        self.keeper.shared.auditor.difference()
+        self.shared().faults.difference()
     }
 
     /// How the maintenance of the cache fares, and why the cache is off if it is.
     pub fn trouble(&self) -> Trouble {
-        self.keeper.shared.trouble()
+        self.shared().faults.trouble()
     }
 
     /// Whether the cache is off: its hook panicked, its maintenance panicked again and again, or memory and engine
     /// differed. The store works without it; the next opening has a cache again.
     pub fn is_off(&self) -> bool {
-        self.keeper.shared.is_off()
+        self.shared().faults.is_off()
     }
 
     /// Drops all that is held and closes the store.
@@ -274,14 +280,13 @@ impl RangeCache {
     /// # Errors
     /// Those of [`Store::close`].
     pub fn close(self) -> Result<()> {
-        let store = self.keeper.store.clone();
+        let store = self.maintenance.store.clone();
         drop(self);
         Ok(store.close()?)
     }
 
-    #[cfg(test)]
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.keeper.shared
+        &self.maintenance.attached.shared
     }
 }
 
@@ -292,9 +297,9 @@ impl Drop for RangeCache {
             return;
         }
         drop(self.threads.take());
-        self.keeper.remember();
-        self.keeper.shared.turn_off();
-        self.keeper.shared.give_back();
+        self.maintenance.remember();
+        self.shared().faults.turn_off();
+        self.shared().give_back();
     }
 }
 
@@ -312,56 +317,4 @@ fn largest_limit(vfs: &dyn Vfs) -> usize {
     memory.map_or(usize::MAX, |memory| {
         usize::try_from(memory.total / 4 * 3).unwrap_or(usize::MAX)
     })
-}
-
-/// The thread that maintains a cache. Dropping it ends the thread.
-struct Maintenance {
-    /// Whether it is to end.
-    end: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
-    started_by: Process,
-}
-
-impl Maintenance {
-    fn start(keeper: Keeper, every: Duration) -> Result<Self> {
-        let end = Arc::new((Mutex::new(false), Condvar::new()));
-        let ends = Arc::clone(&end);
-        let run = move || {
-            let (is_over, wakes) = &*ends;
-            let mut is_over = is_over.lock();
-            while !*is_over {
-                wakes.wait_for(&mut is_over, every);
-                if !*is_over {
-                    parking_lot::MutexGuard::unlocked(&mut is_over, || keeper.maintain());
-                }
-            }
-        };
-        let named = std::thread::Builder::new().name("titan-ime".to_owned());
-        let thread = named.spawn(run).map_err(|e| {
-            let what = format!("the maintenance thread of the range cache: {e}");
-            titan::Error::new(titan::ErrorKind::Io, what)
-        })?;
-        Ok(Maintenance {
-            end,
-            thread: Some(thread),
-            started_by: Process::current(),
-        })
-    }
-}
-
-impl Drop for Maintenance {
-    fn drop(&mut self) {
-        if !self.started_by.is_current() {
-            // A forked child does not have the thread, and its handle would name another one.
-            std::mem::forget(self.thread.take());
-            return;
-        }
-        let (is_over, wakes) = &*self.end;
-        *is_over.lock() = true;
-        wakes.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // What panics in it is caught.
-            let _ = thread.join();
-        }
-    }
 }

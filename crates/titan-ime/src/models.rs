@@ -9,8 +9,9 @@ use std::sync::atomic::AtomicU64 as Count;
 
 use titan_mvcc::{Found, RangeSource, Timestamp};
 
-use crate::content::root::{NewValue, Root, Target, Write};
-use crate::content::timestamps::Served;
+use crate::content::root::{Root, Target};
+use crate::content::timestamps::Timestamps;
+use crate::content::write::{NewValue, Write};
 use crate::maintenance::segment_load::{Merging, merge};
 use crate::segments::segment::Segment;
 use crate::segments::shared::Shared;
@@ -94,11 +95,11 @@ fn put(key: &[u8], commit: u64) -> Write<'_> {
 }
 
 /// Everything from a moment on, and these readers before it.
-fn served(from: u64, readers: &[u64]) -> Served {
-    Served::new(Timestamp(from), readers.iter().copied().map(Timestamp))
+fn served(from: u64, readers: &[u64]) -> Timestamps {
+    Timestamps::new(Timestamp(from), readers.iter().copied().map(Timestamp))
 }
 
-fn target(kept: Served) -> Target {
+fn target(kept: Timestamps) -> Target {
     Target {
         needed: kept.clone(),
         kept,
@@ -316,7 +317,7 @@ fn what_is_written_while_a_segment_is_dropped_is_found() {
 #[test]
 fn what_is_written_while_the_cache_goes_off_is_not_missed() {
     fn go_off(world: &World) {
-        world.shared.turn_off();
+        world.shared.faults.turn_off();
         world.shared.give_back();
     }
     model(4, large, &[go_off, World::write, World::read]);

@@ -7,7 +7,8 @@ use titan::{ColumnFamily, CommitHook, Db};
 use titan_mvcc::{RangeSource, Timestamp};
 
 use crate::error::Result;
-use crate::maintenance::audit::{AuditReport, Engine};
+use crate::maintenance::attached;
+use crate::maintenance::audit::{Audit, AuditReport};
 use crate::maintenance::range_load::Load;
 use crate::maintenance::segment_load::Kind;
 use crate::segments::shared::Shared;
@@ -36,32 +37,28 @@ impl Cache {
     /// The database and the family of its versions.
     pub fn attach(&self, db: &Db, family: &ColumnFamily) -> Attached {
         self.0.set_family(family.id());
-        Attached {
+        Attached(attached::Attached {
             shared: Arc::clone(&self.0),
             db: db.clone(),
             family: family.clone(),
-        }
+        })
     }
 }
 
 /// A cache with its database. Clones are the same one.
 #[derive(Clone)]
-pub struct Attached {
-    shared: Arc<Shared>,
-    db: Db,
-    family: ColumnFamily,
-}
+pub struct Attached(attached::Attached);
 
 impl Attached {
     /// What may be pruned: what neither a read from `from` on finds nor one of these readers, of whom none reads from
     /// `now` on.
     pub fn aim(&self, now: Timestamp, from: Timestamp, readers: &[Timestamp]) {
-        self.shared.aim(now, from, readers);
+        self.0.shared.aim(now, from, readers);
     }
 
     /// Prunes, splits and joins.
     pub fn maintain(&self) {
-        self.shared.maintain();
+        self.0.shared.maintain();
     }
 
     /// Begins to load a range of encoded keys.
@@ -70,24 +67,24 @@ impl Attached {
     /// As [`RangeCache::begin_load`](crate::RangeCache::begin_load).
     pub fn begin_load(&self, lower: Vec<u8>, upper: Option<Vec<u8>>) -> Result<Load> {
         let range = (lower, upper);
-        Load::begin(&self.shared, &self.db, &self.family, range, Kind::Range)
+        Load::begin(&self.0, range, Kind::Range)
     }
 
     /// Drops what has keys in a range.
     pub fn drop_range(&self, lower: &[u8], upper: Option<&[u8]>) {
         let overlaps = |segment: &crate::segments::segment::Segment| segment.overlaps(lower, upper);
-        self.shared.drop_segments(Dropped::Asked, overlaps);
+        self.0.shared.drop_segments(Dropped::Asked, overlaps);
     }
 
     /// Changes the limit of memory.
     pub fn set_memory_limit(&self, bytes: usize) {
-        self.shared.budget.set_limit(bytes);
-        self.shared.make_room();
+        self.0.shared.budget.set_limit(bytes);
+        self.0.shared.make_room();
     }
 
     /// Bytes that are charged.
     pub fn memory_used(&self) -> usize {
-        self.shared.budget.used()
+        self.0.shared.budget.used()
     }
 
     /// Compares memory with the engine, which drops nothing.
@@ -95,10 +92,10 @@ impl Attached {
     /// # Errors
     /// As [`RangeCache::audit`](crate::RangeCache::audit).
     pub fn audit(&self) -> Result<AuditReport> {
-        self.shared.audit(&Engine {
-            db: &self.db,
-            family: &self.family,
+        let audit = Audit {
+            attached: &self.0,
             safe_point: &|| Timestamp::ZERO,
-        })
+        };
+        audit.all()
     }
 }

@@ -152,6 +152,7 @@ pub(crate) struct Counters {
     pub(crate) remembered: AtomicU64,
     pub(crate) saved: AtomicU64,
     pub(crate) writes: AtomicU64,
+    pub(crate) audited: AtomicU64,
 }
 
 impl Counters {

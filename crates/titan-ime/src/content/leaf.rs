@@ -11,11 +11,9 @@ use std::sync::{Arc, OnceLock};
 use titan_mvcc::Timestamp;
 
 use crate::content::memory::{BLOCK, Budget, Charge};
-use crate::content::root::Write;
 use crate::content::tail::{Entries, SLOTS, Tail};
-use crate::content::timestamps::Served;
 use crate::content::versions::{Chain, Content, Seen, Tag, Version};
-use crate::content::view::View;
+use crate::content::write::Write;
 
 /// Leaves are cut to about this size,
 const TARGET: usize = 4 << 10;
@@ -197,17 +195,9 @@ impl Leaf {
         low
     }
 
-    /// Whether a version would go if the leaf were pruned.
-    pub(crate) fn has_prunable(&self, served: &Served) -> bool {
-        let is_prunable = |versions: Vec<Version>| {
-            let mut pruned = versions.clone();
-            crate::content::versions::prune(&mut pruned, served);
-            pruned.len() < versions.len()
-        };
-        let mut chains = self.chains.iter();
-        let mut written = View::new(self).forward(&[]).filter(|row| row.is_written());
-        chains.any(|(n, _)| is_prunable(self.row(*n as usize).versions()))
-            || (self.tail.get().is_some() && written.any(|row| is_prunable(row.versions())))
+    /// The rows that have older versions.
+    pub(crate) fn rows_with_chains(&self) -> impl Iterator<Item = Row<'_>> {
+        self.chains.iter().map(|(n, _)| self.row(*n as usize))
     }
 
     /// Whether it has a tail that was not written since the last call.

@@ -1,3 +1,5 @@
+//! The content of a segment: versions packed into leaves, and the roots that readers load.
+
 pub(crate) mod keys;
 pub(crate) mod leaf;
 pub(crate) mod memory;
@@ -6,3 +8,4 @@ pub(crate) mod tail;
 pub(crate) mod timestamps;
 pub(crate) mod versions;
 pub(crate) mod view;
+pub(crate) mod write;

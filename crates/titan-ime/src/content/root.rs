@@ -12,16 +12,17 @@ use crate::content::keys::Keys;
 use crate::content::leaf::{Leaf, Rows};
 use crate::content::memory::{BLOCK, Budget, Charge};
 use crate::content::tail::Entries;
-use crate::content::timestamps::Served;
-use crate::content::versions::{self, Content, LARGEST_INLINE, Seen, Tag, Version};
+use crate::content::timestamps::Timestamps;
+use crate::content::versions::{self, Seen, Version};
 use crate::content::view::View;
+use crate::content::write::Write;
 
 /// A row with more versions than this is pruned beyond the cache's safe point.
 const LONGEST_CHAIN: usize = 32;
 
 /// See the module.
 pub(crate) struct Root {
-    pub(crate) served: Served,
+    pub(crate) served: Timestamps,
     pub(crate) leaves: Vec<Arc<Leaf>>,
     /// The first keys of the leaves.
     firsts: Keys,
@@ -30,80 +31,17 @@ pub(crate) struct Root {
     _charge: Charge,
 }
 
-/// A version that is added.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Write<'a> {
-    /// The encoded key.
-    pub(crate) key: &'a [u8],
-    pub(crate) commit: Timestamp,
-    /// The value; none for a deletion.
-    pub(crate) value: Option<NewValue<'a>>,
-}
-
-/// The value of a new version.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum NewValue<'a> {
-    Inline(&'a [u8]),
-    Stored,
-}
-
-impl<'a> NewValue<'a> {
-    /// Large values stay in the engine.
-    pub(crate) fn of(value: &'a [u8]) -> Self {
-        match value.len() <= LARGEST_INLINE {
-            true => NewValue::Inline(value),
-            false => NewValue::Stored,
-        }
-    }
-}
-
-impl<'a> Write<'a> {
-    /// From its parts, as [`Write::tagged`] has them.
-    pub(crate) fn of(key: &'a [u8], commit: Timestamp, tag: Tag, value: &'a [u8]) -> Self {
-        let value = match tag {
-            Tag::Value => Some(NewValue::Inline(value)),
-            Tag::Stored => Some(NewValue::Stored),
-            Tag::Deleted => None,
-        };
-        Write { key, commit, value }
-    }
-
-    /// What it has, and the bytes of the value that memory has.
-    pub(crate) fn tagged(&self) -> (Tag, &'a [u8]) {
-        match self.value {
-            Some(NewValue::Inline(value)) => (Tag::Value, value),
-            Some(NewValue::Stored) => (Tag::Stored, &[]),
-            None => (Tag::Deleted, &[]),
-        }
-    }
-
-    pub(crate) fn version(&self) -> Version {
-        Version {
-            commit: self.commit,
-            content: match self.value {
-                Some(NewValue::Inline(value)) => Content::Value(value.into()),
-                Some(NewValue::Stored) => Content::Stored,
-                None => Content::Deleted,
-            },
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.key.len() + self.tagged().1.len()
-    }
-}
-
 /// What may be pruned, as of the last look at the store's readers.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     /// Kept as long as memory allows.
-    pub(crate) kept: Served,
+    pub(crate) kept: Timestamps,
     /// Needed by readers: what a long chain is pruned to.
-    pub(crate) needed: Served,
+    pub(crate) needed: Timestamps,
 }
 
 impl Root {
-    pub(crate) fn new(served: Served, leaves: Vec<Arc<Leaf>>, budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(served: Timestamps, leaves: Vec<Arc<Leaf>>, budget: &Arc<Budget>) -> Self {
         let bytes = leaves.iter().map(|leaf| leaf.bytes()).sum();
         let firsts = Keys::new(leaves.iter().map(|leaf| leaf.first_key()));
         let heap = firsts.heap_bytes() + size_of_val(&*leaves);
@@ -185,7 +123,7 @@ impl Root {
         &self,
         first: usize,
         most: usize,
-        kept: &Served,
+        kept: &Timestamps,
         budget: &Arc<Budget>,
     ) -> Option<Root> {
         let end = (first + most).min(self.leaves.len());
@@ -196,7 +134,7 @@ impl Root {
         let served = self.served.narrowed(kept);
         let is_due: Vec<bool> = window
             .iter()
-            .map(|leaf| leaf.has_idle_tail() || leaf.has_prunable(&served))
+            .map(|leaf| leaf.has_idle_tail() || View::new(leaf).has_prunable(&served))
             .collect();
         if !is_small && !is_due.contains(&true) {
             return None;
@@ -232,7 +170,7 @@ impl Root {
 fn rebuild(
     leaf: Option<&Leaf>,
     writes: &[Write<'_>],
-    served: &mut Served,
+    served: &mut Timestamps,
     target: &Target,
     budget: &Arc<Budget>,
 ) -> Rows {
@@ -284,7 +222,7 @@ fn rebuild(
 
 /// Prunes the versions of a key. If many are left, prunes them to what readers need, as of the last look; and if that is
 /// long ago, to their newest half and what those readers need. Narrows `served` by as much.
-fn prune(versions: &mut Vec<Version>, served: &mut Served, target: &Target) {
+fn prune(versions: &mut Vec<Version>, served: &mut Timestamps, target: &Target) {
     versions::prune(versions, served);
     if versions.len() <= LONGEST_CHAIN {
         return;
@@ -295,7 +233,7 @@ fn prune(versions: &mut Vec<Version>, served: &mut Served, target: &Target) {
         && let Some(middle) = versions.get(LONGEST_CHAIN / 2)
     {
         let readers = target.needed.readers().iter().copied();
-        *served = served.narrowed(&Served::new(middle.commit, readers));
+        *served = served.narrowed(&Timestamps::new(middle.commit, readers));
         versions::prune(versions, served);
     }
 }
@@ -305,6 +243,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::content::versions::LARGEST_INLINE;
+    use crate::content::write::NewValue;
 
     type Model = BTreeMap<Vec<u8>, Vec<(u64, Option<Vec<u8>>)>>;
 
@@ -350,7 +290,7 @@ mod tests {
         for seed in 0..60 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let budget = Arc::new(Budget::new(usize::MAX));
-            let everything = Served::new(Timestamp(0), []);
+            let everything = Timestamps::new(Timestamp(0), []);
             let mut target = Target {
                 kept: everything.clone(),
                 needed: everything.clone(),
@@ -386,8 +326,8 @@ mod tests {
                         .map(|_| Timestamp(rng.u64(..now)))
                         .collect();
                     target = Target {
-                        kept: Served::new(Timestamp(rng.u64(..=now)), readers.clone()),
-                        needed: Served::new(Timestamp(now), readers),
+                        kept: Timestamps::new(Timestamp(rng.u64(..=now)), readers.clone()),
+                        needed: Timestamps::new(Timestamp(now), readers),
                     };
                 }
                 if rng.usize(..8) == 0 {
@@ -408,7 +348,7 @@ mod tests {
     #[test]
     fn a_row_of_100_bytes_takes_at_most_180() {
         let budget = Arc::new(Budget::new(usize::MAX));
-        let served = Served::new(Timestamp(0), []);
+        let served = Timestamps::new(Timestamp(0), []);
         let target = Target {
             kept: served.clone(),
             needed: served.clone(),
@@ -436,10 +376,10 @@ mod tests {
     #[test]
     fn many_versions_of_a_row_that_come_at_once_are_pruned_as_they_come() {
         let budget = Arc::new(Budget::new(usize::MAX));
-        let served = Served::new(Timestamp(0), []);
+        let served = Timestamps::new(Timestamp(0), []);
         let target = Target {
             kept: served.clone(),
-            needed: Served::new(Timestamp(500), [Timestamp(7)]),
+            needed: Timestamps::new(Timestamp(500), [Timestamp(7)]),
         };
         let commits = 1..=1_000_000_u64;
         let values: Vec<_> = commits.clone().map(u64::to_be_bytes).collect();
@@ -466,10 +406,10 @@ mod tests {
     fn a_hot_row_does_not_grow_without_end() {
         for looked_at in [1, 5_000] {
             let budget = Arc::new(Budget::new(usize::MAX));
-            let served = Served::new(Timestamp(0), []);
+            let served = Timestamps::new(Timestamp(0), []);
             let target = Target {
                 kept: served.clone(),
-                needed: Served::new(Timestamp(looked_at), [Timestamp(looked_at.min(7))]),
+                needed: Timestamps::new(Timestamp(looked_at), [Timestamp(looked_at.min(7))]),
             };
             let mut root = Root::new(served, Vec::new(), &budget);
             for now in 1..5_000 {

@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 use titan_mvcc::Timestamp;
 
 use crate::content::memory::{BLOCK, Budget, Charge};
-use crate::content::root::Write;
 use crate::content::versions::{Seen, Tag};
+use crate::content::write::Write;
 
 /// Slots of a tail: as many as one number can order.
 pub(crate) const SLOTS: usize = 15;

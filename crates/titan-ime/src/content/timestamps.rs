@@ -11,20 +11,20 @@ use titan_mvcc::Timestamp;
 
 /// See the module. Clones are cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Served {
+pub(crate) struct Timestamps {
     /// The copy's own safe point: this timestamp and all later ones are served.
     from: Timestamp,
     /// Those before it that are served too. Descending.
     readers: Arc<[Timestamp]>,
 }
 
-impl Served {
+impl Timestamps {
     /// From a moment on, and at these timestamps before it, in any order.
     pub(crate) fn new(from: Timestamp, readers: impl IntoIterator<Item = Timestamp>) -> Self {
         let mut readers: Vec<Timestamp> = readers.into_iter().filter(|at| *at < from).collect();
         readers.sort_unstable_by(|a, b| b.cmp(a));
         readers.dedup();
-        Served {
+        Timestamps {
             from,
             readers: readers.into(),
         }
@@ -44,13 +44,13 @@ impl Served {
     }
 
     /// The timestamps that are in both sets.
-    pub(crate) fn narrowed(&self, other: &Served) -> Served {
+    pub(crate) fn narrowed(&self, other: &Timestamps) -> Timestamps {
         let from = self.from.max(other.from);
         if from == self.from && self.readers.is_empty() {
             return self.clone();
         }
         let readers = self.readers.iter().chain(&*other.readers);
-        Served::new(
+        Timestamps::new(
             from,
             readers
                 .copied()
@@ -71,7 +71,7 @@ mod tests {
                 let readers: Vec<_> = (0..rng.usize(..4))
                     .map(|_| Timestamp(rng.u64(..20)))
                     .collect();
-                Served::new(Timestamp(rng.u64(..20)), readers)
+                Timestamps::new(Timestamp(rng.u64(..20)), readers)
             };
             let (a, b) = (some(), some());
             let both = a.narrowed(&b);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use titan_mvcc::Timestamp;
 
 use crate::content::memory::{BLOCK, Budget, Charge};
-use crate::content::timestamps::Served;
+use crate::content::timestamps::Timestamps;
 
 /// Larger values stay in the engine.
 pub(crate) const LARGEST_INLINE: usize = 256;
@@ -130,7 +130,7 @@ pub(crate) fn add(versions: &mut Vec<Version>, version: Version) {
 }
 
 /// Removes the versions of a key, the newest first, that no served timestamp finds.
-pub(crate) fn prune(versions: &mut Vec<Version>, served: &Served) {
+pub(crate) fn prune(versions: &mut Vec<Version>, served: &Timestamps) {
     let mut readers = served.readers().iter().peekable();
     let mut is_first = true;
     versions.retain(|version| {
@@ -200,7 +200,7 @@ mod tests {
             let readers: Vec<_> = (0..rng.usize(..4))
                 .map(|_| Timestamp(rng.u64(..30)))
                 .collect();
-            let served = Served::new(Timestamp(rng.u64(..30)), readers);
+            let served = Timestamps::new(Timestamp(rng.u64(..30)), readers);
             let mut pruned = versions.clone();
             prune(&mut pruned, &served);
             let mut found = Vec::new();

@@ -4,7 +4,8 @@ use titan_mvcc::Timestamp;
 
 use crate::content::leaf::{Leaf, Row};
 use crate::content::tail::{Entries, Order};
-use crate::content::versions::{Seen, Version};
+use crate::content::timestamps::Timestamps;
+use crate::content::versions::{self, Seen, Version};
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -51,10 +52,7 @@ impl<'a> MergedRow<'a> {
         };
         for n in (self.begin..self.end).rev() {
             if let Some(entry) = self.entries.get(n) {
-                crate::content::versions::add(
-                    &mut versions,
-                    Version::of(entry.commit, entry.seen()),
-                );
+                versions::add(&mut versions, Version::of(entry.commit, entry.seen()));
             }
         }
         versions
@@ -137,6 +135,19 @@ impl<'a> View<'a> {
             }
             Some(self.row(key, begin, std::mem::replace(&mut end, begin), row))
         })
+    }
+
+    /// Whether pruning by these timestamps would remove a version.
+    pub(crate) fn has_prunable(self, timestamps: &Timestamps) -> bool {
+        let is_prunable = |versions: Vec<Version>| {
+            let mut pruned = versions.clone();
+            versions::prune(&mut pruned, timestamps);
+            pruned.len() < versions.len()
+        };
+        let mut chains = self.leaf.rows_with_chains();
+        let mut written = self.forward(&[]).filter(|row| row.is_written());
+        chains.any(|row| is_prunable(row.versions()))
+            || (self.leaf.tail().is_some() && written.any(|row| is_prunable(row.versions())))
     }
 
     fn row(&self, key: &'a [u8], begin: usize, end: usize, row: Option<Row<'a>>) -> MergedRow<'a> {

@@ -6,11 +6,10 @@
 //! Each maintenance audits a share of the segments, in turn. If one differs, the cache is turned off: a wrong answer
 //! is worse than a slow one.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
-use titan::{ColumnFamily, Db, LazyValue, ReadOptions};
+use titan::LazyValue;
 use titan_mvcc::Timestamp;
 use titan_mvcc::entries::{self, Effect};
 
@@ -18,16 +17,12 @@ use crate::content::root::Root;
 use crate::content::versions::Seen;
 use crate::content::view::{MergedRow, View};
 use crate::error::{Error, Result};
+use crate::maintenance::attached::Attached;
 use crate::segments::segment::Segment;
-use crate::segments::shared::Shared;
 
-/// Which segments maintenance audits, and what it has found.
+/// The turn of the segments that maintenance audits.
 #[derive(Default)]
-pub(crate) struct Auditor {
-    turn: Mutex<Turn>,
-    audited: AtomicU64,
-    difference: OnceLock<String>,
-}
+pub(crate) struct Auditor(Mutex<Turn>);
 
 #[derive(Default)]
 struct Turn {
@@ -35,18 +30,6 @@ struct Turn {
     due: u64,
     /// The first encoded key of the segment that was audited last.
     last: Option<Box<[u8]>>,
-}
-
-impl Auditor {
-    /// How many segments were audited.
-    pub(crate) fn audited(&self) -> u64 {
-        self.audited.load(Ordering::Relaxed)
-    }
-
-    /// What differed.
-    pub(crate) fn difference(&self) -> Option<&str> {
-        self.difference.get().map(String::as_str)
-    }
 }
 
 /// What an audit looked at, from [`RangeCache::audit`](crate::RangeCache::audit).
@@ -61,29 +44,20 @@ pub struct AuditReport {
     pub answers: u64,
 }
 
-/// The engine, as an audit needs it.
-pub(crate) struct Engine<'a> {
-    pub(crate) db: &'a Db,
-    pub(crate) family: &'a ColumnFamily,
-    /// What is before it by now may have been dropped.
+/// An audit: a cache with its database, and the store's safe point.
+pub(crate) struct Audit<'a> {
+    pub(crate) attached: &'a Attached,
+    /// Versions before this timestamp may be dropped at any moment.
     pub(crate) safe_point: &'a dyn Fn() -> Timestamp,
 }
 
-impl Shared {
-    /// Compares all segments.
-    pub(crate) fn audit(&self, engine: &Engine<'_>) -> Result<AuditReport> {
-        let mut report = AuditReport::default();
-        for segment in self.directory.load().to_vec() {
-            self.audit_segment(&segment, engine, &mut report)?;
-        }
-        Ok(report)
-    }
-
+impl Auditor {
     /// Compares so many thousandths of the segments, those next in turn. Turns the cache off if one differs. An
     /// error of the store is one that reads have too.
-    pub(crate) fn audit_some(&self, per_mille: u32, engine: &Engine<'_>) {
-        let list = self.directory.load().to_vec();
-        let mut turn = self.auditor.turn.lock();
+    pub(crate) fn audit_some(&self, per_mille: u32, audit: &Audit<'_>) {
+        let shared = &audit.attached.shared;
+        let list = shared.directory.load().to_vec();
+        let mut turn = self.0.lock();
         turn.due += list.len() as u64 * u64::from(per_mille);
         let first = match &turn.last {
             Some(last) => list.partition_point(|segment| segment.lower <= *last),
@@ -96,53 +70,50 @@ impl Shared {
             turn.due -= 1_000;
             turn.last = Some(segment.lower.clone());
             let mut report = AuditReport::default();
-            let audited = self.audit_segment(segment, engine, &mut report);
-            let audits = &self.auditor.audited;
-            audits.fetch_add(report.segments, Ordering::Relaxed);
+            let audited = audit.segment(segment, &mut report);
+            let count = &shared.counters.audited;
+            count.fetch_add(report.segments, Ordering::Relaxed);
             // MUTANT: nothing comes of a difference that maintenance finds.
             if let Err(Error::Differs { what }) = audited
                 && !mutant!("difference-is-ignored", "-p titan-ime --lib audit::")
             {
-                // The first one is kept.
-                let _ = self.auditor.difference.set(what);
-                self.turn_off();
-                self.give_back();
+                shared.faults.differs(what);
+                shared.give_back();
                 return;
             }
         }
         // What is not there cannot be due.
         turn.due = 0;
     }
+}
 
-    fn audit_segment(
-        &self,
-        segment: &Segment,
-        engine: &Engine<'_>,
-        report: &mut AuditReport,
-    ) -> Result<()> {
-        let moment = engine.db.barrier(|_| {
-            self.settle();
+impl Audit<'_> {
+    /// Compares all segments.
+    pub(crate) fn all(&self) -> Result<AuditReport> {
+        let mut report = AuditReport::default();
+        for segment in self.attached.shared.directory.load().to_vec() {
+            self.segment(&segment, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    fn segment(&self, segment: &Segment, report: &mut AuditReport) -> Result<()> {
+        let (shared, db) = (&self.attached.shared, &self.attached.db);
+        let moment = db.barrier(|_| {
+            shared.settle();
             let root = segment.root()?;
             let orders = root.leaves.iter().map(|leaf| View::new(leaf).order());
             let orders: Vec<_> = orders.collect();
-            Some((root, orders, engine.db.snapshot()))
+            Some((root, orders, db.snapshot()))
         })?;
         // A segment that is gone answers nothing.
         let Some((root, orders, snapshot)) = moment else {
             return Ok(());
         };
-        if self.is_off() {
+        if shared.faults.is_off() {
             return Err(Error::Off);
         }
-        let mut rows = EngineRows::new(
-            engine.family,
-            &ReadOptions {
-                snapshot: Some(snapshot),
-                lower_bound: (!segment.lower.is_empty()).then(|| segment.lower.to_vec()),
-                upper_bound: segment.upper.as_deref().map(<[u8]>::to_vec),
-                ..ReadOptions::default()
-            },
-        )?;
+        let mut rows = EngineRows(self.attached.entries(segment, snapshot)?);
         let views = root.leaves.iter().zip(orders);
         let views = views.map(|(leaf, order)| View::as_of(leaf, order));
         let views: Vec<View<'_>> = views.collect();
@@ -150,7 +121,7 @@ impl Shared {
         loop {
             let row = rows.next()?;
             // ORDER: after the row was read, so nothing of it was dropped by a later safe point.
-            let from = (engine.safe_point)();
+            let from = (self.safe_point)();
             let is_before =
                 |held: &MergedRow<'_>| row.as_ref().is_none_or(|row| held.key < &*row.key);
             while let Some(held) = held.next_if(|held| is_before(held)) {
@@ -178,12 +149,6 @@ struct EngineRow {
 struct EngineRows(titan::DbIterator);
 
 impl EngineRows {
-    fn new(family: &ColumnFamily, options: &ReadOptions) -> Result<Self> {
-        let mut cursor = family.iter(options)?;
-        cursor.seek_to_first()?;
-        Ok(EngineRows(cursor))
-    }
-
     fn next(&mut self) -> Result<Option<EngineRow>> {
         let cursor = &mut self.0;
         let mut row: Option<EngineRow> = None;
@@ -276,7 +241,7 @@ mod tests {
     use titan_mvcc::entries::encode_key;
     use titan_testkit::sim::SimVfs;
 
-    use crate::content::root::{NewValue, Write};
+    use crate::content::write::{NewValue, Write};
     use crate::{CacheOptions, RangeCache};
 
     /// Ten segments that have ten keys each, and a cache that audits so many of a thousand.

@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::content::keys::EncodedRange;
 use crate::segments::faults::Trouble;
+use crate::segments::segment::Segment;
 
 const FIRST_LINE: &str = "titan-ime hot set 2";
 /// A larger file is none of ours. Of a hot set that would be larger, what is worth least is not remembered.
@@ -41,6 +42,34 @@ pub(crate) struct HotSet {
 pub(crate) struct HotSetFile {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
+}
+
+/// The ranges that are held: neighbouring segments are one.
+pub(crate) fn held(segments: &[Arc<Segment>]) -> Vec<Hot> {
+    let mut held: Vec<Hot> = Vec::new();
+    for segment in segments {
+        let Some(bytes) = segment.root().as_ref().map(|root| root.bytes as u64) else {
+            continue;
+        };
+        let worth = segment.costs.worth();
+        match held.last_mut() {
+            Some(last)
+                if last.range.1.as_deref() == Some(&*segment.lower)
+                    && last.is_pinned == segment.is_pinned() =>
+            {
+                last.range.1 = segment.range().1;
+                last.bytes += bytes;
+                last.worth += worth;
+            }
+            _ => held.push(Hot {
+                range: segment.range(),
+                is_pinned: segment.is_pinned(),
+                bytes,
+                worth,
+            }),
+        }
+    }
+    held
 }
 
 fn hex(bytes: &[u8]) -> String {

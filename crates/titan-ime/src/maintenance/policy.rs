@@ -1,9 +1,9 @@
 //! What is held: decided at each maintenance, by what ranges save and cost.
 //!
-//! Owns the rules, which are few. The unit is a step of the engine's iterator ([`Usage`](crate::segments::costs::Usage)).
+//! Owns the rules, which are few. The unit is a step of the engine's iterator ([`Costs`](crate::segments::costs::Costs)).
 //!
-//! - A range is loaded after scans have wasted many steps in it for two looks ([`Interest`](crate::segments::cold_scans::Interest)). A point read
-//!   counts as some steps ([`Points`](crate::segments::cold_points::Points)).
+//! - A range is loaded after scans have wasted many steps in it for two looks ([`ColdScans`](crate::segments::cold_scans::ColdScans)). A point read
+//!   counts as some steps ([`ColdPoints`](crate::segments::cold_points::ColdPoints)).
 //! - It is held up to the next key that the engine has. So what is appended to it, such as the latest orders of a
 //!   district, is held too.
 //! - A segment is dropped after its writes have cost more than its reads saved for ten looks. What was dropped
@@ -22,11 +22,11 @@ use titan_mvcc::entries;
 
 use crate::content::keys::EncodedRange;
 use crate::error::{Error, Result};
-use crate::maintenance::hot_set::{Hot, HotSet, HotSetFile};
-use crate::maintenance::keeper::Keeper;
+use crate::maintenance::attached::Attached;
+use crate::maintenance::hot_set::{self, Hot, HotSet, HotSetFile};
 use crate::maintenance::segment_load::{Kind, Progress, SegmentLoad};
 use crate::segments::cold_points::PointRange;
-use crate::segments::cold_scans::{WORTH, Wanted, overlap};
+use crate::segments::cold_scans::{Candidate, WORTH, overlap};
 use crate::segments::costs::LEAST_SAVED;
 use crate::segments::directory;
 use crate::segments::segment::Segment;
@@ -42,7 +42,7 @@ const REMEMBERED: u64 = 60;
 const STEPS: usize = 64;
 
 /// See the module.
-pub(crate) struct Chooser {
+pub(crate) struct Policy {
     file: HotSetFile,
     state: Mutex<State>,
 }
@@ -53,7 +53,7 @@ struct State {
     /// What was held when the cache was closed, and is not loaded yet.
     remembered: VecDeque<Hot>,
     /// Ranges that are worth holding.
-    wanted: Vec<Wanted>,
+    wanted: Vec<Candidate>,
     loading: Option<(SegmentLoad, Hot)>,
     /// Ranges that are not loaded, and until which look.
     barred: Vec<(EncodedRange, u64)>,
@@ -61,7 +61,7 @@ struct State {
     written: HotSet,
 }
 
-impl Chooser {
+impl Policy {
     pub(crate) fn new(file: HotSetFile) -> Self {
         let written = file.read();
         let mut remembered = written.ranges.clone();
@@ -72,26 +72,26 @@ impl Chooser {
             written,
             ..State::default()
         };
-        Chooser {
+        Policy {
             file,
             state: Mutex::new(state),
         }
     }
 
     /// Decides, and goes on with loads.
-    pub(crate) fn look(&self, keeper: &Keeper) {
+    pub(crate) fn decide(&self, attached: &Attached) {
         let mut state = self.state.lock();
         state.looks += 1;
-        state.drop_losses(keeper);
-        tell_points(keeper);
-        for wanted in keeper.shared.interest.look() {
-            state.want(keeper, wanted);
+        state.drop_losses(attached);
+        tell_points(attached);
+        for wanted in attached.shared.cold.scans.look() {
+            state.want(attached, wanted);
         }
         #[cfg(test)]
-        keeper.shared.may_panic("load");
-        state.load(keeper);
+        attached.shared.may_panic("load");
+        state.load(attached);
         if state.looks.is_multiple_of(REMEMBERED) {
-            self.write(&mut state, keeper);
+            self.write(&mut state, attached);
         }
     }
 
@@ -101,26 +101,26 @@ impl Chooser {
     }
 
     /// Writes the hot set, if it has changed.
-    pub(crate) fn remember(&self, keeper: &Keeper) {
+    pub(crate) fn remember(&self, attached: &Attached) {
         let mut state = self.state.lock();
-        self.write(&mut state, keeper);
+        self.write(&mut state, attached);
         state.loading = None;
     }
 
     /// Writes down that there is trouble, if that is new.
-    pub(crate) fn note(&self, keeper: &Keeper) {
+    pub(crate) fn note(&self, attached: &Attached) {
         let mut state = self.state.lock();
-        if state.written.trouble != keeper.shared.trouble() {
-            self.write(&mut state, keeper);
+        if state.written.trouble != attached.shared.faults.trouble() {
+            self.write(&mut state, attached);
         }
     }
 
-    fn write(&self, state: &mut State, keeper: &Keeper) {
-        let trouble = keeper.shared.trouble();
+    fn write(&self, state: &mut State, attached: &Attached) {
+        let trouble = attached.shared.faults.trouble();
         // A cache that is off holds nothing, and that is not what is to be remembered.
         let ranges = match trouble.is_off {
             true => state.written.ranges.clone(),
-            false => state.hot(keeper),
+            false => state.hot(attached),
         };
         let hot_set = HotSet { ranges, trouble };
         if hot_set != state.written && self.file.write(&hot_set).is_ok() {
@@ -131,8 +131,8 @@ impl Chooser {
 
 impl State {
     /// What is to be remembered.
-    fn hot(&self, keeper: &Keeper) -> Vec<Hot> {
-        let mut hot = keeper.shared.held();
+    fn hot(&self, attached: &Attached) -> Vec<Hot> {
+        let mut hot = hot_set::held(&attached.shared.directory.load());
         // What is being loaded, and what was to be loaded and was not yet, is as hot as before.
         let is_free =
             |hot: &[Hot], range: &EncodedRange| !hot.iter().any(|h| overlap(&h.range, range));
@@ -147,8 +147,8 @@ impl State {
     }
 
     /// Remembers that a range is worth holding. Of what is held already, scans do not tell any more.
-    fn want(&mut self, keeper: &Keeper, wanted: Wanted) {
-        let parts = not_held(keeper, &wanted.range);
+    fn want(&mut self, attached: &Attached, wanted: Candidate) {
+        let parts = not_held(attached, &wanted.range);
         let rate = wanted.rate / parts.len().max(1) as u64;
         for range in parts {
             let mut part = wanted.clone();
@@ -157,11 +157,11 @@ impl State {
         }
     }
 
-    fn drop_losses(&mut self, keeper: &Keeper) {
-        let shared = &keeper.shared;
+    fn drop_losses(&mut self, attached: &Attached) {
+        let shared = &attached.shared;
         let mut gone = HashSet::new();
         for segment in shared.directory.load().iter() {
-            let balance = segment.usage.look();
+            let balance = segment.costs.look();
             let counters = &shared.counters;
             counters.saved.fetch_add(balance.saved, Ordering::Relaxed);
             counters.writes.fetch_add(balance.writes, Ordering::Relaxed);
@@ -191,12 +191,12 @@ impl State {
     }
 
     /// Goes on with the load that is under way, or begins one.
-    fn load(&mut self, keeper: &Keeper) {
+    fn load(&mut self, attached: &Attached) {
         let looks = self.looks;
         self.barred.retain(|(_, until)| *until > looks);
-        let budget = &keeper.shared.budget;
+        let budget = &attached.shared.budget;
         for _ in 0..STEPS {
-            let Some((mut load, hot)) = self.loading.take().or_else(|| self.begin(keeper)) else {
+            let Some((mut load, hot)) = self.loading.take().or_else(|| self.begin(attached)) else {
                 return;
             };
             let is_full = budget.used() > budget.limit() / 8 * 7;
@@ -213,20 +213,20 @@ impl State {
         }
     }
 
-    fn begin(&mut self, keeper: &Keeper) -> Option<(SegmentLoad, Hot)> {
-        let counters = &keeper.shared.counters;
-        while has_room(keeper)
+    fn begin(&mut self, attached: &Attached) -> Option<(SegmentLoad, Hot)> {
+        let counters = &attached.shared.counters;
+        while has_room(attached)
             && let Some(hot) = self.remembered.pop_front()
         {
             let kind = [Kind::Range, Kind::Pinned][usize::from(hot.is_pinned)];
-            match keeper.begin_load_of(hot.range.clone(), kind) {
+            match SegmentLoad::begin(attached, hot.range.clone(), kind) {
                 Ok(load) => {
                     counters.remembered.fetch_add(1, Ordering::Relaxed);
                     return Some((load, hot));
                 }
                 // The rest of it is as hot as before.
                 Err(Error::Overlaps) => {
-                    for range in not_held(keeper, &hot.range).into_iter().rev() {
+                    for range in not_held(attached, &hot.range).into_iter().rev() {
                         let hot = Hot {
                             range,
                             ..hot.clone()
@@ -248,15 +248,15 @@ impl State {
                     "dropped-is-loaded-at-once",
                     "-p titan-ime --test it choosing::"
                 );
-            if is_barred || !(has_room(keeper) || make_room(keeper, one.rate)) {
+            if is_barred || !(has_room(attached) || make_room(attached, one.rate)) {
                 continue;
             }
             // MUTANT: what is appended to a range is not held.
             if !mutant!("appended-is-not-held", "-p titan-ime --test it choosing::") {
-                one.range = up_to_next_key(keeper, one.range);
+                one.range = up_to_next_key(attached, one.range);
             }
             // Where it overlaps what is held by now, reads of the rest tell of the rest.
-            if let Ok(load) = keeper.begin_load_of(one.range.clone(), Kind::Range) {
+            if let Ok(load) = SegmentLoad::begin(attached, one.range.clone(), Kind::Range) {
                 load.expect(one.each);
                 counters.chosen.fetch_add(1, Ordering::Relaxed);
                 let hot = Hot {
@@ -275,28 +275,28 @@ impl State {
 }
 
 /// Tells of the ranges that were hot by point reads.
-fn tell_points(keeper: &Keeper) {
-    let size = |a: &[u8], b: &[u8]| keeper.family.approximate_size(a, b).unwrap_or(u64::MAX);
+fn tell_points(attached: &Attached) {
+    let size = |a: &[u8], b: &[u8]| attached.family.approximate_size(a, b).unwrap_or(u64::MAX);
     // Of less, no range would be worth holding.
     let least = WORTH / LEAST_SAVED / 4;
-    for PointRange { range, reads } in keeper.shared.points.take(least, size) {
+    for PointRange { range, reads } in attached.shared.cold.points.take(least, size) {
         let (lower, upper) = (&range.0, range.1.as_deref());
-        let interest = &keeper.shared.interest;
-        interest.add(lower, upper, reads * LEAST_SAVED, reads);
+        let scans = &attached.shared.cold.scans;
+        scans.add(lower, upper, reads * LEAST_SAVED, reads);
     }
 }
 
 /// The range up to the next key that the engine has, or up to the next segment; as it is if that cannot be read. Cost: a seek.
-fn up_to_next_key(keeper: &Keeper, (lower, upper): EncodedRange) -> EncodedRange {
+fn up_to_next_key(attached: &Attached, (lower, upper): EncodedRange) -> EncodedRange {
     let Some(upper) = upper else {
         return (lower, None);
     };
-    let list = keeper.shared.directory.load();
+    let list = attached.shared.directory.load();
     let segment = list.get(list.first_with(&upper));
     let segment = segment.map(|segment| segment.lower.to_vec());
     let end = match segment {
         Some(begin) if begin <= upper => Some(upper),
-        segment => match first_key(keeper, &upper, segment.clone()) {
+        segment => match first_key(attached, &upper, segment.clone()) {
             Ok(key) => key.or(segment),
             Err(_) => Some(upper),
         },
@@ -305,8 +305,8 @@ fn up_to_next_key(keeper: &Keeper, (lower, upper): EncodedRange) -> EncodedRange
 }
 
 /// The first encoded key of the engine from `lower` to before `upper`; none if there is none.
-fn first_key(keeper: &Keeper, lower: &[u8], upper: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
-    let mut cursor = keeper.family.iter(&ReadOptions {
+fn first_key(attached: &Attached, lower: &[u8], upper: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+    let mut cursor = attached.family.iter(&ReadOptions {
         lower_bound: Some(lower.to_vec()),
         upper_bound: upper,
         ..ReadOptions::default()
@@ -319,22 +319,22 @@ fn first_key(keeper: &Keeper, lower: &[u8], upper: Option<Vec<u8>>) -> Result<Op
 }
 
 /// The parts of a range of which nothing is held or being loaded.
-fn not_held(keeper: &Keeper, range: &EncodedRange) -> Vec<EncodedRange> {
-    directory::not_held(&keeper.shared.directory.load(), range)
+fn not_held(attached: &Attached, range: &EncodedRange) -> Vec<EncodedRange> {
+    directory::not_held(&attached.shared.directory.load(), range)
 }
 
-fn has_room(keeper: &Keeper) -> bool {
-    let budget = &keeper.shared.budget;
+fn has_room(attached: &Attached) -> bool {
+    let budget = &attached.shared.budget;
     budget.used() < budget.limit() / 4 * 3
 }
 
 /// Drops the segments of least worth, an eighth of the memory, if a range that wastes `rate` steps between two looks is
 /// worth twice as much as they are together.
-fn make_room(keeper: &Keeper, rate: u64) -> bool {
-    let shared = &keeper.shared;
+fn make_room(attached: &Attached, rate: u64) -> bool {
+    let shared = &attached.shared;
     let mut segments: Vec<_> = shared.directory.load().to_vec();
     segments.retain(|segment| !segment.is_pinned() && segment.root().is_some());
-    segments.sort_by_key(|segment| segment.usage.worth());
+    segments.sort_by_key(|segment| segment.costs.worth());
     let (mut bytes, mut worth) = (0, 0);
     let mut gone = HashSet::new();
     for segment in segments {
@@ -342,7 +342,7 @@ fn make_room(keeper: &Keeper, rate: u64) -> bool {
             break;
         }
         bytes += segment.root().as_ref().map_or(0, |root| root.bytes);
-        worth += segment.usage.worth().max(0);
+        worth += segment.costs.worth().max(0);
         gone.insert(segment.generation);
     }
     if gone.is_empty() || worth.saturating_mul(2) > i64::try_from(rate).unwrap_or(i64::MAX) {
@@ -350,5 +350,5 @@ fn make_room(keeper: &Keeper, rate: u64) -> bool {
     }
     let is_gone = |segment: &Segment| gone.contains(&segment.generation);
     shared.drop_segments(Dropped::LessWorth, is_gone);
-    has_room(keeper)
+    has_room(attached)
 }

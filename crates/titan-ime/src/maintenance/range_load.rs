@@ -4,16 +4,13 @@
 //! give way.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-
-use titan::{ColumnFamily, Db};
 
 use crate::content::keys::EncodedRange;
 use crate::error::{Error, Result};
+use crate::maintenance::attached::Attached;
 use crate::maintenance::segment_load::{Kind, Progress, SegmentLoad, begin_change};
 use crate::segments::directory::not_held;
 use crate::segments::segment::Segment;
-use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
 /// A load of a range, from [`RangeCache::begin_load`](crate::RangeCache::begin_load). Dropping it abandons what is not
@@ -30,13 +27,8 @@ impl Load {
     ///
     /// # Errors
     /// `EmptyRange`, `Off`; `Overlaps` if the program loads a part of it already.
-    pub(crate) fn begin(
-        shared: &Arc<Shared>,
-        db: &Db,
-        family: &ColumnFamily,
-        range: EncodedRange,
-        kind: Kind,
-    ) -> Result<Self> {
+    pub(crate) fn begin(attached: &Attached, range: EncodedRange, kind: Kind) -> Result<Self> {
+        let shared = &attached.shared;
         let mut changing = begin_change(shared, &range)?;
         let (lower, upper) = (&range.0, range.1.as_deref());
         let overlaps = |segment: &Segment| segment.overlaps(lower, upper);
@@ -58,7 +50,7 @@ impl Load {
         }
         let mut parts = VecDeque::new();
         for part in not_held(&changing.list, &range) {
-            let part = SegmentLoad::announce(shared, db, family, part, kind, true, &mut changing);
+            let part = SegmentLoad::announce(attached, part, kind, true, &mut changing);
             parts.extend(part);
         }
         changing.publish();

@@ -14,16 +14,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use titan::{ColumnFamily, Db, DbIterator, ReadOptions};
+use titan::DbIterator;
 use titan_mvcc::entries::{self, Effect};
 
 use crate::content::keys::EncodedRange;
 use crate::content::leaf::Rows;
 use crate::content::memory::BLOCK;
-use crate::content::root::{NewValue, Root, Target, Write};
-use crate::content::timestamps::Served;
+use crate::content::root::{Root, Target};
+use crate::content::timestamps::Timestamps;
 use crate::content::versions::{self, Version};
+use crate::content::write::{NewValue, Write};
 use crate::error::{Error, Result};
+use crate::maintenance::attached::Attached;
 use crate::segments::directory::Changing;
 use crate::segments::segment::{Last, Segment};
 use crate::segments::shared::Shared;
@@ -41,9 +43,7 @@ const SHORT_DELTA: usize = 64;
 
 /// A load of a range into one segment. Dropping it abandons it.
 pub(crate) struct SegmentLoad {
-    shared: Arc<Shared>,
-    db: Db,
-    family: ColumnFamily,
+    attached: Attached,
     segment: Arc<Segment>,
     /// What is pruned while loading, as of the beginning.
     target: Target,
@@ -120,7 +120,7 @@ pub(crate) fn begin_change<'s>(shared: &'s Shared, range: &EncodedRange) -> Resu
         return Err(Error::EmptyRange);
     }
     let changing = shared.directory.change();
-    match shared.is_off() {
+    match shared.faults.is_off() {
         true => Err(Error::Off),
         false => Ok(changing),
     }
@@ -131,15 +131,9 @@ impl SegmentLoad {
     ///
     /// # Errors
     /// `EmptyRange`, `Overlaps`, `Off`.
-    pub(crate) fn begin(
-        shared: &Arc<Shared>,
-        db: &Db,
-        family: &ColumnFamily,
-        range: EncodedRange,
-        kind: Kind,
-    ) -> Result<Self> {
-        let mut changing = begin_change(shared, &range)?;
-        let load = SegmentLoad::announce(shared, db, family, range, kind, false, &mut changing);
+    pub(crate) fn begin(attached: &Attached, range: EncodedRange, kind: Kind) -> Result<Self> {
+        let mut changing = begin_change(&attached.shared, &range)?;
+        let load = SegmentLoad::announce(attached, range, kind, false, &mut changing);
         let load = load.ok_or(Error::Overlaps)?;
         changing.publish();
         Ok(load)
@@ -147,9 +141,7 @@ impl SegmentLoad {
 
     /// Announces the segment in a list that is to be published. None if it overlaps another one.
     pub(crate) fn announce(
-        shared: &Arc<Shared>,
-        db: &Db,
-        family: &ColumnFamily,
+        attached: &Attached,
         (lower, upper): EncodedRange,
         kind: Kind,
         is_of_program: bool,
@@ -158,22 +150,20 @@ impl SegmentLoad {
         let generation = changing.generation();
         let (lower, upper) = (lower.into_boxed_slice(), upper.map(Vec::into_boxed_slice));
         let is_pinned = kind == Kind::Pinned;
-        let budget = &shared.budget;
+        let budget = &attached.shared.budget;
         let segment =
             Segment::announced(lower, upper, generation, is_pinned, is_of_program, budget);
         let segment = Arc::new(segment);
         if !changing.insert(Arc::clone(&segment)) {
             return None;
         }
-        let mut target = Target::clone(&shared.target.load());
+        let mut target = Target::clone(&attached.shared.target.load());
         if kind == Kind::Gap {
             // What is dead now is to be gone. Older readers read the engine, as before.
-            target.kept = Served::new(target.needed.from(), []);
+            target.kept = Timestamps::new(target.needed.from(), []);
         }
         Some(SegmentLoad {
-            shared: Arc::clone(shared),
-            db: db.clone(),
-            family: family.clone(),
+            attached: attached.clone(),
             segment,
             target,
             stage: Stage::Announced,
@@ -186,7 +176,7 @@ impl SegmentLoad {
 
     /// Begins with what reads of the engine have wasted each in its range.
     pub(crate) fn expect(&self, wasted: u64) {
-        self.segment.usage.expect(wasted);
+        self.segment.costs.expect(wasted);
     }
 
     /// How many leaves it has.
@@ -209,7 +199,7 @@ impl SegmentLoad {
     }
 
     fn try_step(&mut self) -> Result<Progress> {
-        if self.shared.is_off() {
+        if self.attached.shared.faults.is_off() {
             return Err(Error::Off);
         }
         match self.segment.gone() {
@@ -218,7 +208,7 @@ impl SegmentLoad {
             Some(Dropped::Replaced) => return Ok(Progress::Done),
             Some(why) => return Err(Error::Abandoned { why }),
         }
-        let budget = &self.shared.budget;
+        let budget = &self.attached.shared.budget;
         if budget.excess() > 0 || budget.limit() == 0 {
             return Err(Error::MemoryLimit {
                 used: budget.used(),
@@ -234,7 +224,7 @@ impl SegmentLoad {
                 versions,
             } => self.stage = self.scan(cursor, encoded, versions)?,
             Stage::Merging(merging) => {
-                match merge(&self.shared, &self.segment, &self.target, merging)? {
+                match merge(&self.attached.shared, &self.segment, &self.target, merging)? {
                     Some(merging) => self.stage = Stage::Merging(merging),
                     None => return Ok(Progress::Done),
                 }
@@ -244,22 +234,16 @@ impl SegmentLoad {
     }
 
     fn take_snapshot(&self) -> Result<Stage> {
-        let (segment, budget) = (&self.segment, &self.shared.budget);
-        let db = &self.db;
+        let (segment, budget) = (&self.segment, &self.attached.shared.budget);
+        let db = &self.attached.db;
         let begun = db.barrier(|_| {
             // What is in the snapshot is not in the delta.
-            self.shared.settle();
+            self.attached.shared.settle();
             // ORDER: no commit is under way, so both are of one moment.
             segment.begin_loading(budget).map(|()| db.snapshot())
         })?;
         let snapshot = begun.map_err(|why| Error::Abandoned { why })?;
-        let mut cursor = self.family.iter(&ReadOptions {
-            snapshot: Some(snapshot),
-            lower_bound: (!segment.lower.is_empty()).then(|| segment.lower.to_vec()),
-            upper_bound: segment.upper.as_deref().map(<[u8]>::to_vec),
-            ..ReadOptions::default()
-        })?;
-        cursor.seek_to_first()?;
+        let cursor = self.attached.entries(segment, snapshot)?;
         Ok(Stage::Scanning {
             cursor: Box::new(cursor),
             encoded: Vec::new(),
@@ -280,7 +264,7 @@ impl SegmentLoad {
                 let leaves = self.segment.take_leaves();
                 let leaves = leaves.map_err(|why| Error::Abandoned { why })?;
                 let served = self.target.kept.clone();
-                let root = Root::new(served, leaves, &self.shared.budget);
+                let root = Root::new(served, leaves, &self.attached.shared.budget);
                 return Ok(Stage::Merging(Merging::new(root)));
             }
             let entry = entries::decode(cursor.key())?;
@@ -324,7 +308,7 @@ impl SegmentLoad {
     /// # Errors
     /// `MemoryLimit` if so many more bytes would exceed it.
     fn check_room(&self, bytes: usize) -> Result<()> {
-        let budget = &self.shared.budget;
+        let budget = &self.attached.shared.budget;
         // MUTANT: a step of a load may take what it likes.
         let bytes = budget.used().saturating_add(bytes + self.lists);
         let fits = bytes <= budget.limit()
@@ -345,7 +329,7 @@ impl SegmentLoad {
     fn end_row(&mut self, encoded: &[u8], versions: &mut Vec<Version>) -> Result<()> {
         versions::prune(versions, &self.target.kept);
         self.check_room(versions::charged(versions))?;
-        let budget = &self.shared.budget;
+        let budget = &self.attached.shared.budget;
         self.rows.push(encoded, versions, budget);
         versions.clear();
         match self.rows.is_enough() {
@@ -358,13 +342,13 @@ impl SegmentLoad {
     fn end_leaf(&mut self) -> Result<()> {
         self.check_room(self.rows.charged())?;
         let mut leaves = Vec::new();
-        std::mem::take(&mut self.rows).into_leaves(&self.shared.budget, &mut leaves);
+        std::mem::take(&mut self.rows).into_leaves(&self.attached.shared.budget, &mut leaves);
         self.leaves += leaves.len();
         for leaf in &leaves {
             let key = leaf.first_key().len();
             self.lists += 2 * (key + PLACE);
             self.in_segment += leaf.bytes();
-            if self.in_segment >= self.shared.segment_size {
+            if self.in_segment >= self.attached.shared.segment_size {
                 self.in_segment = 0;
                 self.lists += ROOT_AND_SEGMENT + 3 * key;
             }
@@ -377,7 +361,9 @@ impl SegmentLoad {
     fn abandon(&mut self) {
         let generation = self.segment.generation;
         let is_this = |segment: &Segment| segment.generation == generation;
-        self.shared.drop_segments(Dropped::LoadEnded, is_this);
+        self.attached
+            .shared
+            .drop_segments(Dropped::LoadEnded, is_this);
         self.stage = Stage::Done;
         self.rows = Rows::default();
     }

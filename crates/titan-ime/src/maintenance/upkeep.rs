@@ -5,17 +5,14 @@
 //! time, so that a write never waits long for a segment.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use titan_mvcc::{Store, Timestamp};
 
-use crate::content::root::{Root, Target};
-use crate::content::timestamps::Served;
-use crate::segments::segment::{Last, Segment};
+use crate::content::root::Target;
+use crate::content::timestamps::Timestamps;
+use crate::segments::segment::Segment;
 use crate::segments::shared::Shared;
-use crate::segments::splits::{cut, is_large};
-use crate::stats::Dropped;
 
 /// Leaves that are swept while a segment is locked.
 const LEAVES: usize = 8;
@@ -45,15 +42,15 @@ impl Shared {
 
     /// Everything from `from` on is kept, and what these readers find, who read before `now`.
     pub(crate) fn aim(&self, now: Timestamp, from: Timestamp, readers: &[Timestamp]) {
-        let kept = Served::new(from, readers.iter().copied());
-        let needed = Served::new(now, readers.iter().copied());
+        let kept = Timestamps::new(from, readers.iter().copied());
+        let needed = Timestamps::new(now, readers.iter().copied());
         self.target.store(Arc::new(Target { kept, needed }));
     }
 
     /// Prunes idle rows of all segments, splits large segments and joins small ones, and makes room if the limit
     /// was lowered. Forgets which segments were read.
     pub(crate) fn maintain(&self) {
-        if self.is_off() {
+        if self.faults.is_off() {
             self.give_back();
             return;
         }
@@ -65,14 +62,16 @@ impl Shared {
         for segment in self.directory.load().iter() {
             self.sweep(segment, &target.kept);
         }
-        self.split_large();
+        for segment in self.directory.load().iter() {
+            self.split_if_large(segment);
+        }
         self.join_small();
         for segment in self.directory.load().iter() {
             segment.untouch();
         }
     }
 
-    pub(crate) fn sweep(&self, segment: &Segment, kept: &Served) {
+    pub(crate) fn sweep(&self, segment: &Segment, kept: &Timestamps) {
         let mut first = 0;
         let mut is_done = false;
         while !is_done {
@@ -86,98 +85,6 @@ impl Shared {
             });
             // An ended segment is not changed.
             is_done |= segment.root().is_none();
-        }
-    }
-
-    fn split_large(&self) {
-        for segment in self.directory.load().iter() {
-            self.split_if_large(segment);
-        }
-    }
-
-    /// Splits a segment that has become large. Called by writes too, because each copies the list of leaves of its
-    /// segment. Cost: a copy of the directory; no leaf is copied.
-    pub(crate) fn split_if_large(&self, segment: &Segment) {
-        if !segment
-            .root()
-            .as_ref()
-            .is_some_and(|root| is_large(root, self))
-        {
-            return;
-        }
-        let mut changing = self.directory.change();
-        let Some(at) = changing.position(segment.generation) else {
-            return;
-        };
-        let is_split = segment.end(Dropped::Replaced, |last| {
-            let Last::Active(root) = last else {
-                return;
-            };
-            let root = Root::new(root.served.clone(), root.leaves.clone(), &self.budget);
-            let pieces = cut(segment, root, &mut changing, self);
-            changing.list.splice(at..=at, pieces);
-            changing.publish();
-        });
-        if is_split.is_some() {
-            self.counters.splits.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn join_small(&self) {
-        let bytes = |segment: &Segment| segment.root().as_ref().map(|root| root.bytes);
-        let are_small = |a: &Segment, b: &Segment| {
-            let adjacent = a.upper.as_deref() == Some(&*b.lower) && a.is_pinned() == b.is_pinned();
-            let sum = bytes(a).zip(bytes(b)).map(|(a, b)| a + b);
-            adjacent && sum.is_some_and(|sum| sum < self.segment_size / 2)
-        };
-        let list = self.directory.load();
-        if !list.windows(2).any(|pair| are_small(&pair[0], &pair[1])) {
-            return;
-        }
-        drop(list);
-        let mut changing = self.directory.change();
-        let mut at = 0;
-        while let [a, b] = changing.list.get(at..at + 2).unwrap_or_default() {
-            let (a, b) = (Arc::clone(a), Arc::clone(b));
-            if !are_small(&a, &b) {
-                at += 1;
-                continue;
-            }
-            // Neither can end meanwhile but here, because the directory is locked.
-            a.end(Dropped::Replaced, |last_a| {
-                b.end(Dropped::Replaced, |last_b| {
-                    let (Last::Active(left), Last::Active(right)) = (last_a, last_b) else {
-                        return;
-                    };
-                    #[cfg(test)]
-                    self.may_panic("join");
-                    let leaves = left.leaves.iter().chain(&right.leaves).cloned().collect();
-                    let mut served = left.served.narrowed(&right.served);
-                    // MUTANT: a joined segment serves what one of the two had pruned.
-                    if mutant!(
-                        "joined-serves-what-one-served",
-                        "-p titan-ime --test it pruning::"
-                    ) {
-                        served = left.served.clone();
-                    }
-                    let root = Root::new(served, leaves, &self.budget);
-                    let generation = changing.generation();
-                    let (lower, upper) = (a.lower.clone(), b.upper.clone());
-                    let usage = a.usage.joined(&b.usage);
-                    let joined = Segment::active(
-                        lower,
-                        upper,
-                        generation,
-                        a.is_pinned(),
-                        root,
-                        usage,
-                        &self.budget,
-                    );
-                    changing.list.splice(at..at + 2, [Arc::new(joined)]);
-                    changing.publish();
-                });
-            });
-            self.counters.joins.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -19,7 +19,7 @@ const MOST: usize = 512;
 const GAP: u64 = 1 << 20;
 
 /// See the module.
-pub(crate) struct Points {
+pub(crate) struct ColdPoints {
     sender: SyncSender<Vec<u8>>,
     keys: Mutex<Receiver<Vec<u8>>>,
     /// Keys that found no room.
@@ -33,10 +33,10 @@ pub(crate) struct PointRange {
     pub(crate) reads: u64,
 }
 
-impl Default for Points {
+impl Default for ColdPoints {
     fn default() -> Self {
         let (sender, keys) = sync_channel(MOST);
-        Points {
+        ColdPoints {
             sender,
             keys: Mutex::new(keys),
             missed: AtomicU64::new(0),
@@ -44,7 +44,7 @@ impl Default for Points {
     }
 }
 
-impl Points {
+impl ColdPoints {
     /// A point read of an encoded key went to the engine.
     pub(crate) fn add(&self, encoded: &[u8]) {
         if is_counted() && self.sender.try_send(encoded.to_vec()).is_err() {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_of_one_range_if_little_is_between_them() {
-        let points = Points::default();
+        let points = ColdPoints::default();
         for n in 0..100 * COUNTED as usize {
             points.add(&[[10, 20, 30, 200, 210][n / COUNTED as usize % 5]]);
         }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn reads_that_find_no_room_in_the_sample_are_counted() {
-        let points = Points::default();
+        let points = ColdPoints::default();
         for _ in 0..4 * MOST as u64 * COUNTED {
             points.add(&[7]);
         }

@@ -19,7 +19,7 @@ const LOOKS: u32 = 2;
 
 /// A range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct Candidate {
     pub(crate) range: EncodedRange,
     /// Steps wasted between two looks.
     pub(crate) rate: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Wanted {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Interest(Mutex<Vec<Wanted>>);
+pub(crate) struct ColdScans(Mutex<Vec<Candidate>>);
 
 pub(crate) fn overlap(a: &EncodedRange, b: &EncodedRange) -> bool {
     a.1.as_ref().is_none_or(|end| b.0 < *end) && b.1.as_ref().is_none_or(|end| a.0 < *end)
@@ -46,7 +46,7 @@ fn union(a: &EncodedRange, b: &EncodedRange) -> EncodedRange {
     (a.0.clone().min(b.0.clone()), upper)
 }
 
-impl Interest {
+impl ColdScans {
     /// A scan from the encoded key `lower` to before `upper` has wasted so many steps for so many rows.
     pub(crate) fn add(&self, lower: &[u8], upper: Option<&[u8]>, wasted: u64, rows: u64) {
         if wasted < SMALL {
@@ -61,7 +61,7 @@ impl Interest {
             wanted.wasted += wasted;
             wanted.rows += rows;
         } else if list.len() < MOST {
-            list.push(Wanted {
+            list.push(Candidate {
                 range,
                 rate: 0,
                 each: 0,
@@ -74,9 +74,9 @@ impl Interest {
 
     /// Ends the time between two looks. Returns the ranges that are worth holding by now, those first that waste
     /// most, and forgets them, and those of which nothing is heard any more.
-    pub(crate) fn look(&self) -> Vec<Wanted> {
+    pub(crate) fn look(&self) -> Vec<Candidate> {
         let mut list = self.0.lock();
-        let mut merged: Vec<Wanted> = Vec::with_capacity(list.len());
+        let mut merged: Vec<Candidate> = Vec::with_capacity(list.len());
         list.sort_by(|a, b| a.range.cmp(&b.range));
         for wanted in list.drain(..) {
             match merged
@@ -118,27 +118,27 @@ mod tests {
 
     #[test]
     fn a_range_is_worth_holding_after_scans_have_wasted_much_for_two_looks() {
-        let interest = Interest::default();
+        let cold_scans = ColdScans::default();
         let scan = |lower: &[u8], upper: Option<&[u8]>, wasted, scans| {
             for _ in 0..scans {
-                interest.add(lower, upper, wasted, 2);
+                cold_scans.add(lower, upper, wasted, 2);
             }
         };
         scan(b"a", Some(b"c"), 15, 100_000);
         scan(b"a", Some(b"c"), 300, 100);
         scan(b"m", None, 20, 10);
-        assert_eq!(interest.look(), []);
+        assert_eq!(cold_scans.look(), []);
         scan(b"b", Some(b"d"), 500, 100);
-        let ready = interest.look();
+        let ready = cold_scans.look();
         assert_eq!(ready.len(), 1);
         assert_eq!(ready[0].range, (b"a".to_vec(), Some(b"d".to_vec())));
         assert_eq!((ready[0].rate, ready[0].each), ((15_000 + 50_000) / 2, 250));
         // Once is not enough, however much it was.
         scan(b"m", None, 1_000_000, 1);
-        assert_eq!(interest.look(), []);
+        assert_eq!(cold_scans.look(), []);
         for _ in 0..40 {
-            interest.look();
+            cold_scans.look();
         }
-        assert!(interest.0.lock().is_empty());
+        assert!(cold_scans.0.lock().is_empty());
     }
 }

@@ -28,7 +28,7 @@ const GONE: u8 = 2;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Usage {
+pub(crate) struct Costs {
     /// Point reads.
     points: AtomicU64,
     /// Rows of scans.
@@ -64,24 +64,24 @@ pub(crate) struct Balance {
     pub(crate) losses: u32,
 }
 
-impl Usage {
+impl Costs {
     /// That of a segment that takes the place of this one, or of a part of it.
     pub(crate) fn inherited(&self) -> Self {
-        let usage = Usage::default();
-        usage
+        let costs = Costs::default();
+        costs
             .wasted
             .store(self.wasted.load(Ordering::Relaxed), Ordering::Relaxed);
-        usage
+        costs
             .losses
             .store(self.losses.load(Ordering::Relaxed), Ordering::Relaxed);
-        usage.worth.store(self.worth(), Ordering::Relaxed);
-        usage
+        costs.worth.store(self.worth(), Ordering::Relaxed);
+        costs
     }
 
     /// That of a segment that takes the place of this one and of another one. Its losses in a row are those of the
     /// one that had fewer.
-    pub(crate) fn joined(&self, other: &Usage) -> Self {
-        let both = |field: fn(&Usage) -> &AtomicU64| {
+    pub(crate) fn joined(&self, other: &Costs) -> Self {
+        let both = |field: fn(&Costs) -> &AtomicU64| {
             AtomicU64::new(
                 field(self).load(Ordering::Relaxed) + field(other).load(Ordering::Relaxed),
             )
@@ -89,10 +89,10 @@ impl Usage {
         let of_self = self.losses.load(Ordering::Relaxed);
         let of_other = other.losses.load(Ordering::Relaxed);
         let wasted = self.wasted.load(Ordering::Relaxed);
-        Usage {
-            points: both(|usage| &usage.points),
-            rows: both(|usage| &usage.rows),
-            writes: both(|usage| &usage.writes),
+        Costs {
+            points: both(|costs| &costs.points),
+            rows: both(|costs| &costs.rows),
+            writes: both(|costs| &costs.writes),
             measuring: AtomicU8::new(NONE),
             wasted: AtomicU64::new(wasted.max(other.wasted.load(Ordering::Relaxed))),
             losses: AtomicU32::new(of_self.min(of_other)),
@@ -190,18 +190,18 @@ mod tests {
 
     #[test]
     fn what_is_written_more_than_it_saves_has_losses_until_it_is_read() {
-        let usage = Usage::default();
+        let costs = Costs::default();
         for n in 1..4 {
-            usage.written(1_000);
-            assert_eq!(usage.look().losses, n);
+            costs.written(1_000);
+            assert_eq!(costs.look().losses, n);
         }
-        assert!(usage.worth() < 0);
-        assert_eq!(usage.inherited().worth(), usage.worth());
+        assert!(costs.worth() < 0);
+        assert_eq!(costs.inherited().worth(), costs.worth());
         for _ in 0..10 * COUNTED {
-            usage.point();
+            costs.point();
         }
-        usage.written(10);
-        let balance = usage.look();
+        costs.written(10);
+        let balance = costs.look();
         assert_eq!(
             (balance.saved, balance.losses),
             (10 * COUNTED * LEAST_SAVED, 0)
@@ -211,7 +211,7 @@ mod tests {
     /// What one of two segments was good for counts when they are joined.
     #[test]
     fn what_is_joined_has_the_worth_of_both_and_the_fewer_losses() {
-        let (read, written) = (Usage::default(), Usage::default());
+        let (read, written) = (Costs::default(), Costs::default());
         for _ in 0..10 * COUNTED {
             read.point();
         }
@@ -233,19 +233,19 @@ mod tests {
 
     #[test]
     fn one_scan_between_two_looks_is_measured() {
-        let usage = Usage::default();
-        assert!(!usage.is_measured_now());
-        usage.measured(1_000_000, 1);
+        let costs = Costs::default();
+        assert!(!costs.is_measured_now());
+        costs.measured(1_000_000, 1);
         for _ in 0..COUNTED {
-            usage.part(3);
+            costs.part(3);
         }
-        usage.look();
-        assert!(usage.is_measured_now() && !usage.is_measured_now());
-        usage.measured(500, 5);
-        usage.measured(1_000_000, 1);
+        costs.look();
+        assert!(costs.is_measured_now() && !costs.is_measured_now());
+        costs.measured(500, 5);
+        costs.measured(1_000_000, 1);
         for _ in 0..COUNTED {
-            usage.part(3);
+            costs.part(3);
         }
-        assert_eq!(usage.look().saved, COUNTED * 3 * 100);
+        assert_eq!(costs.look().saved, COUNTED * 3 * 100);
     }
 }

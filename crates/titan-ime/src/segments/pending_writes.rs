@@ -1,9 +1,9 @@
 //! Pending writes: those that the commit hook has seen and that are not in the segments yet.
 //!
 //! Owns the log between the hook and the segments. The hook adds the writes of a group before the group is published,
-//! which is one copy of their bytes. [`Pending::settle`] puts them into the segments. It is called by whoever needs
+//! which is one copy of their bytes. [`PendingWrites::settle`] puts them into the segments. It is called by whoever needs
 //! them there, before it looks: the barrier of a load or an audit, maintenance. The applier does it when many
-//! have come, so that a read finds few. A read does it within bounds ([`Pending::settle_within`]): where much is to be
+//! have come, so that a read finds few. A read does it within bounds ([`PendingWrites::settle_within`]): where much is to be
 //! done, or another thread is at it, the engine answers.
 //!
 //! Promises that after a call of `settle` everything is in the segments that was added before the call, or the cache is off;
@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use titan_mvcc::Timestamp;
 
-use crate::content::root::Write;
 use crate::content::versions::Tag;
+use crate::content::write::Write;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
@@ -27,7 +27,7 @@ const MANY: usize = 32 << 10;
 const TOO_MANY: usize = 512 << 10;
 
 /// See the module.
-pub(crate) struct Pending {
+pub(crate) struct PendingWrites {
     /// Writes that were added since the beginning.
     added: AtomicU64,
     /// Writes that are in the segments.
@@ -101,9 +101,9 @@ impl Log {
     }
 }
 
-/// Adds writes, from [`Pending::fill`]. When it is dropped they are seen by whoever settles.
+/// Adds writes, from [`PendingWrites::fill`]. When it is dropped they are seen by whoever settles.
 pub(crate) struct Filling<'a> {
-    pending: &'a Pending,
+    pending: &'a PendingWrites,
     log: MutexGuard<'a, Log>,
     /// Bytes and writes of the log at the beginning.
     before: (usize, usize),
@@ -138,9 +138,9 @@ impl Drop for Filling<'_> {
     }
 }
 
-impl Pending {
+impl PendingWrites {
     pub(crate) fn new() -> Self {
-        Pending {
+        PendingWrites {
             added: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             filled: Mutex::new(Log::default()),

@@ -18,8 +18,9 @@ use titan_mvcc::Timestamp;
 use crate::content::keys::EncodedRange;
 use crate::content::leaf::Leaf;
 use crate::content::memory::{BLOCK, Budget, Charge};
-use crate::content::root::{NewValue, Root, Target, Write};
-use crate::segments::costs::Usage;
+use crate::content::root::{Root, Target};
+use crate::content::write::{NewValue, Write};
+use crate::segments::costs::Costs;
 use crate::stats::Dropped;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Cell, Mutex};
@@ -42,7 +43,7 @@ pub(crate) struct Segment {
     state: Mutex<State>,
     /// Whether it was read since the last look. Readers write it only if it is false.
     touched: AtomicBool,
-    pub(crate) usage: Usage,
+    pub(crate) costs: Costs,
     /// For itself and its place in the directory. The content has charges of its own.
     charge: Charge,
 }
@@ -161,7 +162,7 @@ impl Segment {
             root: Cell::new(None),
             state: Mutex::new(State::Announced),
             touched: AtomicBool::new(true),
-            usage: Usage::default(),
+            costs: Costs::default(),
         }
     }
 
@@ -172,11 +173,11 @@ impl Segment {
         generation: u64,
         is_pinned: bool,
         root: Root,
-        usage: Usage,
+        costs: Costs,
         budget: &Arc<Budget>,
     ) -> Self {
         Segment {
-            usage,
+            costs,
             root: Cell::new(Some(Arc::new(root))),
             state: Mutex::new(State::Active),
             ..Segment::announced(lower, upper, generation, is_pinned, false, budget)
@@ -330,7 +331,7 @@ impl Segment {
                 Written::Done
             }
             State::Active => {
-                self.usage.written(writes.len());
+                self.costs.written(writes.len());
                 let root = early.unwrap_or_else(|| self.root.load());
                 let next = root
                     .as_ref()

@@ -1,14 +1,16 @@
 //! Cutting the content of a segment into segments of the usual size.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::content::root::Root;
 use crate::segments::directory::Changing;
-use crate::segments::segment::Segment;
+use crate::segments::segment::{Last, Segment};
 use crate::segments::shared::Shared;
+use crate::stats::Dropped;
 
 /// Whether content is to be cut.
-pub(crate) fn is_large(root: &Root, shared: &Shared) -> bool {
+fn is_large(root: &Root, shared: &Shared) -> bool {
     root.bytes > shared.segment_size.saturating_mul(2) && root.leaves.len() > 1
 }
 
@@ -49,11 +51,41 @@ pub(crate) fn cut(
             generation,
             segment.is_pinned(),
             root,
-            segment.usage.inherited(),
+            segment.costs.inherited(),
             &shared.budget,
         )));
         upper = next_upper;
     }
     segments.reverse();
     segments
+}
+
+impl Shared {
+    /// Splits a segment that has become large. Called by writes too, because each copies the list of leaves of its
+    /// segment. Cost: a copy of the directory; no leaf is copied.
+    pub(crate) fn split_if_large(&self, segment: &Segment) {
+        if !segment
+            .root()
+            .as_ref()
+            .is_some_and(|root| is_large(root, self))
+        {
+            return;
+        }
+        let mut changing = self.directory.change();
+        let Some(at) = changing.position(segment.generation) else {
+            return;
+        };
+        let is_split = segment.end(Dropped::Replaced, |last| {
+            let Last::Active(root) = last else {
+                return;
+            };
+            let root = Root::new(root.served.clone(), root.leaves.clone(), &self.budget);
+            let pieces = cut(segment, root, &mut changing, self);
+            changing.list.splice(at..=at, pieces);
+            changing.publish();
+        });
+        if is_split.is_some() {
+            self.counters.splits.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! Built with `--cfg loom` or `--cfg shuttle` they are those of a model checker, with the same interface, as in the
 //! engine (`titan/src/sync`).
 //!
-//! Not here: counters and lists that decide nothing about what a read finds (`stats`, `usage`, `memory`, `interest`,
+//! Not here: counters and lists that decide nothing about what a read finds (`stats`, `costs`, `memory`, `cold_scans`,
 //! `gaps`), and the thread of the maintenance. Nor `tail`: its slots are cells of the standard library, which no model
 //! checker sees.
 

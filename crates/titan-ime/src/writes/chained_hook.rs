@@ -12,24 +12,24 @@ use titan::{BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 use crate::segments::shared::Shared;
 
 /// The hook of a cache, and that of the program, which is called after it.
-pub(crate) struct WithOther {
+pub(crate) struct ChainedHook {
     shared: Arc<Shared>,
     other: Arc<dyn CommitHook>,
 }
 
-impl WithOther {
+impl ChainedHook {
     pub(crate) fn new(shared: Arc<Shared>, other: Arc<dyn CommitHook>) -> Self {
-        WithOther { shared, other }
+        ChainedHook { shared, other }
     }
 
     /// The hook of the program has panicked, and the engine is to know that.
     fn give_up(&self, panic: Box<dyn Any + Send>) {
-        self.shared.turn_off();
+        self.shared.faults.turn_off();
         resume_unwind(panic);
     }
 }
 
-impl CommitHook for WithOther {
+impl CommitHook for ChainedHook {
     fn before_publish(&self, first: SequenceNumber, operations: &CommittedOps<'_>) {
         self.shared.before_publish(first, operations);
         // ORDER: the cache is off before the group is visible, since its hook is not called any more then.

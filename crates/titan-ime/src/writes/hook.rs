@@ -4,16 +4,12 @@
 //! active then; or that the segment is not active any more. A call does no I/O and calls nothing of the database. It never
 //! fails: what memory cannot follow drops the segment, and a panic turns the cache off before the group is visible.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-use std::time::Duration;
+use std::panic::resume_unwind;
 
 use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, EventListener, SequenceNumber};
 use titan_mvcc::entries::{self, Effect};
 
-use crate::content::root::{NewValue, Write};
-use crate::segments::directory::List;
-use crate::segments::segment::Written;
+use crate::content::write::{NewValue, Write};
 use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
@@ -27,13 +23,13 @@ enum Change<'a> {
 
 impl CommitHook for Shared {
     fn before_publish(&self, _: SequenceNumber, operations: &CommittedOps<'_>) {
-        let followed = self.off_on_panic(|| self.follow(operations));
+        let followed = self.faults.off_on_panic(|| self.follow(operations));
         // The engine is to know that the hook has panicked.
         followed.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
     fn on_bypass(&self, range: &BypassedRange<'_>, _: SequenceNumber) {
-        let followed = self.off_on_panic(|| {
+        let followed = self.faults.off_on_panic(|| {
             if self.is_versions(range.column_family) {
                 self.bypass(range.begin.unwrap_or_default(), range.end);
             }
@@ -45,35 +41,19 @@ impl CommitHook for Shared {
 impl EventListener for Shared {
     /// Also if it was the store's own part of the hook that panicked: this one is not called any more either.
     fn commit_hook_poisoned(&self) {
-        self.turn_off();
+        self.faults.turn_off();
     }
 }
 
 impl Shared {
-    /// Runs a part of the way of writes. If that panics, the cache is off when this returns.
-    ///
-    /// # Errors
-    /// The panic.
-    fn off_on_panic(&self, run: impl FnOnce()) -> std::thread::Result<()> {
-        let ran = catch_unwind(AssertUnwindSafe(run));
-        // MUTANT: a hook that panicked leaves its segments to readers.
-        if let Err(panic) = &ran
-            && !mutant!("hook-panics-unnoticed", "-p titan-ime --lib hook::")
-        {
-            self.turn_off();
-            self.panics.note_following(&**panic);
-        }
-        ran
-    }
-
     /// Takes up what the operations do.
     fn follow(&self, operations: &CommittedOps<'_>) {
-        if self.is_off() || self.directory.load().is_empty() {
+        if self.faults.is_off() || self.directory.load().is_empty() {
             return;
         }
         let mut filling = self.pending.fill();
         // ORDER: with the lock of the log, so that nothing is added after a cache that is off has forgotten its log.
-        if self.is_off() {
+        if self.faults.is_off() {
             return;
         }
         for (_, op) in operations.iter() {
@@ -131,73 +111,6 @@ impl Shared {
         })
     }
 
-    /// Puts what was added before the call into the segments, or waits until another thread has done that. To be called
-    /// before anything looks at what segments have, and then [`Shared::is_off`]. Cost: two loads if nothing is pending.
-    pub(crate) fn settle(&self) {
-        self.pending.settle(|writes| self.apply(writes));
-    }
-
-    /// The same for a read, which waits for other threads no longer than that, and leaves much to the applier. If false,
-    /// segments may lack what was published.
-    #[must_use]
-    pub(crate) fn settle_within(&self, wait: Duration) -> bool {
-        self.pending
-            .settle_within(wait, |writes| self.apply(writes))
-    }
-
-    fn apply(&self, writes: &[Write<'_>]) {
-        let applied = self.off_on_panic(|| {
-            #[cfg(test)]
-            self.may_panic("apply");
-            self.write(self.directory.load(), writes);
-            self.make_room();
-        });
-        // ORDER: the cache is off before these count as applied. So whoever waits for them finds it off, a reader
-        // goes on in the engine, and nobody tries again.
-        drop(applied);
-    }
-
-    /// Adds versions, which are in the order of their keys, to the segments that have the keys. The list may be
-    /// older than the directory.
-    pub(crate) fn write(&self, mut list: Arc<List>, writes: &[Write<'_>]) {
-        let target = self.target.load();
-        let mut rest = writes;
-        // The segment that was found gone last.
-        let mut gone = None;
-        while let Some(first) = rest.first() {
-            let Some(segment) = list.get(list.first_with(first.key)) else {
-                return;
-            };
-            let before = rest.partition_point(|write| *write.key < *segment.lower);
-            rest = rest.get(before..).unwrap_or_default();
-            let inside = rest.partition_point(|write| segment.contains(write.key));
-            let (these, others) = rest.split_at(inside);
-            // If it is gone and still listed, nothing takes its place, and a load that begins now finds the writes in
-            // the engine.
-            let written = match these.is_empty() || gone == Some(segment.generation) {
-                true => Written::Done,
-                false => segment.write(these, &target, &self.budget),
-            };
-            match written {
-                // MUTANT: a write that finds its segment replaced is lost.
-                Written::Gone
-                    if !mutant!(
-                        "write-to-a-replaced-segment-is-lost",
-                        "-p titan-ime --lib hook::"
-                    ) =>
-                {
-                    gone = Some(segment.generation);
-                    list = self.directory.load();
-                }
-                Written::Remade => {
-                    rest = others;
-                    self.split_if_large(segment);
-                }
-                Written::Done | Written::Gone => rest = others,
-            }
-        }
-    }
-
     /// Keys from `lower` to before `upper` change in a way that segments cannot follow.
     fn bypass(&self, lower: &[u8], upper: Option<&[u8]>) {
         // MUTANT: what changes past the operations stays as it was in memory.
@@ -224,7 +137,7 @@ mod tests {
     use titan_mvcc::{Direction, Found, RangeSource, Store, StoreOptions};
     use titan_testkit::sim::SimVfs;
 
-    use crate::content::root::{NewValue, Write};
+    use crate::content::write::{NewValue, Write};
     use crate::{CacheOptions, Error, RangeCache};
 
     /// A cache that holds three ranges, of keys that begin with `a`, `b` and later ones.
@@ -344,7 +257,7 @@ mod tests {
         shared.panics_at.lock().take();
         assert_eq!(get(&store, b"a1").as_deref(), Some(&b"new"[..]));
         let list = shared.directory.load();
-        let written: u64 = list.iter().map(|s| s.usage.look().writes).sum();
+        let written: u64 = list.iter().map(|s| s.costs.look().writes).sum();
         assert_eq!((list.len(), written), (3, 0));
         cache.maintain();
         put(&store, b"a1", b"newer");

@@ -1,145 +1,36 @@
-//! Reads from memory.
-//!
-//! Owns the rule of admission. A read settles the pending writes and takes the root of a segment with one load. If the
-//! root serves the timestamp of the read, it has all that the read can find: every version that was published before the
-//! call, because it was pending, or put there, or the segment ended first; and every old one that the timestamp needs,
-//! because the root says what it serves and was pruned by that. So a sequence number is not compared and readers do not announce
-//! themselves. What comes later changes other roots.
+//! Parts of scans: rows of one segment at a time, in both directions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
 use titan_mvcc::entries::AFTER_VERSIONS;
-use titan_mvcc::{Direction, Found, Part, PartRequest, RangeSource, SourceRow, Timestamp};
+use titan_mvcc::{Direction, Found, Part, PartRequest, SourceRow, Timestamp};
 
 use crate::content::leaf::Leaf;
 use crate::content::root::Root;
-use crate::content::versions::Seen;
 use crate::content::view::{MergedRow, View};
+use crate::reads::admission::{admitted, found};
 use crate::segments::directory::List;
 use crate::segments::segment::Segment;
-use crate::segments::shared::Shared;
 use crate::stats::Read;
-
-/// How long a scan waits for another thread that puts writes into memory. That takes about two microseconds a row, and what
-/// the scan would cost in the engine may be much. A point read does not wait.
-const PATIENCE: Duration = Duration::from_micros(500);
 
 /// Rows of a part that are looked at for each row that may be returned, at least. So a part ends also where rows
 /// are dead, and the next one sees what has changed since.
 const LOOKED_AT: usize = 16;
 
-/// Bytes of a row in memory, at least.
-const LEAST_ROW: u64 = 32;
 /// Segments that are looked at to find one that answers. A part of the engine ends there, and the next one looks on: a
 /// read that is too old for all segments does not look at all of them.
 const LOOKED_AHEAD: usize = 8;
 
-impl RangeSource for Shared {
-    fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found> {
-        let (read, found) = self.look_up(encoded, at);
-        self.counters.points.count(read);
-        // MUTANT: point reads do not make a range worth holding.
-        if read == Read::NotHeld
-            && self.chooses
-            && !mutant!("points-are-not-told", "-p titan-ime --test it choosing::")
-        {
-            self.points.add(encoded);
-        }
-        found
-    }
-
-    fn part(&self, request: &PartRequest<'_>, rows: &mut Vec<SourceRow>) -> Part {
-        if let Err(why) = self.is_ready_within(PATIENCE) {
-            self.counters.parts.count(why);
-            return Part::Engine { end: None };
-        }
-        let list = self.directory.load();
-        let taken = Taken::new(rows, request);
-        let (read, part) = match request.direction {
-            Direction::Forward => forward(&list, request, taken),
-            Direction::Backward => backward(&list, request, taken),
-        };
-        self.counters.parts.count(read);
-        part
-    }
-
-    fn met_dead_rows(&self, lower: &[u8], upper: Option<&[u8]>, _: u64) {
-        if !self.is_off() {
-            self.gaps.add(lower, upper);
-        }
-    }
-
-    fn read_engine(&self, lower: &[u8], upper: Option<&[u8]>, steps: u64, rows: u64) {
-        if !self.chooses || self.is_off() {
-            return;
-        }
-        let wasted = steps.saturating_sub(rows);
-        match self.directory.load().find(lower) {
-            Some(segment) => segment.usage.measured(wasted, rows),
-            // It would hide smaller ranges within it that fit.
-            None if rows.saturating_mul(LEAST_ROW) > self.budget.limit() as u64 => {}
-            None => self.interest.add(lower, upper, wasted, rows),
-        }
-    }
-}
-
-impl Shared {
-    /// Settles, within bounds. An error says why segments cannot be looked at after all.
-    fn is_ready_within(&self, wait: Duration) -> Result<(), Read> {
-        let is_settled = self.settle_within(wait);
-        // ORDER: after that, because a panic while writes are applied turns the cache off.
-        match (self.is_off(), is_settled) {
-            (true, _) => Err(Read::Off),
-            (false, false) => Err(Read::NotApplied),
-            (false, true) => Ok(()),
-        }
-    }
-
-    fn look_up(&self, encoded: &[u8], at: Timestamp) -> (Read, Option<Found>) {
-        if let Err(why) = self.is_ready_within(Duration::ZERO) {
-            return (why, None);
-        }
-        let list = self.directory.load();
-        let Some(segment) = list.find(encoded) else {
-            return (Read::NotHeld, None);
-        };
-        let root = segment.root();
-        let root = match admitted(root.as_deref(), at) {
-            Ok(root) => root,
-            Err(why) => return (why, None),
-        };
-        segment.touch();
-        let found = found(root.get(encoded, at));
-        match found {
-            // The engine is asked too: that saves nothing.
-            Found::Stored => return (Read::Stored, Some(found)),
-            Found::Nothing | Found::Value(_) => segment.usage.point(),
-        }
-        match found {
-            Found::Nothing => (Read::HitNothing, Some(found)),
-            found => (Read::Hit, Some(found)),
-        }
-    }
-}
-
-fn found(seen: Seen<'_>) -> Found {
-    match seen {
-        Seen::Nothing => Found::Nothing,
-        Seen::Value(value) => Found::Value(Bytes::copy_from_slice(value)),
-        Seen::Stored(_) => Found::Stored,
-    }
-}
-
-/// The root, if it serves the timestamp; else why not.
-fn admitted(root: Option<&Root>, at: Timestamp) -> Result<&Root, Read> {
-    let root = root.ok_or(Read::NotReady)?;
-    // MUTANT: a read is answered by a root that has been pruned past it.
-    match root.served.has(at) || mutant!("old-reads-are-admitted", "-p titan-ime --test it model::")
-    {
-        true => Ok(root),
-        false => Err(Read::TooOld),
+/// The next part of a scan: rows of a segment, or where the engine's part ends.
+pub(super) fn part(
+    list: &List,
+    request: &PartRequest<'_>,
+    rows: &mut Vec<SourceRow>,
+) -> (Read, Part) {
+    let taken = Taken::new(rows, request);
+    match request.direction {
+        Direction::Forward => forward(list, request, taken),
+        Direction::Backward => backward(list, request, taken),
     }
 }
 
@@ -210,12 +101,12 @@ fn from_segment(
         let end = beyond.map(<[u8]>::to_vec);
         Ok((why, Part::Engine { end }))
     };
-    if segment.usage.is_measured_now() {
+    if segment.costs.is_measured_now() {
         return by_engine(Read::Measured);
     }
     // MUTANT: a scan looks up each of its large values.
     if request.fetches_stored
-        && segment.usage.is_iterator_cheaper()
+        && segment.costs.is_iterator_cheaper()
         && !mutant!(
             "large-values-are-looked-up",
             "-p titan-ime --test it reads::"
@@ -225,7 +116,7 @@ fn from_segment(
     }
     segment.touch();
     let end = take(root, taken);
-    segment.usage.part(taken.rows.len());
+    segment.costs.part(taken.rows.len());
     let (steps, dead) = (taken.steps, taken.dead);
     Ok((Read::Hit, Part::Memory { end, steps, dead }))
 }

@@ -2,41 +2,38 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use titan::ColumnFamily;
 use titan_mvcc::{Store, entries};
 
 use crate::content::keys::EncodedRange;
 use crate::error::Result;
-use crate::maintenance::audit::{AuditReport, Engine};
-use crate::maintenance::policy::Chooser;
+use crate::maintenance::attached::Attached;
+use crate::maintenance::audit::{Audit, AuditReport, Auditor};
+use crate::maintenance::policy::Policy;
 use crate::maintenance::range_load::Load;
 use crate::maintenance::segment_load::{Kind, Progress, SegmentLoad};
-use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
 /// A gap is given up if it has more leaves of rows than this.
 const LEAVES_OF_GAP: usize = 16;
 
 /// See the module.
-#[derive(Clone)]
-pub(crate) struct Keeper {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct Maintenance {
+    pub(crate) attached: Attached,
     pub(crate) store: Store,
-    pub(crate) family: ColumnFamily,
+    pub(crate) auditor: Auditor,
     pub(crate) safe_lag: Duration,
     pub(crate) audited_per_mille: u32,
     /// None if the program says what is held.
-    pub(crate) chooser: Option<Arc<Chooser>>,
+    pub(crate) policy: Option<Policy>,
 }
 
-impl Keeper {
+impl Maintenance {
     /// Looks at the readers of the store.
     pub(crate) fn look(&self) {
-        self.shared.look(&self.store, self.safe_lag);
+        self.attached.shared.look(&self.store, self.safe_lag);
     }
 
     /// Begins to load a range of keys for the program.
@@ -50,28 +47,23 @@ impl Keeper {
         self.look();
         let lower = from.map(entries::encode_key).unwrap_or_default();
         let range = (lower, to.map(entries::encode_key));
-        Load::begin(&self.shared, self.store.db(), &self.family, range, kind)
-    }
-
-    /// Begins to load a range of encoded keys for the cache itself, without a look.
-    pub(crate) fn begin_load_of(&self, range: EncodedRange, kind: Kind) -> Result<SegmentLoad> {
-        SegmentLoad::begin(&self.shared, self.store.db(), &self.family, range, kind)
+        Load::begin(&self.attached, range, kind)
     }
 
     /// All that is due. A panic in it is counted, and the next call goes on.
     pub(crate) fn maintain(&self) {
         let passed = catch_unwind(AssertUnwindSafe(|| self.pass()));
         match passed {
-            Ok(()) => self.shared.panics.none(),
+            Ok(()) => self.attached.shared.faults.passed(),
             // MUTANT: a panic of maintenance ends its thread.
-            Err(panic) if mutant!("maintenance-panics-on", "-p titan-ime --lib keeper::") => {
+            Err(panic) if mutant!("maintenance-panics-on", "-p titan-ime --lib passes::") => {
                 resume_unwind(panic);
             }
             Err(panic) => {
                 // What panics again here leaves the cache off, which is always right.
                 let survived = catch_unwind(AssertUnwindSafe(|| self.survive(&*panic)));
                 if survived.is_err() {
-                    self.shared.turn_off();
+                    self.attached.shared.faults.turn_off();
                 }
             }
         }
@@ -79,9 +71,9 @@ impl Keeper {
 
     /// Goes on after a pass that panicked.
     fn survive(&self, panic: &(dyn Any + Send)) {
-        let shared = &self.shared;
-        if shared.panics.note(panic) {
-            shared.turn_off();
+        let shared = &self.attached.shared;
+        if shared.faults.panicked(panic) {
+            shared.faults.turn_off();
             shared.give_back();
         } else {
             // ORDER: a segment gets or loses its content at one moment, so one without it answers nothing. It may
@@ -89,7 +81,7 @@ impl Keeper {
             // MUTANT: what a panic left without content stays listed.
             let left = mutant!(
                 "segments-without-content-stay",
-                "-p titan-ime --lib keeper::"
+                "-p titan-ime --lib passes::"
             );
             shared.drop_segments(Dropped::Panicked, |segment| {
                 segment.root().is_none() && !left
@@ -99,66 +91,69 @@ impl Keeper {
     }
 
     fn pass(&self) {
-        if self.shared.is_off() {
-            self.shared.maintain();
+        if self.attached.shared.faults.is_off() {
+            self.attached.shared.maintain();
             self.note();
             return;
         }
         self.look();
         #[cfg(test)]
-        self.shared.may_panic("gaps");
+        self.attached.shared.may_panic("gaps");
         self.load_gaps();
-        self.shared.maintain();
-        if let Some(chooser) = &self.chooser {
-            chooser.look(self);
+        self.attached.shared.maintain();
+        if let Some(policy) = &self.policy {
+            policy.decide(&self.attached);
         }
-        self.with_engine(|engine| self.shared.audit_some(self.audited_per_mille, engine));
+        self.with_audit(|audit| self.auditor.audit_some(self.audited_per_mille, audit));
     }
 
     /// Compares everything with the engine.
     pub(crate) fn audit(&self) -> Result<AuditReport> {
         self.store.db().check_not_inherited()?;
-        self.with_engine(|engine| self.shared.audit(engine))
+        self.with_audit(|audit| audit.all())
     }
 
-    fn with_engine<T>(&self, audit: impl FnOnce(&Engine<'_>) -> T) -> T {
-        audit(&Engine {
-            db: self.store.db(),
-            family: &self.family,
+    fn with_audit<T>(&self, run: impl FnOnce(&Audit<'_>) -> T) -> T {
+        run(&Audit {
+            attached: &self.attached,
             safe_point: &|| self.store.safe_point(),
         })
     }
 
     /// Remembers what is held, for the next opening, and ends the load that is under way.
     pub(crate) fn remember(&self) {
-        if let Some(chooser) = &self.chooser {
-            chooser.remember(self);
+        if let Some(policy) = &self.policy {
+            policy.remember(&self.attached);
         }
     }
 
     /// Writes down that there is trouble.
     fn note(&self) {
-        if let Some(chooser) = &self.chooser {
-            chooser.note(self);
+        if let Some(policy) = &self.policy {
+            policy.note(&self.attached);
         }
     }
 
     /// Loads the gaps that scans have met, while there is room.
     fn load_gaps(&self) {
-        let budget = &self.shared.budget;
-        for gap in self.shared.gaps.take() {
+        let budget = &self.attached.shared.budget;
+        for gap in self.attached.shared.cold.gaps.take() {
             // MUTANT: a gap that was dropped is loaded again at once.
-            let chooser = self.chooser.as_ref().filter(|_| {
+            let policy = self.policy.as_ref().filter(|_| {
                 !mutant!(
                     "dropped-gap-is-loaded-at-once",
                     "-p titan-ime --test it choosing::"
                 )
             });
-            if chooser.is_some_and(|chooser| chooser.is_barred(&gap)) {
+            if policy.is_some_and(|policy| policy.is_barred(&gap)) {
                 continue;
             }
             if budget.used() < budget.limit() / 4 * 3 && self.load_gap(gap).is_ok_and(|held| held) {
-                self.shared.counters.gaps.fetch_add(1, Ordering::Relaxed);
+                self.attached
+                    .shared
+                    .counters
+                    .gaps
+                    .fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -166,7 +161,7 @@ impl Keeper {
     /// Loads a gap. An error is one of a load: it overlaps another one by now, does not fit, or cannot be read. Then
     /// scans go on as before. False if it is no gap any more.
     fn load_gap(&self, gap: EncodedRange) -> Result<bool> {
-        let mut load = self.begin_load_of(gap, Kind::Gap)?;
+        let mut load = SegmentLoad::begin(&self.attached, gap, Kind::Gap)?;
         while load.leaves() <= LEAVES_OF_GAP {
             if load.step()? == Progress::Done {
                 return Ok(true);
@@ -178,8 +173,9 @@ impl Keeper {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
+
+    use std::sync::Arc;
 
     use titan::DbOptions;
     use titan_mvcc::{Direction, StoreOptions};
