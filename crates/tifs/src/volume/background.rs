@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use titan::Process;
 
-use super::Volume;
-use super::reclaim::BATCH;
 use crate::error::Error;
+use crate::volume::Volume;
+use crate::volume::content::reclaim::BATCH;
 
 /// How long what was done may stay unsynced, at most.
 const SYNC_AFTER: Duration = Duration::from_secs(5);

@@ -19,29 +19,14 @@
 //! blocks in the same way; the inode says up to where old blocks may be left, and whoever makes the file
 //! grow deletes them first. So no old byte is ever shown.
 
-mod acl;
 mod attributes;
 mod background;
-mod change;
 mod content;
-mod create;
-mod describe;
-mod extended;
-mod listing;
-mod locks;
-mod numbers;
+mod names;
 mod operations;
-mod places;
-mod ranges;
-mod reclaim;
-mod references;
-mod remove;
-mod rename;
-mod room;
+mod state;
 #[cfg(test)]
 mod tests;
-mod truncate;
-mod usage;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -52,21 +37,21 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use titan::{StdClock, SystemClock};
 
-use self::locks::InodeLocks;
-use self::numbers::Numbers;
-use self::places::Places;
-use self::reclaim::Reclaimer;
-use self::references::References;
-use self::room::Room;
-use self::usage::UsageCounter;
+use self::content::reclaim::Reclaimer;
+use self::content::room::Room;
+use self::state::locks::InodeLocks;
+use self::state::numbers::Numbers;
+use self::state::places::Places;
+use self::state::references::References;
+use self::state::usage::UsageCounter;
 
-pub(crate) use self::acl::{
+pub(crate) use self::attributes::acl::{
     ACCESS as ACCESS_ACL, DEFAULT as DEFAULT_ACL, permissions_of as acl_permissions,
 };
+pub use self::attributes::describe::{DESCRIPTION, Description, STATISTICS, Statistics};
 pub use self::background::Background;
-pub(crate) use self::content::INLINE_MAX;
-pub(crate) use self::create::check_name;
-pub use self::describe::{DESCRIPTION, Description, STATISTICS, Statistics};
+pub(crate) use self::content::content::INLINE_MAX;
+pub(crate) use self::names::create::check_name;
 use crate::error::{Error, Result};
 use crate::file_system::Attributes;
 use crate::kv::{Commit, Kv, Space};

@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::Volume;
-use super::create::NewInode;
 use crate::error::Result;
 use crate::file_system::{
     Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, ListedEntry, Rename,
     Seek, WriteContext, Written,
 };
 use crate::schema::{FileKind, InodeNumber};
+use crate::volume::Volume;
+use crate::volume::names::create::NewInode;
 
 impl FileSystem for Volume {
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use titan_testkit::clock::SimClock;
 
-use super::truncate::PIECE;
-use super::usage::count;
+use super::content::truncate::PIECE;
+use super::state::usage::count;
 use super::{HostSpace, Volume, VolumeOptions};
 use crate::check::check;
 use crate::error::Result;

@@ -5,24 +5,24 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::Volume;
-use super::usage::UsageChange;
 use crate::error::{Error, Result};
 use crate::file_system::Attributes;
 use crate::kv::{Commit, Scan, Space, Transaction};
 use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, Time, content_of, with_format};
+use crate::volume::Volume;
+use crate::volume::state::usage::UsageChange;
 
 /// How often an operation is tried. With the locks of a volume, conflicts come from background work
 /// only.
 const ATTEMPTS: usize = 100;
 
 /// What an operation reads and writes.
-pub(super) struct Change<'a> {
-    pub(super) transaction: Box<dyn Transaction + 'a>,
+pub(in crate::volume) struct Change<'a> {
+    pub(in crate::volume) transaction: Box<dyn Transaction + 'a>,
     /// What the operation adds to the counters of the volume.
-    pub(super) usage: UsageChange,
+    pub(in crate::volume) usage: UsageChange,
     /// The time of everything that the operation changes.
-    pub(super) now: Time,
+    pub(in crate::volume) now: Time,
     /// Inodes as the operation makes them; the last of each counts.
     inodes: Vec<(InodeNumber, Inode)>,
 }
@@ -33,7 +33,10 @@ impl Volume {
     ///
     /// # Errors
     /// Those of the operation; `EROFS`, also in a forked child; `EAGAIN` if it conflicted too often.
-    pub(super) fn change<T>(&self, operation: impl Fn(&mut Change<'_>) -> Result<T>) -> Result<T> {
+    pub(in crate::volume) fn change<T>(
+        &self,
+        operation: impl Fn(&mut Change<'_>) -> Result<T>,
+    ) -> Result<T> {
         if self.options.read_only {
             return Err(Errno::ROFS.into());
         }
@@ -82,7 +85,7 @@ impl Volume {
 ///
 /// # Errors
 /// Those of an attempt; `EAGAIN` if it conflicted too often.
-pub(super) fn until_committed<T>(attempt: impl Fn() -> Result<Option<T>>) -> Result<T> {
+pub(in crate::volume) fn until_committed<T>(attempt: impl Fn() -> Result<Option<T>>) -> Result<T> {
     for _ in 0..ATTEMPTS {
         if let Some(done) = attempt()? {
             return Ok(done);
@@ -93,27 +96,27 @@ pub(super) fn until_committed<T>(attempt: impl Fn() -> Result<Option<T>>) -> Res
 }
 
 impl Change<'_> {
-    pub(super) fn get(&mut self, key: Key<'_>) -> Result<Option<Bytes>> {
+    pub(in crate::volume) fn get(&mut self, key: Key<'_>) -> Result<Option<Bytes>> {
         self.transaction.get(Space::Meta, &key.encode())
     }
 
-    pub(super) fn put(&mut self, key: Key<'_>, value: &[u8]) -> Result<()> {
+    pub(in crate::volume) fn put(&mut self, key: Key<'_>, value: &[u8]) -> Result<()> {
         self.transaction.put(Space::Meta, &key.encode(), value)
     }
 
-    pub(super) fn delete(&mut self, key: Key<'_>) -> Result<()> {
+    pub(in crate::volume) fn delete(&mut self, key: Key<'_>) -> Result<()> {
         self.transaction.delete(Space::Meta, &key.encode())
     }
 
     /// The attributes of an inode. `ESTALE` if it does not exist, which the kernel never sees if it
     /// counts its references right.
-    pub(super) fn inode(&mut self, number: InodeNumber) -> Result<Inode> {
+    pub(in crate::volume) fn inode(&mut self, number: InodeNumber) -> Result<Inode> {
         let value = self.get(Key::Inode(number))?;
         Inode::decode(&value.ok_or(Errno::STALE)?)
     }
 
     /// The attributes of a directory that has a name, for changing its entries.
-    pub(super) fn directory(&mut self, number: InodeNumber) -> Result<Inode> {
+    pub(in crate::volume) fn directory(&mut self, number: InodeNumber) -> Result<Inode> {
         let inode = self.inode(number)?;
         if inode.kind != FileKind::Directory {
             return Err(Errno::NOTDIR.into());
@@ -124,24 +127,36 @@ impl Change<'_> {
         Ok(inode)
     }
 
-    pub(super) fn put_inode(&mut self, number: InodeNumber, inode: &Inode) -> Result<()> {
+    pub(in crate::volume) fn put_inode(
+        &mut self,
+        number: InodeNumber,
+        inode: &Inode,
+    ) -> Result<()> {
         self.inodes.push((number, *inode));
         self.put(Key::Inode(number), &inode.encode())
     }
 
     /// Stores a directory after a change of its entries.
-    pub(super) fn put_directory(&mut self, number: InodeNumber, inode: &mut Inode) -> Result<()> {
+    pub(in crate::volume) fn put_directory(
+        &mut self,
+        number: InodeNumber,
+        inode: &mut Inode,
+    ) -> Result<()> {
         inode.modified = self.now;
         inode.changed = self.now;
         self.put_inode(number, inode)
     }
 
-    pub(super) fn entry(&mut self, directory: InodeNumber, name: &[u8]) -> Result<Option<Entry>> {
+    pub(in crate::volume) fn entry(
+        &mut self,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<Option<Entry>> {
         let value = self.get(Key::Entry(directory, name))?;
         value.map(|value| Entry::decode(&value)).transpose()
     }
 
-    pub(super) fn put_entry(
+    pub(in crate::volume) fn put_entry(
         &mut self,
         directory: InodeNumber,
         name: &[u8],
@@ -156,7 +171,7 @@ impl Change<'_> {
 
     /// `ENOTEMPTY` if a directory has entries. No other operation adds one before this one commits: it
     /// would write the directory's inode, too.
-    pub(super) fn must_be_empty(&mut self, directory: InodeNumber) -> Result<()> {
+    pub(in crate::volume) fn must_be_empty(&mut self, directory: InodeNumber) -> Result<()> {
         let prefix = Key::Entry(directory, b"").encode();
         let scan = Scan::prefix(Space::Meta, &prefix).keys_only().limit(1);
         if self.transaction.scan(&scan)?.is_empty() {
@@ -167,17 +182,21 @@ impl Change<'_> {
     }
 
     /// The content of a small file, or the target of a symbolic link; empty if nothing is stored.
-    pub(super) fn inline(&mut self, number: InodeNumber) -> Result<Bytes> {
+    pub(in crate::volume) fn inline(&mut self, number: InodeNumber) -> Result<Bytes> {
         let value = self.get(Key::Inline(number))?;
         value.map_or(Ok(Bytes::new()), |value| content_of(&value))
     }
 
-    pub(super) fn put_inline(&mut self, number: InodeNumber, content: &[u8]) -> Result<()> {
+    pub(in crate::volume) fn put_inline(
+        &mut self,
+        number: InodeNumber,
+        content: &[u8],
+    ) -> Result<()> {
         self.put(Key::Inline(number), &with_format(content))
     }
 
     /// Adds to the blocks of a file, and to those of the volume.
-    pub(super) fn add_blocks(&mut self, inode: &mut Inode, change: i64) {
+    pub(in crate::volume) fn add_blocks(&mut self, inode: &mut Inode, change: i64) {
         inode.blocks = inode.blocks.saturating_add_signed(change);
         self.usage.blocks += change;
     }

@@ -2,18 +2,18 @@
 
 use rustix::io::Errno;
 
-use super::Volume;
-use super::change::Change;
-use super::create::{NewInode, check_name};
 use crate::error::Result;
 use crate::file_system::{Attributes, Caller, Rename};
 use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key};
+use crate::volume::Volume;
+use crate::volume::names::create::{NewInode, check_name};
+use crate::volume::state::change::Change;
 
 /// A name in a directory.
 type Name<'a> = (InodeNumber, &'a [u8]);
 
 impl Volume {
-    pub(super) fn rename_entry(
+    pub(in crate::volume) fn rename_entry(
         &self,
         caller: &Caller,
         from: Name<'_>,

@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::Volume;
-use super::change::Change;
-use super::truncate::PIECE;
 use crate::error::Result;
 use crate::kv::{Kv, Scan, Space};
 use crate::schema::{Inode, InodeNumber, Key};
+use crate::volume::Volume;
+use crate::volume::content::truncate::PIECE;
+use crate::volume::state::change::Change;
 
 /// How many orphans a transaction deletes at most.
-pub(super) const BATCH: usize = 128;
+pub(in crate::volume) const BATCH: usize = 128;
 
 /// The inodes that have something to delete.
-pub(super) struct Reclaimer {
+pub(in crate::volume) struct Reclaimer {
     queue: Mutex<VecDeque<InodeNumber>>,
     /// There is a batch, or the volume ends.
     wake: Condvar,
@@ -28,7 +28,7 @@ pub(super) struct Reclaimer {
 
 impl Reclaimer {
     /// A queue with what is stored.
-    pub(super) fn load(kv: &dyn Kv) -> Result<Self> {
+    pub(in crate::volume) fn load(kv: &dyn Kv) -> Result<Self> {
         let mut queue = VecDeque::new();
         for prefix in [b"O", b"D"] {
             let found = kv.scan(&Scan::prefix(Space::Meta, prefix).keys_only())?;
@@ -41,13 +41,13 @@ impl Reclaimer {
     }
 
     /// How many inodes have something to delete.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::volume) fn len(&self) -> usize {
         self.queue.lock().len()
     }
 
     /// Adds an inode. The background thread is woken by a whole batch only, so that it does not run
     /// beside every single deletion.
-    pub(super) fn queue(&self, inode: InodeNumber) {
+    pub(in crate::volume) fn queue(&self, inode: InodeNumber) {
         let mut queue = self.queue.lock();
         queue.push_back(inode);
         if queue.len().is_multiple_of(BATCH) {
@@ -63,7 +63,12 @@ impl Reclaimer {
 
     /// Waits until `enough` inodes are queued, `ended` says so after a [`wake`](Self::wake), or the time
     /// is over.
-    pub(super) fn wait(&self, enough: usize, ended: impl Fn() -> bool, at_most: Duration) {
+    pub(in crate::volume) fn wait(
+        &self,
+        enough: usize,
+        ended: impl Fn() -> bool,
+        at_most: Duration,
+    ) {
         let mut queue = self.queue.lock();
         if !ended() && queue.len() < enough {
             self.wake.wait_for(&mut queue, at_most);
@@ -71,7 +76,7 @@ impl Reclaimer {
     }
 
     /// Ends a wait.
-    pub(super) fn wake(&self) {
+    pub(in crate::volume) fn wake(&self) {
         // The lock: or the thread could miss this between its look and its wait.
         let _queue = self.queue.lock();
         self.wake.notify_all();
@@ -95,7 +100,7 @@ impl Volume {
     ///
     /// # Errors
     /// Those of the store; inodes that were not deleted are queued again.
-    pub(super) fn reclaim_batch(&self) -> Result<bool> {
+    pub(in crate::volume) fn reclaim_batch(&self) -> Result<bool> {
         if self.options.read_only {
             return Ok(false);
         }

@@ -10,10 +10,10 @@
 use bytes::{Buf, Bytes};
 use rustix::io::Errno;
 
-use super::change::Change;
-use super::create::NewInode;
 use crate::error::Result;
 use crate::schema::{FileKind, Inode, InodeNumber, Key, content_of, with_format};
+use crate::volume::names::create::NewInode;
+use crate::volume::state::change::Change;
 
 /// The attribute that has the list of a file.
 pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
@@ -40,14 +40,14 @@ struct AclEntry {
 
 /// A list with one owner, one owning group, others, and a mask if there are named users or groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Acl(Vec<AclEntry>);
+pub(in crate::volume) struct Acl(Vec<AclEntry>);
 
 impl Acl {
     /// A list as the kernel gives it.
     ///
     /// # Errors
     /// `EINVAL` if it is none.
-    pub(super) fn decode(mut value: &[u8]) -> Result<Acl> {
+    pub(in crate::volume) fn decode(mut value: &[u8]) -> Result<Acl> {
         let invalid = |_| Errno::INVAL;
         if value.try_get_u32_le().map_err(invalid)? != VERSION || !value.len().is_multiple_of(8) {
             return Err(Errno::INVAL.into());
@@ -87,7 +87,7 @@ impl Acl {
     }
 
     /// Whether permissions alone can say the same.
-    pub(super) fn is_trivial(&self) -> bool {
+    pub(in crate::volume) fn is_trivial(&self) -> bool {
         self.0.len() == 3
     }
 
@@ -102,7 +102,7 @@ impl Acl {
     }
 
     /// The lower nine bits of the permissions that say the same about owner, mask and others.
-    pub(super) fn permissions(&self) -> u32 {
+    pub(in crate::volume) fn permissions(&self) -> u32 {
         let group = self.group_tag();
         let of = |tag| {
             let entry = self.0.iter().find(|entry| entry.tag == tag);
@@ -132,15 +132,15 @@ pub(crate) fn permissions_of(value: &[u8]) -> Result<u32> {
 }
 
 /// What a new inode gets by the directory in which it is created.
-pub(super) struct Inherited {
-    pub(super) permissions: u32,
+pub(in crate::volume) struct Inherited {
+    pub(in crate::volume) permissions: u32,
     access: Option<Acl>,
     default: Option<Bytes>,
 }
 
 impl Inherited {
     /// Only permissions.
-    pub(super) fn none(permissions: u32) -> Self {
+    pub(in crate::volume) fn none(permissions: u32) -> Self {
         Inherited {
             permissions,
             access: None,
@@ -149,13 +149,13 @@ impl Inherited {
     }
 
     /// Whether there is a list to be stored.
-    pub(super) fn has_acl(&self) -> bool {
+    pub(in crate::volume) fn has_acl(&self) -> bool {
         self.access.is_some() || self.default.is_some()
     }
 }
 
 impl Change<'_> {
-    pub(super) fn inherit_acl(
+    pub(in crate::volume) fn inherit_acl(
         &mut self,
         (directory, parent): (InodeNumber, &Inode),
         new: &NewInode<'_>,
@@ -178,7 +178,11 @@ impl Change<'_> {
         })
     }
 
-    pub(super) fn put_acls(&mut self, number: InodeNumber, inherited: &Inherited) -> Result<()> {
+    pub(in crate::volume) fn put_acls(
+        &mut self,
+        number: InodeNumber,
+        inherited: &Inherited,
+    ) -> Result<()> {
         if let Some(access) = &inherited.access {
             let value = with_format(&access.encode());
             self.put(Key::Attribute(number, ACCESS), &value)?;
@@ -190,7 +194,11 @@ impl Change<'_> {
     }
 
     /// Lets the list of an inode, if it has one, follow its new permissions.
-    pub(super) fn change_acl(&mut self, number: InodeNumber, permissions: u32) -> Result<()> {
+    pub(in crate::volume) fn change_acl(
+        &mut self,
+        number: InodeNumber,
+        permissions: u32,
+    ) -> Result<()> {
         let key = Key::Attribute(number, ACCESS);
         if let Some(value) = self.get(key)? {
             let mut acl = Acl::decode(&content_of(&value)?)?;

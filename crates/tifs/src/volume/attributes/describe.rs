@@ -6,9 +6,9 @@
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::Volume;
 use crate::error::{Error, Result};
 use crate::schema::InodeNumber;
+use crate::volume::Volume;
 
 /// The attribute that describes the volume.
 pub const STATISTICS: &str = "tifs.statistics";
@@ -91,7 +91,11 @@ impl Volume {
     }
 
     /// The value of an attribute that is not stored, if it is one.
-    pub(super) fn described(&self, number: InodeNumber, name: &[u8]) -> Option<Result<Bytes>> {
+    pub(in crate::volume) fn described(
+        &self,
+        number: InodeNumber,
+        name: &[u8],
+    ) -> Option<Result<Bytes>> {
         if name == STATISTICS.as_bytes() {
             Some(self.statistics().and_then(|value| json(&value)))
         } else if name == DESCRIPTION.as_bytes() {

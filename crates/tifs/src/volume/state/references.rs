@@ -13,7 +13,7 @@ use crate::schema::{Inode, InodeNumber};
 const SHARDS: usize = 64;
 
 /// The references that [`FileSystem`](crate::file_system::FileSystem) describes.
-pub(super) struct References([Mutex<Shard>; SHARDS]);
+pub(in crate::volume) struct References([Mutex<Shard>; SHARDS]);
 
 #[derive(Default)]
 struct Shard {
@@ -34,7 +34,7 @@ struct Referred {
 
 /// When attributes were looked for: what changed since then, the store may not have shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AsOf(u64);
+pub(in crate::volume) struct AsOf(u64);
 
 impl Default for References {
     fn default() -> Self {
@@ -48,19 +48,19 @@ impl References {
     }
 
     /// How many inodes are referred to.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::volume) fn len(&self) -> usize {
         self.0.iter().map(|shard| shard.lock().inodes.len()).sum()
     }
 
     /// Adds a reference.
-    pub(super) fn add(&self, inode: InodeNumber) {
+    pub(in crate::volume) fn add(&self, inode: InodeNumber) {
         let mut shard = self.shard(inode).lock();
         shard.inodes.entry(inode).or_default().references += 1;
     }
 
     /// Takes references back. True if the inode is an orphan and was referred to for the last time: the
     /// caller deletes it.
-    pub(super) fn remove(&self, inode: InodeNumber, references: u64) -> bool {
+    pub(in crate::volume) fn remove(&self, inode: InodeNumber, references: u64) -> bool {
         let inodes = &mut self.shard(inode).lock().inodes;
         let Some(referred) = inodes.get_mut(&inode) else {
             return false;
@@ -75,12 +75,12 @@ impl References {
     }
 
     /// Whether anybody refers to an inode.
-    pub(super) fn has(&self, inode: InodeNumber) -> bool {
+    pub(in crate::volume) fn has(&self, inode: InodeNumber) -> bool {
         self.shard(inode).lock().inodes.contains_key(&inode)
     }
 
     /// Notes that an inode has lost its last name. True if nobody refers to it: the caller deletes it.
-    pub(super) fn orphan(&self, inode: InodeNumber) -> bool {
+    pub(in crate::volume) fn orphan(&self, inode: InodeNumber) -> bool {
         let inodes = &mut self.shard(inode).lock().inodes;
         match inodes.get_mut(&inode) {
             Some(referred) => {
@@ -92,7 +92,7 @@ impl References {
     }
 
     /// The attributes of an inode as committed, if they are known.
-    pub(super) fn attributes(&self, inode: InodeNumber) -> Result<Inode, AsOf> {
+    pub(in crate::volume) fn attributes(&self, inode: InodeNumber) -> Result<Inode, AsOf> {
         let shard = self.shard(inode).lock();
         let referred = shard.inodes.get(&inode);
         let attributes = referred.and_then(|referred| referred.attributes.as_deref());
@@ -101,7 +101,7 @@ impl References {
 
     /// A commit is about to change an inode. Until [`changed`](Self::changed), only the store knows its
     /// attributes: others may see the commit there before this thread returns from it.
-    pub(super) fn changing(&self, inode: InodeNumber) {
+    pub(in crate::volume) fn changing(&self, inode: InodeNumber) {
         let mut shard = self.shard(inode).lock();
         shard.changes += 1;
         if let Some(referred) = shard.inodes.get_mut(&inode) {
@@ -112,7 +112,7 @@ impl References {
 
     /// An inode was changed by a commit, to these attributes if it is known that it was. The caller has the
     /// lock of the inode, or it has no references yet.
-    pub(super) fn changed(&self, inode: InodeNumber, attributes: Option<&Inode>) {
+    pub(in crate::volume) fn changed(&self, inode: InodeNumber, attributes: Option<&Inode>) {
         let mut shard = self.shard(inode).lock();
         shard.changes += 1;
         // MUTANT: attributes in memory stay what they were.
@@ -127,13 +127,10 @@ impl References {
     }
 
     /// The store showed these attributes of an inode, after they were looked for here.
-    pub(super) fn learn(&self, inode: InodeNumber, attributes: &Inode, as_of: AsOf) {
+    pub(in crate::volume) fn learn(&self, inode: InodeNumber, attributes: &Inode, as_of: AsOf) {
         let mut shard = self.shard(inode).lock();
         // MUTANT: what the store showed before a change is believed after it.
-        let believed = mutant!(
-            "known-attributes-too-old",
-            "-p tifs --lib volume::references"
-        );
+        let believed = mutant!("known-attributes-too-old", "-p tifs --lib references::");
         if shard.changes != as_of.0 && !believed {
             return;
         }

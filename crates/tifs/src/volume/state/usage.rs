@@ -6,31 +6,31 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::Volume;
-use super::change::until_committed;
 use crate::error::Result;
 use crate::kv::{Commit, Kv, Scan, Space};
 use crate::schema::{Inode, Key, Usage};
+use crate::volume::Volume;
+use crate::volume::state::change::until_committed;
 
 /// How many inodes a scan that counts them reads at once.
 const PAGE: usize = 4096;
 
 /// What an operation adds to the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct UsageChange {
-    pub(super) blocks: i64,
-    pub(super) inodes: i64,
+pub(in crate::volume) struct UsageChange {
+    pub(in crate::volume) blocks: i64,
+    pub(in crate::volume) inodes: i64,
 }
 
 /// The counters of an open volume.
-pub(super) struct UsageCounter {
+pub(in crate::volume) struct UsageCounter {
     blocks: AtomicI64,
     inodes: AtomicI64,
 }
 
 impl UsageCounter {
     /// The counters as they are stored, or counted.
-    pub(super) fn load(kv: &dyn Kv, read_only: bool) -> Result<Self> {
+    pub(in crate::volume) fn load(kv: &dyn Kv, read_only: bool) -> Result<Self> {
         let usage = match kv.get(Space::Meta, &Key::Usage.encode())? {
             Some(stored) => {
                 // MUTANT: the counters of the last closing stay while the volume changes.
@@ -49,12 +49,12 @@ impl UsageCounter {
         })
     }
 
-    pub(super) fn add(&self, change: UsageChange) {
+    pub(in crate::volume) fn add(&self, change: UsageChange) {
         self.blocks.fetch_add(change.blocks, Ordering::Relaxed);
         self.inodes.fetch_add(change.inodes, Ordering::Relaxed);
     }
 
-    pub(super) fn get(&self) -> Usage {
+    pub(in crate::volume) fn get(&self) -> Usage {
         let read = |counter: &AtomicI64| counter.load(Ordering::Relaxed).max(0) as u64;
         Usage {
             blocks: read(&self.blocks),
@@ -69,7 +69,7 @@ impl Volume {
         self.usage.get()
     }
 
-    pub(super) fn store_usage(&self) -> Result<()> {
+    pub(in crate::volume) fn store_usage(&self) -> Result<()> {
         let mut transaction = self.kv.begin()?;
         transaction.put(Space::Meta, &Key::Usage.encode(), &self.usage().encode())?;
         // Nobody else writes the key; without it the next opening counts.
@@ -87,7 +87,7 @@ fn remove_stored(kv: &dyn Kv) -> Result<()> {
 }
 
 /// Counts the inodes of a store and what they take.
-pub(super) fn count(kv: &dyn Kv) -> Result<Usage> {
+pub(in crate::volume) fn count(kv: &dyn Kv) -> Result<Usage> {
     let mut usage = Usage::default();
     let mut scan = Scan::prefix(Space::Meta, b"I").limit(PAGE);
     loop {

@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::Volume;
-use super::acl::{ACCESS, Acl, DEFAULT};
-use super::change::Change;
 use crate::error::{Error, Result};
 use crate::file_system::{Existing, NAME_MAX};
 use crate::kv::{Scan, Space};
 use crate::schema::{FileKind, InodeNumber, Key, content_of, name_of_entry, with_format};
+use crate::volume::Volume;
+use crate::volume::attributes::acl::{ACCESS, Acl, DEFAULT};
+use crate::volume::state::change::Change;
 
 /// The longest value, in bytes: the kernel passes no longer one.
 const VALUE_MAX: usize = 64 << 10;
@@ -21,7 +21,7 @@ const LIST_MAX: usize = 64 << 10;
 const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 impl Volume {
-    pub(super) fn set_extended(
+    pub(in crate::volume) fn set_extended(
         &self,
         number: InodeNumber,
         name: &[u8],
@@ -68,7 +68,11 @@ impl Volume {
         })
     }
 
-    pub(super) fn get_extended(&self, number: InodeNumber, name: &[u8]) -> Result<Bytes> {
+    pub(in crate::volume) fn get_extended(
+        &self,
+        number: InodeNumber,
+        name: &[u8],
+    ) -> Result<Bytes> {
         if let Some(described) = self.described(number, name) {
             return described;
         }
@@ -79,7 +83,7 @@ impl Volume {
         content_of(&value.ok_or(Errno::NODATA)?)
     }
 
-    pub(super) fn list_extended(&self, number: InodeNumber) -> Result<Vec<u8>> {
+    pub(in crate::volume) fn list_extended(&self, number: InodeNumber) -> Result<Vec<u8>> {
         let prefix = Key::Attribute(number, b"").encode();
         let found = self
             .kv
@@ -92,7 +96,11 @@ impl Volume {
         Ok(names)
     }
 
-    pub(super) fn remove_extended(&self, number: InodeNumber, name: &[u8]) -> Result<()> {
+    pub(in crate::volume) fn remove_extended(
+        &self,
+        number: InodeNumber,
+        name: &[u8],
+    ) -> Result<()> {
         check_name(name)?;
         let _lock = self.locks.exclusive(&[number])?;
         self.change(|change| {

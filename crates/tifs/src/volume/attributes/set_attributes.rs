@@ -2,18 +2,18 @@
 
 use rustix::io::Errno;
 
-use super::Volume;
-use super::change::Change;
 use crate::error::Result;
 use crate::file_system::{Attributes, Caller, Changes, NewTime, SIZE_MAX};
 use crate::schema::{FileKind, Inode, InodeNumber, Time};
+use crate::volume::Volume;
+use crate::volume::state::change::Change;
 
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o0010;
 
 impl Volume {
-    pub(super) fn change_attributes(
+    pub(in crate::volume) fn change_attributes(
         &self,
         caller: &Caller,
         number: InodeNumber,
@@ -105,7 +105,7 @@ impl Change<'_> {
 
 /// Takes away the bits with which a program would run for its owner or group. Without the right to
 /// execute it for the group, the bit for the group means something else and stays.
-pub(super) fn drop_privileges(inode: &mut Inode) {
+pub(in crate::volume) fn drop_privileges(inode: &mut Inode) {
     inode.permissions &= !SET_USER_ID;
     if inode.permissions & GROUP_EXECUTE != 0 {
         inode.permissions &= !SET_GROUP_ID;
@@ -113,7 +113,7 @@ pub(super) fn drop_privileges(inode: &mut Inode) {
 }
 
 /// Whether a read changes the time of the last access, if it is relative.
-pub(super) fn access_is_due(inode: &Inode, now: Time) -> bool {
+pub(in crate::volume) fn access_is_due(inode: &Inode, now: Time) -> bool {
     const DAY: i64 = 24 * 60 * 60;
     inode.accessed <= inode.modified
         || inode.accessed <= inode.changed

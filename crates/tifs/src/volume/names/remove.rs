@@ -2,16 +2,16 @@
 
 use rustix::io::Errno;
 
-use super::Volume;
-use super::change::Change;
-use super::create::check_name;
 use crate::error::Result;
 use crate::kv::Space;
 use crate::schema::{Entry, FORMAT, FileKind, Inode, InodeNumber, Key};
+use crate::volume::Volume;
+use crate::volume::names::create::check_name;
+use crate::volume::state::change::Change;
 
 impl Volume {
     /// Removes a name, of a directory or of anything else.
-    pub(super) fn remove(
+    pub(in crate::volume) fn remove(
         &self,
         directory: InodeNumber,
         name: &[u8],
@@ -50,7 +50,7 @@ impl Volume {
 
     /// Looks up names and locks their directories and what they lead to, then runs `locked` with what
     /// they lead to. The names do not change while it runs.
-    pub(super) fn with_children<T, const N: usize>(
+    pub(in crate::volume) fn with_children<T, const N: usize>(
         &self,
         names: &[(InodeNumber, &[u8]); N],
         locked: impl Fn(&[Option<Entry>; N]) -> Result<T>,
@@ -84,7 +84,7 @@ impl Volume {
     }
 
     /// After a commit that removed the last name of an inode.
-    pub(super) fn orphaned(&self, number: InodeNumber) {
+    pub(in crate::volume) fn orphaned(&self, number: InodeNumber) {
         if self.references.orphan(number) {
             self.reclaimer.queue(number);
         }
@@ -94,7 +94,11 @@ impl Volume {
 impl Change<'_> {
     /// Counts one name less, for a directory all of its names. True if it was the last one: the inode is
     /// an orphan then, and the caller says so after the commit.
-    pub(super) fn drop_link(&mut self, number: InodeNumber, mut inode: Inode) -> Result<bool> {
+    pub(in crate::volume) fn drop_link(
+        &mut self,
+        number: InodeNumber,
+        mut inode: Inode,
+    ) -> Result<bool> {
         inode.links = match inode.kind {
             FileKind::Directory => 0,
             _ => inode.links.saturating_sub(1),

@@ -2,17 +2,17 @@
 
 use parking_lot::Mutex;
 
-use super::change::until_committed;
 use crate::error::Result;
 use crate::kv::{Commit, Kv, Space};
 use crate::schema::{FORMAT, InodeNumber, Key, inode_number_of};
+use crate::volume::state::change::until_committed;
 
 /// How many numbers a lease has. A crash wastes at most as many.
 const LEASE: u64 = 4096;
 
 /// The numbers that this process has leased and not given out.
 #[derive(Default)]
-pub(super) struct Numbers(Mutex<Leased>);
+pub(in crate::volume) struct Numbers(Mutex<Leased>);
 
 #[derive(Default)]
 struct Leased {
@@ -22,7 +22,7 @@ struct Leased {
 
 impl Numbers {
     /// A number that no inode has or had.
-    pub(super) fn next(&self, kv: &dyn Kv) -> Result<InodeNumber> {
+    pub(in crate::volume) fn next(&self, kv: &dyn Kv) -> Result<InodeNumber> {
         let mut leased = self.0.lock();
         if leased.next == leased.end {
             *leased = lease(kv)?;

@@ -23,13 +23,13 @@ type Part = Mutex<HashMap<InodeNumber, Lock>>;
 /// A lock for each inode.
 ///
 /// Cost of a lock that is free: an allocation and a look into a table.
-pub(super) struct InodeLocks {
+pub(in crate::volume) struct InodeLocks {
     parts: Vec<Part>,
     made_by: Process,
 }
 
 impl InodeLocks {
-    pub(super) fn new() -> Self {
+    pub(in crate::volume) fn new() -> Self {
         InodeLocks {
             parts: (0..PARTS).map(|_| Part::default()).collect(),
             made_by: Process::current(),
@@ -38,7 +38,7 @@ impl InodeLocks {
 
     /// Fails with `EROFS` in a child that a process made by `fork` while it had the volume open: the volume is
     /// the parent's, and so are the threads that have locks.
-    pub(super) fn check_not_inherited(&self) -> Result<()> {
+    pub(in crate::volume) fn check_not_inherited(&self) -> Result<()> {
         match self.made_by.is_current() {
             true => Ok(()),
             false => {
@@ -51,7 +51,7 @@ impl InodeLocks {
 
     /// Excludes changes of an inode. A thread that has any lock must not call this, see
     /// [`exclusive`](Self::exclusive).
-    pub(super) fn shared(&self, inode: InodeNumber) -> Shared<'_> {
+    pub(in crate::volume) fn shared(&self, inode: InodeNumber) -> Shared<'_> {
         let slot = self.slot(inode);
         let lock = slot.lock().read_arc();
         Guard {
@@ -65,7 +65,10 @@ impl InodeLocks {
     ///
     /// # Errors
     /// Those of [`check_not_inherited`](Self::check_not_inherited).
-    pub(super) fn exclusive(&self, inodes: &[InodeNumber]) -> Result<Vec<Exclusive<'_>>> {
+    pub(in crate::volume) fn exclusive(
+        &self,
+        inodes: &[InodeNumber],
+    ) -> Result<Vec<Exclusive<'_>>> {
         self.check_not_inherited()?;
         let mut inodes = inodes.to_vec();
         inodes.sort_unstable();
@@ -90,12 +93,12 @@ impl InodeLocks {
 }
 
 /// A shared lock.
-pub(super) type Shared<'a> = Guard<'a, ArcRwLockReadGuard<RawRwLock, ()>>;
+pub(in crate::volume) type Shared<'a> = Guard<'a, ArcRwLockReadGuard<RawRwLock, ()>>;
 /// An exclusive lock.
-pub(super) type Exclusive<'a> = Guard<'a, ArcRwLockWriteGuard<RawRwLock, ()>>;
+pub(in crate::volume) type Exclusive<'a> = Guard<'a, ArcRwLockWriteGuard<RawRwLock, ()>>;
 
 /// A lock that was taken. It ends when this is dropped.
-pub(super) struct Guard<'a, L> {
+pub(in crate::volume) struct Guard<'a, L> {
     // ORDER: fields are dropped in this order. The lock is released first, so that the slot sees whether it
     // was the last.
     _lock: L,

@@ -18,15 +18,15 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::schema::{InodeNumber, Superblock};
 
 /// The place after `.`.
-pub(super) const AFTER_SELF: u64 = 1;
+pub(in crate::volume) const AFTER_SELF: u64 = 1;
 /// The place after `..`.
-pub(super) const AFTER_PARENT: u64 = 2;
+pub(in crate::volume) const AFTER_PARENT: u64 = 2;
 
 /// The fewest names that are remembered of each kind.
 const REMEMBERED: usize = 1 << 15;
 
 /// The names of places in the directories of a volume.
-pub(super) struct Places {
+pub(in crate::volume) struct Places {
     seed: u64,
     /// Where listings ended to go on later.
     ends: Mutex<Recent>,
@@ -37,7 +37,7 @@ pub(super) struct Places {
 impl Places {
     /// Makes places that differ from volume to volume, so that names which collide in one do not in
     /// another.
-    pub(super) fn new(superblock: &Superblock) -> Self {
+    pub(in crate::volume) fn new(superblock: &Superblock) -> Self {
         let uuid = superblock.uuid;
         Places {
             seed: (uuid >> 64) as u64 ^ uuid as u64,
@@ -47,7 +47,7 @@ impl Places {
     }
 
     /// The place after a name.
-    pub(super) fn after(&self, name: &[u8]) -> u64 {
+    pub(in crate::volume) fn after(&self, name: &[u8]) -> u64 {
         /// The kernel's offsets are signed, and the last one means the end.
         const LAST: u64 = i64::MAX as u64 - 1;
         let hash = xxh3_64_with_seed(name, self.seed) >> 1;
@@ -55,13 +55,13 @@ impl Places {
     }
 
     /// A listing ended after this name.
-    pub(super) fn ended(&self, directory: InodeNumber, name: &Bytes) {
+    pub(in crate::volume) fn ended(&self, directory: InodeNumber, name: &Bytes) {
         let place = (directory, self.after(name));
         self.ends.lock().add(place, name);
     }
 
     /// A name was removed. The directory is still locked.
-    pub(super) fn removed(&self, directory: InodeNumber, name: &[u8]) {
+    pub(in crate::volume) fn removed(&self, directory: InodeNumber, name: &[u8]) {
         let place = (directory, self.after(name));
         // MUTANT: a listing cannot go on after a name that was removed.
         if !mutant!(
@@ -75,7 +75,7 @@ impl Places {
     }
 
     /// The name of a place, if it is remembered.
-    pub(super) fn name(&self, directory: InodeNumber, place: u64) -> Option<Bytes> {
+    pub(in crate::volume) fn name(&self, directory: InodeNumber, place: u64) -> Option<Bytes> {
         let place = (directory, place);
         let end = self.ends.lock().get(place);
         end.or_else(|| self.removed.lock().get(place))

@@ -1,29 +1,29 @@
 //! Changing the size of a file.
 //!
 //! What a truncation cuts off must never be seen again, also if the file grows later. A few blocks are
-//! deleted at once. Many are left for the [reclaimer](super::reclaim): the inode says up to where, in
+//! deleted at once. Many are left for the [reclaimer](crate::volume::content::reclaim): the inode says up to where, in
 //! `stale_end`, and a key says that there is work. Whatever makes the file grow does that work first.
 
 use std::ops::Range;
 
-use super::Volume;
-use super::change::Change;
-use super::content::{INLINE_MAX, blocks_of_range, units};
 use crate::error::Result;
 use crate::file_system::Attributes;
 use crate::kv::{Scan, Space};
 use crate::schema::{FORMAT, FileKind, Inode, InodeNumber, Key, block_key, block_of_key};
+use crate::volume::Volume;
+use crate::volume::content::content::{INLINE_MAX, blocks_of_range, units};
+use crate::volume::state::change::Change;
 
 /// How many blocks a truncation deletes at once.
 const AT_ONCE: u64 = 256;
 
 /// How many blocks one transaction deletes when there are many.
-pub(super) const PIECE: usize = 1024;
+pub(in crate::volume) const PIECE: usize = 1024;
 
 impl Volume {
     /// Deletes what earlier truncations left, if the file is to be longer than it is. The caller has the
     /// lock of the inode.
-    pub(super) fn prepare_to_grow(&self, number: InodeNumber, size: u64) -> Result<()> {
+    pub(in crate::volume) fn prepare_to_grow(&self, number: InodeNumber, size: u64) -> Result<()> {
         let inode = self.stored(number)?.inode;
         // MUTANT: a file that grows shows what an earlier truncation cut off.
         let forgotten = mutant!(
@@ -37,7 +37,7 @@ impl Volume {
     }
 
     /// After a commit that may have left blocks.
-    pub(super) fn queue_truncation(&self, attributes: &Attributes) {
+    pub(in crate::volume) fn queue_truncation(&self, attributes: &Attributes) {
         if attributes.inode.stale_end > 0 {
             self.reclaimer.queue(attributes.number);
         }
@@ -46,7 +46,7 @@ impl Volume {
 
 impl Change<'_> {
     /// Changes the size of a regular file. The caller stores the inode.
-    pub(super) fn resize(
+    pub(in crate::volume) fn resize(
         &mut self,
         number: InodeNumber,
         inode: &mut Inode,
@@ -154,7 +154,7 @@ impl Change<'_> {
     }
 
     /// The numbers of the blocks of a range that are stored.
-    pub(super) fn stored_blocks(
+    pub(in crate::volume) fn stored_blocks(
         &mut self,
         number: InodeNumber,
         blocks: Range<u64>,
@@ -171,7 +171,7 @@ impl Change<'_> {
     }
 
     /// Deletes a piece of what truncations left. True if nothing is left.
-    pub(super) fn cut_stale_blocks(&mut self, number: InodeNumber) -> Result<bool> {
+    pub(in crate::volume) fn cut_stale_blocks(&mut self, number: InodeNumber) -> Result<bool> {
         let mut inode = self.inode(number)?;
         if inode.stale_end == 0 {
             return Ok(true);
@@ -195,7 +195,7 @@ impl Change<'_> {
 
     /// Makes a range within a file a hole, or a piece of it. Returns where the next piece begins. The
     /// caller stores the inode.
-    pub(super) fn punch(
+    pub(in crate::volume) fn punch(
         &mut self,
         number: InodeNumber,
         inode: &mut Inode,

@@ -2,13 +2,13 @@
 
 use rustix::io::Errno;
 
-use super::Volume;
-use super::change::Change;
-use super::content::{INLINE_MAX, blocks_of_range, written_at_most};
 use crate::error::{Error, Result};
 use crate::file_system::{Allocate, SIZE_MAX, Seek};
 use crate::kv::{Scan, Space};
 use crate::schema::{FileKind, Inode, InodeNumber, block_key, block_of_key};
+use crate::volume::Volume;
+use crate::volume::content::content::{INLINE_MAX, blocks_of_range, written_at_most};
+use crate::volume::state::change::Change;
 
 /// How many bytes one call copies at most.
 const COPY_MAX: u64 = 8 << 20;
@@ -19,7 +19,7 @@ const SEEK_PAGE: usize = 1024;
 impl Volume {
     /// Nothing is reserved: space is taken when data is written. But what could not be written now is
     /// refused. A hole of many blocks is made piece by piece, while the file is locked.
-    pub(super) fn allocate_range(
+    pub(in crate::volume) fn allocate_range(
         &self,
         number: InodeNumber,
         offset: u64,
@@ -73,7 +73,12 @@ impl Volume {
         }
     }
 
-    pub(super) fn seek_content(&self, number: InodeNumber, offset: u64, what: Seek) -> Result<u64> {
+    pub(in crate::volume) fn seek_content(
+        &self,
+        number: InodeNumber,
+        offset: u64,
+        what: Seek,
+    ) -> Result<u64> {
         let _lock = self.locks.shared(number);
         let inode = self.stored(number)?.inode;
         if offset >= inode.size {
@@ -131,7 +136,7 @@ impl Volume {
         }
     }
 
-    pub(super) fn copy_content(
+    pub(in crate::volume) fn copy_content(
         &self,
         (source, from): (InodeNumber, u64),
         (target, to): (InodeNumber, u64),

@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use super::content::{blocks_of_range, written_at_most};
-use super::{HostSpace, Volume};
 use crate::error::{Error, Result};
 use crate::kv::{LogSize, Scan, Space};
 use crate::schema::{InodeNumber, block_key};
+use crate::volume::content::content::{blocks_of_range, written_at_most};
+use crate::volume::{HostSpace, Volume};
 
 /// The device is asked again after so many bytes.
 const ASK_EACH: u64 = 16 << 20;
@@ -87,7 +87,7 @@ impl HostSpace {
 
 /// What was found and not yet used.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(in crate::volume) struct Room {
     bytes: AtomicU64,
     /// For what replaces other data.
     replacing: AtomicU64,
@@ -107,7 +107,7 @@ impl Volume {
     ///
     /// # Errors
     /// `ENOSPC`.
-    pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
+    pub(in crate::volume) fn make_room(&self, bytes: u64) -> Result<()> {
         self.locks.check_not_inherited()?;
         let bytes = bytes + OVERHEAD;
         if take(&self.room.bytes, bytes) {
@@ -142,7 +142,7 @@ impl Volume {
     ///
     /// # Errors
     /// `ENOSPC`, if not even that has room. Those of the store.
-    pub(super) fn make_room_for_write(
+    pub(in crate::volume) fn make_room_for_write(
         &self,
         number: InodeNumber,
         range: Range<u64>,
@@ -225,7 +225,7 @@ impl Volume {
 
     /// Bytes that users may still store, and bytes that only the superuser of the host could use in
     /// addition.
-    pub(super) fn free_space(&self) -> Result<(u64, u64)> {
+    pub(in crate::volume) fn free_space(&self) -> Result<(u64, u64)> {
         let host = (self.options.host_space)()?;
         let log = self.kv.log_size()?;
         // As if the log was moved.

@@ -7,13 +7,13 @@
 use bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
 
-use super::attributes::{access_is_due, drop_privileges};
-use super::change::Change;
-use super::{AccessTime, Volume};
 use crate::error::Result;
 use crate::file_system::{SIZE_MAX, WriteContext, Written};
 use crate::kv::Space;
 use crate::schema::{FORMAT, FileKind, Inode, InodeNumber, Key, Time, block_key, content_of};
+use crate::volume::attributes::set_attributes::{access_is_due, drop_privileges};
+use crate::volume::state::change::Change;
+use crate::volume::{AccessTime, Volume};
 
 /// The largest content that is stored beside the attributes, in bytes.
 pub(crate) const INLINE_MAX: u64 = 4096;
@@ -26,7 +26,7 @@ const LARGE_BLOCK: u8 = 15;
 const UNIT: usize = 512;
 
 impl Volume {
-    pub(super) fn read_content(
+    pub(in crate::volume) fn read_content(
         &self,
         number: InodeNumber,
         offset: u64,
@@ -42,7 +42,7 @@ impl Volume {
     }
 
     /// Content of an inode that does not change meanwhile.
-    pub(super) fn content(
+    pub(in crate::volume) fn content(
         &self,
         number: InodeNumber,
         inode: &Inode,
@@ -87,7 +87,7 @@ impl Volume {
     }
 
     /// Changes the time of the last access, if a read is to do that now. `inode` is what the read saw.
-    pub(super) fn note_access(&self, number: InodeNumber, inode: &Inode) -> Result<()> {
+    pub(in crate::volume) fn note_access(&self, number: InodeNumber, inode: &Inode) -> Result<()> {
         let is_due = |inode: &Inode| match self.options.access_time {
             AccessTime::Never => false,
             AccessTime::Relative => access_is_due(inode, self.now()),
@@ -108,7 +108,7 @@ impl Volume {
         })
     }
 
-    pub(super) fn write_content(
+    pub(in crate::volume) fn write_content(
         &self,
         number: InodeNumber,
         offset: u64,
@@ -157,7 +157,7 @@ impl Volume {
 
 impl Change<'_> {
     /// Writes content. The caller stores the inode, and has prepared for growth.
-    pub(super) fn write(
+    pub(in crate::volume) fn write(
         &mut self,
         number: InodeNumber,
         inode: &mut Inode,
@@ -245,7 +245,7 @@ impl Change<'_> {
     }
 
     /// The content of a block; empty for a hole.
-    pub(super) fn block(&mut self, number: InodeNumber, block: u64) -> Result<Bytes> {
+    pub(in crate::volume) fn block(&mut self, number: InodeNumber, block: u64) -> Result<Bytes> {
         let value = self
             .transaction
             .get(Space::Data, &block_key(number, block))?;
@@ -253,7 +253,11 @@ impl Change<'_> {
     }
 
     /// The length of a block's content as of the beginning of the operation; 0 for a hole.
-    pub(super) fn block_length(&mut self, number: InodeNumber, block: u64) -> Result<usize> {
+    pub(in crate::volume) fn block_length(
+        &mut self,
+        number: InodeNumber,
+        block: u64,
+    ) -> Result<usize> {
         let key = [block_key(number, block)];
         let lengths = self.transaction.value_lengths(Space::Data, &key)?;
         Ok(lengths
@@ -263,7 +267,7 @@ impl Change<'_> {
             .map_or(0, |length| length - 1))
     }
 
-    pub(super) fn put_block(
+    pub(in crate::volume) fn put_block(
         &mut self,
         number: InodeNumber,
         block: u64,
@@ -275,7 +279,11 @@ impl Change<'_> {
             .put(Space::Data, &block_key(number, block), &value)
     }
 
-    pub(super) fn delete_block(&mut self, number: InodeNumber, block: u64) -> Result<()> {
+    pub(in crate::volume) fn delete_block(
+        &mut self,
+        number: InodeNumber,
+        block: u64,
+    ) -> Result<()> {
         self.transaction
             .delete(Space::Data, &block_key(number, block))
     }
@@ -300,18 +308,22 @@ fn kernel_keeps_times(inode: &Inode, now: Time) -> bool {
 }
 
 /// The units of `st_blocks` that so many bytes take.
-pub(super) fn units(length: usize) -> i64 {
+pub(in crate::volume) fn units(length: usize) -> i64 {
     length.div_ceil(UNIT) as i64
 }
 
 /// The numbers of the blocks that a range touches. The file has blocks.
-pub(super) fn blocks_of_range(inode: &Inode, from: u64, to: u64) -> std::ops::Range<u64> {
+pub(in crate::volume) fn blocks_of_range(
+    inode: &Inode,
+    from: u64,
+    to: u64,
+) -> std::ops::Range<u64> {
     let block_size = inode.block_size();
     from / block_size..to.div_ceil(block_size)
 }
 
 /// How many bytes a write of a range stores at most: a block of which it changes a part is written whole.
-pub(super) fn written_at_most(from: u64, to: u64) -> u64 {
+pub(in crate::volume) fn written_at_most(from: u64, to: u64) -> u64 {
     const BLOCK: u64 = 1 << LARGE_BLOCK;
     to.next_multiple_of(BLOCK) - from / BLOCK * BLOCK
 }

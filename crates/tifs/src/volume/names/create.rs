@@ -2,30 +2,34 @@
 
 use rustix::io::Errno;
 
-use super::Volume;
-use super::acl::Inherited;
-use super::change::Change;
 use crate::error::Result;
 use crate::file_system::{Attributes, Caller, NAME_MAX, TARGET_MAX};
 use crate::kv::Space;
 use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, with_format};
+use crate::volume::Volume;
+use crate::volume::attributes::acl::Inherited;
+use crate::volume::state::change::Change;
 
 const SET_GROUP_ID: u32 = 0o2000;
 
 /// What a new inode gets from the call that creates it.
-pub(super) struct NewInode<'a> {
-    pub(super) caller: &'a Caller,
-    pub(super) kind: FileKind,
-    pub(super) permissions: u32,
+pub(in crate::volume) struct NewInode<'a> {
+    pub(in crate::volume) caller: &'a Caller,
+    pub(in crate::volume) kind: FileKind,
+    pub(in crate::volume) permissions: u32,
     /// Permissions that it does not get if the directory has no default ACL.
-    pub(super) umask: u32,
-    pub(super) device: u32,
+    pub(in crate::volume) umask: u32,
+    pub(in crate::volume) device: u32,
     /// The target of a symbolic link.
-    pub(super) target: Option<&'a [u8]>,
+    pub(in crate::volume) target: Option<&'a [u8]>,
 }
 
 impl Volume {
-    pub(super) fn find(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
+    pub(in crate::volume) fn find(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<Attributes> {
         check_name(name)?;
         let _lock = self.locks.shared(directory);
         let entry = self
@@ -43,7 +47,7 @@ impl Volume {
     ///
     /// # Errors
     /// `ESTALE` if it has no names any more.
-    pub(super) fn find_again(&self, number: InodeNumber) -> Result<Attributes> {
+    pub(in crate::volume) fn find_again(&self, number: InodeNumber) -> Result<Attributes> {
         // While it is locked it keeps its names.
         let _lock = self.locks.shared(number);
         let found = self.stored(number)?;
@@ -55,7 +59,7 @@ impl Volume {
     }
 
     /// The directory that a directory is in. Above the root is the root.
-    pub(super) fn find_above(&self, directory: InodeNumber) -> Result<Attributes> {
+    pub(in crate::volume) fn find_above(&self, directory: InodeNumber) -> Result<Attributes> {
         let inode = self.stored(directory)?.inode;
         if inode.kind != FileKind::Directory {
             return Err(Errno::NOTDIR.into());
@@ -64,7 +68,7 @@ impl Volume {
     }
 
     /// Creates an inode with a name.
-    pub(super) fn create(
+    pub(in crate::volume) fn create(
         &self,
         directory: InodeNumber,
         name: &[u8],
@@ -92,7 +96,7 @@ impl Volume {
         Ok(created)
     }
 
-    pub(super) fn create_symlink(
+    pub(in crate::volume) fn create_symlink(
         &self,
         caller: &Caller,
         directory: InodeNumber,
@@ -116,7 +120,7 @@ impl Volume {
         self.create(directory, name, &new)
     }
 
-    pub(super) fn add_link(
+    pub(in crate::volume) fn add_link(
         &self,
         number: InodeNumber,
         directory: InodeNumber,
@@ -152,7 +156,7 @@ impl Volume {
 
 impl Change<'_> {
     /// Stores a new inode, without a name.
-    pub(super) fn add_inode(
+    pub(in crate::volume) fn add_inode(
         &mut self,
         number: InodeNumber,
         (directory, parent): (InodeNumber, &Inode),

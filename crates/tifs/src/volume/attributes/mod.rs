@@ -1,0 +1,4 @@
+pub(in crate::volume) mod acl;
+pub(in crate::volume) mod describe;
+pub(in crate::volume) mod extended;
+pub(in crate::volume) mod set_attributes;

@@ -1,0 +1,4 @@
+pub(in crate::volume) mod create;
+pub(in crate::volume) mod listing;
+pub(in crate::volume) mod remove;
+pub(in crate::volume) mod rename;
