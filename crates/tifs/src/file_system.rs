@@ -194,154 +194,246 @@ pub const TARGET_MAX: usize = 4095;
 /// write into its cache.
 pub const SIZE_MAX: u64 = i64::MAX as u64;
 
-/// A POSIX file system. Every call either has all of its effect or fails and has none; so it is also
-/// after a crash. Only [`FileSystem::allocate`] may have a part of its effect then. See the
-/// [module](self) for names and references.
-pub trait FileSystem: Send + Sync + 'static {
-    /// What a name in a directory leads to. `ENOENT` if there is none. Gives a reference.
-    ///
-    /// `.` leads to the inode itself, be it a directory or not, and `..` to the directory above. So a
-    /// number that was known earlier finds the inode again. `ESTALE` if it has no names any more.
-    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes>;
+/// Hands the list of calls to the macro `$then`: the trait, a volume and the decorators are made from it.
+macro_rules! calls {
+    ($then:ident) => {
+        $then! {
+            /// What a name in a directory leads to. `ENOENT` if there is none. Gives a reference.
+            ///
+            /// `.` leads to the inode itself, be it a directory or not, and `..` to the directory above. So a
+            /// number that was known earlier finds the inode again. `ESTALE` if it has no names any more.
+            fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes>;
 
-    /// Takes back so many references.
-    fn forget(&self, inode: InodeNumber, references: u64);
+            /// Takes back so many references.
+            fn forget(&self, inode: InodeNumber, references: u64);
 
-    /// The attributes of an inode.
-    fn attributes(&self, inode: InodeNumber) -> Result<Attributes>;
+            /// The attributes of an inode.
+            fn attributes(&self, inode: InodeNumber) -> Result<Attributes>;
 
-    /// Changes attributes, and returns those after the change.
-    fn set_attributes(
-        &self,
-        caller: &Caller,
-        inode: InodeNumber,
-        changes: &Changes,
-    ) -> Result<Attributes>;
+            /// Changes attributes, and returns those after the change.
+            fn set_attributes(
+                &self,
+                caller: &Caller,
+                inode: InodeNumber,
+                changes: &Changes
+            ) -> Result<Attributes>;
 
-    /// The target of a symbolic link.
-    fn read_link(&self, inode: InodeNumber) -> Result<Bytes>;
+            /// The target of a symbolic link.
+            fn read_link(&self, inode: InodeNumber) -> Result<Bytes>;
 
-    /// Creates a file that is neither a directory nor a symbolic link. `mode` has its kind; `umask`
-    /// counts if the directory has no default ACL. Gives a reference.
-    fn make_node(
-        &self,
-        caller: &Caller,
-        directory: InodeNumber,
-        name: &[u8],
-        mode: u32,
-        umask: u32,
-        device: u32,
-    ) -> Result<Attributes>;
+            /// Creates a file that is neither a directory nor a symbolic link. `mode` has its kind; `umask`
+            /// counts if the directory has no default ACL. Gives a reference.
+            fn make_node(
+                &self,
+                caller: &Caller,
+                directory: InodeNumber,
+                name: &[u8],
+                mode: u32,
+                umask: u32,
+                device: u32
+            ) -> Result<Attributes>;
 
-    /// Creates a directory. Gives a reference.
-    fn make_directory(
-        &self,
-        caller: &Caller,
-        directory: InodeNumber,
-        name: &[u8],
-        mode: u32,
-        umask: u32,
-    ) -> Result<Attributes>;
+            /// Creates a directory. Gives a reference.
+            fn make_directory(
+                &self,
+                caller: &Caller,
+                directory: InodeNumber,
+                name: &[u8],
+                mode: u32,
+                umask: u32
+            ) -> Result<Attributes>;
 
-    /// Creates a symbolic link. Gives a reference.
-    fn make_symlink(
-        &self,
-        caller: &Caller,
-        directory: InodeNumber,
-        name: &[u8],
-        target: &[u8],
-    ) -> Result<Attributes>;
+            /// Creates a symbolic link. Gives a reference.
+            fn make_symlink(
+                &self,
+                caller: &Caller,
+                directory: InodeNumber,
+                name: &[u8],
+                target: &[u8]
+            ) -> Result<Attributes>;
 
-    /// Gives an inode that is no directory a further name. Gives a reference.
-    fn link(&self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<Attributes>;
+            /// Gives an inode that is no directory a further name. Gives a reference.
+            fn link(&self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<Attributes>;
 
-    /// Removes a name of something that is no directory.
-    fn unlink(&self, directory: InodeNumber, name: &[u8]) -> Result<()>;
+            /// Removes a name of something that is no directory.
+            fn unlink(&self, directory: InodeNumber, name: &[u8]) -> Result<()>;
 
-    /// Removes an empty directory.
-    fn remove_directory(&self, directory: InodeNumber, name: &[u8]) -> Result<()>;
+            /// Removes an empty directory.
+            fn remove_directory(&self, directory: InodeNumber, name: &[u8]) -> Result<()>;
 
-    /// Moves a name.
-    fn rename(
-        &self,
-        caller: &Caller,
-        from: (InodeNumber, &[u8]),
-        to: (InodeNumber, &[u8]),
-        how: Rename,
-    ) -> Result<()>;
+            /// Moves a name.
+            fn rename(
+                &self,
+                caller: &Caller,
+                from: (InodeNumber, &[u8]),
+                to: (InodeNumber, &[u8]),
+                how: Rename
+            ) -> Result<()>;
 
-    /// Reads content: less than `size` bytes only at the end of the file.
-    fn read(&self, inode: InodeNumber, offset: u64, size: usize) -> Result<Bytes>;
+            /// Reads content: less than `size` bytes only at the end of the file.
+            fn read(&self, inode: InodeNumber, offset: u64, size: usize) -> Result<Bytes>;
 
-    /// Writes content, all of it.
-    fn write(
-        &self,
-        inode: InodeNumber,
-        offset: u64,
-        data: &[u8],
-        context: WriteContext,
-    ) -> Result<Written>;
+            /// Writes content, all of it.
+            fn write(
+                &self,
+                inode: InodeNumber,
+                offset: u64,
+                data: &[u8],
+                context: WriteContext
+            ) -> Result<Written>;
 
-    /// Makes everything that was done before the call survive a power failure.
-    fn sync(&self) -> Result<()>;
+            /// Makes everything that was done before the call survive a power failure.
+            fn sync(&self) -> Result<()>;
 
-    /// Lists a directory from a place on: 0, or any [`ListedEntry::next`] that it had. Calls `entry` for
-    /// each name until it returns false or there are no more. Places stay what they are, whatever is
-    /// created and removed, and also after the volume was closed: a name that stays is listed once.
-    ///
-    /// # Errors
-    /// `EINVAL` if it is no place of the directory, such as that of a name that was removed long ago.
-    fn list(
-        &self,
-        directory: InodeNumber,
-        from: u64,
-        entry: &mut dyn FnMut(&ListedEntry) -> bool,
-    ) -> Result<()>;
+            /// Lists a directory from a place on: 0, or any [`ListedEntry::next`] that it had. Calls `entry` for
+            /// each name until it returns false or there are no more. Places stay what they are, whatever is
+            /// created and removed, and also after the volume was closed: a name that stays is listed once.
+            ///
+            /// # Errors
+            /// `EINVAL` if it is no place of the directory, such as that of a name that was removed long ago.
+            fn list(
+                &self,
+                directory: InodeNumber,
+                from: u64,
+                entry: &mut dyn FnMut(&ListedEntry) -> bool
+            ) -> Result<()>;
 
-    /// The same with attributes. Each entry for which `entry` returns true gives a reference, except
-    /// `.` and `..`. If it fails, it has given none.
-    fn list_with_attributes(
-        &self,
-        directory: InodeNumber,
-        from: u64,
-        entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
-    ) -> Result<()>;
+            /// The same with attributes. Each entry for which `entry` returns true gives a reference, except
+            /// `.` and `..`. If it fails, it has given none.
+            fn list_with_attributes(
+                &self,
+                directory: InodeNumber,
+                from: u64,
+                entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool
+            ) -> Result<()>;
 
-    /// How much there is and could be.
-    fn capacity(&self) -> Result<Capacity>;
+            /// How much there is and could be.
+            fn capacity(&self) -> Result<Capacity>;
 
-    /// Sets an extended attribute.
-    fn set_extended_attribute(
-        &self,
-        inode: InodeNumber,
-        name: &[u8],
-        value: &[u8],
-        existing: Existing,
-    ) -> Result<()>;
+            /// Sets an extended attribute.
+            fn set_extended_attribute(
+                &self,
+                inode: InodeNumber,
+                name: &[u8],
+                value: &[u8],
+                existing: Existing
+            ) -> Result<()>;
 
-    /// The value of an extended attribute. `ENODATA` if there is none.
-    fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Bytes>;
+            /// The value of an extended attribute. `ENODATA` if there is none.
+            fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Bytes>;
 
-    /// The names of all extended attributes, each followed by a zero.
-    fn extended_attributes(&self, inode: InodeNumber) -> Result<Vec<u8>>;
+            /// The names of all extended attributes, each followed by a zero.
+            fn extended_attributes(&self, inode: InodeNumber) -> Result<Vec<u8>>;
 
-    /// Removes an extended attribute. `ENODATA` if there is none.
-    fn remove_extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<()>;
+            /// Removes an extended attribute. `ENODATA` if there is none.
+            fn remove_extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<()>;
 
-    /// Allocates, deletes or zeroes a range of a file. Many blocks are deleted piece by piece, from the
-    /// beginning of the range: if that fails or the process ends, some of them are deleted.
-    fn allocate(&self, inode: InodeNumber, offset: u64, length: u64, what: Allocate) -> Result<()>;
+            /// Allocates, deletes or zeroes a range of a file. Many blocks are deleted piece by piece, from the
+            /// beginning of the range: if that fails or the process ends, some of them are deleted.
+            fn allocate(&self, inode: InodeNumber, offset: u64, length: u64, what: Allocate) -> Result<()>;
 
-    /// The next data or hole at or after an offset. `ENXIO` at or after the end.
-    fn seek(&self, inode: InodeNumber, offset: u64, what: Seek) -> Result<u64>;
+            /// The next data or hole at or after an offset. `ENXIO` at or after the end.
+            fn seek(&self, inode: InodeNumber, offset: u64, what: Seek) -> Result<u64>;
 
-    /// Copies a range from one file to another, or within one. Returns how many bytes were copied:
-    /// less than `length` at the end of the source, or if that is convenient. Ranges of the same file
-    /// must not overlap.
-    fn copy_range(
-        &self,
-        from: (InodeNumber, u64),
-        to: (InodeNumber, u64),
-        length: u64,
-    ) -> Result<u64>;
+            /// Copies a range from one file to another, or within one. Returns how many bytes were copied:
+            /// less than `length` at the end of the source, or if that is convenient. Ranges of the same file
+            /// must not overlap.
+            fn copy_range(
+                &self,
+                from: (InodeNumber, u64),
+                to: (InodeNumber, u64),
+                length: u64
+            ) -> Result<u64>;
+        }
+    };
 }
+pub(crate) use calls;
+
+macro_rules! declare {
+    ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
+        /// A POSIX file system. Every call either has all of its effect or fails and has none; so it is also
+        /// after a crash. Only [`FileSystem::allocate`] may have a part of its effect then. See the
+        /// [module](self) for names and references.
+        pub trait FileSystem: Send + Sync + 'static {
+            $($(#[$doc])* fn $name(&self $(, $arg: $type)*) $(-> $result)?;)*
+        }
+    };
+}
+calls!(declare);
+
+/// A call that the type's own method of that name answers.
+macro_rules! own_method {
+    ($of:ident, $name:ident ($($arg:ident: $type:ty),*) $($result:ty)?) => {
+        fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+            $of::$name(self $(, $arg)*)
+        }
+    };
+}
+pub(crate) use own_method;
+
+/// An argument or the answer of a call, with the numbers of inodes in it.
+pub(crate) trait Inodes: Sized {
+    /// The inode that the call is about.
+    fn inode(&self) -> Option<InodeNumber> {
+        None
+    }
+
+    /// The same with other numbers.
+    fn map_inodes(self, _: impl Fn(InodeNumber) -> InodeNumber) -> Self {
+        self
+    }
+}
+
+impl Inodes for InodeNumber {
+    fn inode(&self) -> Option<InodeNumber> {
+        Some(*self)
+    }
+
+    fn map_inodes(self, map: impl Fn(InodeNumber) -> InodeNumber) -> Self {
+        map(self)
+    }
+}
+
+impl<T> Inodes for (InodeNumber, T) {
+    fn inode(&self) -> Option<InodeNumber> {
+        Some(self.0)
+    }
+
+    fn map_inodes(self, map: impl Fn(InodeNumber) -> InodeNumber) -> Self {
+        (map(self.0), self.1)
+    }
+}
+
+impl Inodes for Attributes {
+    fn map_inodes(self, map: impl Fn(InodeNumber) -> InodeNumber) -> Self {
+        let number = map(self.number);
+        Attributes { number, ..self }
+    }
+}
+
+macro_rules! without_inodes {
+    ($($type:ty),* $(,)?) => {
+        $(impl Inodes for $type {})*
+    };
+}
+
+without_inodes!(
+    (),
+    u32,
+    u64,
+    usize,
+    &[u8],
+    Bytes,
+    Vec<u8>,
+    &Caller,
+    &Changes,
+    Rename,
+    Existing,
+    Allocate,
+    Seek,
+    WriteContext,
+    Written,
+    Capacity,
+    &mut dyn FnMut(&ListedEntry) -> bool,
+    &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
+);

@@ -18,11 +18,10 @@ use fuser::{
 };
 
 use super::cached_writes::CachedWrites;
-use super::convert;
+use super::convert::{self, FOR_EVER, GENERATION, without_trusted};
 use super::failures::Failures;
 use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
-use super::replies::{FOR_EVER, GENERATION, without_trusted};
 use super::seek::{Seek, Seeker};
 use super::stale_attributes::StaleAttributes;
 use super::wakeups::Wakeups;

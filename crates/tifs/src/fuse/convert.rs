@@ -2,13 +2,22 @@
 
 use std::time::{Duration, SystemTime};
 
-use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags, TimeOrNow};
+use fuser::{Errno, FileAttr, FileType, Generation, INodeNo, RenameFlags, TimeOrNow};
 
 use crate::file_system::{Allocate, Attributes, Existing, NewTime, Rename, Seek};
 use crate::schema::{FileKind, InodeNumber, Time};
 
 /// The block size that `stat` recommends. A file says its own, within these bounds.
 const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 4096..=64 << 10;
+
+/// How long the kernel may believe what it was told: nobody else changes it.
+pub(super) const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Inode numbers are never used again, so all of them are of the first generation.
+pub(super) const GENERATION: Generation = Generation(0);
+
+/// What the names of extended attributes begin with that only the superuser sees.
+const TRUSTED: &[u8] = b"trusted.";
 
 /// The attributes of the protocol.
 pub(super) fn attributes(of: &Attributes) -> FileAttr {
@@ -180,6 +189,16 @@ pub(super) fn existing(flags: i32) -> Option<Existing> {
     }
 }
 
+/// The names, each followed by a zero, that are not `trusted`.
+pub(super) fn without_trusted(names: &[u8]) -> Vec<u8> {
+    let names = names.split_inclusive(|&byte| byte == 0);
+    names
+        .filter(|name| !name.starts_with(TRUSTED))
+        .flatten()
+        .copied()
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "these are tests")]
@@ -223,5 +242,12 @@ mod tests {
         let both = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_EXCHANGE;
         assert_eq!(rename(both), None);
         assert_eq!(rename(RenameFlags::from_bits_retain(64)), None);
+    }
+
+    #[test]
+    fn trusted_attributes_are_left_out_of_a_list() {
+        let names = b"user.a\0trusted.b\0user.trusted.\0trusted.c\0";
+        assert_eq!(without_trusted(names), b"user.a\0user.trusted.\0");
+        assert_eq!(without_trusted(b""), b"");
     }
 }

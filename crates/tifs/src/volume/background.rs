@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use titan::Process;
 
 use crate::error::Error;
-use crate::volume::Volume;
-use crate::volume::content::reclaim::BATCH;
+use crate::volume::state::reclaim_queue::BATCH;
+use crate::volume::state::volume::Volume;
 
 /// How long what was done may stay unsynced, at most.
 const SYNC_AFTER: Duration = Duration::from_secs(5);
@@ -63,7 +63,7 @@ impl Volume {
         let mut synced = Instant::now();
         let (mut enough, mut at_most) = (BATCH, RECLAIM_AFTER);
         while !ended() {
-            self.reclaimer.wait(enough, ended, at_most);
+            self.reclaim_queue.wait(enough, ended, at_most);
             (enough, at_most) = match self.reclaim_batch() {
                 Ok(true) => (0, RECLAIM_AFTER),
                 Ok(false) => (BATCH, RECLAIM_AFTER),
@@ -92,7 +92,7 @@ impl Drop for Background {
         }
         *self.ending.lock() = true;
         if let Some(volume) = self.volume.upgrade() {
-            volume.reclaimer.wake();
+            volume.reclaim_queue.wake();
         }
         if let Some(thread) = self.thread.take() {
             let _: std::thread::Result<()> = thread.join();

@@ -12,7 +12,6 @@ use rustix::io::Errno;
 
 use crate::error::Result;
 use crate::schema::{FileKind, Inode, InodeNumber, Key, content_of, with_format};
-use crate::volume::names::create::NewInode;
 use crate::volume::state::change::Change;
 
 /// The attribute that has the list of a file.
@@ -158,15 +157,16 @@ impl Change<'_> {
     pub(in crate::volume) fn inherit_acl(
         &mut self,
         (directory, parent): (InodeNumber, &Inode),
-        new: &NewInode<'_>,
+        kind: FileKind,
+        permissions: u32,
+        umask: u32,
     ) -> Result<Inherited> {
-        let permissions = new.permissions;
         let default = match parent.has_attributes {
             true => self.get(Key::Attribute(directory, DEFAULT))?,
             false => None,
         };
         let Some(default) = default else {
-            return Ok(Inherited::none(permissions & !new.umask));
+            return Ok(Inherited::none(permissions & !umask));
         };
         let mut access = Acl::decode(&content_of(&default)?)?;
         let granted = permissions & access.permissions();
@@ -174,7 +174,7 @@ impl Change<'_> {
         Ok(Inherited {
             permissions: permissions & !0o777 | granted,
             access: (!access.is_trivial()).then_some(access),
-            default: (new.kind == FileKind::Directory).then_some(default),
+            default: (kind == FileKind::Directory).then_some(default),
         })
     }
 

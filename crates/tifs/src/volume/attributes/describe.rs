@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::schema::InodeNumber;
-use crate::volume::Volume;
+use crate::volume::state::volume::Volume;
 
 /// The attribute that describes the volume.
 pub const STATISTICS: &str = "tifs.statistics";
@@ -68,7 +68,7 @@ impl Volume {
             directory: (self.options.directory)().map(|path| path.display().to_string()),
             inodes: usage.inodes,
             bytes: usage.blocks * 512,
-            to_reclaim: self.reclaimer.len() as u64,
+            to_reclaim: self.reclaim_queue.len() as u64,
             referenced: self.references.len() as u64,
             available: (self.options.host_space)()?.available,
             store: self.kv.report()?,

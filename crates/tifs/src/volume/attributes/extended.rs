@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 use crate::file_system::{Existing, NAME_MAX};
 use crate::kv::{Scan, Space};
 use crate::schema::{FileKind, InodeNumber, Key, content_of, name_of_entry, with_format};
-use crate::volume::Volume;
 use crate::volume::attributes::acl::{ACCESS, Acl, DEFAULT};
 use crate::volume::state::change::Change;
+use crate::volume::state::volume::Volume;
 
 /// The longest value, in bytes: the kernel passes no longer one.
 const VALUE_MAX: usize = 64 << 10;
@@ -21,7 +21,7 @@ const LIST_MAX: usize = 64 << 10;
 const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 impl Volume {
-    pub(in crate::volume) fn set_extended(
+    pub(in crate::volume) fn set_extended_attribute(
         &self,
         number: InodeNumber,
         name: &[u8],
@@ -68,7 +68,7 @@ impl Volume {
         })
     }
 
-    pub(in crate::volume) fn get_extended(
+    pub(in crate::volume) fn extended_attribute(
         &self,
         number: InodeNumber,
         name: &[u8],
@@ -83,7 +83,7 @@ impl Volume {
         content_of(&value.ok_or(Errno::NODATA)?)
     }
 
-    pub(in crate::volume) fn list_extended(&self, number: InodeNumber) -> Result<Vec<u8>> {
+    pub(in crate::volume) fn extended_attributes(&self, number: InodeNumber) -> Result<Vec<u8>> {
         let prefix = Key::Attribute(number, b"").encode();
         let found = self
             .kv
@@ -96,7 +96,7 @@ impl Volume {
         Ok(names)
     }
 
-    pub(in crate::volume) fn remove_extended(
+    pub(in crate::volume) fn remove_extended_attribute(
         &self,
         number: InodeNumber,
         name: &[u8],

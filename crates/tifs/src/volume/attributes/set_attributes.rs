@@ -4,16 +4,13 @@ use rustix::io::Errno;
 
 use crate::error::Result;
 use crate::file_system::{Attributes, Caller, Changes, NewTime, SIZE_MAX};
-use crate::schema::{FileKind, Inode, InodeNumber, Time};
-use crate::volume::Volume;
+use crate::schema::{FileKind, Inode, InodeNumber};
+use crate::volume::content::access::drop_privileges;
 use crate::volume::state::change::Change;
-
-const SET_USER_ID: u32 = 0o4000;
-const SET_GROUP_ID: u32 = 0o2000;
-const GROUP_EXECUTE: u32 = 0o0010;
+use crate::volume::state::volume::Volume;
 
 impl Volume {
-    pub(in crate::volume) fn change_attributes(
+    pub(in crate::volume) fn set_attributes(
         &self,
         caller: &Caller,
         number: InodeNumber,
@@ -101,21 +98,4 @@ impl Change<'_> {
         }
         Ok(())
     }
-}
-
-/// Takes away the bits with which a program would run for its owner or group. Without the right to
-/// execute it for the group, the bit for the group means something else and stays.
-pub(in crate::volume) fn drop_privileges(inode: &mut Inode) {
-    inode.permissions &= !SET_USER_ID;
-    if inode.permissions & GROUP_EXECUTE != 0 {
-        inode.permissions &= !SET_GROUP_ID;
-    }
-}
-
-/// Whether a read changes the time of the last access, if it is relative.
-pub(in crate::volume) fn access_is_due(inode: &Inode, now: Time) -> bool {
-    const DAY: i64 = 24 * 60 * 60;
-    inode.accessed <= inode.modified
-        || inode.accessed <= inode.changed
-        || now.seconds.saturating_sub(inode.accessed.seconds) >= DAY
 }

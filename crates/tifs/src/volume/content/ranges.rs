@@ -6,9 +6,9 @@ use crate::error::{Error, Result};
 use crate::file_system::{Allocate, SIZE_MAX, Seek};
 use crate::kv::{Scan, Space};
 use crate::schema::{FileKind, Inode, InodeNumber, block_key, block_of_key};
-use crate::volume::Volume;
-use crate::volume::content::content::{INLINE_MAX, blocks_of_range, written_at_most};
+use crate::volume::content::blocks::{INLINE_MAX, blocks_of_range, written_at_most};
 use crate::volume::state::change::Change;
+use crate::volume::state::volume::Volume;
 
 /// How many bytes one call copies at most.
 const COPY_MAX: u64 = 8 << 20;
@@ -19,7 +19,7 @@ const SEEK_PAGE: usize = 1024;
 impl Volume {
     /// Nothing is reserved: space is taken when data is written. But what could not be written now is
     /// refused. A hole of many blocks is made piece by piece, while the file is locked.
-    pub(in crate::volume) fn allocate_range(
+    pub(in crate::volume) fn allocate(
         &self,
         number: InodeNumber,
         offset: u64,
@@ -73,7 +73,7 @@ impl Volume {
         }
     }
 
-    pub(in crate::volume) fn seek_content(
+    pub(in crate::volume) fn seek(
         &self,
         number: InodeNumber,
         offset: u64,
@@ -136,7 +136,7 @@ impl Volume {
         }
     }
 
-    pub(in crate::volume) fn copy_content(
+    pub(in crate::volume) fn copy_range(
         &self,
         (source, from): (InodeNumber, u64),
         (target, to): (InodeNumber, u64),

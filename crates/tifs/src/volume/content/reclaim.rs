@@ -4,84 +4,12 @@
 //! in memory is only where the work is found. Each piece is a transaction, and after any of them the
 //! volume is as right as before. One piece deletes many small orphans.
 
-use std::collections::VecDeque;
-use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
-
 use crate::error::Result;
-use crate::kv::{Kv, Scan, Space};
+use crate::kv::{Scan, Space};
 use crate::schema::{Inode, InodeNumber, Key};
-use crate::volume::Volume;
 use crate::volume::content::truncate::PIECE;
 use crate::volume::state::change::Change;
-
-/// How many orphans a transaction deletes at most.
-pub(in crate::volume) const BATCH: usize = 128;
-
-/// The inodes that have something to delete.
-pub(in crate::volume) struct Reclaimer {
-    queue: Mutex<VecDeque<InodeNumber>>,
-    /// There is a batch, or the volume ends.
-    wake: Condvar,
-}
-
-impl Reclaimer {
-    /// A queue with what is stored.
-    pub(in crate::volume) fn load(kv: &dyn Kv) -> Result<Self> {
-        let mut queue = VecDeque::new();
-        for prefix in [b"O", b"D"] {
-            let found = kv.scan(&Scan::prefix(Space::Meta, prefix).keys_only())?;
-            queue.extend(found.iter().filter_map(|(key, _)| Key::inode_of(key)));
-        }
-        Ok(Reclaimer {
-            queue: Mutex::new(queue),
-            wake: Condvar::new(),
-        })
-    }
-
-    /// How many inodes have something to delete.
-    pub(in crate::volume) fn len(&self) -> usize {
-        self.queue.lock().len()
-    }
-
-    /// Adds an inode. The background thread is woken by a whole batch only, so that it does not run
-    /// beside every single deletion.
-    pub(in crate::volume) fn queue(&self, inode: InodeNumber) {
-        let mut queue = self.queue.lock();
-        queue.push_back(inode);
-        if queue.len().is_multiple_of(BATCH) {
-            self.wake.notify_one();
-        }
-    }
-
-    fn next_batch(&self) -> Vec<InodeNumber> {
-        let mut queue = self.queue.lock();
-        let count = queue.len().min(BATCH);
-        queue.drain(..count).collect()
-    }
-
-    /// Waits until `enough` inodes are queued, `ended` says so after a [`wake`](Self::wake), or the time
-    /// is over.
-    pub(in crate::volume) fn wait(
-        &self,
-        enough: usize,
-        ended: impl Fn() -> bool,
-        at_most: Duration,
-    ) {
-        let mut queue = self.queue.lock();
-        if !ended() && queue.len() < enough {
-            self.wake.wait_for(&mut queue, at_most);
-        }
-    }
-
-    /// Ends a wait.
-    pub(in crate::volume) fn wake(&self) {
-        // The lock: or the thread could miss this between its look and its wait.
-        let _queue = self.queue.lock();
-        self.wake.notify_all();
-    }
-}
+use crate::volume::state::volume::Volume;
 
 impl Volume {
     /// Deletes everything that nobody needs any more, now.
@@ -89,7 +17,7 @@ impl Volume {
     /// # Errors
     /// Those of the store. What is left to do is done by a later call.
     pub fn reclaim_all(&self) -> Result<()> {
-        while self.reclaimer.len() > 0 && !self.options.read_only {
+        while self.reclaim_queue.len() > 0 && !self.options.read_only {
             self.reclaim_batch()?;
         }
         Ok(())
@@ -104,7 +32,7 @@ impl Volume {
         if self.options.read_only {
             return Ok(false);
         }
-        let batch = self.reclaimer.next_batch();
+        let batch = self.reclaim_queue.next_batch();
         let mut left = batch.clone();
         let result = self.reclaim(&batch, &mut left);
         // MUTANT: what could not be deleted is forgotten until the next opening.
@@ -113,7 +41,7 @@ impl Volume {
         }
         let is_piece = !left.is_empty();
         for inode in left {
-            self.reclaimer.queue(inode);
+            self.reclaim_queue.push(inode);
         }
         result.map(|()| is_piece)
     }

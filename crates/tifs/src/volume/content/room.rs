@@ -16,16 +16,18 @@
 //! when there is room again.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
+use crate::file_system::Capacity;
 use crate::kv::{LogSize, Scan, Space};
 use crate::schema::{InodeNumber, block_key};
-use crate::volume::content::content::{blocks_of_range, written_at_most};
-use crate::volume::{HostSpace, Volume};
+use crate::volume::content::blocks::{blocks_of_range, written_at_most};
+use crate::volume::state::found_room::take;
+use crate::volume::state::options::HostSpace;
+use crate::volume::state::volume::Volume;
 
 /// The device is asked again after so many bytes.
 const ASK_EACH: u64 = 16 << 20;
@@ -83,22 +85,6 @@ impl HostSpace {
     fn for_files(&self) -> u64 {
         self.for_cache().saturating_sub(self.for_cache_alone())
     }
-}
-
-/// What was found and not yet used.
-#[derive(Debug, Default)]
-pub(in crate::volume) struct Room {
-    bytes: AtomicU64,
-    /// For what replaces other data.
-    replacing: AtomicU64,
-    /// Locked while the store frees space.
-    freeing: Mutex<()>,
-}
-
-fn take(found: &AtomicU64, bytes: u64) -> bool {
-    let rest = |found: u64| found.checked_sub(bytes);
-    let relaxed = Ordering::Relaxed;
-    found.fetch_update(relaxed, relaxed, rest).is_ok()
 }
 
 impl Volume {
@@ -223,6 +209,24 @@ impl Volume {
         Ok((host.for_cache_alone() / 4).max(MIN_DIRTY))
     }
 
+    pub(in crate::volume) fn capacity(&self) -> Result<Capacity> {
+        /// What an inode is assumed to take, for the number of those that could be created.
+        const INODE: u64 = 512;
+        const BLOCK: u64 = Capacity::BLOCK_SIZE as u64;
+        let (available, reserved) = self.free_space()?;
+        let usage = self.usage();
+        let used = usage.blocks * 512 / BLOCK;
+        let free = (available + reserved) / BLOCK;
+        let free_inodes = available / INODE;
+        Ok(Capacity {
+            blocks: used + free,
+            free,
+            available: available / BLOCK,
+            inodes: usage.inodes + free_inodes,
+            free_inodes,
+        })
+    }
+
     /// Bytes that users may still store, and bytes that only the superuser of the host could use in
     /// addition.
     pub(in crate::volume) fn free_space(&self) -> Result<(u64, u64)> {
@@ -254,9 +258,10 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "these are tests")]
 
     use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
 
     use super::*;
-    use crate::file_system::{Caller, FileSystem, WriteContext};
+    use crate::file_system::{Caller, WriteContext};
     use crate::kv::MemoryKv;
     use crate::schema::InodeNumber;
     use crate::volume::VolumeOptions;

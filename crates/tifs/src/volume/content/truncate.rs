@@ -10,9 +10,9 @@ use crate::error::Result;
 use crate::file_system::Attributes;
 use crate::kv::{Scan, Space};
 use crate::schema::{FORMAT, FileKind, Inode, InodeNumber, Key, block_key, block_of_key};
-use crate::volume::Volume;
-use crate::volume::content::content::{INLINE_MAX, blocks_of_range, units};
+use crate::volume::content::blocks::{INLINE_MAX, blocks_of_range, units};
 use crate::volume::state::change::Change;
+use crate::volume::state::volume::Volume;
 
 /// How many blocks a truncation deletes at once.
 const AT_ONCE: u64 = 256;
@@ -39,7 +39,7 @@ impl Volume {
     /// After a commit that may have left blocks.
     pub(in crate::volume) fn queue_truncation(&self, attributes: &Attributes) {
         if attributes.inode.stale_end > 0 {
-            self.reclaimer.queue(attributes.number);
+            self.reclaim_queue.push(attributes.number);
         }
     }
 }

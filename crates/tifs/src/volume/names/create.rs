@@ -1,14 +1,14 @@
-//! Finding names, and making new ones.
+//! Making inodes and names.
 
 use rustix::io::Errno;
 
 use crate::error::Result;
-use crate::file_system::{Attributes, Caller, NAME_MAX, TARGET_MAX};
-use crate::kv::Space;
-use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, with_format};
-use crate::volume::Volume;
+use crate::file_system::{Attributes, Caller, TARGET_MAX};
+use crate::schema::{FileKind, Inode, InodeNumber, Key, with_format};
 use crate::volume::attributes::acl::Inherited;
+use crate::volume::names::lookup::check_name;
 use crate::volume::state::change::Change;
+use crate::volume::state::volume::Volume;
 
 const SET_GROUP_ID: u32 = 0o2000;
 
@@ -25,50 +25,54 @@ pub(in crate::volume) struct NewInode<'a> {
 }
 
 impl Volume {
-    pub(in crate::volume) fn find(
+    pub(in crate::volume) fn make_node(
         &self,
+        caller: &Caller,
         directory: InodeNumber,
         name: &[u8],
+        mode: u32,
+        umask: u32,
+        device: u32,
     ) -> Result<Attributes> {
-        check_name(name)?;
-        let _lock = self.locks.shared(directory);
-        let entry = self
-            .kv
-            .get(Space::Meta, &Key::Entry(directory, name).encode())?;
-        let entry = Entry::decode(&entry.ok_or(Errno::NOENT)?)?;
-        // ORDER: the reference first. While the directory is locked the name stays, so the inode exists.
-        self.references.add(entry.inode);
-        self.stored(entry.inode).inspect_err(|_| {
-            self.references.remove(entry.inode, 1);
-        })
+        let kind = match FileKind::of_mode(mode) {
+            Some(FileKind::Directory | FileKind::Symlink) | None => {
+                return Err(Errno::INVAL.into());
+            }
+            Some(kind) => kind,
+        };
+        let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+        let new = NewInode {
+            caller,
+            kind,
+            permissions: mode & 0o7777,
+            umask,
+            device: if is_device { device } else { 0 },
+            target: None,
+        };
+        self.create(directory, name, &new)
     }
 
-    /// An inode by its number, for who knew it earlier.
-    ///
-    /// # Errors
-    /// `ESTALE` if it has no names any more.
-    pub(in crate::volume) fn find_again(&self, number: InodeNumber) -> Result<Attributes> {
-        // While it is locked it keeps its names.
-        let _lock = self.locks.shared(number);
-        let found = self.stored(number)?;
-        if found.inode.links == 0 {
-            return Err(Errno::STALE.into());
-        }
-        self.references.add(number);
-        Ok(found)
-    }
-
-    /// The directory that a directory is in. Above the root is the root.
-    pub(in crate::volume) fn find_above(&self, directory: InodeNumber) -> Result<Attributes> {
-        let inode = self.stored(directory)?.inode;
-        if inode.kind != FileKind::Directory {
-            return Err(Errno::NOTDIR.into());
-        }
-        self.find_again(inode.parent)
+    pub(in crate::volume) fn make_directory(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        mode: u32,
+        umask: u32,
+    ) -> Result<Attributes> {
+        let new = NewInode {
+            caller,
+            kind: FileKind::Directory,
+            permissions: mode & 0o7777,
+            umask,
+            device: 0,
+            target: None,
+        };
+        self.create(directory, name, &new)
     }
 
     /// Creates an inode with a name.
-    pub(in crate::volume) fn create(
+    fn create(
         &self,
         directory: InodeNumber,
         name: &[u8],
@@ -96,7 +100,7 @@ impl Volume {
         Ok(created)
     }
 
-    pub(in crate::volume) fn create_symlink(
+    pub(in crate::volume) fn make_symlink(
         &self,
         caller: &Caller,
         directory: InodeNumber,
@@ -120,7 +124,7 @@ impl Volume {
         self.create(directory, name, &new)
     }
 
-    pub(in crate::volume) fn add_link(
+    pub(in crate::volume) fn link(
         &self,
         number: InodeNumber,
         directory: InodeNumber,
@@ -165,7 +169,7 @@ impl Change<'_> {
         let inherits_group = parent.permissions & SET_GROUP_ID != 0;
         let inherited = match new.target {
             Some(_) => Inherited::none(new.permissions),
-            None => self.inherit_acl((directory, parent), new)?,
+            None => self.inherit_acl((directory, parent), new.kind, new.permissions, new.umask)?,
         };
         let mut permissions = inherited.permissions & 0o7777;
         if inherits_group && new.kind == FileKind::Directory {
@@ -207,19 +211,4 @@ impl Change<'_> {
         self.usage.inodes += 1;
         Ok(Attributes { number, inode })
     }
-}
-
-/// Refuses names that no entry can have.
-pub(crate) fn check_name(name: &[u8]) -> Result<()> {
-    if name.len() > NAME_MAX {
-        return Err(Errno::NAMETOOLONG.into());
-    }
-    if name.is_empty()
-        || name == b"."
-        || name == b".."
-        || name.iter().any(|b| matches!(b, 0 | b'/'))
-    {
-        return Err(Errno::INVAL.into());
-    }
-    Ok(())
 }

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::file_system::{Attributes, ListedEntry};
 use crate::kv::{Scan, Space};
 use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, name_of_entry};
-use crate::volume::Volume;
 use crate::volume::state::places::{AFTER_PARENT, AFTER_SELF};
+use crate::volume::state::volume::Volume;
 
 /// Number of names that are read at first: about as many as the kernel's smallest buffer takes, or
 /// their attributes. Then more at a time.
@@ -30,7 +30,7 @@ struct Listing {
 }
 
 impl Volume {
-    pub(in crate::volume) fn list_names(
+    pub(in crate::volume) fn list(
         &self,
         directory: InodeNumber,
         from: u64,
@@ -57,7 +57,7 @@ impl Volume {
         }
     }
 
-    pub(in crate::volume) fn list_inodes(
+    pub(in crate::volume) fn list_with_attributes(
         &self,
         directory: InodeNumber,
         from: u64,

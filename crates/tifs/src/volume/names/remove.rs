@@ -5,18 +5,25 @@ use rustix::io::Errno;
 use crate::error::Result;
 use crate::kv::Space;
 use crate::schema::{Entry, FORMAT, FileKind, Inode, InodeNumber, Key};
-use crate::volume::Volume;
-use crate::volume::names::create::check_name;
+use crate::volume::names::lookup::check_name;
 use crate::volume::state::change::Change;
+use crate::volume::state::volume::Volume;
 
 impl Volume {
-    /// Removes a name, of a directory or of anything else.
-    pub(in crate::volume) fn remove(
+    pub(in crate::volume) fn unlink(&self, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        self.remove(directory, name, false)
+    }
+
+    pub(in crate::volume) fn remove_directory(
         &self,
         directory: InodeNumber,
         name: &[u8],
-        is_directory: bool,
     ) -> Result<()> {
+        self.remove(directory, name, true)
+    }
+
+    /// Removes a name, of a directory or of anything else.
+    fn remove(&self, directory: InodeNumber, name: &[u8], is_directory: bool) -> Result<()> {
         check_name(name)?;
         let (child, orphan) = self.with_children(&[(directory, name)], |children| {
             let child = children[0].ok_or(Errno::NOENT)?;
@@ -86,7 +93,7 @@ impl Volume {
     /// After a commit that removed the last name of an inode.
     pub(in crate::volume) fn orphaned(&self, number: InodeNumber) {
         if self.references.orphan(number) {
-            self.reclaimer.queue(number);
+            self.reclaim_queue.push(number);
         }
     }
 }

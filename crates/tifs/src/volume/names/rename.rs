@@ -5,15 +5,16 @@ use rustix::io::Errno;
 use crate::error::Result;
 use crate::file_system::{Attributes, Caller, Rename};
 use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key};
-use crate::volume::Volume;
-use crate::volume::names::create::{NewInode, check_name};
+use crate::volume::names::create::NewInode;
+use crate::volume::names::lookup::check_name;
 use crate::volume::state::change::Change;
+use crate::volume::state::volume::Volume;
 
 /// A name in a directory.
 type Name<'a> = (InodeNumber, &'a [u8]);
 
 impl Volume {
-    pub(in crate::volume) fn rename_entry(
+    pub(in crate::volume) fn rename(
         &self,
         caller: &Caller,
         from: Name<'_>,

@@ -9,12 +9,9 @@ use crate::error::{Error, Result};
 use crate::file_system::Attributes;
 use crate::kv::{Commit, Scan, Space, Transaction};
 use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, Time, content_of, with_format};
-use crate::volume::Volume;
+use crate::volume::state::attempts::until_committed;
 use crate::volume::state::usage::UsageChange;
-
-/// How often an operation is tried. With the locks of a volume, conflicts come from background work
-/// only.
-const ATTEMPTS: usize = 100;
+use crate::volume::state::volume::Volume;
 
 /// What an operation reads and writes.
 pub(in crate::volume) struct Change<'a> {
@@ -79,20 +76,6 @@ impl Volume {
             }
         })
     }
-}
-
-/// Repeats an attempt at a transaction until one returns something.
-///
-/// # Errors
-/// Those of an attempt; `EAGAIN` if it conflicted too often.
-pub(in crate::volume) fn until_committed<T>(attempt: impl Fn() -> Result<Option<T>>) -> Result<T> {
-    for _ in 0..ATTEMPTS {
-        if let Some(done) = attempt()? {
-            return Ok(done);
-        }
-    }
-    let what = "the operation conflicted with others again and again";
-    Err(Error::new(Errno::AGAIN, what))
 }
 
 impl Change<'_> {

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use crate::error::Result;
 use crate::kv::{Commit, Kv, Space};
 use crate::schema::{FORMAT, InodeNumber, Key, inode_number_of};
-use crate::volume::state::change::until_committed;
+use crate::volume::state::attempts::until_committed;
 
 /// How many numbers a lease has. A crash wastes at most as many.
 const LEASE: u64 = 4096;

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::error::Result;
 use crate::kv::{Commit, Kv, Scan, Space};
 use crate::schema::{Inode, Key, Usage};
-use crate::volume::Volume;
-use crate::volume::state::change::until_committed;
+use crate::volume::state::attempts::until_committed;
 
 /// How many inodes a scan that counts them reads at once.
 const PAGE: usize = 4096;
@@ -60,21 +59,6 @@ impl UsageCounter {
             blocks: read(&self.blocks),
             inodes: read(&self.inodes),
         }
-    }
-}
-
-impl Volume {
-    /// How much the volume has now.
-    pub fn usage(&self) -> Usage {
-        self.usage.get()
-    }
-
-    pub(in crate::volume) fn store_usage(&self) -> Result<()> {
-        let mut transaction = self.kv.begin()?;
-        transaction.put(Space::Meta, &Key::Usage.encode(), &self.usage().encode())?;
-        // Nobody else writes the key; without it the next opening counts.
-        let _: Commit = transaction.commit()?;
-        Ok(())
     }
 }
 

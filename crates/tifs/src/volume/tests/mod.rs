@@ -15,8 +15,7 @@ use super::{HostSpace, Volume, VolumeOptions};
 use crate::check::check;
 use crate::error::Result;
 use crate::file_system::{
-    Allocate, Attributes, Caller, Changes, Existing, FileSystem, NewTime, Rename, SIZE_MAX, Seek,
-    WriteContext,
+    Allocate, Attributes, Caller, Changes, Existing, NewTime, Rename, SIZE_MAX, Seek, WriteContext,
 };
 use crate::kv::{Commit, Kv, MemoryKv, Scan, Space};
 use crate::schema::{InodeNumber, Key, Time};
