@@ -1,4 +1,4 @@
-//! The cache as programs use it.
+//! The public face of the cache.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use crate::stats::{Dropped, Stats};
 use crate::writes::applier::Applier;
 use crate::writes::chained_hook::ChainedHook;
 
-/// A range cache with its store. Reads of the store, of its snapshots and of its transactions use it by themselves.
-/// Dropping it drops all that is held; the store goes on without it.
+/// A range cache with its store. All reads of the store use it, those of snapshots and transactions
+/// too. Dropping it drops all ranges; the store goes on without it.
 ///
 /// ```
 /// # fn main() -> titan_ime::Result<()> {
@@ -49,15 +49,15 @@ use crate::writes::chained_hook::ChainedHook;
 /// ```
 pub struct RangeCache {
     maintenance: Arc<Maintenance>,
-    /// The largest limit of memory that makes sense here.
+    /// The largest useful limit of memory.
     largest_limit: usize,
     /// Both or none.
     threads: Option<(MaintenanceThread, Applier)>,
 }
 
 impl RangeCache {
-    /// Opens the store in a directory, with a cache that holds nothing yet. A commit hook of the options is called as by
-    /// the store, after that of the cache. If it panics, the cache is off.
+    /// Opens the store in a directory, with a cache that holds nothing yet. A commit hook of the
+    /// options is called after that of the cache. If it panics, the cache is off.
     ///
     /// # Errors
     /// `SourceInUse`; `Store` with those of [`Store::open`].
@@ -107,7 +107,7 @@ impl RangeCache {
             audited_per_mille: cache.audited_per_mille,
             policy: cache.chooses.then(|| Policy::new(file)),
         };
-        maintenance.look();
+        maintenance.update_target();
         let maintenance = Arc::new(maintenance);
         let start = |every| {
             let applier = Applier::start(Arc::clone(&maintenance.attached.shared))?;
@@ -127,9 +127,9 @@ impl RangeCache {
         &self.maintenance.store
     }
 
-    /// Loads the keys from `from` to before `to`; without bounds where they are `None`. Returns when they are held. What is held
-    /// already, because it was remembered, chosen or loaded before, is taken over as it is.
-    /// Cost: reads all entries of the rest; commits wait for a barrier for each part of it.
+    /// Loads the keys from `from` to before `to`; `None` is no bound. Returns when the range is
+    /// held. Parts that are held already stay as they are. Cost: reads all entries of the rest;
+    /// each part of it takes a barrier, for which commits wait.
     ///
     /// # Errors
     /// Those of [`RangeCache::begin_load`] and [`Load::step`].
@@ -137,18 +137,18 @@ impl RangeCache {
         self.begin_load(from, to)?.finish()
     }
 
-    /// Begins to load what is not held of a range. From here on no other load of the program can overlap that. Loads that the
-    /// cache has begun by itself give way.
+    /// Begins to load the parts of a range that are not held. From here on no other load of the
+    /// program can overlap them. Loads that the cache began give way.
     ///
     /// # Errors
-    /// `EmptyRange`, `Off`; `Overlaps` if another [`Load`] has a part of it; `Store` in a forked child of the process that
-    /// opened it.
+    /// `EmptyRange`, `Off`; `Overlaps` if another [`Load`] has a part of it; `Store` in a forked
+    /// child of the process that opened it.
     pub fn begin_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
         self.maintenance.begin_load(from, to, Kind::Range)
     }
 
-    /// The same for a range that is dropped only when memory is short and nothing else can be dropped. That holds for what is
-    /// held already, too, in whole segments.
+    /// The same for a pinned range, which is evicted only when nothing else can be. Whole segments
+    /// that are held already are pinned too.
     ///
     /// # Errors
     /// Those of [`RangeCache::begin_load`].
@@ -156,9 +156,9 @@ impl RangeCache {
         self.maintenance.begin_load(from, to, Kind::Pinned)
     }
 
-    /// Drops the segments that have keys from `from` to before `to`, whole, and abandons loads of them. Returns how
-    /// many there were. Reads that are in them go on in the engine. Does nothing in a forked child of the process that
-    /// opened it.
+    /// Drops whole segments that have keys from `from` to before `to`, and abandons loads of them.
+    /// Returns their number. Their readers go on in the engine. Does nothing in a forked child of
+    /// the process that opened it.
     pub fn drop_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> usize {
         if self.is_inherited() {
             return 0;
@@ -171,8 +171,8 @@ impl RangeCache {
         self.shared().drop_segments(Dropped::Asked, overlaps)
     }
 
-    /// Changes the limit of memory, which is bounded as [`CacheOptions::memory_limit`] is. Segments are dropped at once if
-    /// they exceed it. Does nothing in a forked child of the process that opened it.
+    /// Changes the limit of memory, bounded as [`CacheOptions::memory_limit`] is. Evicts at once if
+    /// memory exceeds it. Does nothing in a forked child of the process that opened it.
     pub fn set_memory_limit(&self, bytes: usize) {
         if self.is_inherited() {
             return;
@@ -182,10 +182,10 @@ impl RangeCache {
         self.shared().make_room();
     }
 
-    /// Looks at the store's readers, prunes idle rows, splits and joins segments, and decides what is held. A panic in it is
-    /// counted in [`Stats::maintenance_panics`]. Cost: looks at all rows with old versions; locks a segment for a few leaves at
-    /// a time; reads some ten thousand entries of what is being loaded. Does nothing in a forked child of the process that
-    /// opened it.
+    /// Runs a pass of maintenance: prunes idle rows, splits and joins segments, chooses ranges. A
+    /// panic is counted in [`Stats::maintenance_panics`]. Cost: visits all rows with old versions;
+    /// locks a segment for a few leaves at a time; reads some ten thousand entries of a range that
+    /// is being loaded. Does nothing in a forked child of the process that opened it.
     pub fn maintain(&self) {
         if self.is_inherited() {
             return;
@@ -193,14 +193,14 @@ impl RangeCache {
         self.maintenance.maintain();
     }
 
-    /// Whether this is a forked child of the process that opened it. Threads of the parent may have had locks of the cache,
-    /// which nobody gives back here.
+    /// Whether this is a forked child of the process that opened it. Threads of the parent may hold
+    /// locks of the cache, which nobody releases here.
     fn is_inherited(&self) -> bool {
         self.store().db().check_not_inherited().is_err()
     }
 
-    /// Compares memory with the engine. May run at any time; a barrier for each segment. Cost: reads everything that
-    /// is held from the engine.
+    /// Compares all held ranges with the engine, at any time. Cost: a barrier for each segment;
+    /// reads all held ranges from the engine.
     ///
     /// # Errors
     /// `Differs`; `Off`; `Store`.
@@ -208,11 +208,11 @@ impl RangeCache {
         self.maintenance.audit()
     }
 
-    /// What is held, and what was done.
+    /// The state and the counters.
     pub fn stats(&self) -> Stats {
         // A thread that only the parent has may have been about to apply.
         if !self.is_inherited() {
-            self.shared().settle();
+            self.shared().apply_pending();
         }
         let counters = &self.shared().counters;
         let list = self.shared().directory.load();
@@ -252,30 +252,31 @@ impl RangeCache {
         }
     }
 
-    /// The ranges that are held, in the order of their keys.
+    /// The held ranges, in the order of their keys.
     pub fn held(&self) -> Vec<HeldRange> {
         let held = hot_set::held(&self.shared().directory.load());
         held.iter().map(HeldRange::new).collect()
     }
 
-    /// What memory and engine differed in, if maintenance has found that they do: a bug of this crate, or changes of the
-    /// database past its hook. The cache is off then.
+    /// The difference between memory and engine, if maintenance found one: a bug of this crate, or
+    /// changes of the database past its hook. The cache is off then.
     pub fn difference(&self) -> Option<&str> {
         self.shared().faults.difference()
     }
 
-    /// How the maintenance of the cache fares, and why the cache is off if it is.
+    /// The faults of the cache: panics of maintenance, and the reason why it is off.
     pub fn trouble(&self) -> Trouble {
         self.shared().faults.trouble()
     }
 
-    /// Whether the cache is off: its hook panicked, its maintenance panicked again and again, or memory and engine
-    /// differed. The store works without it; the next opening has a cache again.
+    /// Whether the cache is off: its hook panicked, its maintenance panicked five times in a row,
+    /// or memory and engine differed. The store works without it; the next opening has a cache
+    /// again.
     pub fn is_off(&self) -> bool {
         self.shared().faults.is_off()
     }
 
-    /// Drops all that is held and closes the store.
+    /// Drops all ranges and closes the store.
     ///
     /// # Errors
     /// Those of [`Store::close`].

@@ -1,7 +1,8 @@
-//! Memory that is refused at each point: whatever the cache does then, every answer is that of the store.
+//! Memory that is refused at each point: whatever the cache does then, every answer is that of the
+//! store.
 //!
-//! A history is run again and again. In the first run its first charge exceeds the limit, in the second run the
-//! second one, until a run has fewer charges than that.
+//! A history is run again and again. In the first run its first charge exceeds the limit, in the
+//! second run the second one, until a run has fewer charges than that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,7 +76,7 @@ impl History {
         self.check();
     }
 
-    /// What is read, of the present and of the past, is what was written.
+    /// Reads of the present and the past find what was written.
     fn check(&self) {
         let now = (self.cache.store().snapshot(), self.rows.clone());
         for (snapshot, expected) in self.reader.iter().chain([&now]) {

@@ -1,5 +1,5 @@
-//! A cache without a store: for the campaign `shuttle`, whose scheduler knows the locks of the engine and of this crate,
-//! and not those of a store. Only in builds with `--cfg shuttle`.
+//! A cache without a store, for the campaign `shuttle`, whose scheduler knows the locks of the
+//! engine and of this crate but not those of a store. Only in builds with `--cfg shuttle`.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::maintenance::segment_load::Kind;
 use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
-/// What reads and commits have of a cache.
+/// The side of a cache for reads and commits.
 #[derive(Clone)]
 pub struct Cache(Arc<Shared>);
 
 impl Cache {
-    /// One that holds nothing, with a limit of memory.
+    /// An empty cache with a limit of memory.
     pub fn new(memory_limit: usize, segment_size: usize) -> Self {
         Cache(Arc::new(Shared::new(memory_limit, segment_size, false)))
     }
@@ -29,12 +29,12 @@ impl Cache {
         Arc::clone(&self.0) as Arc<dyn CommitHook>
     }
 
-    /// What reads ask.
+    /// The source for reads.
     pub fn source(&self) -> &dyn RangeSource {
         &*self.0
     }
 
-    /// The database and the family of its versions.
+    /// Attaches the cache to a database and the family of its versions.
     pub fn attach(&self, db: &Db, family: &ColumnFamily) -> Attached {
         self.0.set_family(family.id());
         Attached(attached::Attached {
@@ -50,10 +50,10 @@ impl Cache {
 pub struct Attached(attached::Attached);
 
 impl Attached {
-    /// What may be pruned: what neither a read from `from` on finds nor one of these readers, of whom none reads from
-    /// `now` on.
+    /// Sets the limits of pruning: versions stay that reads from `from` on find, or one of these
+    /// readers, all before `now`.
     pub fn aim(&self, now: Timestamp, from: Timestamp, readers: &[Timestamp]) {
-        self.0.shared.aim(now, from, readers);
+        self.0.shared.set_target(now, from, readers);
     }
 
     /// Prunes, splits and joins.
@@ -70,7 +70,7 @@ impl Attached {
         Load::begin(&self.0, range, Kind::Range)
     }
 
-    /// Drops what has keys in a range.
+    /// Drops the segments that have keys in a range.
     pub fn drop_range(&self, lower: &[u8], upper: Option<&[u8]>) {
         let overlaps = |segment: &crate::segments::segment::Segment| segment.overlaps(lower, upper);
         self.0.shared.drop_segments(Dropped::Asked, overlaps);
@@ -87,7 +87,7 @@ impl Attached {
         self.0.shared.budget.used()
     }
 
-    /// Compares memory with the engine, which drops nothing.
+    /// Compares memory with the engine, whose safe point is zero.
     ///
     /// # Errors
     /// As [`RangeCache::audit`](crate::RangeCache::audit).

@@ -1,18 +1,18 @@
-//! Keys in order, one after the other in one block, so that a search stays in few cache lines.
+//! Sorted keys in one block, so that a search touches few cache lines.
 
-/// From an encoded key to before another one, or to the end.
+/// The range from an encoded key to before another one, or to the end.
 pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
 
-/// See the module. They never change.
+/// Sorted keys, which never change.
 #[derive(Default)]
 pub(crate) struct Keys {
     bytes: Box<[u8]>,
-    /// Where each of them ends.
+    /// The end of each key in the block.
     ends: Box<[usize]>,
 }
 
 impl Keys {
-    /// Of keys in ascending order.
+    /// Copies keys, which are in ascending order.
     pub(crate) fn new<'a>(keys: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
         let mut bytes = Vec::with_capacity(keys.clone().map(<[u8]>::len).sum());
         let ends = keys.map(|key| {
@@ -40,7 +40,7 @@ impl Keys {
         self.bytes.get(begin..end)
     }
 
-    /// How many are `key` or before it.
+    /// The number of keys up to `key`.
     pub(crate) fn up_to(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {

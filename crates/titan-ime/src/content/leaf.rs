@@ -1,8 +1,8 @@
 //! Leaves: rows of neighbouring keys, packed.
 //!
-//! Owns the layout. Keys and newest values are in one block, row after row; a head of fixed size says for each
-//! row where it ends. Older versions are beside that, for the few rows that have some. A leaf is made with
-//! exactly the memory that it needs, and never changes. What is written to it is in its tail, until that is full and
+//! Keys and newest values are in one block, row after row; a head of fixed size has the end of each
+//! row. The few rows with older versions have them in a chain beside the block. A leaf takes
+//! exactly the memory that it needs and never changes. Writes go to its tail; when that is full,
 //! the leaf is made anew.
 
 use std::ops::Range;
@@ -15,16 +15,16 @@ use crate::content::tail::{Entries, SLOTS, Tail};
 use crate::content::versions::{Chain, Content, Seen, Tag, Version};
 use crate::content::write::Write;
 
-/// Leaves are cut to about this size,
+/// The usual size of a leaf in bytes.
 const TARGET: usize = 4 << 10;
-/// and only if they are larger than this.
+/// A leaf is cut only if it is larger than this.
 const LARGEST: usize = 8 << 10;
 
 /// A row without its bytes.
 #[derive(Clone, Copy)]
 struct Head {
     commit: Timestamp,
-    /// Where the key ends in the block. It begins where the row before ends.
+    /// The end of the key in the block. It begins at the end of the row before.
     key_end: usize,
     /// Bytes of the value, which follows the key.
     value_len: u16,
@@ -37,13 +37,13 @@ impl Head {
     }
 }
 
-/// See the module.
+/// A leaf.
 pub(crate) struct Leaf {
     bytes: Box<[u8]>,
     heads: Box<[Head]>,
-    /// By the number of the row.
+    /// Older versions, by the number of the row.
     chains: Box<[(u32, Arc<Chain>)]>,
-    /// The newest versions of all rows are deletions, the last of them at this timestamp; none if one has a value.
+    /// The last deletion, if the newest versions of all rows are deletions.
     dead_from: Option<Timestamp>,
     /// Made by the first write.
     tail: OnceLock<Box<Tail>>,
@@ -59,7 +59,7 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// What a timestamp finds. It must be served.
+    /// The answer at a timestamp, which must be in the set of the root.
     pub(crate) fn at(&self, at: Timestamp) -> Seen<'a> {
         if self.head.commit <= at {
             return self.head.tag.seen(self.value, self.head.commit);
@@ -84,7 +84,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// All versions, the newest first.
+    /// All versions, newest first.
     pub(crate) fn versions(&self) -> Vec<Version> {
         let commit = self.head.commit;
         let newest = Version::of(commit, self.head.tag.seen(self.value, commit));
@@ -98,7 +98,7 @@ impl Leaf {
         self.heads.len()
     }
 
-    /// Whether a timestamp finds no row of it. Cost: a look at what was written since it was made, and none at the rows.
+    /// Whether no row has a value at a timestamp. Cost: reads the tail's order, and no row.
     pub(crate) fn is_dead_at(&self, at: Timestamp) -> bool {
         let Some(from) = self.dead_from else {
             return false;
@@ -112,20 +112,20 @@ impl Leaf {
         is_dead && is_as_made
     }
 
-    /// Bytes that it takes, with its older versions and its tail, as that is now.
+    /// Bytes of memory now, older versions and tail included.
     pub(crate) fn bytes(&self) -> usize {
         let chains: usize = self.chains.iter().map(|(_, chain)| chain.bytes()).sum();
         let tail = self.tail.get().map_or(0, |tail| tail.bytes());
         self.charge.bytes() + chains + tail
     }
 
-    /// What was written since it was made.
+    /// The writes since the leaf was made.
     pub(crate) fn tail(&self) -> Option<&Tail> {
         self.tail.get().map(|tail| &**tail)
     }
 
-    /// Adds versions, which are in the order of their keys, to the tail. False, and nothing is added, if they have no
-    /// room there or one of them is before the first row. Called by one thread at a time.
+    /// Adds versions, in the order of their keys, to the tail. Returns false and adds nothing if
+    /// the tail has no room, or a key is before the first row. Called by one thread at a time.
     pub(crate) fn append(&self, writes: &[Write<'_>], budget: &Arc<Budget>) -> bool {
         // Other leaves and segments are found by the first key, so that it must stay the first one.
         let is_after = writes.first().is_none_or(|w| w.key >= self.first_key());
@@ -165,7 +165,7 @@ impl Leaf {
         }
     }
 
-    /// Where the bytes of a row begin, or end after the last one.
+    /// The begin of a row in the block; after the last row, the end.
     fn begin(&self, n: usize) -> usize {
         match n {
             0 => 0,
@@ -182,7 +182,7 @@ impl Leaf {
         self.key(0)
     }
 
-    /// How many rows have a key before `key`.
+    /// The number of rows before `key`.
     pub(crate) fn rank(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.heads.len());
         while low < high {
@@ -200,13 +200,13 @@ impl Leaf {
         self.chains.iter().map(|(n, _)| self.row(*n as usize))
     }
 
-    /// Whether it has a tail that was not written since the last call.
+    /// Whether its tail was not written since the last call.
     pub(crate) fn has_idle_tail(&self) -> bool {
         self.tail.get().is_some_and(|tail| tail.is_idle())
     }
 }
 
-/// Rows that become leaves. They are added in the order of their keys.
+/// Rows that become leaves, added in the order of their keys.
 #[derive(Default)]
 pub(crate) struct Rows {
     bytes: Vec<u8>,
@@ -215,7 +215,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// With room for the rows of a leaf and `more` bytes.
+    /// Allocates room for the rows of a leaf and `more` bytes.
     pub(crate) fn for_leaf(leaf: &Leaf, more_rows: usize, more: usize) -> Self {
         Rows {
             bytes: Vec::with_capacity(leaf.bytes.len() + more),
@@ -228,7 +228,7 @@ impl Rows {
         self.bytes.len() + size_of_val(&*self.heads)
     }
 
-    /// The bytes that their leaves will be charged with, at most.
+    /// An upper bound of the bytes that the leaves will be charged.
     pub(crate) fn charged(&self) -> usize {
         let own = size_of::<Leaf>() + 16 + 4 * BLOCK;
         let all = own + self.size() + size_of_val(&*self.chains);
@@ -239,12 +239,12 @@ impl Rows {
         }
     }
 
-    /// Whether there is enough for a leaf.
+    /// Whether the rows fill a leaf.
     pub(crate) fn is_enough(&self) -> bool {
         self.size() >= TARGET
     }
 
-    /// Adds rows of a leaf as they are. Cost: one copy of all their bytes, and one of their heads.
+    /// Copies rows of a leaf. Cost: copies all their bytes and heads.
     pub(crate) fn push_rows(&mut self, leaf: &Leaf, rows: Range<usize>) {
         if rows.is_empty() {
             return;
@@ -273,7 +273,7 @@ impl Rows {
         self.chains.extend(moved);
     }
 
-    /// Adds the versions of a key, the newest first; nothing if there are none.
+    /// Adds the versions of a key, newest first; nothing if there are none.
     pub(crate) fn push(&mut self, key: &[u8], versions: &[Version], budget: &Arc<Budget>) {
         let Some((newest, older)) = versions.split_first() else {
             return;

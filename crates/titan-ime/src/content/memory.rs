@@ -1,13 +1,13 @@
-//! How much memory the copy takes, against its limit.
+//! The account of memory, and its limit.
 //!
-//! Owns the count. What takes memory has a [`Charge`] for as long as it lives, so the count goes down when memory
-//! is given back and not when that is decided. A charge is never refused: who writes goes on, and then makes
-//! room by dropping segments; who loads asks first.
+//! Each block of memory has a [`Charge`] for as long as it lives, so the count falls when memory is
+//! freed. A charge is never refused: a writer exceeds the limit and then evicts segments; a loader
+//! asks first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What the allocator needs for a block beside its bytes, as charged.
+/// Bytes that the allocator is charged for a block beside its content.
 pub(crate) const BLOCK: usize = 16;
 
 /// The count and its limit.
@@ -18,7 +18,7 @@ pub(crate) struct Budget {
     refusal: Refusal,
 }
 
-/// When a test wants memory to be short.
+/// The shortage of memory that a test asks for.
 #[cfg(test)]
 #[derive(Default)]
 struct Refusal {
@@ -40,7 +40,7 @@ impl Budget {
         }
     }
 
-    /// The `n`th charge exceeds the limit: what looks next finds that, once or for good.
+    /// Lets the `n`th charge exceed the limit: the next look finds that once, or always.
     #[cfg(test)]
     pub(crate) fn refuse_at(&self, n: usize, is_for_good: bool) {
         self.refusal.at.store(n, Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl Budget {
             .store(is_for_good, Ordering::Relaxed);
     }
 
-    /// How many charges there were.
+    /// The number of charges so far.
     #[cfg(test)]
     pub(crate) fn charges(&self) -> usize {
         self.refusal.charges.load(Ordering::Relaxed)
@@ -92,7 +92,7 @@ impl Budget {
     }
 }
 
-/// Bytes that are charged until it is dropped.
+/// Bytes that stay charged until this is dropped.
 pub(crate) struct Charge {
     budget: Arc<Budget>,
     bytes: AtomicUsize,

@@ -1,8 +1,10 @@
-//! The content of a segment at one moment: leaves in order, and the timestamps that they serve.
+//! The content of a segment at one moment: leaves in order, and the timestamps at which they
+//! answer.
 //!
-//! Owns how content changes. A write goes to the tail of its leaf. If that has no room, a new root is made, which has
-//! the leaf anew and shares the others. What a root serves and which leaves it has never changes; its leaves only gain
-//! newer versions. So a reader that has a root has all of a segment as of one moment, or later, and needs no lock.
+//! A write goes to the tail of its leaf. If the tail is full, a new root gets the leaf anew and
+//! shares the others. The leaves of a root and its timestamps never change; its leaves only gain
+//! newer versions. So a reader with a root has the segment as of one moment or later, and needs no
+//! lock.
 
 use std::sync::Arc;
 
@@ -17,10 +19,10 @@ use crate::content::versions::{self, Seen, Version};
 use crate::content::view::View;
 use crate::content::write::Write;
 
-/// A row with more versions than this is pruned beyond the cache's safe point.
+/// A row with more versions is pruned beyond the cache's safe point.
 const LONGEST_CHAIN: usize = 32;
 
-/// See the module.
+/// The leaves and their timestamps.
 pub(crate) struct Root {
     pub(crate) served: Timestamps,
     pub(crate) leaves: Vec<Arc<Leaf>>,
@@ -31,12 +33,12 @@ pub(crate) struct Root {
     _charge: Charge,
 }
 
-/// What may be pruned, as of the last look at the store's readers.
+/// The limits of pruning, by the store's readers at the last pass of maintenance.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// Kept as long as memory allows.
+    /// Timestamps that are kept as long as memory allows.
     pub(crate) kept: Timestamps,
-    /// Needed by readers: what a long chain is pruned to.
+    /// Timestamps that readers need. A long chain is pruned to these.
     pub(crate) needed: Timestamps,
 }
 
@@ -55,7 +57,7 @@ impl Root {
         }
     }
 
-    /// What a key has at a timestamp, which must be served.
+    /// The answer for a key at a timestamp, which must be in the root's set.
     pub(crate) fn get(&self, key: &[u8], at: Timestamp) -> Seen<'_> {
         match self.leaves.get(self.leaf_of(key)) {
             Some(leaf) => View::new(leaf).get(key, at),
@@ -63,19 +65,18 @@ impl Root {
         }
     }
 
-    /// The number of the leaf that a key is in, or would be added to.
+    /// The leaf that has a key, or would get it.
     pub(crate) fn leaf_of(&self, key: &[u8]) -> usize {
         self.firsts.up_to(key).saturating_sub(1)
     }
 
-    /// The content with versions added: see [`Root::add`].
+    /// The content with versions added, as by [`Root::add`].
     pub(crate) fn with(self, writes: &[Write<'_>], target: &Target, budget: &Arc<Budget>) -> Root {
         self.add(writes, target, budget).unwrap_or(self)
     }
 
-    /// Adds versions, which are in the order of their keys. If the tails of the leaves have no room for all of them,
-    /// returns the content that is to take the place of this one: there the rows of the other leaves that
-    /// were written are pruned. Called by one thread at a time.
+    /// Adds versions, in the order of their keys. If a tail has no room, returns the content that
+    /// must replace this one; the leaves made anew are pruned. Called by one thread at a time.
     pub(crate) fn add(
         &self,
         writes: &[Write<'_>],
@@ -117,8 +118,8 @@ impl Root {
         Some(Root::new(served, leaves, budget))
     }
 
-    /// The content with up to `most` leaves from number `first` on pruned, small ones joined, and without tails that
-    /// are idle; none if nothing would change.
+    /// The content after a sweep of up to `most` leaves from number `first` on: pruned, small
+    /// leaves joined, idle tails merged. None if nothing would change.
     pub(crate) fn swept(
         &self,
         first: usize,
@@ -220,8 +221,8 @@ fn rebuild(
     rows
 }
 
-/// Prunes the versions of a key. If many are left, prunes them to what readers need, as of the last look; and if that is
-/// long ago, to their newest half and what those readers need. Narrows `served` by as much.
+/// Prunes the versions of a key. If many remain, prunes to the readers' timestamps of the last
+/// pass; if still many remain, to the newest half and those readers. Narrows `served` accordingly.
 fn prune(versions: &mut Vec<Version>, served: &mut Timestamps, target: &Target) {
     versions::prune(versions, served);
     if versions.len() <= LONGEST_CHAIN {
@@ -371,8 +372,8 @@ mod tests {
         assert!(each <= 180, "{each}");
     }
 
-    /// They come at once if a row was written much and not read. With a cost that grows with the square of their number
-    /// this would take minutes.
+    /// A row that is written much and not read brings them at once. At quadratic cost this would
+    /// take minutes.
     #[test]
     fn many_versions_of_a_row_that_come_at_once_are_pruned_as_they_come() {
         let budget = Arc::new(Budget::new(usize::MAX));
@@ -401,7 +402,7 @@ mod tests {
         assert!(!root.served.has(Timestamp(8)) && !root.served.has(Timestamp(500)));
     }
 
-    /// Also when nobody has looked at the readers for long.
+    /// Also when no pass has run for long.
     #[test]
     fn a_hot_row_does_not_grow_without_end() {
         for looked_at in [1, 5_000] {

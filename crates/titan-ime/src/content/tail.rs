@@ -1,11 +1,11 @@
-//! Versions that were written to a leaf since it was made.
+//! The versions written to a leaf since it was made.
 //!
-//! Owns how a leaf that never changes takes writes all the same. Up to fifteen versions are beside it, in slots that
-//! are filled once. One number says how many slots are filled, and in which order they are; Masstree orders its
-//! leaves in this way (Mao, Kohler and Morris, EuroSys 2012). A reader loads the number once. Then it has all that
-//! was written up to that moment, in the order of the keys, without a lock and without a copy.
+//! A leaf never changes, so up to fifteen new versions stand beside it, in slots that are filled
+//! once. One number has the count of filled slots and their order, as in Masstree (Mao, Kohler and
+//! Morris, EuroSys 2012). A reader loads the number once, and then sees every write up to that
+//! moment in the order of the keys, without a lock or a copy.
 //!
-//! Writers come one at a time: the caller holds the lock of the segment.
+//! One writer at a time: the caller holds the lock of the segment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,19 +16,19 @@ use crate::content::memory::{BLOCK, Budget, Charge};
 use crate::content::versions::{Seen, Tag};
 use crate::content::write::Write;
 
-/// Slots of a tail: as many as one number can order.
+/// Slots of a tail, as many as one number can order.
 pub(crate) const SLOTS: usize = 15;
 
-/// See the module.
+/// The slots and their order.
 pub(crate) struct Tail {
     order: AtomicU64,
     slots: [OnceLock<Entry>; SLOTS],
-    /// The order when it was looked at last, by [`Tail::is_idle`].
+    /// The order at the last call of [`Tail::is_idle`].
     looked_at: AtomicU64,
     charge: Charge,
 }
 
-/// A version. Those of a key come newest first.
+/// A version. Versions of one key come newest first.
 pub(crate) struct Entry {
     /// The key, and then the value.
     bytes: Box<[u8]>,
@@ -55,7 +55,7 @@ impl Entry {
         &self.bytes[..self.key_len]
     }
 
-    /// What a timestamp from its own on finds.
+    /// The answer from its timestamp on.
     pub(crate) fn seen(&self) -> Seen<'_> {
         self.tag.seen(&self.bytes[self.key_len..], self.commit)
     }
@@ -70,7 +70,7 @@ impl Entry {
     }
 }
 
-/// Which slots are filled, and their order: the count in the lowest four bits, then the number of a slot in every four.
+/// The filled slots in order: the lowest four bits are the count, each further four a slot number.
 #[derive(Clone, Copy)]
 pub(crate) struct Order(u64);
 
@@ -83,7 +83,7 @@ impl Order {
         (self.0 >> (4 + 4 * n) & 15) as usize
     }
 
-    /// With the next slot at place `n`.
+    /// The order with the next slot at place `n`.
     fn with(self, n: usize) -> Self {
         let shift = 4 + 4 * n;
         let before = (1 << shift) - 1;
@@ -106,7 +106,7 @@ impl<'a> Entries<'a> {
         Entries { tail, order }
     }
 
-    /// As of an earlier moment.
+    /// The tail as of an earlier moment.
     pub(crate) fn as_of(tail: Option<&'a Tail>, order: Order) -> Self {
         Entries { tail, order }
     }
@@ -119,7 +119,7 @@ impl<'a> Entries<'a> {
         self.order.count()
     }
 
-    /// Number `n` in the order of the keys, those of a key newest first.
+    /// Entry `n` in the order of the keys, those of one key newest first.
     pub(crate) fn get(self, n: usize) -> Option<&'a Entry> {
         match n < self.len() {
             true => self.tail?.slots.get(self.order.slot(n))?.get(),
@@ -127,7 +127,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// How many have a key before `key`.
+    /// The number of entries before `key`.
     pub(crate) fn rank(self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -140,7 +140,7 @@ impl<'a> Entries<'a> {
         low
     }
 
-    /// In the order in which they were written.
+    /// The entries in the order in which they were written.
     pub(crate) fn writes(self) -> impl Iterator<Item = Write<'a>> {
         let slots = self.tail.map_or(&[][..], |tail| &tail.slots);
         let filled = slots.iter().take(self.len()).filter_map(OnceLock::get);
@@ -163,7 +163,7 @@ impl Tail {
         Order(self.order.load(Ordering::Acquire))
     }
 
-    /// Bytes that it takes.
+    /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.charge.bytes()
     }
@@ -179,8 +179,8 @@ impl Tail {
         Entries::of(Some(self)).len() + more <= SLOTS
     }
 
-    /// Adds a version, which is not older than those of the same key. There must be room. Called by one thread at a
-    /// time. Cost: one allocation.
+    /// Adds a version, which is not older than others of its key. There must be room. Called by one
+    /// thread at a time. Cost: one allocation.
     pub(crate) fn add(&self, write: &Write<'_>) {
         let entries = Entries::of(Some(self));
         let entry = Entry::new(write);

@@ -1,25 +1,25 @@
-//! At which timestamps a copy can answer.
+//! The timestamps at which a root answers.
 //!
-//! Owns the set: everything from a moment on, and single timestamps before it at which reads are alive. Versions
-//! are pruned by a set, and what is pruned carries the set, in one object, to which only newer versions are added. So a reader that finds its
-//! timestamp in the set finds all that it needs beside it, whatever is pruned meanwhile, and no reader has to
-//! announce itself first.
+//! A root answers at every timestamp from its safe point on, and at single earlier ones that
+//! readers use. Versions are pruned by this set. The pruned content carries the set, in one object
+//! that only gains newer versions. So a reader that finds its timestamp in the set finds all
+//! versions that it needs, and need not announce itself.
 
 use std::sync::Arc;
 
 use titan_mvcc::Timestamp;
 
-/// See the module. Clones are cheap.
+/// A set of timestamps. Clones are cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Timestamps {
-    /// The copy's own safe point: this timestamp and all later ones are served.
+    /// The safe point of the content: this timestamp and all later ones are in the set.
     from: Timestamp,
-    /// Those before it that are served too. Descending.
+    /// Earlier timestamps in the set. Descending.
     readers: Arc<[Timestamp]>,
 }
 
 impl Timestamps {
-    /// From a moment on, and at these timestamps before it, in any order.
+    /// All timestamps from `from` on, and the earlier ones of `readers`, which are in any order.
     pub(crate) fn new(from: Timestamp, readers: impl IntoIterator<Item = Timestamp>) -> Self {
         let mut readers: Vec<Timestamp> = readers.into_iter().filter(|at| *at < from).collect();
         readers.sort_unstable_by(|a, b| b.cmp(a));

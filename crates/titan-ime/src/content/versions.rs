@@ -1,11 +1,11 @@
-//! The versions of one key, and which of them may go.
+//! The versions of one key, and the rule of pruning.
 //!
-//! Owns the rule of pruning. A version is needed if a served timestamp finds it: it is newer than the moment from
-//! which on all timestamps are served, or the newest one up to that moment or up to a reader before it. A deletion
-//! with nothing older finds what no version at all would find, so it goes with what it deleted.
+//! A version stays if a timestamp of the set finds it: it is newer than the safe point, or the
+//! newest one up to the safe point or up to a reader before it. A deletion without older versions
+//! goes as well: it finds the same as no version.
 //!
-//! That relies on the store: the versions of a key are written in the order of their timestamps. Otherwise an older
-//! one could come after a deletion that is gone.
+//! The store must write the versions of a key in the order of their timestamps. Otherwise an older
+//! version could follow a deletion that was pruned.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::content::timestamps::Timestamps;
 /// Larger values stay in the engine.
 pub(crate) const LARGEST_INLINE: usize = 256;
 
-/// What a timestamp finds.
+/// The answer for a key at a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen<'a> {
     Value(&'a [u8]),
@@ -25,7 +25,7 @@ pub(crate) enum Seen<'a> {
     Nothing,
 }
 
-/// What a version has, without the bytes.
+/// The kind of a version's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     Value,
@@ -34,7 +34,7 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
-    /// What a version with this value finds.
+    /// The answer of a version with this value.
     pub(crate) fn seen(self, value: &[u8], commit: Timestamp) -> Seen<'_> {
         match self {
             Tag::Value => Seen::Value(value),
@@ -44,7 +44,7 @@ impl Tag {
     }
 }
 
-/// What a key has from a version on.
+/// The content of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// This value.
@@ -73,7 +73,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// The version that is found by its own timestamp.
+    /// The version with this answer at its own timestamp.
     pub(crate) fn of(commit: Timestamp, seen: Seen<'_>) -> Self {
         let content = match seen {
             Seen::Value(value) => Content::Value(value.into()),
@@ -84,13 +84,13 @@ impl Version {
     }
 }
 
-/// The versions of a key that are older than its newest one, the newest first.
+/// The older versions of a key, newest first. The newest one is in the row.
 pub(crate) struct Chain {
     versions: Box<[Version]>,
     charge: Charge,
 }
 
-/// The bytes that the versions of a key are charged with, beside the newest one, which is in the row.
+/// The bytes charged for the older versions of a key.
 pub(crate) fn charged(versions: &[Version]) -> usize {
     match versions.split_first() {
         Some((_, older)) if !older.is_empty() => Chain::charged(older),
@@ -120,7 +120,7 @@ impl Chain {
     }
 }
 
-/// Adds a version to those of a key, which are the newest first. One of the same timestamp is replaced.
+/// Adds a version to the versions of a key, newest first. It replaces one of the same timestamp.
 pub(crate) fn add(versions: &mut Vec<Version>, version: Version) {
     let at = versions.partition_point(|v| v.commit > version.commit);
     match versions.get_mut(at) {
@@ -129,7 +129,7 @@ pub(crate) fn add(versions: &mut Vec<Version>, version: Version) {
     }
 }
 
-/// Removes the versions of a key, the newest first, that no served timestamp finds.
+/// Removes the versions of a key, newest first, that no timestamp of the set finds.
 pub(crate) fn prune(versions: &mut Vec<Version>, served: &Timestamps) {
     let mut readers = served.readers().iter().peekable();
     let mut is_first = true;
@@ -160,7 +160,7 @@ pub(crate) fn prune(versions: &mut Vec<Version>, served: &Timestamps) {
     }
 }
 
-/// What a timestamp finds among the versions of a key, which are the newest first.
+/// The version that a timestamp finds among the versions of a key, newest first.
 pub(crate) fn find(versions: &[Version], at: Timestamp) -> Option<&Version> {
     let first = versions.partition_point(|v| v.commit > at);
     versions.get(first)

@@ -1,4 +1,4 @@
-//! A leaf with its tail, as of one moment: rows in the order of their keys, whichever of the two has them.
+//! A leaf merged with its tail as of one moment, row by row in the order of the keys.
 
 use titan_mvcc::Timestamp;
 
@@ -7,27 +7,27 @@ use crate::content::tail::{Entries, Order};
 use crate::content::timestamps::Timestamps;
 use crate::content::versions::{self, Seen, Version};
 
-/// See the module.
+/// A leaf and its tail at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     leaf: &'a Leaf,
     entries: Entries<'a>,
 }
 
-/// All that a view has of a key.
+/// All versions of a key in a view.
 pub(crate) struct MergedRow<'a> {
     pub(crate) key: &'a [u8],
     entries: Entries<'a>,
-    /// Its versions in the tail: entries from this number on,
+    /// The first of its entries in the tail.
     begin: usize,
-    /// to before this one.
+    /// The entry after its last one.
     end: usize,
     /// Older versions, in the leaf.
     row: Option<Row<'a>>,
 }
 
 impl<'a> MergedRow<'a> {
-    /// What a timestamp finds. It must be served.
+    /// The answer at a timestamp, which must be in the set of the root.
     pub(crate) fn at(&self, at: Timestamp) -> Seen<'_> {
         for n in self.begin..self.end {
             if let Some(entry) = self.entries.get(n)
@@ -44,7 +44,7 @@ impl<'a> MergedRow<'a> {
         self.begin < self.end
     }
 
-    /// All versions, the newest first.
+    /// All versions, newest first.
     pub(crate) fn versions(&self) -> Vec<Version> {
         let mut versions = match &self.row {
             Some(row) => row.versions(),
@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// As of an earlier moment, which [`View::order`] has noted.
+    /// The view at an earlier moment, which [`View::order`] has noted.
     pub(crate) fn as_of(leaf: &'a Leaf, order: Order) -> Self {
         View {
             leaf,
@@ -79,7 +79,7 @@ impl<'a> View<'a> {
         self.entries.order()
     }
 
-    /// What a key has at a timestamp, which must be served.
+    /// The answer for a key at a timestamp, which must be in the set of the root.
     pub(crate) fn get(&self, key: &[u8], at: Timestamp) -> Seen<'a> {
         let first = self.entries.rank(key);
         let of_key = (first..).map_while(|n| self.entries.get(n).filter(|e| e.key() == key));

@@ -4,7 +4,7 @@ use titan_mvcc::Timestamp;
 
 use crate::content::versions::{Content, LARGEST_INLINE, Tag, Version};
 
-/// A version that is added.
+/// A version to be added.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write<'a> {
     /// The encoded key.
@@ -22,7 +22,7 @@ pub(crate) enum NewValue<'a> {
 }
 
 impl<'a> NewValue<'a> {
-    /// Large values stay in the engine.
+    /// The value in memory, or a mark that the engine has it because it is large.
     pub(crate) fn of(value: &'a [u8]) -> Self {
         match value.len() <= LARGEST_INLINE {
             true => NewValue::Inline(value),
@@ -32,7 +32,7 @@ impl<'a> NewValue<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// From its parts, as [`Write::tagged`] has them.
+    /// Makes a write from the parts that [`Write::tagged`] returns.
     pub(crate) fn of(key: &'a [u8], commit: Timestamp, tag: Tag, value: &'a [u8]) -> Self {
         let value = match tag {
             Tag::Value => Some(NewValue::Inline(value)),
@@ -42,7 +42,7 @@ impl<'a> Write<'a> {
         Write { key, commit, value }
     }
 
-    /// What it has, and the bytes of the value that memory has.
+    /// The kind of its content, and the bytes of an inline value.
     pub(crate) fn tagged(&self) -> (Tag, &'a [u8]) {
         match self.value {
             Some(NewValue::Inline(value)) => (Tag::Value, value),

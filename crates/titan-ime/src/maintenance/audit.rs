@@ -1,10 +1,11 @@
-//! The auditor: compares what memory answers with what the engine answers, while both are used.
+//! Audits: comparisons of memory with the engine, while both are used.
 //!
-//! In a barrier, memory and engine are of one moment. So the auditor takes the root of a segment and a snapshot of
-//! the engine there, notes how far the tails of the leaves are, and compares afterwards without holding anything up.
+//! In a barrier, memory and engine are of one moment. There the audit takes the root of a segment,
+//! the ends of its tails and a snapshot of the engine. It compares afterwards, and blocks nothing
+//! meanwhile.
 //!
-//! Each maintenance audits a share of the segments, in turn. If one differs, the cache is turned off: a wrong answer
-//! is worse than a slow one.
+//! Each pass of maintenance audits a share of the segments, in turn. A difference turns the cache
+//! off: a wrong answer is worse than a slow one.
 
 use std::sync::atomic::Ordering;
 
@@ -32,7 +33,7 @@ struct Turn {
     last: Option<Box<[u8]>>,
 }
 
-/// What an audit looked at, from [`RangeCache::audit`](crate::RangeCache::audit).
+/// The extent of an audit, from [`RangeCache::audit`](crate::RangeCache::audit).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuditReport {
@@ -52,8 +53,8 @@ pub(crate) struct Audit<'a> {
 }
 
 impl Auditor {
-    /// Compares so many thousandths of the segments, those next in turn. Turns the cache off if one differs. An
-    /// error of the store is one that reads have too.
+    /// Audits `per_mille` thousandths of the segments, the next in turn. A difference turns the
+    /// cache off. Errors of the store are ignored, because reads report them too.
     pub(crate) fn audit_some(&self, per_mille: u32, audit: &Audit<'_>) {
         let shared = &audit.attached.shared;
         let list = shared.directory.load().to_vec();
@@ -100,7 +101,7 @@ impl Audit<'_> {
     fn segment(&self, segment: &Segment, report: &mut AuditReport) -> Result<()> {
         let (shared, db) = (&self.attached.shared, &self.attached.db);
         let moment = db.barrier(|_| {
-            shared.settle();
+            shared.apply_pending();
             let root = segment.root()?;
             let orders = root.leaves.iter().map(|leaf| View::new(leaf).order());
             let orders: Vec<_> = orders.collect();
@@ -139,7 +140,7 @@ impl Audit<'_> {
     }
 }
 
-/// A key of the engine, with its puts and deletions, the newest first.
+/// A key of the engine with its puts and deletions, newest first.
 struct EngineRow {
     key: Vec<u8>,
     versions: Vec<(Timestamp, Option<LazyValue>)>,
@@ -175,7 +176,7 @@ impl EngineRows {
     }
 }
 
-/// Checks a row that only memory has: it may be one that no timestamp from `from` on finds.
+/// Checks a row that only memory has: no timestamp from `from` on may find a value in it.
 fn not_in_engine(
     segment: &Segment,
     root: &Root,
@@ -195,7 +196,8 @@ fn not_in_engine(
     }
 }
 
-/// Compares all answers for a key from the timestamp `from` on that the root serves. Returns how many there are.
+/// Compares all answers for a key from `from` on at the timestamps of the root. Returns their
+/// number.
 fn same_answers(
     root: &Root,
     held: Option<&MergedRow<'_>>,

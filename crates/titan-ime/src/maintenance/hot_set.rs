@@ -1,9 +1,10 @@
-//! The hot set: the ranges that are held, remembered over a restart in a small file beside the database.
+//! The hot set: the held ranges, remembered over a restart in a small file beside the database.
 //!
-//! Owns the file and its format, which is text: a first line with the name of the format; one that says whether the cache was
-//! off, how often maintenance had panicked, and why, in hexadecimal; a line for each range with its encoded bounds in hexadecimal, the
-//! bytes that it took and what it was worth; and a last one with a checksum of the others. The file is replaced as a whole. It is a hint: a file that
-//! is missing or damaged is an empty hot set, and one that cannot be written is written the next time.
+//! The file is text: a line with the name of the format; one with the state (`on`, `off`), the
+//! number of panics of maintenance and the reason in hexadecimal; a line for each range with its
+//! encoded bounds in hexadecimal, its bytes and its worth; a checksum of the other lines. The file
+//! is replaced as a whole. It is a hint: a missing or damaged file is an empty hot set, and a
+//! failed write is repeated by the next one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::segments::faults::Trouble;
 use crate::segments::segment::Segment;
 
 const FIRST_LINE: &str = "titan-ime hot set 2";
-/// A larger file is none of ours. Of a hot set that would be larger, what is worth least is not remembered.
+/// The largest file. A larger one is not ours; a larger hot set loses the ranges of least worth.
 const LARGEST: u64 = 4 << 20;
 
 /// A range of the hot set.
@@ -24,21 +25,21 @@ const LARGEST: u64 = 4 << 20;
 pub(crate) struct Hot {
     pub(crate) range: EncodedRange,
     pub(crate) is_pinned: bool,
-    /// What it took when the file was written,
+    /// Its bytes when the file was written.
     pub(crate) bytes: u64,
-    /// and what it was worth.
+    /// Its worth when the file was written.
     pub(crate) worth: i64,
 }
 
-/// What the file has.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HotSet {
     pub(crate) ranges: Vec<Hot>,
-    /// How the cache fared.
+    /// The faults of the cache.
     pub(crate) trouble: Trouble,
 }
 
-/// See the module.
+/// The file of a store.
 pub(crate) struct HotSetFile {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
@@ -143,7 +144,7 @@ fn encode(hot_set: &HotSet) -> String {
     text + &format!("{sum:016x}\n")
 }
 
-/// None if it is damaged.
+/// The content of a file; none if it is damaged.
 fn decode(text: &str) -> Option<HotSet> {
     let (content, sum) = text.strip_suffix('\n')?.rsplit_once('\n')?;
     let content = format!("{content}\n");
@@ -185,12 +186,12 @@ fn decode(text: &str) -> Option<HotSet> {
     })
 }
 
-/// Where the file of a store is.
+/// The path of the file of a store.
 pub(crate) fn path(dir: &Path) -> PathBuf {
     dir.join("IME-HOT-SET")
 }
 
-/// What a file has; none if it is missing or damaged.
+/// The content of a file; none if it is missing or damaged.
 pub(crate) fn read(vfs: &dyn Vfs, path: &Path) -> Option<HotSet> {
     let file = vfs.open(path, Access::Sequential).ok()?;
     let size = file.size().ok().filter(|size| *size <= LARGEST)?;
@@ -204,15 +205,15 @@ impl HotSetFile {
         HotSetFile { vfs, path }
     }
 
-    /// What was remembered.
+    /// The remembered ranges; none if the file is missing or damaged.
     pub(crate) fn read(&self) -> HotSet {
         read(&*self.vfs, &self.path).unwrap_or_default()
     }
 
-    /// Remembers this.
+    /// Replaces the file.
     ///
     /// # Errors
-    /// Those of the file system. Then the file is as it was.
+    /// Those of the file system. The file is unchanged then.
     pub(crate) fn write(&self, hot_set: &HotSet) -> titan::Result<()> {
         let temporary = self.path.with_extension("tmp");
         let mut file = self.vfs.create(&temporary)?;

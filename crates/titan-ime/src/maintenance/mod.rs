@@ -1,4 +1,5 @@
-//! Loads, pruning, the choice of ranges, audits: everything that a thread beside reads and writes does.
+//! Loads, pruning, the choice of ranges, audits: everything that a thread beside reads and writes
+//! does.
 
 pub(crate) mod attached;
 pub(crate) mod audit;

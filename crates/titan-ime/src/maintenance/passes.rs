@@ -1,4 +1,4 @@
-//! What keeps a cache in order: it has what is shared, and the store, which only loads and maintenance need.
+//! Maintenance: the passes over a cache, and the loads of its program.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,24 +16,26 @@ use crate::maintenance::range_load::Load;
 use crate::maintenance::segment_load::{Kind, Progress, SegmentLoad};
 use crate::stats::Dropped;
 
-/// A gap is given up if it has more leaves of rows than this.
+/// The most leaves of rows for a gap; a load with more is abandoned.
 const LEAVES_OF_GAP: usize = 16;
 
-/// See the module.
+/// A cache with its store, policy and auditor.
 pub(crate) struct Maintenance {
     pub(crate) attached: Attached,
     pub(crate) store: Store,
     pub(crate) auditor: Auditor,
     pub(crate) safe_lag: Duration,
     pub(crate) audited_per_mille: u32,
-    /// None if the program says what is held.
+    /// None if the program chooses the ranges.
     pub(crate) policy: Option<Policy>,
 }
 
 impl Maintenance {
-    /// Looks at the readers of the store.
-    pub(crate) fn look(&self) {
-        self.attached.shared.look(&self.store, self.safe_lag);
+    /// Moves the limits of pruning to the store's readers of now.
+    pub(crate) fn update_target(&self) {
+        self.attached
+            .shared
+            .update_target(&self.store, self.safe_lag);
     }
 
     /// Begins to load a range of keys for the program.
@@ -44,13 +46,13 @@ impl Maintenance {
         kind: Kind,
     ) -> Result<Load> {
         self.store.db().check_not_inherited()?;
-        self.look();
+        self.update_target();
         let lower = from.map(entries::encode_key).unwrap_or_default();
         let range = (lower, to.map(entries::encode_key));
         Load::begin(&self.attached, range, kind)
     }
 
-    /// All that is due. A panic in it is counted, and the next call goes on.
+    /// Runs a pass. A panic is counted, and the next pass goes on.
     pub(crate) fn maintain(&self) {
         let passed = catch_unwind(AssertUnwindSafe(|| self.pass()));
         match passed {
@@ -76,9 +78,9 @@ impl Maintenance {
             shared.faults.turn_off();
             shared.give_back();
         } else {
-            // ORDER: a segment gets or loses its content at one moment, so one without it answers nothing. It may
-            // have been left so for good, and then its range could not be held again.
-            // MUTANT: what a panic left without content stays listed.
+            // ORDER: a segment gets or loses its content at one moment, so one without it answers
+            // nothing. It may have been left so for good, and then its range could not be held
+            // again. MUTANT: what a panic left without content stays listed.
             let left = mutant!(
                 "segments-without-content-stay",
                 "-p titan-ime --lib passes::"
@@ -96,7 +98,7 @@ impl Maintenance {
             self.note();
             return;
         }
-        self.look();
+        self.update_target();
         #[cfg(test)]
         self.attached.shared.may_panic("gaps");
         self.load_gaps();
@@ -120,21 +122,21 @@ impl Maintenance {
         })
     }
 
-    /// Remembers what is held, for the next opening, and ends the load that is under way.
+    /// Writes the hot set, and ends the load under way.
     pub(crate) fn remember(&self) {
         if let Some(policy) = &self.policy {
             policy.remember(&self.attached);
         }
     }
 
-    /// Writes down that there is trouble.
+    /// Writes faults to the hot set.
     fn note(&self) {
         if let Some(policy) = &self.policy {
             policy.note(&self.attached);
         }
     }
 
-    /// Loads the gaps that scans have met, while there is room.
+    /// Loads the gaps that scans reported, while there is room.
     fn load_gaps(&self) {
         let budget = &self.attached.shared.budget;
         for gap in self.attached.shared.cold.gaps.take() {
@@ -158,8 +160,8 @@ impl Maintenance {
         }
     }
 
-    /// Loads a gap. An error is one of a load: it overlaps another one by now, does not fit, or cannot be read. Then
-    /// scans go on as before. False if it is no gap any more.
+    /// Loads a gap. On an error (it overlaps by now, does not fit, or cannot be read) scans go on
+    /// as before. False if it is no gap any more.
     fn load_gap(&self, gap: EncodedRange) -> Result<bool> {
         let mut load = SegmentLoad::begin(&self.attached, gap, Kind::Gap)?;
         while load.leaves() <= LEAVES_OF_GAP {
@@ -183,7 +185,8 @@ mod tests {
 
     use crate::{CacheOptions, RangeCache, Remembered};
 
-    /// A hundred rows, of which the second half is dead. The first half is held; two of its segments are small.
+    /// A hundred rows, of which the second half is dead. The first half is held; two of its
+    /// segments are small.
     fn cache(store: &StoreOptions, maintenance: Option<Duration>) -> RangeCache {
         let cache_options = CacheOptions {
             maintenance,

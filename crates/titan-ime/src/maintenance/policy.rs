@@ -1,17 +1,19 @@
-//! What is held: decided at each maintenance, by what ranges save and cost.
+//! The policy: each pass of maintenance chooses ranges to load and to drop, by savings and costs.
 //!
-//! Owns the rules, which are few. The unit is a step of the engine's iterator ([`Costs`](crate::segments::costs::Costs)).
+//! The unit is a step of the engine's iterator ([`Costs`](crate::segments::costs::Costs)).
 //!
-//! - A range is loaded after scans have wasted many steps in it for two looks ([`ColdScans`](crate::segments::cold_scans::ColdScans)). A point read
-//!   counts as some steps ([`ColdPoints`](crate::segments::cold_points::ColdPoints)).
-//! - It is held up to the next key that the engine has. So what is appended to it, such as the latest orders of a
-//!   district, is held too.
-//! - A segment is dropped after its writes have cost more than its reads saved for ten looks. What was dropped
-//!   so, or did not fit, is not loaded again for sixty looks. So nothing goes to and fro.
-//! - A load begins while a quarter of the memory is free, and is given up before memory is full. If there is less, the segments of
-//!   least worth go first, if the range wastes twice what they save.
-//! - Loads are gentle: one at a time, some ten thousand entries between two looks. Those of the hot set come first.
-//! - Pinned segments are not dropped.
+//! - A range is loaded after scans wasted many steps in it for two passes
+//!   ([`ColdScans`](crate::segments::cold_scans::ColdScans)). A point read counts as some steps
+//!   ([`ColdPoints`](crate::segments::cold_points::ColdPoints)).
+//! - A loaded range reaches to the next key of the engine, so that appended keys are held too.
+//! - A segment is dropped after its writes cost more than its reads saved for ten passes. A range
+//!   that was dropped so, or did not fit, is not loaded for the next 60 passes. This prevents
+//!   thrashing.
+//! - A load begins while a quarter of the memory is free, and stops before memory is full.
+//!   Otherwise the segments of least worth are dropped first, if the range wastes twice the steps
+//!   that they save.
+//! - One load runs at a time, some ten thousand entries a pass. Ranges of the hot set come first.
+//! - Pinned segments are never dropped.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
@@ -32,16 +34,16 @@ use crate::segments::directory;
 use crate::segments::segment::Segment;
 use crate::stats::Dropped;
 
-/// Looks in a row with a loss after which a segment is dropped.
+/// Passes in a row with a loss after which a segment is dropped.
 const LOSSES: u32 = 10;
-/// Looks for which a range that was dropped or did not fit is not loaded.
+/// Passes for which a dropped or too large range is not loaded.
 const BARRED: u64 = 60;
-/// Looks between two writes of the hot set.
+/// Passes between two writes of the hot set.
 const REMEMBERED: u64 = 60;
-/// Steps of a load between two looks.
+/// Steps of a load in a pass.
 const STEPS: usize = 64;
 
-/// See the module.
+/// The policy of a cache.
 pub(crate) struct Policy {
     file: HotSetFile,
     state: Mutex<State>,
@@ -49,15 +51,15 @@ pub(crate) struct Policy {
 
 #[derive(Default)]
 struct State {
-    looks: u64,
-    /// What was held when the cache was closed, and is not loaded yet.
+    passes: u64,
+    /// Ranges of the hot set that are not loaded yet.
     remembered: VecDeque<Hot>,
     /// Ranges that are worth holding.
-    wanted: Vec<Candidate>,
+    candidates: Vec<Candidate>,
     loading: Option<(SegmentLoad, Hot)>,
-    /// Ranges that are not loaded, and until which look.
+    /// Ranges that are not loaded, each up to a pass.
     barred: Vec<(EncodedRange, u64)>,
-    /// What the file has.
+    /// The content of the file.
     written: HotSet,
 }
 
@@ -78,24 +80,24 @@ impl Policy {
         }
     }
 
-    /// Decides, and goes on with loads.
+    /// Drops, chooses, and continues loads.
     pub(crate) fn decide(&self, attached: &Attached) {
         let mut state = self.state.lock();
-        state.looks += 1;
+        state.passes += 1;
         state.drop_losses(attached);
-        tell_points(attached);
-        for wanted in attached.shared.cold.scans.look() {
-            state.want(attached, wanted);
+        add_cold_points(attached);
+        for wanted in attached.shared.cold.scans.end_pass() {
+            state.add_candidate(attached, wanted);
         }
         #[cfg(test)]
         attached.shared.may_panic("load");
         state.load(attached);
-        if state.looks.is_multiple_of(REMEMBERED) {
+        if state.passes.is_multiple_of(REMEMBERED) {
             self.write(&mut state, attached);
         }
     }
 
-    /// Whether a range has keys of one that was dropped, or did not fit, a short while ago.
+    /// Whether a range overlaps one that was dropped, or did not fit, a short while ago.
     pub(crate) fn is_barred(&self, range: &EncodedRange) -> bool {
         self.state.lock().is_barred(range)
     }
@@ -107,7 +109,7 @@ impl Policy {
         state.loading = None;
     }
 
-    /// Writes down that there is trouble, if that is new.
+    /// Writes new faults to the hot set.
     pub(crate) fn note(&self, attached: &Attached) {
         let mut state = self.state.lock();
         if state.written.trouble != attached.shared.faults.trouble() {
@@ -130,7 +132,7 @@ impl Policy {
 }
 
 impl State {
-    /// What is to be remembered.
+    /// The ranges to remember.
     fn hot(&self, attached: &Attached) -> Vec<Hot> {
         let mut hot = hot_set::held(&attached.shared.directory.load());
         // What is being loaded, and what was to be loaded and was not yet, is as hot as before.
@@ -146,14 +148,14 @@ impl State {
         hot
     }
 
-    /// Remembers that a range is worth holding. Of what is held already, scans do not tell any more.
-    fn want(&mut self, attached: &Attached, wanted: Candidate) {
+    /// Adds the parts of a range that are not held to the candidates.
+    fn add_candidate(&mut self, attached: &Attached, wanted: Candidate) {
         let parts = not_held(attached, &wanted.range);
         let rate = wanted.rate / parts.len().max(1) as u64;
         for range in parts {
             let mut part = wanted.clone();
             (part.range, part.rate) = (range, rate);
-            self.wanted.push(part);
+            self.candidates.push(part);
         }
     }
 
@@ -161,7 +163,7 @@ impl State {
         let shared = &attached.shared;
         let mut gone = HashSet::new();
         for segment in shared.directory.load().iter() {
-            let balance = segment.costs.look();
+            let balance = segment.costs.end_pass();
             let counters = &shared.counters;
             counters.saved.fetch_add(balance.saved, Ordering::Relaxed);
             counters.writes.fetch_add(balance.writes, Ordering::Relaxed);
@@ -181,19 +183,19 @@ impl State {
     }
 
     fn bar(&mut self, range: EncodedRange) {
-        self.barred.push((range, self.looks + BARRED));
+        self.barred.push((range, self.passes + BARRED));
     }
 
     fn is_barred(&self, range: &EncodedRange) -> bool {
-        let is_barred = |until: u64| until > self.looks;
+        let is_barred = |until: u64| until > self.passes;
         let mut barred = self.barred.iter().filter(|(_, until)| is_barred(*until));
         barred.any(|(other, _)| overlap(other, range))
     }
 
-    /// Goes on with the load that is under way, or begins one.
+    /// Continues the load, or begins one.
     fn load(&mut self, attached: &Attached) {
-        let looks = self.looks;
-        self.barred.retain(|(_, until)| *until > looks);
+        let passes = self.passes;
+        self.barred.retain(|(_, until)| *until > passes);
         let budget = &attached.shared.budget;
         for _ in 0..STEPS {
             let Some((mut load, hot)) = self.loading.take().or_else(|| self.begin(attached)) else {
@@ -238,7 +240,7 @@ impl State {
             }
         }
         // Those that are wanted first are first.
-        let wanted = std::mem::take(&mut self.wanted);
+        let wanted = std::mem::take(&mut self.candidates);
         let mut wanted = wanted.into_iter();
         let mut begun = None;
         for mut one in wanted.by_ref() {
@@ -269,13 +271,13 @@ impl State {
                 break;
             }
         }
-        self.wanted = wanted.collect();
+        self.candidates = wanted.collect();
         begun
     }
 }
 
-/// Tells of the ranges that were hot by point reads.
-fn tell_points(attached: &Attached) {
+/// Counts point reads of the engine as wasted steps of their ranges.
+fn add_cold_points(attached: &Attached) {
     let size = |a: &[u8], b: &[u8]| attached.family.approximate_size(a, b).unwrap_or(u64::MAX);
     // Of less, no range would be worth holding.
     let least = WORTH / LEAST_SAVED / 4;
@@ -286,7 +288,8 @@ fn tell_points(attached: &Attached) {
     }
 }
 
-/// The range up to the next key that the engine has, or up to the next segment; as it is if that cannot be read. Cost: a seek.
+/// The range up to the next key of the engine or the next segment; unchanged if that cannot be
+/// read. Cost: a seek.
 fn up_to_next_key(attached: &Attached, (lower, upper): EncodedRange) -> EncodedRange {
     let Some(upper) = upper else {
         return (lower, None);
@@ -304,7 +307,7 @@ fn up_to_next_key(attached: &Attached, (lower, upper): EncodedRange) -> EncodedR
     (lower, end)
 }
 
-/// The first encoded key of the engine from `lower` to before `upper`; none if there is none.
+/// The first encoded key of the engine from `lower` to before `upper`, if there is one.
 fn first_key(attached: &Attached, lower: &[u8], upper: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     let mut cursor = attached.family.iter(&ReadOptions {
         lower_bound: Some(lower.to_vec()),
@@ -318,7 +321,7 @@ fn first_key(attached: &Attached, lower: &[u8], upper: Option<Vec<u8>>) -> Resul
     }
 }
 
-/// The parts of a range of which nothing is held or being loaded.
+/// The parts of a range that no segment covers.
 fn not_held(attached: &Attached, range: &EncodedRange) -> Vec<EncodedRange> {
     directory::not_held(&attached.shared.directory.load(), range)
 }
@@ -328,8 +331,8 @@ fn has_room(attached: &Attached) -> bool {
     budget.used() < budget.limit() / 4 * 3
 }
 
-/// Drops the segments of least worth, an eighth of the memory, if a range that wastes `rate` steps between two looks is
-/// worth twice as much as they are together.
+/// Drops an eighth of the memory, least worth first, if a range that wastes `rate` steps a pass is
+/// worth twice as much as the dropped segments together.
 fn make_room(attached: &Attached, rate: u64) -> bool {
     let shared = &attached.shared;
     let mut segments: Vec<_> = shared.directory.load().to_vec();

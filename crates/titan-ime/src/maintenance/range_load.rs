@@ -1,7 +1,6 @@
-//! Loads of ranges for a program: they take over what is held already, and load the rest.
+//! Loads of ranges for a program: they take over segments that are held, and load the rest.
 //!
-//! Owns which parts are loaded. What the program asks for goes before what the cache does by itself: loads of its own
-//! give way.
+//! Loads of the program come first: loads that the cache began give way.
 
 use std::collections::VecDeque;
 
@@ -13,8 +12,8 @@ use crate::segments::directory::not_held;
 use crate::segments::segment::Segment;
 use crate::stats::Dropped;
 
-/// A load of a range, from [`RangeCache::begin_load`](crate::RangeCache::begin_load). Dropping it abandons what is not
-/// held yet.
+/// A load of a range, from [`RangeCache::begin_load`](crate::RangeCache::begin_load). Dropping it
+/// abandons the parts that are not held yet.
 #[must_use = "a load that is dropped is abandoned"]
 #[derive(Debug)]
 pub struct Load {
@@ -23,7 +22,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Announces segments for what is not held.
+    /// Announces segments for the parts that are not held.
     ///
     /// # Errors
     /// `EmptyRange`, `Off`; `Overlaps` if the program loads a part of it already.
@@ -57,12 +56,12 @@ impl Load {
         Ok(Load { parts })
     }
 
-    /// Makes a step: the barrier of a part first, then some hundred entries a step, then merging. To be called until it
-    /// is done.
+    /// Makes a step: the barrier of a part first, then some hundred entries each, then merging.
+    /// Called until it returns `Done`.
     ///
     /// # Errors
-    /// `MemoryLimit`, `Abandoned`, `Off`; `Store` if entries cannot be read. What was held before stays so, and so do
-    /// parts that have been loaded; further steps fail with `Abandoned`.
+    /// `MemoryLimit`, `Abandoned`, `Off`; `Store` if entries cannot be read. Ranges held before and
+    /// finished parts stay held; further steps fail with `Abandoned`.
     pub fn step(&mut self) -> Result<Progress> {
         let Some(part) = self.parts.front_mut() else {
             return Ok(Progress::Done);

@@ -1,15 +1,16 @@
-//! Loads: how a range gets into memory while it is written and read.
+//! Loads of a range into one segment, while it is written and read.
 //!
-//! Owns the order of steps, which leaves neither a gap nor an overlap:
+//! The steps leave neither a gap nor an overlap:
 //!
-//! 1. The segment is *announced*: it is in the directory, takes no writes, and no other one can overlap it.
-//! 2. In a *barrier*, without a commit under way, a snapshot of the engine is taken, and the segment begins to keep
-//!    writes. What was published before is in the snapshot, what is published later in the delta.
-//! 3. The snapshot is read, some rows at a time. Each row is pruned before it takes memory.
-//! 4. The delta is merged, most of it while writes go on, the last of it under the lock of the segment, when it is short or
-//!    does not get shorter any more. Segments of the usual size take the place of the loading one, and are active.
+//! 1. The segment is *announced*: listed, without content; no other segment can overlap it.
+//! 2. In a *barrier*, without a commit under way, the load takes a snapshot of the engine, and the
+//!    segment begins to keep writes. Earlier writes are in the snapshot, later ones in the delta.
+//! 3. The load reads the snapshot, some rows at a time, and prunes each row before it takes memory.
+//! 4. The load merges the delta: most of it while writes go on, the rest under the lock of the
+//!    segment, once the delta is short or shrinks no more. Active segments of the usual size
+//!    replace the loading one.
 //!
-//! A load can be dropped after each step. Then nothing of it remains.
+//! A load can be dropped after each step. Nothing of it remains then.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,30 +33,30 @@ use crate::segments::shared::Shared;
 use crate::segments::splits::cut;
 use crate::stats::Dropped;
 
-/// Entries of the engine that one step reads.
+/// Entries of the engine read by one step.
 const STEP: usize = 512;
-/// Bytes that a segment and its root take without leaves, at most, when its bounds are short.
+/// The most bytes of a segment and its root without leaves and with short bounds.
 const ROOT_AND_SEGMENT: usize = size_of::<Root>() + size_of::<Segment>() + 20 * BLOCK;
-/// Bytes that a leaf takes in the list of leaves beside its first key.
+/// Bytes of a leaf in the list of leaves, beside its first key.
 const PLACE: usize = 32;
-/// After a delta that is not longer, the next one is merged under the lock of the segment.
+/// The longest delta after which the next one is merged under the lock of the segment.
 const SHORT_DELTA: usize = 64;
 
 /// A load of a range into one segment. Dropping it abandons it.
 pub(crate) struct SegmentLoad {
     attached: Attached,
     segment: Arc<Segment>,
-    /// What is pruned while loading, as of the beginning.
+    /// The limits of pruning as of the begin.
     target: Target,
     stage: Stage,
-    /// How many leaves are complete. The segment has them.
+    /// The number of complete leaves. The segment has them.
     leaves: usize,
-    /// Bytes of these since the last segment that will be cut from them, about.
+    /// Bytes of these since the last cut into a segment, about.
     in_segment: usize,
-    /// The charge of the lists of leaves and segments, about. For a moment there are two of each
-    /// leaf.
+    /// The charge of the lists of leaves and segments, about. Each leaf is listed twice for a
+    /// moment.
     lists: usize,
-    /// The rows after those.
+    /// The rows after the complete leaves.
     rows: Rows,
 }
 
@@ -63,11 +64,11 @@ pub(crate) fn is_empty((lower, upper): &EncodedRange) -> bool {
     upper.as_ref().is_some_and(|upper| lower >= upper)
 }
 
-/// What is loaded.
+/// The kind of a load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Range,
-    /// A range that is dropped last.
+    /// A range that is evicted last.
     Pinned,
     /// A range of dead rows.
     Gap,
@@ -85,15 +86,15 @@ enum Stage {
     Done,
 }
 
-/// The content of a load whose snapshot was read.
+/// The content of a load that has read its snapshot.
 pub(crate) struct Merging {
     root: Root,
-    /// Writes of the delta that was merged last.
+    /// The length of the delta that was merged last.
     merged: usize,
 }
 
 impl Merging {
-    /// Nothing was merged yet.
+    /// Content into which no delta was merged.
     pub(crate) fn new(root: Root) -> Self {
         Merging {
             root,
@@ -102,12 +103,12 @@ impl Merging {
     }
 }
 
-/// What a step of a load left to do.
+/// The state of a load after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More steps.
+    /// More steps remain.
     Going,
-    /// Nothing: the range is held.
+    /// The range is held.
     Done,
 }
 
@@ -139,7 +140,7 @@ impl SegmentLoad {
         Ok(load)
     }
 
-    /// Announces the segment in a list that is to be published. None if it overlaps another one.
+    /// Announces the segment in a list that the caller publishes. None if it overlaps another one.
     pub(crate) fn announce(
         attached: &Attached,
         (lower, upper): EncodedRange,
@@ -174,22 +175,22 @@ impl SegmentLoad {
         })
     }
 
-    /// Begins with what reads of the engine have wasted each in its range.
+    /// Sets the steps that reads of the engine wasted for each row of the range.
     pub(crate) fn expect(&self, wasted: u64) {
         self.segment.costs.expect(wasted);
     }
 
-    /// How many leaves it has.
+    /// The number of complete leaves.
     pub(crate) fn leaves(&self) -> usize {
         self.leaves
     }
 
-    /// Makes a step: the barrier first, then some hundred entries a step, then merging. To be called until it
-    /// is done.
+    /// Makes a step: the barrier first, then some hundred entries each, then merging. Called until
+    /// it returns `Done`.
     ///
     /// # Errors
-    /// `MemoryLimit`, `Abandoned`, `Off`; `Store` if entries cannot be read. Nothing is held then, and further
-    /// steps fail with `Abandoned`.
+    /// `MemoryLimit`, `Abandoned`, `Off`; `Store` if entries cannot be read. Nothing is held then,
+    /// and further steps fail with `Abandoned`.
     pub(crate) fn step(&mut self) -> Result<Progress> {
         let stepped = self.try_step();
         if stepped.is_err() {
@@ -238,7 +239,7 @@ impl SegmentLoad {
         let db = &self.attached.db;
         let begun = db.barrier(|_| {
             // What is in the snapshot is not in the delta.
-            self.attached.shared.settle();
+            self.attached.shared.apply_pending();
             // ORDER: no commit is under way, so both are of one moment.
             segment.begin_loading(budget).map(|()| db.snapshot())
         })?;
@@ -338,7 +339,7 @@ impl SegmentLoad {
         }
     }
 
-    /// Makes a leaf of the rows, if there is room for it.
+    /// Makes a leaf of the rows, if memory allows.
     fn end_leaf(&mut self) -> Result<()> {
         self.check_room(self.rows.charged())?;
         let mut leaves = Vec::new();
@@ -357,7 +358,7 @@ impl SegmentLoad {
         kept.map_err(|why| Error::Abandoned { why })
     }
 
-    /// Gives up what is not held yet.
+    /// Drops the segment if it is not active yet.
     fn abandon(&mut self) {
         let generation = self.segment.generation;
         let is_this = |segment: &Segment| segment.generation == generation;
@@ -369,8 +370,8 @@ impl SegmentLoad {
     }
 }
 
-/// Merges the delta of a segment that is being loaded into its content. Returns the content if the next delta will be
-/// shorter, and none if the range is held.
+/// Merges the delta of a loading segment into its content. Returns the content if the next delta
+/// will be shorter, and none if the range is held.
 ///
 /// # Errors
 /// `Abandoned`.
@@ -385,8 +386,8 @@ pub(crate) fn merge(
     let delta = delta.map_err(|why| Error::Abandoned { why })?;
     let root = merging.root.with(&delta.sorted(), target, budget);
     let merged = delta.len();
-    // Each delta is what came while the one before was merged. Where writes come so fast that it is not half as long,
-    // the load would not end.
+    // Each delta is what came while the one before was merged. Where writes come so fast that it is
+    // not half as long, the load would not end.
     if merged > SHORT_DELTA && merged <= merging.merged / 2 {
         return Ok(Some(Merging { root, merged }));
     }

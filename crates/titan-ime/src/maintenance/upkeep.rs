@@ -1,8 +1,7 @@
-//! What is done from time to time: looking at the store's readers, pruning idle rows, and keeping segments at their
-//! usual size.
+//! The upkeep of segments: new limits of pruning, pruning of idle rows, splits and joins.
 //!
-//! A write prunes the row that it extends. Rows that are not written any more are pruned here, a few leaves at a
-//! time, so that a write never waits long for a segment.
+//! A write prunes the row that it extends. Upkeep prunes rows that are not written any more, a few
+//! leaves at a time, so that a write never waits long for a segment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +13,18 @@ use crate::content::timestamps::Timestamps;
 use crate::segments::segment::Segment;
 use crate::segments::shared::Shared;
 
-/// Leaves that are swept while a segment is locked.
+/// Leaves swept under one lock of a segment.
 const LEAVES: usize = 8;
-/// Readers before the safe point of the cache that are served at most. Older ones read the engine.
+/// The most readers before the cache's safe point that memory answers. Older ones read the engine.
 const MOST_READERS: usize = 64;
-/// The holds of the store that are reads. Others keep the store's versions and not the cache's.
+/// The holds of the store that are reads. Others keep versions of the store, not of the cache.
 const READS: [&str; 2] = ["snapshot", "transaction"];
 
 impl Shared {
-    /// Looks at the store's readers, and moves what may be pruned.
-    pub(crate) fn look(&self, store: &Store, lag: Duration) {
-        // ORDER: the readers after the present: one that begins later reads at the present or after it.
+    /// Moves the limits of pruning to the store's readers of now.
+    pub(crate) fn update_target(&self, store: &Store, lag: Duration) {
+        // ORDER: the readers after the present: one that begins later reads at the present or after
+        // it.
         let now = store.now();
         let holds = store.holds();
         let reads = holds.iter().filter(|hold| READS.contains(&&*hold.name));
@@ -37,24 +37,25 @@ impl Shared {
             true => now,
             false => lagging.unwrap_or(Timestamp::ZERO),
         };
-        self.aim(now, lagging.max(store.safe_point()), &readers);
+        self.set_target(now, lagging.max(store.safe_point()), &readers);
     }
 
-    /// Everything from `from` on is kept, and what these readers find, who read before `now`.
-    pub(crate) fn aim(&self, now: Timestamp, from: Timestamp, readers: &[Timestamp]) {
+    /// Sets the limits of pruning: versions from `from` on are kept, and those that these readers,
+    /// all before `now`, find.
+    pub(crate) fn set_target(&self, now: Timestamp, from: Timestamp, readers: &[Timestamp]) {
         let kept = Timestamps::new(from, readers.iter().copied());
         let needed = Timestamps::new(now, readers.iter().copied());
         self.target.store(Arc::new(Target { kept, needed }));
     }
 
-    /// Prunes idle rows of all segments, splits large segments and joins small ones, and makes room if the limit
-    /// was lowered. Forgets which segments were read.
+    /// Prunes idle rows of all segments, splits large segments, joins small ones, and evicts if the
+    /// limit was lowered. Forgets which segments were read.
     pub(crate) fn maintain(&self) {
         if self.faults.is_off() {
             self.give_back();
             return;
         }
-        self.settle();
+        self.apply_pending();
         self.make_room();
         #[cfg(test)]
         self.may_panic("sweep");

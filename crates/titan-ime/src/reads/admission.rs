@@ -1,10 +1,14 @@
 //! Admission: whether a segment may answer a read.
 //!
-//! Owns the rule of admission. A read settles the pending writes and takes the root of a segment with one load. If the
-//! root serves the timestamp of the read, it has all that the read can find: every version that was published before the
-//! call, because it was pending, or put there, or the segment ended first; and every old one that the timestamp needs,
-//! because the root says what it serves and was pruned by that. So a sequence number is not compared and readers do not announce
-//! themselves. What comes later changes other roots.
+//! A read applies the pending writes and takes the root of a segment with one load. If the root has
+//! the timestamp of the read in its set, it has every version that the read can find:
+//!
+//! - new versions: each write published before the call was pending and is applied now, or was
+//!   applied before, or the segment has ended;
+//! - old versions: the root was pruned by its own set.
+//!
+//! So sequence numbers need not be compared, and readers do not announce themselves. Later changes
+//! make other roots.
 
 use std::time::Duration;
 
@@ -17,11 +21,11 @@ use crate::segments::shared::Shared;
 use crate::stats::Read;
 
 impl Shared {
-    /// Settles, within bounds. An error says why segments cannot be looked at after all.
+    /// Applies pending writes within bounds. An error is the reason why segments may not answer.
     pub(super) fn is_ready_within(&self, wait: Duration) -> Result<(), Read> {
-        let is_settled = self.settle_within(wait);
+        let is_applied = self.apply_pending_within(wait);
         // ORDER: after that, because a panic while writes are applied turns the cache off.
-        match (self.faults.is_off(), is_settled) {
+        match (self.faults.is_off(), is_applied) {
             (true, _) => Err(Read::Off),
             (false, false) => Err(Read::NotApplied),
             (false, true) => Ok(()),
@@ -29,7 +33,7 @@ impl Shared {
     }
 }
 
-/// The root, if it serves the timestamp; else why not.
+/// The root, if its set has the timestamp; else the reason for reading the engine.
 pub(super) fn admitted(root: Option<&Root>, at: Timestamp) -> Result<&Root, Read> {
     let root = root.ok_or(Read::NotReady)?;
     // MUTANT: a read is answered by a root that has been pruned past it.
@@ -40,7 +44,7 @@ pub(super) fn admitted(root: Option<&Root>, at: Timestamp) -> Result<&Root, Read
     }
 }
 
-/// What the store gets of what memory has.
+/// The store's form of an answer.
 pub(super) fn found(seen: Seen<'_>) -> Found {
     match seen {
         Seen::Nothing => Found::Nothing,

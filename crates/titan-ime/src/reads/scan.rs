@@ -13,12 +13,12 @@ use crate::segments::directory::List;
 use crate::segments::segment::Segment;
 use crate::stats::Read;
 
-/// Rows of a part that are looked at for each row that may be returned, at least. So a part ends also where rows
-/// are dead, and the next one sees what has changed since.
+/// The least number of rows passed for each row that may be returned. So a part ends among dead
+/// rows too, and the next one sees later changes.
 const LOOKED_AT: usize = 16;
 
-/// Segments that are looked at to find one that answers. A part of the engine ends there, and the next one looks on: a
-/// read that is too old for all segments does not look at all of them.
+/// The most segments tried for one that answers. The engine's part ends there and the next part
+/// tries on, so a read too old for all segments does not try them all.
 const LOOKED_AHEAD: usize = 8;
 
 /// The next part of a scan: rows of a segment, or where the engine's part ends.
@@ -34,7 +34,7 @@ pub(super) fn part(
     }
 }
 
-/// The first of segments that would answer, or the last one that is looked at.
+/// The first of the segments that answers, or the last one tried.
 fn first_to_ask<'l>(
     segments: impl Iterator<Item = &'l Arc<Segment>>,
     at: Timestamp,
@@ -45,7 +45,7 @@ fn first_to_ask<'l>(
     found.map(|(_, segment)| segment)
 }
 
-/// The rows of a part, until there are enough.
+/// The rows of a part so far.
 struct Taken<'r> {
     rows: &'r mut Vec<SourceRow>,
     at: Timestamp,
@@ -65,7 +65,7 @@ impl<'r> Taken<'r> {
         }
     }
 
-    /// Adds what the read finds of a row. Returns whether the part goes on after it.
+    /// Adds the answer for a row. Returns whether the part goes on.
     fn add(&mut self, row: &MergedRow<'_>) -> bool {
         self.steps += 1;
         match found(row.at(self.at)) {
@@ -78,7 +78,7 @@ impl<'r> Taken<'r> {
         self.rows.len() < self.limit && (self.steps as usize) < self.limit * LOOKED_AT
     }
 
-    /// Passes a leaf in one step, if the read finds none of its rows.
+    /// Skips a leaf in one step, if all its rows are dead for the read.
     fn passes(&mut self, leaf: &Leaf) -> bool {
         let passes = leaf.is_dead_at(self.at);
         self.steps += u64::from(passes);
@@ -86,8 +86,8 @@ impl<'r> Taken<'r> {
     }
 }
 
-/// A part from a segment, if that answers: what `take` finds in its root, which returns where the part ends. `beyond` is
-/// where the scan goes on after the segment, if it does.
+/// A part from a segment, if it answers: `take` collects rows of its root and returns the part's
+/// end. `beyond` is the bound at which the scan leaves the segment, if it does.
 fn from_segment(
     segment: &Segment,
     request: &PartRequest<'_>,
@@ -144,8 +144,8 @@ fn forward(list: &List, request: &PartRequest<'_>, mut taken: Taken<'_>) -> (Rea
     (why, Part::Engine { end })
 }
 
-/// Takes rows from the beginning of the range on, up to `beyond` or the end of the request. Returns where that ended, if
-/// the scan goes on there.
+/// Takes rows up to `beyond` or the end of the request. Returns the end of the part, if the scan
+/// goes on there.
 fn rows_forward(
     root: &Root,
     request: &PartRequest<'_>,
@@ -189,7 +189,7 @@ fn rows_forward(
 }
 
 fn backward(list: &List, request: &PartRequest<'_>, mut taken: Taken<'_>) -> (Read, Part) {
-    // The last segment that begins before the end of the request.
+    // The last segment before the end of the request.
     let before = match request.upper {
         Some(upper) => list.partition_point(|segment| *segment.lower < *upper),
         None => list.len(),
@@ -221,8 +221,8 @@ fn backward(list: &List, request: &PartRequest<'_>, mut taken: Taken<'_>) -> (Re
     (why, Part::Engine { end })
 }
 
-/// Takes rows from the end of the range on, down to `beyond` or the beginning of the request. Returns where that ended, if
-/// the scan goes on there.
+/// Takes rows down to `beyond` or the begin of the request. Returns the end of the part, if the
+/// scan goes on there.
 fn rows_backward(
     root: &Root,
     request: &PartRequest<'_>,

@@ -9,11 +9,11 @@ use crate::reads::scan;
 use crate::segments::shared::Shared;
 use crate::stats::Read;
 
-/// How long a scan waits for another thread that puts writes into memory. That takes about two microseconds a row, and what
-/// the scan would cost in the engine may be much. A point read does not wait.
+/// The time that a scan waits for a thread that applies writes. That thread takes about 2 us a row,
+/// and the scan may cost much more in the engine. A point read does not wait.
 const PATIENCE: Duration = Duration::from_micros(500);
 
-/// Bytes of a row in memory, at least.
+/// The least bytes of a row in memory.
 const LEAST_ROW: u64 = 32;
 impl RangeSource for Shared {
     fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found> {

@@ -1,8 +1,9 @@
-//! Point reads of keys that are not held: a sample of them, and the ranges that they are in.
+//! A sample of point reads that the engine answered, and the ranges of their keys.
 //!
-//! Owns the sample. A reader puts a copy of its key into a queue without locks, at every seventeenth of its reads, and goes on
-//! if that is full. A look takes the keys out and groups them: neighbours are of one range if the engine has little between
-//! them. So the range of a table that is read all over is found, and what is read here and there is not.
+//! A reader puts every seventeenth of its keys into a queue without locks, and drops it if the
+//! queue is full. A pass of maintenance groups the keys: neighbours are one range if the engine has
+//! little between them. So a table that is read all over becomes a range, and scattered reads do
+//! not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,20 +14,20 @@ use titan_mvcc::entries::AFTER_VERSIONS;
 use crate::content::keys::EncodedRange;
 use crate::segments::costs::{COUNTED, is_counted};
 
-/// Keys of a sample at most.
+/// The most keys of a sample.
 const MOST: usize = 512;
-/// Bytes that the engine may have between neighbours of a range: a segment or some.
+/// The most bytes of the engine between neighbours of one range: a few segments.
 const GAP: u64 = 1 << 20;
 
-/// See the module.
+/// The sample.
 pub(crate) struct ColdPoints {
     sender: SyncSender<Vec<u8>>,
     keys: Mutex<Receiver<Vec<u8>>>,
-    /// Keys that found no room.
+    /// Keys dropped because the queue was full.
     missed: AtomicU64,
 }
 
-/// A range, and how many reads of keys in it there were, about.
+/// A range, and the estimated number of reads in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PointRange {
     pub(crate) range: EncodedRange,
@@ -45,14 +46,15 @@ impl Default for ColdPoints {
 }
 
 impl ColdPoints {
-    /// A point read of an encoded key went to the engine.
+    /// Counts a point read of an encoded key by the engine.
     pub(crate) fn add(&self, encoded: &[u8]) {
         if is_counted() && self.sender.try_send(encoded.to_vec()).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The ranges of the reads since the last call that had `least` reads or more. `size` says how many bytes the engine has between two keys.
+    /// The ranges with `least` or more reads since the last call. `size` returns the bytes of the
+    /// engine between two keys.
     pub(crate) fn take(&self, least: u64, size: impl Fn(&[u8], &[u8]) -> u64) -> Vec<PointRange> {
         let mut keys: Vec<Vec<u8>> = self.keys.lock().try_iter().take(MOST).collect();
         let taken = keys.len() as u64;

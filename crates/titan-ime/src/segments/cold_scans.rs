@@ -1,36 +1,36 @@
-//! Ranges that are not held, and what reads of the engine have wasted in them.
+//! Ranges that are not held, and the steps that scans of the engine wasted in them.
 //!
-//! Owns the list. It is short, and a scan never waits for it: what does not fit is told again by the next scan. Only
-//! scans that have wasted many steps write it.
+//! Only scans that wasted many steps write the list. It is short, and a scan never waits for it:
+//! the next scan reports again.
 
 use parking_lot::Mutex;
 
 use crate::content::keys::EncodedRange;
 
-/// Ranges that are known at most.
+/// The most ranges in the list.
 const MOST: usize = 64;
-/// A scan that has wasted less is not worth a word.
+/// A scan that wasted fewer steps is not counted.
 const SMALL: u64 = 16;
-/// A range is worth holding if scans waste so many steps in it between two looks, as an average that forgets: about a
-/// thousandth of a processor's second.
+/// The wasted steps between two passes, as a decaying average, that make a range worth holding:
+/// about a thousandth of a processor.
 pub(crate) const WORTH: u64 = 10_000;
-/// For so many looks in a row.
-const LOOKS: u32 = 2;
+/// The passes in a row for which that must last.
+const PASSES: u32 = 2;
 
-/// A range.
+/// A range that may be worth holding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) range: EncodedRange,
-    /// Steps wasted between two looks.
+    /// Steps wasted between two passes.
     pub(crate) rate: u64,
-    /// Steps that were wasted for a row.
+    /// Steps wasted for a row.
     pub(crate) each: u64,
     wasted: u64,
     rows: u64,
-    looks: u32,
+    passes: u32,
 }
 
-/// See the module.
+/// The list of ranges.
 #[derive(Default)]
 pub(crate) struct ColdScans(Mutex<Vec<Candidate>>);
 
@@ -47,7 +47,7 @@ fn union(a: &EncodedRange, b: &EncodedRange) -> EncodedRange {
 }
 
 impl ColdScans {
-    /// A scan from the encoded key `lower` to before `upper` has wasted so many steps for so many rows.
+    /// Counts a scan from the encoded key `lower` to before `upper`, its wasted steps and its rows.
     pub(crate) fn add(&self, lower: &[u8], upper: Option<&[u8]>, wasted: u64, rows: u64) {
         if wasted < SMALL {
             return;
@@ -56,10 +56,10 @@ impl ColdScans {
             return;
         };
         let range = (lower.to_vec(), upper.map(<[u8]>::to_vec));
-        if let Some(wanted) = list.iter_mut().find(|w| overlap(&w.range, &range)) {
-            wanted.range = union(&wanted.range, &range);
-            wanted.wasted += wasted;
-            wanted.rows += rows;
+        if let Some(candidate) = list.iter_mut().find(|w| overlap(&w.range, &range)) {
+            candidate.range = union(&candidate.range, &range);
+            candidate.wasted += wasted;
+            candidate.rows += rows;
         } else if list.len() < MOST {
             list.push(Candidate {
                 range,
@@ -67,47 +67,48 @@ impl ColdScans {
                 each: 0,
                 wasted,
                 rows,
-                looks: 0,
+                passes: 0,
             });
         }
     }
 
-    /// Ends the time between two looks. Returns the ranges that are worth holding by now, those first that waste
-    /// most, and forgets them, and those of which nothing is heard any more.
-    pub(crate) fn look(&self) -> Vec<Candidate> {
+    /// Ends the time between two passes. Returns the ranges that are worth holding by now, those
+    /// first that waste most, and forgets them, and those of which nothing is heard any more.
+    pub(crate) fn end_pass(&self) -> Vec<Candidate> {
         let mut list = self.0.lock();
         let mut merged: Vec<Candidate> = Vec::with_capacity(list.len());
         list.sort_by(|a, b| a.range.cmp(&b.range));
-        for wanted in list.drain(..) {
+        for candidate in list.drain(..) {
             match merged
                 .last_mut()
-                .filter(|w| overlap(&w.range, &wanted.range))
+                .filter(|w| overlap(&w.range, &candidate.range))
             {
                 Some(last) => {
-                    last.range = union(&last.range, &wanted.range);
-                    last.wasted += wanted.wasted;
-                    last.rows += wanted.rows;
-                    last.rate += wanted.rate;
+                    last.range = union(&last.range, &candidate.range);
+                    last.wasted += candidate.wasted;
+                    last.rows += candidate.rows;
+                    last.rate += candidate.rate;
                 }
-                None => merged.push(wanted),
+                None => merged.push(candidate),
             }
         }
-        for wanted in &mut merged {
-            wanted.rate = (wanted.rate + wanted.wasted) / 2;
-            if wanted.wasted > 0 {
-                wanted.each = wanted.wasted / wanted.rows.max(1);
+        for candidate in &mut merged {
+            candidate.rate = (candidate.rate + candidate.wasted) / 2;
+            if candidate.wasted > 0 {
+                candidate.each = candidate.wasted / candidate.rows.max(1);
             }
-            (wanted.wasted, wanted.rows) = (0, 0);
-            wanted.looks = match wanted.rate >= WORTH {
-                true => wanted.looks + 1,
+            (candidate.wasted, candidate.rows) = (0, 0);
+            candidate.passes = match candidate.rate >= WORTH {
+                true => candidate.passes + 1,
                 false => 0,
             };
         }
-        merged.retain(|wanted| wanted.rate >= SMALL);
-        let (mut ready, rest): (Vec<_>, Vec<_>) =
-            merged.into_iter().partition(|wanted| wanted.looks >= LOOKS);
+        merged.retain(|candidate| candidate.rate >= SMALL);
+        let (mut ready, rest): (Vec<_>, Vec<_>) = merged
+            .into_iter()
+            .partition(|candidate| candidate.passes >= PASSES);
         *list = rest;
-        ready.sort_by_key(|wanted| std::cmp::Reverse(wanted.rate));
+        ready.sort_by_key(|candidate| std::cmp::Reverse(candidate.rate));
         ready
     }
 }
@@ -127,17 +128,17 @@ mod tests {
         scan(b"a", Some(b"c"), 15, 100_000);
         scan(b"a", Some(b"c"), 300, 100);
         scan(b"m", None, 20, 10);
-        assert_eq!(cold_scans.look(), []);
+        assert_eq!(cold_scans.end_pass(), []);
         scan(b"b", Some(b"d"), 500, 100);
-        let ready = cold_scans.look();
+        let ready = cold_scans.end_pass();
         assert_eq!(ready.len(), 1);
         assert_eq!(ready[0].range, (b"a".to_vec(), Some(b"d".to_vec())));
         assert_eq!((ready[0].rate, ready[0].each), ((15_000 + 50_000) / 2, 250));
         // Once is not enough, however much it was.
         scan(b"m", None, 1_000_000, 1);
-        assert_eq!(cold_scans.look(), []);
+        assert_eq!(cold_scans.end_pass(), []);
         for _ in 0..40 {
-            cold_scans.look();
+            cold_scans.end_pass();
         }
         assert!(cold_scans.0.lock().is_empty());
     }

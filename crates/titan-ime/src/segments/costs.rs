@@ -1,32 +1,32 @@
-//! What a segment is good for: how often it is read, what its reads would cost in the engine, how often it is written.
+//! The steps of the engine's iterator that a segment saves, and those that its writes cost.
 //!
-//! Owns the numbers of one segment, and what they are measured in: *steps* of the engine's iterator. Readers write them at
-//! every seventeenth read of a thread only. What a read would cost in the engine is not guessed: at most once between two
-//! looks, a scan that comes to the segment is sent to the engine, and its steps are noted.
+//! A reader counts every seventeenth read of its thread. The cost in the engine is measured: at
+//! most once between two passes of maintenance, a scan of the segment goes to the engine, and its
+//! steps are noted.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Reads of a thread that are counted at once. It is prime, because a program that reads two things in turn would have only
-/// one of them counted if it were even.
+/// Reads of a thread that count as one sample. Prime, so that a program that alternates between two
+/// keys has both counted.
 pub(crate) const COUNTED: u64 = 17;
-/// What a point read from memory saves, and a row of a scan at least.
+/// Steps saved by a point read from memory, and at least by each row of a scan.
 pub(crate) const LEAST_SAVED: u64 = 8;
-/// What a point read of the engine costs: 2.3 microseconds, where a step costs 0.067.
+/// Steps of a point read of the engine: 2.3 us, where a step takes 0.067 us.
 const LOOK_UP: u64 = 32;
-/// What a write to memory costs.
+/// Steps of a write to memory.
 const PAID: u64 = 16;
-/// Losses up to this many steps between two looks are none.
+/// A smaller loss between two passes does not count.
 const SMALL: u64 = 1_000;
 
-/// No scan is to go to the engine.
+/// No scan will be measured.
 const NONE: u8 = 0;
-/// The next scan is to go.
+/// The next scan will be measured.
 const DUE: u8 = 1;
-/// One has gone.
+/// A scan is being measured.
 const GONE: u8 = 2;
 
-/// See the module.
+/// The savings and costs of one segment.
 #[derive(Default)]
 pub(crate) struct Costs {
     /// Point reads.
@@ -35,15 +35,15 @@ pub(crate) struct Costs {
     rows: AtomicU64,
     writes: AtomicU64,
     measuring: AtomicU8,
-    /// Steps that the engine takes for a row of a scan beside one, as it was measured last.
+    /// Steps of the engine for a row of a scan beside one, as last measured.
     wasted: AtomicU64,
-    /// Looks in a row at which it had cost more than it saved.
+    /// Passes in a row at which it had cost more than it saved.
     losses: AtomicU32,
-    /// Steps that it has saved between two looks, less those that it cost: an average that forgets.
+    /// Steps saved per pass, minus steps paid: a decaying average.
     worth: AtomicI64,
 }
 
-/// Whether this read of this thread is one that is counted.
+/// Whether this read of this thread is counted.
 pub(crate) fn is_counted() -> bool {
     thread_local! {
         static READ: Cell<u64> = const { Cell::new(0) };
@@ -53,7 +53,7 @@ pub(crate) fn is_counted() -> bool {
     read == COUNTED
 }
 
-/// What was between two looks.
+/// The savings and costs between two passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Balance {
     /// Steps of the engine that reads have saved.
@@ -65,7 +65,7 @@ pub(crate) struct Balance {
 }
 
 impl Costs {
-    /// That of a segment that takes the place of this one, or of a part of it.
+    /// The costs of a segment that replaces this one, or a part of it.
     pub(crate) fn inherited(&self) -> Self {
         let costs = Costs::default();
         costs
@@ -78,8 +78,8 @@ impl Costs {
         costs
     }
 
-    /// That of a segment that takes the place of this one and of another one. Its losses in a row are those of the
-    /// one that had fewer.
+    /// The costs of a segment that replaces this one and another. Its losses in a row are the
+    /// fewer.
     pub(crate) fn joined(&self, other: &Costs) -> Self {
         let both = |field: fn(&Costs) -> &AtomicU64| {
             AtomicU64::new(
@@ -100,14 +100,14 @@ impl Costs {
         }
     }
 
-    /// A point read was answered.
+    /// Counts a point read that was answered.
     pub(crate) fn point(&self) {
         if is_counted() {
             self.points.fetch_add(COUNTED, Ordering::Relaxed);
         }
     }
 
-    /// A part of a scan was answered, with so many rows.
+    /// Counts a part of a scan with so many rows.
     pub(crate) fn part(&self, rows: usize) {
         if is_counted() {
             let rows = COUNTED * rows.max(1) as u64;
@@ -115,12 +115,12 @@ impl Costs {
         }
     }
 
-    /// So many versions were written. Called with the lock of the segment.
+    /// Counts written versions. Called with the lock of the segment.
     pub(crate) fn written(&self, writes: usize) {
         self.writes.fetch_add(writes as u64, Ordering::Relaxed);
     }
 
-    /// Whether this scan is to go to the engine, to be measured.
+    /// Whether this scan must go to the engine to be measured.
     pub(crate) fn is_measured_now(&self) -> bool {
         self.measuring.load(Ordering::Relaxed) == DUE
             && self
@@ -129,8 +129,8 @@ impl Costs {
                 .is_ok()
     }
 
-    /// Whether a scan that fetches its large values costs less by the engine's iterator than by a look-up for each. If so, what
-    /// it costs there is noted.
+    /// Whether the engine's iterator reads large values cheaper than a look-up for each. If so, its
+    /// cost is measured.
     pub(crate) fn is_iterator_cheaper(&self) -> bool {
         let is_cheaper = self.wasted.load(Ordering::Relaxed) < LOOK_UP;
         if is_cheaper && self.measuring.load(Ordering::Relaxed) != GONE {
@@ -139,7 +139,7 @@ impl Costs {
         is_cheaper
     }
 
-    /// A scan has wasted so many steps in the engine for so many rows.
+    /// Notes the steps that a measured scan wasted in the engine.
     pub(crate) fn measured(&self, wasted: u64, rows: u64) {
         if self.measuring.load(Ordering::Relaxed) == GONE {
             self.expect(wasted / rows.max(1));
@@ -147,13 +147,13 @@ impl Costs {
         }
     }
 
-    /// So many steps are wasted for a row.
+    /// Sets the steps wasted for a row.
     pub(crate) fn expect(&self, wasted: u64) {
         self.wasted.store(wasted, Ordering::Relaxed);
     }
 
-    /// What was since the last look.
-    pub(crate) fn look(&self) -> Balance {
+    /// Ends the time between two passes, and returns its balance.
+    pub(crate) fn end_pass(&self) -> Balance {
         let points = self.points.swap(0, Ordering::Relaxed);
         let rows = self.rows.swap(0, Ordering::Relaxed);
         let writes = self.writes.swap(0, Ordering::Relaxed);
@@ -193,7 +193,7 @@ mod tests {
         let costs = Costs::default();
         for n in 1..4 {
             costs.written(1_000);
-            assert_eq!(costs.look().losses, n);
+            assert_eq!(costs.end_pass().losses, n);
         }
         assert!(costs.worth() < 0);
         assert_eq!(costs.inherited().worth(), costs.worth());
@@ -201,14 +201,14 @@ mod tests {
             costs.point();
         }
         costs.written(10);
-        let balance = costs.look();
+        let balance = costs.end_pass();
         assert_eq!(
             (balance.saved, balance.losses),
             (10 * COUNTED * LEAST_SAVED, 0)
         );
     }
 
-    /// What one of two segments was good for counts when they are joined.
+    /// A joined segment inherits the savings of both.
     #[test]
     fn what_is_joined_has_the_worth_of_both_and_the_fewer_losses() {
         let (read, written) = (Costs::default(), Costs::default());
@@ -216,14 +216,14 @@ mod tests {
             read.point();
         }
         written.written(1_000);
-        read.look();
-        written.look();
+        read.end_pass();
+        written.end_pass();
         for _ in 0..10 * COUNTED {
             read.point();
         }
         for joined in [read.joined(&written), written.joined(&read)] {
             assert_eq!(joined.worth(), read.worth() + written.worth());
-            let balance = joined.look();
+            let balance = joined.end_pass();
             assert_eq!(
                 (balance.saved, balance.losses),
                 (10 * COUNTED * LEAST_SAVED, 0)
@@ -239,13 +239,13 @@ mod tests {
         for _ in 0..COUNTED {
             costs.part(3);
         }
-        costs.look();
+        costs.end_pass();
         assert!(costs.is_measured_now() && !costs.is_measured_now());
         costs.measured(500, 5);
         costs.measured(1_000_000, 1);
         for _ in 0..COUNTED {
             costs.part(3);
         }
-        assert_eq!(costs.look().saved, COUNTED * 3 * 100);
+        assert_eq!(costs.end_pass().saved, COUNTED * 3 * 100);
     }
 }

@@ -1,8 +1,8 @@
-//! The directory: all segments in the order of their keys. They do not overlap.
+//! The directory: all segments in the order of their keys, without overlap.
 //!
-//! Readers and writes take the list as it is with one load. Changes make a new list, one at a time; a load waits for a
-//! change only while that exchanges a pointer.
-//! Segments end only while the lock is held: see [`Changing`].
+//! Readers and writes take the list with one load. Changes make a new list, one at a time; a load
+//! waits for a change only while that exchanges a pointer. Segments end only under the lock of
+//! [`Changing`].
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::content::keys::{EncodedRange, Keys};
 use crate::segments::segment::Segment;
 use crate::sync::{Cell, Mutex, MutexGuard};
 
-/// The parts of a range of which none of the segments has a key.
+/// The parts of a range that no segment covers.
 pub(crate) fn not_held(
     segments: &[Arc<Segment>],
     (lower, upper): &EncodedRange,
@@ -40,7 +40,7 @@ pub(crate) fn not_held(
 #[derive(Default)]
 pub(crate) struct List {
     segments: Vec<Arc<Segment>>,
-    /// The ends of all but one that reaches to the end of the key space.
+    /// The upper bounds; a segment up to the end of the key space has none.
     uppers: Keys,
 }
 
@@ -70,7 +70,7 @@ impl Deref for List {
     }
 }
 
-/// See the module.
+/// The current list, and the lock for changes.
 pub(crate) struct Directory {
     list: Cell<Arc<List>>,
     /// The generation of the next segment. Locked before any segment.
@@ -85,7 +85,7 @@ impl Directory {
         }
     }
 
-    /// The list as it is.
+    /// The current list.
     pub(crate) fn load(&self) -> Arc<List> {
         self.list.load()
     }
@@ -103,7 +103,7 @@ impl Directory {
 
 /// The right to change the directory.
 pub(crate) struct Changing<'a> {
-    /// The list as it is to be.
+    /// The next list.
     pub(crate) list: Vec<Arc<Segment>>,
     next_generation: MutexGuard<'a, u64>,
     directory: &'a Directory,

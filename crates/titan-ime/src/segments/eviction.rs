@@ -9,7 +9,7 @@ use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
 impl Shared {
-    /// Drops the segments that `which` picks. Returns how many were.
+    /// Drops the segments that `which` picks. Returns their number.
     pub(crate) fn drop_segments(&self, why: Dropped, which: impl Fn(&Segment) -> bool) -> usize {
         if !self.directory.load().iter().any(|segment| which(segment)) {
             return 0;
@@ -27,14 +27,15 @@ impl Shared {
         self.drop_segments(why, |_| true);
     }
 
-    /// Gives back the memory of a cache that is off.
+    /// Frees the memory of a cache that is off.
     pub(crate) fn give_back(&self) {
         self.drop_all(Dropped::Off);
         self.pending.forget();
     }
 
-    /// Drops segments until memory is within its limit, as far as it is known: those first that are being loaded,
-    /// which have saved nothing yet, then those that were not read since the last look, then the oldest; pinned ones last.
+    /// Drops segments until the known memory is within its limit: first those being loaded, which
+    /// have saved nothing yet, then those not read since the last pass, then the oldest; pinned
+    /// ones last.
     pub(crate) fn make_room(&self) {
         let mut excess = self.budget.excess();
         // MUTANT: memory that is over its limit stays so.
@@ -61,9 +62,10 @@ impl Shared {
         self.end(&changing, &gone, Dropped::MemoryLimit);
     }
 
-    /// Ends segments that are not in the list any more, and publishes it.
+    /// Ends segments that left the list, and publishes it.
     pub(crate) fn end(&self, changing: &Changing<'_>, gone: &[Arc<Segment>], why: Dropped) {
-        // ORDER: first they end. A write that still finds one of them listed then knows that it may be skipped.
+        // ORDER: first they end. A write that still finds one of them listed then knows that it may
+        // be skipped.
         for segment in gone {
             if segment.drop_content(why) {
                 self.counters.dropped(why);
@@ -73,7 +75,7 @@ impl Shared {
     }
 }
 
-/// Segments in the order in which they are dropped if memory is short.
+/// The segments in the order of eviction.
 fn victims(list: &[Arc<Segment>]) -> Vec<Arc<Segment>> {
     let mut victims = list.to_vec();
     // The keys are taken once: reads change them meanwhile, and a sort that finds no order panics.
@@ -104,7 +106,7 @@ mod tests {
         }
     }
 
-    /// A read that comes while the order is made does not spoil it: a sort whose keys change may panic, and it would
+    /// Reads during the sort must not change its keys: a sort without an order may panic, here
     /// within a commit.
     #[test]
     fn reads_that_come_while_victims_are_ordered_do_no_harm() {

@@ -1,9 +1,9 @@
 //! Faults: panics, differences between memory and engine, and whether the cache is off.
 //!
-//! A panic on the path of writes, or a difference, turns the cache off for good. A panic of maintenance is counted and
-//! survived: it may leave segments without content, and those are dropped; a segment with content is complete, because
-//! content is replaced as a whole. [`MOST`] panics in a row and one more turn the cache off, because nothing is pruned
-//! any more.
+//! A panic on the path of writes, or a difference, turns the cache off for good. A panic of
+//! maintenance is counted and survived. It may leave segments without content, which are dropped; a
+//! segment with content is complete, because content is replaced as a whole. Five panics in a row
+//! turn the cache off, because nothing is pruned any more.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ pub(crate) struct Faults {
     difference: OnceLock<String>,
 }
 
-/// How a cache fares.
+/// The faults of a cache, for users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Trouble {
@@ -34,7 +34,7 @@ pub struct Trouble {
     pub is_off: bool,
     /// Passes of maintenance that panicked.
     pub panics: u64,
-    /// Why it is off; else what the last panic said, if there was one.
+    /// The reason why it is off; else the text of the last panic, if there was one.
     pub what: Option<String>,
 }
 
@@ -56,8 +56,8 @@ impl Faults {
 
     /// Turns the cache off for good. Cost: one store. `Shared::give_back` frees the memory.
     pub(crate) fn turn_off(&self) {
-        // ORDER: a hook that panicked does this before its group is published, so no reader that must see the
-        // group takes memory for complete.
+        // ORDER: a hook that panicked does this before its group is published, so no reader that
+        // must see the group takes memory for complete.
         self.is_off.store(true, Ordering::Release);
     }
 

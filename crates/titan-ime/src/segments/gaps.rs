@@ -1,24 +1,24 @@
-//! Empty gaps: ranges in which scans of the engine met nothing but dead rows.
+//! Gaps: ranges in which scans of the engine met only dead rows.
 //!
-//! Owns the list of ranges that scans reported. Maintenance loads them: a gap is a segment without rows, so that a
-//! write into it is a row of it before it is published, and every rule of segments holds. The next scan passes the gap
-//! in one step.
+//! Scans report gaps here, and maintenance loads them. A loaded gap is a segment without rows: a
+//! write into it is a row before it is published, and every rule of segments holds. The next scan
+//! passes the gap in one step.
 //!
-//! The list is short, and a scan never waits for it: what does not fit is reported again by the next scan.
+//! The list is short, and a scan never waits for it: the next scan reports again.
 
 use parking_lot::Mutex;
 
 use crate::content::keys::EncodedRange;
 
-/// Ranges that are remembered until the next maintenance.
+/// The most gaps kept until the next pass.
 const MOST: usize = 64;
 
-/// See the module.
+/// The reported gaps.
 #[derive(Default)]
 pub(crate) struct Gaps(Mutex<Vec<EncodedRange>>);
 
 impl Gaps {
-    /// Remembers a range, unless another thread is in the list or it is full.
+    /// Adds a gap, unless the list is locked or full.
     pub(crate) fn add(&self, lower: &[u8], upper: Option<&[u8]>) {
         if let Some(mut gaps) = self.0.try_lock()
             && gaps.len() < MOST
@@ -28,7 +28,7 @@ impl Gaps {
         }
     }
 
-    /// The ranges since the last call.
+    /// The gaps since the last call.
     pub(crate) fn take(&self) -> Vec<EncodedRange> {
         std::mem::take(&mut *self.0.lock())
     }

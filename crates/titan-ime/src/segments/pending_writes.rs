@@ -1,13 +1,15 @@
-//! Pending writes: those that the commit hook has seen and that are not in the segments yet.
+//! The log of pending writes: the commit hook has added them, and the segments do not have them
+//! yet.
 //!
-//! Owns the log between the hook and the segments. The hook adds the writes of a group before the group is published,
-//! which is one copy of their bytes. [`PendingWrites::settle`] puts them into the segments. It is called by whoever needs
-//! them there, before it looks: the barrier of a load or an audit, maintenance. The applier does it when many
-//! have come, so that a read finds few. A read does it within bounds ([`PendingWrites::settle_within`]): where much is to be
-//! done, or another thread is at it, the engine answers.
+//! The hook copies the writes of a group into the log before the group is published.
+//! [`PendingWrites::apply_pending`] moves the log into the segments. Barriers of loads and audits,
+//! and maintenance, call it before they look. The applier thread calls it when many writes are
+//! pending, so that reads find few. A read applies within bounds
+//! ([`PendingWrites::apply_pending_within`]): if much is pending or another thread applies, the
+//! engine answers.
 //!
-//! Promises that after a call of `settle` everything is in the segments that was added before the call, or the cache is off;
-//! that each write gets there once, those of a key in the order in which they were added.
+//! Promises: after `apply_pending`, every write added before the call is in the segments, or the
+//! cache is off. Each write gets there once, those of one key in the order of addition.
 
 use std::sync::OnceLock;
 use std::thread::Thread;
@@ -20,17 +22,17 @@ use crate::content::write::Write;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// The applier is woken when the log has so many bytes. A read applies less, about two hundred rows at most, and waking
-/// the thread is cheap beside the commits that made them.
+/// The size of the log in bytes that wakes the applier. A read applies less, some two hundred rows.
+/// Waking is cheap beside the commits that filled the log.
 const MANY: usize = 32 << 10;
-/// The writer applies the log when it has so many bytes: the applier does not keep up, or there is none.
+/// The size in bytes at which the writer applies the log: the applier lags, or there is none.
 const TOO_MANY: usize = 512 << 10;
 
-/// See the module.
+/// The log and its counters.
 pub(crate) struct PendingWrites {
-    /// Writes that were added since the beginning.
+    /// Writes added since the beginning.
     added: AtomicU64,
-    /// Writes that are in the segments.
+    /// Writes applied since the beginning.
     applied: AtomicU64,
     filled: Mutex<Log>,
     /// Locked while writes are applied, empty at other times.
@@ -38,10 +40,10 @@ pub(crate) struct PendingWrites {
     applier: OnceLock<Thread>,
 }
 
-/// Writes in the order in which they were added. Their bytes are in one buffer.
+/// Writes in the order of addition. Their bytes are in one buffer.
 #[derive(Default)]
 struct Log {
-    /// Of each write the key, then the value.
+    /// Key and value of each write.
     bytes: Vec<u8>,
     heads: Vec<Head>,
 }
@@ -76,7 +78,7 @@ impl Log {
         });
     }
 
-    /// In the order of the keys, those of a key in the order in which they were added.
+    /// The writes in the order of their keys, those of one key in the order of addition.
     fn sorted(&self) -> Vec<Write<'_>> {
         let mut rest = &*self.bytes;
         let writes = self.heads.iter().map(|head| {
@@ -91,7 +93,7 @@ impl Log {
         writes
     }
 
-    /// Forgets all, and keeps the buffers unless one large group made them large.
+    /// Empties the log. Keeps the buffers unless one large group made them large.
     fn clear(&mut self) {
         if self.capacity() > 2 * TOO_MANY {
             *self = Log::default();
@@ -101,11 +103,12 @@ impl Log {
     }
 }
 
-/// Adds writes, from [`PendingWrites::fill`]. When it is dropped they are seen by whoever settles.
+/// The right to add writes, from [`PendingWrites::fill`]. Dropping it shows them to callers of
+/// `apply_pending`.
 pub(crate) struct Filling<'a> {
     pending: &'a PendingWrites,
     log: MutexGuard<'a, Log>,
-    /// Bytes and writes of the log at the beginning.
+    /// Bytes and writes of the log when this was made.
     before: (usize, usize),
 }
 
@@ -114,7 +117,7 @@ impl Filling<'_> {
         self.log.push(write);
     }
 
-    /// Ends, and wakes the applier if it has enough to do. True if the caller is to settle.
+    /// Ends, and wakes the applier if much is pending. True if the caller must apply the log.
     #[must_use]
     pub(crate) fn done(self) -> bool {
         let (pending, before, len) = (self.pending, self.before.0, self.log.len());
@@ -132,8 +135,9 @@ impl Filling<'_> {
 impl Drop for Filling<'_> {
     fn drop(&mut self) {
         let more = (self.log.heads.len() - self.before.1) as u64;
-        // ORDER: with the lock of the log, so that the count and the log are of one moment, and before the group is
-        // published, so that a reader who knows of the group knows of its writes.
+        // ORDER: with the lock of the log, so that the count and the log are of one moment, and
+        // before the group is published, so that a reader who knows of the group knows of its
+        // writes.
         self.pending.added.fetch_add(more, Ordering::Release);
     }
 }
@@ -159,15 +163,15 @@ impl PendingWrites {
         }
     }
 
-    /// The thread that is woken when many writes are pending. It calls `settle`.
+    /// Sets the thread that is woken when many writes are pending.
     pub(crate) fn set_applier(&self, thread: Thread) {
         // There is one for each cache.
         let _ = self.applier.set(thread);
     }
 
-    /// Applies what was added before the call, by `apply`, which gets writes in the order of their keys; or waits until
-    /// another thread has done that. Cost: two loads if nothing is pending.
-    pub(crate) fn settle(&self, apply: impl FnOnce(&[Write<'_>])) {
+    /// Applies every write added before the call, by `apply`, which gets them in the order of their
+    /// keys; or waits for the thread that does. Cost: two loads if nothing is pending.
+    pub(crate) fn apply_pending(&self, apply: impl FnOnce(&[Write<'_>])) {
         let wanted = self.added.load(Ordering::Acquire);
         if self.has_applied(wanted) {
             return;
@@ -178,10 +182,14 @@ impl PendingWrites {
         }
     }
 
-    /// The same for a read. False if something is not applied after all: there is so much that the applier is to do it,
-    /// or another thread did not end in time.
+    /// The same for a read. False if writes remain: so many that the applier must take them, or
+    /// another thread did not finish in time.
     #[must_use]
-    pub(crate) fn settle_within(&self, wait: Duration, apply: impl FnOnce(&[Write<'_>])) -> bool {
+    pub(crate) fn apply_pending_within(
+        &self,
+        wait: Duration,
+        apply: impl FnOnce(&[Write<'_>]),
+    ) -> bool {
         let wanted = self.added.load(Ordering::Acquire);
         if self.has_applied(wanted) {
             return true;
@@ -225,7 +233,7 @@ impl PendingWrites {
         self.applied.store(added, Ordering::Release);
     }
 
-    /// Forgets what is pending, also what a panic left, and gives its memory back. Called when the cache is off.
+    /// Empties the log, also after a panic, and frees its memory. Called when the cache is off.
     pub(crate) fn forget(&self) {
         let mut log = self.applying.lock();
         let mut filled = self.filled.lock();
@@ -234,7 +242,7 @@ impl PendingWrites {
         self.applied.store(added, Ordering::Release);
     }
 
-    /// Keeps others from applying, as a thread that applies does.
+    /// Excludes others from applying, as an applying thread does.
     #[cfg(test)]
     pub(crate) fn is_being_applied(&self) -> impl Sized {
         self.applying.lock()
@@ -247,7 +255,7 @@ impl PendingWrites {
     }
 }
 
-/// The lock, if it is free by then.
+/// The lock, if it becomes free within that time.
 fn lock_within<T>(mutex: &Mutex<T>, wait: Duration) -> Option<MutexGuard<'_, T>> {
     match wait.is_zero() {
         true => mutex.try_lock(),

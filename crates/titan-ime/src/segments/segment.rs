@@ -1,6 +1,4 @@
-//! A segment: a range of keys that is in memory as a whole, or is on its way there.
-//!
-//! Owns the states of a segment, and how a write reaches it.
+//! A segment: a range of keys that is whole in memory, or being loaded.
 //!
 //! ```text
 //! Announced --barrier--> Loading --merged--> (replaced by segments that are) Active
@@ -8,8 +6,8 @@
 //!      `---------------------`----------------> Gone <------------------------'
 //! ```
 //!
-//! A segment becomes active once and gone once; a range that is loaded again is another segment, with another
-//! generation. Readers look at `root` alone: there is one while the segment is active.
+//! A segment becomes active once and gone once; a range that is loaded again is another segment
+//! with another generation. Readers load `root` alone: there is one while the segment is active.
 
 use std::sync::Arc;
 
@@ -25,33 +23,33 @@ use crate::stats::Dropped;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Cell, Mutex};
 
-/// See the module.
+/// A segment and its state.
 pub(crate) struct Segment {
     /// The first encoded key.
     pub(crate) lower: Box<[u8]>,
     /// The first encoded key after it; none at the end of the key space.
     pub(crate) upper: Option<Box<[u8]>>,
-    /// Unlike that of every other segment of the cache.
+    /// A number that no other segment of the cache has.
     pub(crate) generation: u64,
-    /// Whether it is dropped last when memory is short. Becomes true while the directory is locked.
+    /// Whether it is evicted last. Becomes true while the directory is locked.
     is_pinned: AtomicBool,
-    /// Whether the program loads it, and not the cache itself.
+    /// Whether the program loads it, not the cache itself.
     pub(crate) is_of_program: bool,
-    /// What readers read.
+    /// The content for readers.
     root: Cell<Option<Arc<Root>>>,
-    /// Held for moves of the state and for writes, never for reads or I/O.
+    /// Locked for changes of the state and writes, never for reads or I/O.
     state: Mutex<State>,
-    /// Whether it was read since the last look. Readers write it only if it is false.
+    /// Whether it was read since the last pass. Readers write it only if it is false.
     touched: AtomicBool,
     pub(crate) costs: Costs,
-    /// For itself and its place in the directory. The content has charges of its own.
+    /// Covers the segment and its place in the directory, not the content.
     charge: Charge,
 }
 
 enum State {
-    /// The snapshot of the load has not been taken: it will have all writes.
+    /// The snapshot of the load is not taken yet: it will have all writes.
     Announced,
-    /// The snapshot has been taken. What was read of it is here, and later writes are.
+    /// The snapshot is taken. Its rows read so far, and later writes, are here.
     Loading {
         leaves: Vec<Arc<Leaf>>,
         delta: Delta,
@@ -60,7 +58,7 @@ enum State {
     Gone(Dropped),
 }
 
-/// Writes that came while a segment was loaded, in order.
+/// Writes to a segment that is being loaded, in order.
 pub(crate) struct Delta {
     writes: Vec<OwnedWrite>,
     charge: Charge,
@@ -107,7 +105,7 @@ impl Delta {
             .add(blocks + more_room * size_of::<OwnedWrite>());
     }
 
-    /// The writes in the order of their keys, those of a key in the order in which they came.
+    /// The writes in the order of their keys, those of one key in the order of arrival.
     pub(crate) fn sorted(&self) -> Vec<Write<'_>> {
         let mut writes: Vec<Write<'_>> = self.writes.iter().map(OwnedWrite::borrowed).collect();
         writes.sort_by_key(|write| write.key);
@@ -128,14 +126,14 @@ impl OwnedWrite {
     }
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// It is kept, or will be loaded.
+    /// It is in memory, or will be loaded.
     Done,
-    /// It is kept in a new root.
+    /// It is in memory, in a new root.
     Remade,
-    /// The segment is gone: the write may be for another one.
+    /// The segment is gone: another one may need the write.
     Gone,
 }
 
@@ -166,7 +164,7 @@ impl Segment {
         }
     }
 
-    /// An active one.
+    /// An active segment.
     pub(crate) fn active(
         lower: Box<[u8]>,
         upper: Option<Box<[u8]>>,
@@ -208,7 +206,7 @@ impl Segment {
             && upper.is_none_or(|upper| *self.lower < *upper)
     }
 
-    /// What readers read, if it is active.
+    /// The content, if the segment is active.
     pub(crate) fn root(&self) -> Option<Arc<Root>> {
         self.root.load()
     }
@@ -229,10 +227,10 @@ impl Segment {
         self.touched.store(false, Ordering::Relaxed);
     }
 
-    /// The snapshot of the load is taken at this moment: from here on writes are kept. Called in a barrier.
+    /// Begins to keep writes, at the moment of the load's snapshot. Called in a barrier.
     ///
     /// # Errors
-    /// Why it was dropped.
+    /// The reason why the segment was dropped.
     pub(crate) fn begin_loading(&self, budget: &Arc<Budget>) -> Result<(), Dropped> {
         let mut state = self.state.lock();
         if let State::Gone(why) = &*state {
@@ -252,10 +250,10 @@ impl Segment {
         Ok(())
     }
 
-    /// Keeps what was read of the snapshot, so that it goes with the segment.
+    /// Adds leaves made of the snapshot, which go with the segment.
     ///
     /// # Errors
-    /// Why it was dropped.
+    /// The reason why the segment was dropped.
     pub(crate) fn add_leaves(&self, more: Vec<Arc<Leaf>>) -> Result<(), Dropped> {
         match &mut *self.state.lock() {
             State::Loading { leaves, .. } => leaves.extend(more),
@@ -265,10 +263,10 @@ impl Segment {
         Ok(())
     }
 
-    /// Takes all of that.
+    /// Takes these leaves.
     ///
     /// # Errors
-    /// Why it was dropped.
+    /// The reason why the segment was dropped.
     pub(crate) fn take_leaves(&self) -> Result<Vec<Arc<Leaf>>, Dropped> {
         match &mut *self.state.lock() {
             State::Loading { leaves, .. } => Ok(std::mem::take(leaves)),
@@ -277,7 +275,7 @@ impl Segment {
         }
     }
 
-    /// Bytes that are freed when it is dropped, at least.
+    /// A lower bound of the bytes that dropping it frees.
     pub(crate) fn bytes(&self) -> usize {
         let content = match &*self.state.lock() {
             State::Loading { leaves, delta } => {
@@ -289,10 +287,10 @@ impl Segment {
         self.charge.bytes() + content
     }
 
-    /// Takes the writes that came since the last call.
+    /// Takes the writes since the last call.
     ///
     /// # Errors
-    /// Why it was dropped.
+    /// The reason why the segment was dropped.
     pub(crate) fn take_delta(&self, budget: &Arc<Budget>) -> Result<Delta, Dropped> {
         match &mut *self.state.lock() {
             State::Loading { delta, .. } => Ok(std::mem::replace(delta, Delta::new(budget))),
@@ -301,7 +299,7 @@ impl Segment {
         }
     }
 
-    /// Why it was dropped, if it was.
+    /// The reason why it was dropped, if it was.
     pub(crate) fn gone(&self) -> Option<Dropped> {
         match &*self.state.lock() {
             State::Gone(why) => Some(*why),
@@ -309,15 +307,16 @@ impl Segment {
         }
     }
 
-    /// Adds versions, which are in the order of their keys. Cost: an allocation for each, and a copy of each leaf whose
-    /// tail is full.
+    /// Adds versions, in the order of their keys. Cost: an allocation for each, and a copy of each
+    /// leaf whose tail is full.
     pub(crate) fn write(
         &self,
         writes: &[Write<'_>],
         target: &Target,
         budget: &Arc<Budget>,
     ) -> Written {
-        // MUTANT: a write takes the root without the lock, and is lost if another root takes its place meanwhile.
+        // MUTANT: a write takes the root without the lock, and is lost if another root takes its
+        // place meanwhile.
         let unlocked = mutant!(
             "write-to-a-replaced-root",
             "loom -p titan-ime --lib models::"
@@ -349,7 +348,7 @@ impl Segment {
         }
     }
 
-    /// Changes the content of an active segment; `change` returns none to leave it.
+    /// Replaces the content of an active segment, unless `change` returns none.
     pub(crate) fn change(&self, change: impl FnOnce(&Root) -> Option<Root>) {
         let state = self.state.lock();
         if !matches!(&*state, State::Active) {
@@ -361,14 +360,15 @@ impl Segment {
         }
     }
 
-    /// Ends it: it takes no writes any more, and readers that come find nothing. Called with the lock of the
-    /// directory, before it is taken from there. False if it was gone.
+    /// Ends the segment: no write and no reader finds content any more. Called with the lock of the
+    /// directory, before the segment is removed from it. False if it was gone.
     pub(crate) fn drop_content(&self, why: Dropped) -> bool {
         self.end(why, |_| ()).is_some()
     }
 
-    /// Ends it in favour of others. `replace` gets its last content and publishes a directory that has the others
-    /// in its place; no write comes in between. Called with the lock of the directory. None if it was gone.
+    /// Ends the segment in favour of others. `replace` gets its last content and publishes a
+    /// directory with the others in its place; no write comes in between. Called with the lock of
+    /// the directory. None if it was gone.
     pub(crate) fn end<T>(&self, why: Dropped, replace: impl FnOnce(Last<'_>) -> T) -> Option<T> {
         let mut state = self.state.lock();
         let root = self.root.load();
@@ -378,14 +378,15 @@ impl Segment {
             (State::Active, Some(root)) => Last::Active(root),
             (State::Active | State::Announced, _) => Last::Nothing,
         };
-        // ORDER: before the directory is published, because from then on writes go past this segment: as long as
-        // there is a root, it has all that is published.
-        // MUTANT: a segment that has ended is read on.
+        // ORDER: before the directory is published, because from then on writes go past this
+        // segment: as long as there is a root, it has all that is published. MUTANT: a segment that
+        // has ended is read on.
         if !mutant!("ended-segment-is-read", "loom -p titan-ime --lib models::") {
             self.root.store(None);
         }
         let replaced = replace(last);
-        // ORDER: after the directory was published, so that a write that finds it gone finds what took its place.
+        // ORDER: after the directory was published, so that a write that finds it gone finds what
+        // took its place.
         *state = State::Gone(why);
         Some(replaced)
     }

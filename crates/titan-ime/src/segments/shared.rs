@@ -1,4 +1,4 @@
-//! What the hook, the readers, loads and maintenance of a cache share.
+//! The state that hook, readers, loads and maintenance share.
 
 use std::sync::Arc;
 
@@ -19,22 +19,22 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 /// No family has this number.
 const NO_FAMILY: u32 = u32::MAX;
 
-/// See the module. The store owns it, so it has no handle of the store.
+/// The shared state. The store owns it, so it has no handle of the store.
 pub(crate) struct Shared {
     pub(crate) directory: Directory,
     pub(crate) budget: Arc<Budget>,
     pub(crate) pending: PendingWrites,
-    /// What may be pruned.
+    /// The limits of pruning.
     pub(crate) target: Cell<Arc<Target>>,
     pub(crate) counters: Counters,
     pub(crate) cold: ColdReads,
     pub(crate) faults: Faults,
-    /// Whether the cache decides by itself what is held.
+    /// Whether the cache chooses ranges by itself.
     pub(crate) chooses: bool,
-    /// Bytes of a segment, about.
+    /// The usual size of a segment in bytes.
     pub(crate) segment_size: usize,
     family: AtomicU32,
-    /// Makes the hook or maintenance panic at this place.
+    /// The place at which a test wants a panic.
     #[cfg(test)]
     pub(crate) panics_at: parking_lot::Mutex<Option<&'static str>>,
 }
@@ -61,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// The family that has the versions. Until it is set there are no segments.
+    /// Sets the family of the versions. There are no segments before.
     pub(crate) fn set_family(&self, family: ColumnFamilyId) {
         self.family.store(family.0, Ordering::Release);
     }
@@ -70,7 +70,7 @@ impl Shared {
         self.family.load(Ordering::Acquire) == family.0
     }
 
-    /// Panics if a test asked for it, at this place.
+    /// Panics if a test asked for it at this place.
     #[cfg(test)]
     pub(crate) fn may_panic(&self, place: &'static str) {
         let is_here = *self.panics_at.lock() == Some(place);

@@ -1,4 +1,4 @@
-//! Cutting the content of a segment into segments of the usual size.
+//! Splits: the content of a segment is cut into segments of the usual size.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,12 +9,12 @@ use crate::segments::segment::{Last, Segment};
 use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
-/// Whether content is to be cut.
+/// Whether content must be cut.
 fn is_large(root: &Root, shared: &Shared) -> bool {
     root.bytes > shared.segment_size.saturating_mul(2) && root.leaves.len() > 1
 }
 
-/// Active segments with the range and the content of `segment`, at least one. No leaf is copied.
+/// At least one active segment with the range and content of `segment`. Copies no leaf.
 pub(crate) fn cut(
     segment: &Segment,
     root: Root,
@@ -61,8 +61,8 @@ pub(crate) fn cut(
 }
 
 impl Shared {
-    /// Splits a segment that has become large. Called by writes too, because each copies the list of leaves of its
-    /// segment. Cost: a copy of the directory; no leaf is copied.
+    /// Splits a segment that has become large. Writes call it too, because each new root copies the
+    /// list of leaves. Cost: a copy of the directory; no leaf is copied.
     pub(crate) fn split_if_large(&self, segment: &Segment) {
         if !segment
             .root()

@@ -1,7 +1,7 @@
-//! The applier: a thread that puts pending writes into the segments when many have come.
+//! The applier: a thread that applies pending writes when many have come.
 //!
-//! Owns the thread. It sleeps until the hook wakes it, so a store that is not written costs nothing. Nothing depends on
-//! it: without it reads apply what they need, and the hook what nobody reads.
+//! It sleeps until the hook wakes it, so an idle store costs nothing. Nothing depends on it:
+//! without it, reads and the hook apply the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use titan::Process;
 use crate::error::Result;
 use crate::segments::shared::Shared;
 
-/// See the module. Dropping it ends the thread.
+/// The thread. Dropping it ends it.
 pub(crate) struct Applier {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -28,7 +28,7 @@ impl Applier {
         let applied = Arc::clone(&shared);
         let run = move || {
             while !is_over.load(Ordering::Acquire) {
-                applied.settle();
+                applied.apply_pending();
                 std::thread::park();
             }
         };

@@ -1,4 +1,4 @@
-//! Applying: pending writes get into the segments that have their keys.
+//! Moves pending writes into the segments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,18 +9,19 @@ use crate::segments::segment::Written;
 use crate::segments::shared::Shared;
 
 impl Shared {
-    /// Puts what was added before the call into the segments, or waits until another thread has done that. To be called
-    /// before anything looks at what segments have, and then [`Shared::is_off`]. Cost: two loads if nothing is pending.
-    pub(crate) fn settle(&self) {
-        self.pending.settle(|writes| self.apply(writes));
+    /// Applies every write added before the call, or waits for the thread that does. Callers then
+    /// look at [`Faults::is_off`](crate::segments::faults::Faults::is_off), and only then at
+    /// segments. Cost: two loads if nothing is pending.
+    pub(crate) fn apply_pending(&self) {
+        self.pending.apply_pending(|writes| self.apply(writes));
     }
 
-    /// The same for a read, which waits for other threads no longer than that, and leaves much to the applier. If false,
-    /// segments may lack what was published.
+    /// The same for a read, which waits no longer than `wait` and leaves much to the applier. If
+    /// false, segments may lack published writes.
     #[must_use]
-    pub(crate) fn settle_within(&self, wait: Duration) -> bool {
+    pub(crate) fn apply_pending_within(&self, wait: Duration) -> bool {
         self.pending
-            .settle_within(wait, |writes| self.apply(writes))
+            .apply_pending_within(wait, |writes| self.apply(writes))
     }
 
     fn apply(&self, writes: &[Write<'_>]) {
@@ -30,13 +31,13 @@ impl Shared {
             self.write(self.directory.load(), writes);
             self.make_room();
         });
-        // ORDER: the cache is off before these count as applied. So whoever waits for them finds it off, a reader
-        // goes on in the engine, and nobody tries again.
+        // ORDER: the cache is off before these count as applied. So whoever waits for them finds it
+        // off, a reader goes on in the engine, and nobody tries again.
         drop(applied);
     }
 
-    /// Adds versions, which are in the order of their keys, to the segments that have the keys. The list may be
-    /// older than the directory.
+    /// Adds versions, in the order of their keys, to their segments. The list may be older than the
+    /// directory.
     pub(crate) fn write(&self, mut list: Arc<List>, writes: &[Write<'_>]) {
         let target = self.target.load();
         let mut rest = writes;
@@ -50,8 +51,8 @@ impl Shared {
             rest = rest.get(before..).unwrap_or_default();
             let inside = rest.partition_point(|write| segment.contains(write.key));
             let (these, others) = rest.split_at(inside);
-            // If it is gone and still listed, nothing takes its place, and a load that begins now finds the writes in
-            // the engine.
+            // If it is gone and still listed, nothing takes its place, and a load that begins now
+            // finds the writes in the engine.
             let written = match these.is_empty() || gone == Some(segment.generation) {
                 true => Written::Done,
                 false => segment.write(these, &target, &self.budget),

@@ -1,7 +1,7 @@
-//! The commit hook of a program beside that of the cache.
+//! The commit hook of a program, called after that of the cache.
 //!
-//! The engine has one hook, and calls it no more after a panic. So a panic of the program's turns the cache off, before the
-//! group is visible.
+//! The engine has one hook and stops calling it after a panic. So a panic of the program's hook
+//! turns the cache off before the group is visible.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,7 +11,7 @@ use titan::{BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 
 use crate::segments::shared::Shared;
 
-/// The hook of a cache, and that of the program, which is called after it.
+/// The hook of a cache, then that of the program.
 pub(crate) struct ChainedHook {
     shared: Arc<Shared>,
     other: Arc<dyn CommitHook>,
@@ -22,7 +22,7 @@ impl ChainedHook {
         ChainedHook { shared, other }
     }
 
-    /// The hook of the program has panicked, and the engine is to know that.
+    /// Turns the cache off and passes the panic of the program's hook on to the engine.
     fn give_up(&self, panic: Box<dyn Any + Send>) {
         self.shared.faults.turn_off();
         resume_unwind(panic);
@@ -32,7 +32,8 @@ impl ChainedHook {
 impl CommitHook for ChainedHook {
     fn before_publish(&self, first: SequenceNumber, operations: &CommittedOps<'_>) {
         self.shared.before_publish(first, operations);
-        // ORDER: the cache is off before the group is visible, since its hook is not called any more then.
+        // ORDER: the cache is off before the group is visible, since its hook is not called any
+        // more then.
         let ran = catch_unwind(AssertUnwindSafe(|| {
             self.other.before_publish(first, operations);
         }));

@@ -1,8 +1,8 @@
-//! The way of writes into memory: the commit hook.
+//! The commit hook: turns committed operations into pending writes.
 //!
-//! Owns what an operation does to segments. Promises that whatever is published is pending, or in every segment that is
-//! active then; or that the segment is not active any more. A call does no I/O and calls nothing of the database. It never
-//! fails: what memory cannot follow drops the segment, and a panic turns the cache off before the group is visible.
+//! Promises: a published write is pending, or in every segment that is active then, or the segment
+//! has ended. A call does no I/O, calls nothing of the database and never fails: a change that
+//! segments cannot follow drops them, and a panic turns the cache off before the group is visible.
 
 use std::panic::resume_unwind;
 
@@ -13,11 +13,11 @@ use crate::content::write::{NewValue, Write};
 use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
-/// What an operation changes.
+/// The effect of an operation on segments.
 enum Change<'a> {
     Nothing,
     Version(Write<'a>),
-    /// Something that segments cannot follow: in the keys from the first to the second.
+    /// A change that segments cannot follow, of the keys from the first to the second.
     Unknown(&'a [u8], Option<&'a [u8]>),
 }
 
@@ -39,20 +39,22 @@ impl CommitHook for Shared {
 }
 
 impl EventListener for Shared {
-    /// Also if it was the store's own part of the hook that panicked: this one is not called any more either.
+    /// Also called for a panic of the store's part of the hook, after which this part is not called
+    /// either.
     fn commit_hook_poisoned(&self) {
         self.faults.turn_off();
     }
 }
 
 impl Shared {
-    /// Takes up what the operations do.
+    /// Adds the effects of operations to the log.
     fn follow(&self, operations: &CommittedOps<'_>) {
         if self.faults.is_off() || self.directory.load().is_empty() {
             return;
         }
         let mut filling = self.pending.fill();
-        // ORDER: with the lock of the log, so that nothing is added after a cache that is off has forgotten its log.
+        // ORDER: with the lock of the log, so that nothing is added after a cache that is off has
+        // forgotten its log.
         if self.faults.is_off() {
             return;
         }
@@ -66,7 +68,7 @@ impl Shared {
         #[cfg(test)]
         self.may_panic("hook");
         if filling.done() {
-            self.settle();
+            self.apply_pending();
         }
     }
 
@@ -79,7 +81,8 @@ impl Shared {
             }
             BatchOp::BlobIndex { cf, key, .. } if self.is_versions(cf) => (key, NewValue::Stored),
             BatchOp::Delete { cf, key } if self.is_versions(cf) => {
-                // The store deletes records of transactions that were rolled back, which memory does not have.
+                // The store deletes records of transactions that were rolled back, which memory
+                // does not have.
                 return match entries::decode(key) {
                     Ok(entry) if entry.effect == Effect::None => Change::Nothing,
                     _ => unknown(key),
@@ -111,7 +114,8 @@ impl Shared {
         })
     }
 
-    /// Keys from `lower` to before `upper` change in a way that segments cannot follow.
+    /// Drops the segments that have keys from `lower` to before `upper`, whose change they cannot
+    /// follow.
     fn bypass(&self, lower: &[u8], upper: Option<&[u8]>) {
         // MUTANT: what changes past the operations stays as it was in memory.
         if mutant!("bypass-unnoticed", "-p titan-ime --lib hook::") {
@@ -123,7 +127,8 @@ impl Shared {
 
 /// A change of one key of the engine.
 fn unknown(key: &[u8]) -> Change<'_> {
-    // The range of the encoded keys that `key` can belong to: those that it begins with, which are one or none.
+    // The range of the encoded keys that `key` can belong to: those that it begins with, which are
+    // one or none.
     match entries::decode(key) {
         Ok(entry) => Change::Unknown(entry.encoded, Some(key)),
         Err(_) => Change::Unknown(key, None),
@@ -257,7 +262,7 @@ mod tests {
         shared.panics_at.lock().take();
         assert_eq!(get(&store, b"a1").as_deref(), Some(&b"new"[..]));
         let list = shared.directory.load();
-        let written: u64 = list.iter().map(|s| s.costs.look().writes).sum();
+        let written: u64 = list.iter().map(|s| s.costs.end_pass().writes).sum();
         assert_eq!((list.len(), written), (3, 0));
         cache.maintain();
         put(&store, b"a1", b"newer");
@@ -322,7 +327,8 @@ mod tests {
         );
     }
 
-    /// Operations that no store makes: memory follows none of them, and keeps nothing that they may have changed.
+    /// Operations that no store makes: memory follows none of them, and keeps nothing that they may
+    /// have changed.
     #[test]
     fn what_is_no_version_drops_the_segments_that_it_may_change() {
         for (n, left) in [(0, 2), (1, 2), (2, 1), (3, 2)] {
