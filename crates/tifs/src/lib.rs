@@ -1,10 +1,11 @@
 //! TiFS: a POSIX file system on the Titan storage engine.
 //!
-//! A volume is a database. Its directory entries, inodes and blocks are keys, and each operation of the
-//! file system is one transaction, so that it has all of its effect or none, also after a crash.
+//! A volume is a database. Its directory entries, inodes and blocks are keys, and each operation of
+//! the file system is one transaction, so that it has all of its effect or none, also after a
+//! crash.
 //!
-//! A [`volume`] implements the trait of [`file_system`] on a store ([`kv`]); [`fuse`] serves it to the kernel.
-//! `docs/tifs.md` is for users, `docs/architecture.md` has the modules.
+//! A [`volume`] implements the trait of [`file_system`] on a store ([`kv`]); [`fuse`] serves it to
+//! the kernel. `docs/tifs.md` is for users, `docs/architecture.md` has the modules.
 
 #[macro_use]
 extern crate titan_mutants;

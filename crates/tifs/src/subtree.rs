@@ -1,7 +1,8 @@
 //! A directory of a file system, as a file system of its own.
 //!
-//! Its root has the number of all roots, as the kernel expects; all other inodes keep theirs. Nothing
-//! leads out of it: above its root is the root, and numbers of other inodes of the volume are refused.
+//! Its root has the number of all roots, as the kernel expects; all other inodes keep theirs.
+//! Nothing leads out of it: above its root is the root, and numbers of other inodes of the volume
+//! are refused.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::file_system::{
 };
 use crate::schema::{FileKind, InodeNumber};
 
-/// See the [module](self).
+/// The directory that is the root.
 pub struct Subtree {
     all: Arc<dyn FileSystem>,
     root: InodeNumber,
@@ -23,10 +24,11 @@ pub struct Subtree {
 }
 
 impl Subtree {
-    /// The directory at `path`, whose parts are separated by slashes. Symbolic links are not followed.
+    /// The directory at `path`, whose parts are separated by slashes. Symbolic links are not
+    /// followed.
     ///
-    /// Nobody may move the directory for as long as this is used. That is so where it is all that is
-    /// mounted of a volume.
+    /// Nobody may move the directory for as long as this is used. That is so where it is all that
+    /// is mounted of a volume.
     ///
     /// # Errors
     /// `ENOENT` or `ENOTDIR`, with the part of the path that is missing or no directory.
@@ -69,8 +71,8 @@ impl Subtree {
         Ok(self.all.attributes(directory)?.inode.parent == self.root)
     }
 
-    /// Makes sure that an inode is in the subtree. The kernel may know its number from another time,
-    /// when the whole volume was mounted.
+    /// Makes sure that an inode is in the subtree. The kernel may know its number from another
+    /// time, when the whole volume was mounted.
     ///
     /// # Errors
     /// `ESTALE`. A file that also has a name elsewhere, which it got last, counts as being there.

@@ -1,4 +1,4 @@
-//! Parts of the store that cannot be read, and what is not known because of them.
+//! Parts of the store that cannot be read, and the facts that are unknown because of them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,12 +9,12 @@ use crate::error::{Error, Result};
 use crate::kv::{Damage, Space};
 use crate::schema::{InodeNumber, Key};
 
-/// What cannot be read.
+/// The unreadable parts.
 #[derive(Default)]
 pub(super) struct Unreadable {
     /// The first key of each part, and the first one after it.
     parts: BTreeMap<(Space, Vec<u8>), Vec<u8>>,
-    /// What the store said, each place once.
+    /// The messages of the store, each place once.
     said: HashSet<String>,
 }
 
@@ -51,8 +51,8 @@ pub(super) fn is_damage(error: &Error) -> bool {
 }
 
 impl Check<'_> {
-    /// Notes that a scan cannot read from `begin` on, and returns where it can go on. It would have read
-    /// keys before `end`.
+    /// Notes that a scan cannot read from `begin` on, and returns where it can go on. It would have
+    /// read keys before `end`.
     pub(super) fn pass_over(
         &mut self,
         space: Space,
@@ -100,14 +100,14 @@ impl Check<'_> {
     }
 }
 
-/// What a look at a key found.
+/// The result of reading a key.
 pub(super) enum Got {
     Nothing,
     Value(Bytes),
     Unreadable,
 }
 
-/// What the keys from `begin` are, and before `end` if that is known.
+/// A name for the keys from `begin` on, and before `end` if that is known.
 fn described(space: Space, begin: &[u8], end: Option<&[u8]>) -> String {
     let what = match (space, begin.first()) {
         (Space::Data, _) => "blocks of inodes",
@@ -125,7 +125,8 @@ fn described(space: Space, begin: &[u8], end: Option<&[u8]>) -> String {
     }
 }
 
-/// The inode number after the first byte of a key, or after that of a shorter one that is between keys.
+/// The inode number after the first byte of a key, or after that of a shorter one that is between
+/// keys.
 fn number_in(key: &[u8]) -> u64 {
     let mut number = [0; 8];
     let digits = key.get(1..).unwrap_or_default();

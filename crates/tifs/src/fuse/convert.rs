@@ -10,13 +10,13 @@ use crate::schema::{FileKind, InodeNumber, Time};
 /// The block size that `stat` recommends. A file says its own, within these bounds.
 const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 4096..=64 << 10;
 
-/// How long the kernel may believe what it was told: nobody else changes it.
+/// The lifetime of answers in the kernel: only the kernel changes the volume.
 pub(super) const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Inode numbers are never used again, so all of them are of the first generation.
 pub(super) const GENERATION: Generation = Generation(0);
 
-/// What the names of extended attributes begin with that only the superuser sees.
+/// The prefix of extended attributes that only the superuser sees.
 const TRUSTED: &[u8] = b"trusted.";
 
 /// The attributes of the protocol.
@@ -44,7 +44,7 @@ pub(super) fn attributes(of: &Attributes) -> FileAttr {
     }
 }
 
-/// What a reply says about a name that does not exist: inode 0. The kernel remembers it.
+/// The reply for a name that does not exist: inode 0. The kernel remembers it.
 pub(super) fn no_attributes() -> FileAttr {
     let epoch = SystemTime::UNIX_EPOCH;
     FileAttr {
@@ -104,9 +104,9 @@ fn system_time(time: Time) -> SystemTime {
 
 /// A time as `fuser` hands it over.
 ///
-/// Before 1970 `fuser` 0.18 subtracts the nanoseconds where it should add them: the kernel's seconds
-/// `-s` and nanoseconds `n` arrive as the moment `s` seconds and `n` nanoseconds before 1970. This
-/// takes `s` and `n` from there.
+/// Before 1970 `fuser` 0.18 subtracts the nanoseconds where it should add them: the kernel's
+/// seconds `-s` and nanoseconds `n` arrive as the moment `s` seconds and `n` nanoseconds before
+/// 1970. This takes `s` and `n` from there.
 pub(super) fn time(arrived: SystemTime) -> Time {
     match arrived.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => since.into(),
@@ -128,7 +128,7 @@ pub(super) fn new_time(time_or_now: TimeOrNow) -> NewTime {
     }
 }
 
-/// How to rename; `None` for a combination of flags that has no meaning.
+/// The kind of rename; `None` for a combination of flags that has no meaning.
 pub(super) fn rename(flags: RenameFlags) -> Option<Rename> {
     if flags.is_empty() {
         Some(Rename::Replace)
@@ -143,7 +143,7 @@ pub(super) fn rename(flags: RenameFlags) -> Option<Rename> {
     }
 }
 
-/// What `fallocate` asks for; `None` for a mode that is not supported.
+/// The request of `fallocate`; `None` for a mode that is not supported.
 pub(super) fn allocate(mode: i32) -> Option<Allocate> {
     use rustix::fs::FallocateFlags as Flags;
     let flags = Flags::from_bits_retain(mode.cast_unsigned());
@@ -162,7 +162,7 @@ pub(super) fn allocate(mode: i32) -> Option<Allocate> {
     }
 }
 
-/// What `lseek` looks for; `None` for what the kernel does itself.
+/// The goal of `lseek`; `None` for searches that the kernel makes itself.
 pub(super) fn seek(whence: i32) -> Option<Seek> {
     // The kernel's numbers, include/uapi/linux/fs.h.
     const SEEK_DATA: i32 = 3;
@@ -174,7 +174,7 @@ pub(super) fn seek(whence: i32) -> Option<Seek> {
     }
 }
 
-/// How `setxattr` treats an attribute that exists; `None` for flags that have no meaning.
+/// The rule of `setxattr` for an attribute that exists; `None` for flags that have no meaning.
 pub(super) fn existing(flags: i32) -> Option<Existing> {
     use rustix::fs::XattrFlags as Flags;
     let flags = Flags::from_bits_retain(flags.cast_unsigned());

@@ -1,4 +1,4 @@
-//! The replies that several requests have.
+//! Replies that several requests share.
 
 use fuser::{Errno, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyXattr};
 
@@ -9,8 +9,8 @@ use crate::file_system::Attributes;
 use crate::schema::InodeNumber;
 
 impl Adapter {
-    /// The errno of an error, which is logged with the inode or directory of the operation if the volume is
-    /// its cause.
+    /// The errno of an error. If the volume caused it, it is logged with the operation's inode or
+    /// directory.
     pub(super) fn errno(
         &self,
         operation: &'static str,
@@ -73,7 +73,8 @@ impl Adapter {
         }
     }
 
-    /// Replies with a value, or with its size if the caller has no room for it and asks only for that.
+    /// Replies with a value, or with its size if the caller has no room for it and asks only for
+    /// that.
     pub(super) fn reply_value(
         &self,
         operation: &'static str,

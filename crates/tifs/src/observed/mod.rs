@@ -1,8 +1,8 @@
 //! A file system that counts and times the operations of another one.
 //!
 //! Each operation costs two looks at the clock more. The counts are part of the
-//! [statistics](crate::volume::STATISTICS) of a mount; operations that take long are reported one by
-//! one.
+//! [statistics](crate::volume::STATISTICS) of a mount; operations that take long are reported one
+//! by one.
 
 mod operations;
 
@@ -24,17 +24,17 @@ use crate::volume::STATISTICS;
 /// An operation that took long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowOperation {
-    /// What was done.
+    /// The name of the operation.
     pub name: &'static str,
-    /// To what: the inode, or the directory that has the name. None for the whole volume.
+    /// The inode, or the directory that has the name. None for the whole volume.
     pub inode: Option<InodeNumber>,
-    /// How long it took.
+    /// Its duration.
     pub took: Duration,
     /// Whether it returned an error.
     pub failed: bool,
 }
 
-/// See the [module](self).
+/// The decorated file system.
 pub struct Observed {
     inner: Arc<dyn FileSystem>,
     operations: Operations,
@@ -43,8 +43,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Observes a file system, and calls `report` after each operation that takes `slow` or longer, in
-    /// the thread that did it.
+    /// Observes a file system, and calls `report` after each operation that takes `slow` or longer,
+    /// in the thread that did it.
     pub fn new(
         inner: Arc<dyn FileSystem>,
         slow: Duration,

@@ -1,4 +1,4 @@
-//! What operations there are, and how many of each were done in which time.
+//! The operations, with their counts and times.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

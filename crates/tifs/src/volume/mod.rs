@@ -1,23 +1,22 @@
-//! A volume: the operations of a file system as transactions on a store.
+//! A volume: the calls of a file system as transactions on a store.
 //!
-//! Owns the rules of POSIX, which keys an operation reads and writes, and what is deleted later.
-//! Promises that each operation is one transaction, and that what a crash leaves needs no repair. Assumes
-//! that this process alone uses the volume, which the store's lock sees to.
+//! Each call is one transaction, and a crash leaves nothing to repair. The volume assumes that only
+//! this process uses it, which the store's lock ensures.
 //!
 //! # Order
 //!
-//! Operations on the same inode take turns, by locks in memory ([`locks`]): the store's conflicts are
-//! there for correctness, the locks for speed. All locks of an operation are taken at once and in order.
-//! A rename of a directory to another one excludes other such renames, because it checks that no
+//! Operations on one inode take turns, by [locks in memory](state::locks): the store's conflicts
+//! are for correctness, the locks for speed. An operation takes all its locks at once and in order.
+//! A rename of a directory into another one excludes other such renames, because it checks that no
 //! directory becomes its own ancestor.
 //!
 //! # Deleting later
 //!
-//! A file whose last name is removed becomes an orphan, in the same transaction, with a key that says
-//! so. Once nobody refers to it, a background thread deletes its blocks, piece by piece, and then its
-//! inode ([`reclaim`]). The next opening does that for the orphans of a crash. A truncation cuts many
-//! blocks in the same way; the inode says up to where old blocks may be left, and whoever makes the file
-//! grow deletes them first. So no old byte is ever shown.
+//! A file whose last name is removed becomes an orphan, by a key in the same transaction. Once it
+//! has no references, a background thread deletes its blocks piece by piece, and then its inode
+//! ([reclaiming](content::reclaim)). The next opening does that for orphans of a crash. A
+//! truncation cuts many blocks in the same way; the inode has the end of the old blocks, and an
+//! operation that makes the file grow deletes them first. So no old byte is ever shown.
 
 mod attributes;
 mod background;

@@ -1,11 +1,11 @@
 //! Access control lists of POSIX, as extended attributes.
 //!
-//! The kernel checks permissions by the lists that it reads. What is left for the file system: the
-//! list and the permissions say the same about owner, mask and others, and what is created in a
-//! directory with a default list gets its list from there (acl(5), "Object creation and default ACLs").
+//! The kernel checks permissions by the lists that it reads. The file system keeps list and
+//! permissions equal about owner, mask and others, and derives the list of a new inode from the
+//! default list of its directory (acl(5), "Object creation and default ACLs").
 //!
-//! The stored form is the kernel's (`linux/posix_acl_xattr.h`): version 2, then for each entry a tag,
-//! permissions and an ID, all little-endian.
+//! The stored form is the kernel's (`linux/posix_acl_xattr.h`): version 2, then for each entry a
+//! tag, permissions and an ID, all little-endian.
 
 use bytes::{Buf, Bytes};
 use rustix::io::Errno;
@@ -90,7 +90,7 @@ impl Acl {
         self.0.len() == 3
     }
 
-    /// What stands for the group in permissions: the mask, if there is one.
+    /// The entry that the permissions of the group mirror: the mask, if there is one.
     fn group_tag(&self) -> u16 {
         let has_mask = self.0.iter().any(|entry| entry.tag == tag::MASK);
         if has_mask {
@@ -100,7 +100,7 @@ impl Acl {
         }
     }
 
-    /// The lower nine bits of the permissions that say the same about owner, mask and others.
+    /// The lower nine bits of the permissions equal to owner, mask and others.
     pub(in crate::volume) fn permissions(&self) -> u32 {
         let group = self.group_tag();
         let of = |tag| {
@@ -110,7 +110,7 @@ impl Acl {
         of(tag::OWNER) << 6 | of(group) << 3 | of(tag::OTHER)
     }
 
-    /// Gives owner, mask and others what the permissions say.
+    /// Sets owner, mask and others by permissions.
     fn set_permissions(&mut self, permissions: u32) {
         let group = self.group_tag();
         for entry in &mut self.0 {
@@ -125,12 +125,12 @@ impl Acl {
     }
 }
 
-/// The permissions that a stored list says. `EINVAL` if it is none.
+/// The permissions of a stored list. `EINVAL` if it is none.
 pub(crate) fn permissions_of(value: &[u8]) -> Result<u32> {
     Acl::decode(value).map(|acl| acl.permissions())
 }
 
-/// What a new inode gets by the directory in which it is created.
+/// The permissions and lists that a new inode inherits from its directory.
 pub(in crate::volume) struct Inherited {
     pub(in crate::volume) permissions: u32,
     access: Option<Acl>,
@@ -193,7 +193,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Lets the list of an inode, if it has one, follow its new permissions.
+    /// Changes the list of an inode, if it has one, to its new permissions.
     pub(in crate::volume) fn change_acl(
         &mut self,
         number: InodeNumber,

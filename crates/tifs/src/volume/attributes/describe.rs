@@ -1,7 +1,7 @@
-//! What a volume says about itself, for people and monitoring.
+//! Descriptions of a volume and its files, for users and monitoring.
 //!
-//! A mount shows it as two extended attributes that no list has and nobody can set: [`STATISTICS`] of
-//! any file describes the volume, [`DESCRIPTION`] the file. Both are JSON.
+//! A mount shows them as two extended attributes that no list has and nobody can set:
+//! [`STATISTICS`] of any file describes the volume, [`DESCRIPTION`] the file. Both are JSON.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -15,10 +15,10 @@ pub const STATISTICS: &str = "tifs.statistics";
 /// The attribute that describes the file.
 pub const DESCRIPTION: &str = "tifs.description";
 
-/// How much a volume has, and what it takes.
+/// The size of a volume, and its counters.
 #[derive(Clone, Debug, Serialize)]
 pub struct Statistics {
-    /// What identifies the volume.
+    /// The identity of the volume.
     pub uuid: String,
     /// The directory of the volume now, if it is known. It may have been moved.
     pub directory: Option<String>,
@@ -32,11 +32,11 @@ pub struct Statistics {
     pub referenced: u64,
     /// Bytes that the device still has for all users.
     pub available: u64,
-    /// What the store says about its files.
+    /// The store's report on its files.
     pub store: serde_json::Value,
 }
 
-/// How a file is stored.
+/// The storage of a file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Description {
     /// The number.
@@ -58,7 +58,7 @@ pub struct Description {
 }
 
 impl Volume {
-    /// How much the volume has.
+    /// The size of the volume, and its counters.
     ///
     /// Cost: that of the store's report; for the engine, a list of its directory.
     pub fn statistics(&self) -> Result<Statistics> {
@@ -75,7 +75,7 @@ impl Volume {
         })
     }
 
-    /// How a file is stored.
+    /// The storage of a file.
     pub fn describe(&self, number: InodeNumber) -> Result<Description> {
         let inode = self.stored(number)?.inode;
         Ok(Description {

@@ -17,7 +17,7 @@ const VALUE_MAX: usize = 64 << 10;
 /// The longest list of names, in bytes: the kernel passes no longer one on.
 const LIST_MAX: usize = 64 << 10;
 
-/// What names begin with, besides those of ACLs.
+/// The prefixes of names, besides those of ACLs.
 const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 impl Volume {

@@ -1,4 +1,4 @@
-//! Changing attributes: permissions, owners, times, and by that the size.
+//! Changes of attributes: permissions, owners, times, size.
 
 use rustix::io::Errno;
 
@@ -26,8 +26,8 @@ impl Volume {
         let attributes = self.change(|change| {
             let mut inode = change.inode(number)?;
             change.apply(caller, number, &mut inode, changes)?;
-            // After each removal of a name the kernel says which times it has for the inode. If that was
-            // the last name, nobody will ever ask for them again.
+            // After each removal of a name the kernel says which times it has for the inode. If
+            // that was the last name, nobody will ever ask for them again.
             if !(inode.links == 0 && changes.are_kept_by_kernel()) {
                 change.put_inode(number, &inode)?;
             }
@@ -65,9 +65,10 @@ impl Change<'_> {
             inode.gid = changes.gid.unwrap_or(inode.gid);
             if inode.kind != FileKind::Directory {
                 drop_privileges(inode);
-                // Others than the owner may ask to keep both IDs only if that drops no privileges. Where
-                // a file system asks for no permissions, Linux checks that by itself (`notify_change`,
-                // `setattr_prepare`); here it does not. Before a write to a file it asks without a time.
+                // Others than the owner may ask to keep both IDs only if that drops no privileges.
+                // Where a file system asks for no permissions, Linux checks that by itself
+                // (`notify_change`, `setattr_prepare`); here it does not. Before a write to a file
+                // it asks without a time.
                 let may_change = caller.uid == 0 || caller.uid == before.uid;
                 let is_write = inode.kind == FileKind::File && changes.changed.is_none();
                 if inode.permissions != before.permissions && !may_change && !is_write {
@@ -87,8 +88,8 @@ impl Change<'_> {
         };
         inode.accessed = changes.accessed.map_or(inode.accessed, time);
         inode.modified = changes.modified.map_or(inode.modified, time);
-        // The kernel keeps times in its cache. It sends those of a truncation that changes the size; with
-        // one to the same size it shows the old times, so they are kept here, too.
+        // The kernel keeps times in its cache. It sends those of a truncation that changes the
+        // size; with one to the same size it shows the old times, so they are kept here, too.
         let same_size = Changes {
             size: Some(before.size),
             ..Changes::default()

@@ -10,7 +10,8 @@ const SET_GROUP_ID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o0010;
 
 impl Volume {
-    /// Changes the time of the last access, if a read is to do that now. `inode` is what the read saw.
+    /// Changes the time of the last access, if a read must do that now. `inode` is as the read saw
+    /// it.
     pub(in crate::volume) fn note_access(&self, number: InodeNumber, inode: &Inode) -> Result<()> {
         let is_due = |inode: &Inode| match self.options.access_time {
             AccessTime::Never => false,
@@ -33,8 +34,8 @@ impl Volume {
     }
 }
 
-/// Takes away the bits with which a program would run for its owner or group. Without the right to
-/// execute it for the group, the bit for the group means something else and stays.
+/// Removes the bits by which a program would run for its owner or group. Without the right to
+/// execute it for the group, the bit of the group means something else and stays.
 pub(in crate::volume) fn drop_privileges(inode: &mut Inode) {
     inode.permissions &= !SET_USER_ID;
     if inode.permissions & GROUP_EXECUTE != 0 {

@@ -76,7 +76,7 @@ pub(in crate::volume) fn blocks_of_range(inode: &Inode, from: u64, to: u64) -> R
     from / block_size..to.div_ceil(block_size)
 }
 
-/// How many bytes a write of a range stores at most: a block of which it changes a part is written whole.
+/// The most bytes that a write of a range stores: a block is written whole.
 pub(in crate::volume) fn written_at_most(from: u64, to: u64) -> u64 {
     const BLOCK: u64 = 1 << LARGE_BLOCK;
     to.next_multiple_of(BLOCK) - from / BLOCK * BLOCK

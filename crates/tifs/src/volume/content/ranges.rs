@@ -10,15 +10,15 @@ use crate::volume::content::blocks::{INLINE_MAX, blocks_of_range, written_at_mos
 use crate::volume::state::change::Change;
 use crate::volume::state::volume::Volume;
 
-/// How many bytes one call copies at most.
+/// The most bytes that one call copies.
 const COPY_MAX: u64 = 8 << 20;
 
-/// How many blocks a search for a hole looks at at once.
+/// Blocks that a search for a hole reads at once.
 const SEEK_PAGE: usize = 1024;
 
 impl Volume {
-    /// Nothing is reserved: space is taken when data is written. But what could not be written now is
-    /// refused. A hole of many blocks is made piece by piece, while the file is locked.
+    /// Reserves nothing: data takes space when it is written. A range that could not be written now
+    /// is refused. A hole of many blocks is made piece by piece, while the file is locked.
     pub(in crate::volume) fn allocate(
         &self,
         number: InodeNumber,

@@ -1,8 +1,8 @@
-//! Deleting what orphans and truncations left, piece by piece.
+//! Reclaiming: blocks of orphans and truncated files are deleted, piece by piece.
 //!
-//! What is to be done is stored, in the transaction that causes it, so a crash forgets nothing. The queue
-//! in memory is only where the work is found. Each piece is a transaction, and after any of them the
-//! volume is as right as before. One piece deletes many small orphans.
+//! The transaction that causes the work stores it, so a crash forgets nothing. The queue in memory
+//! only finds it. Each piece is a transaction after which the volume is consistent. One piece
+//! deletes many small orphans.
 
 use crate::error::Result;
 use crate::kv::{Scan, Space};
@@ -12,10 +12,10 @@ use crate::volume::state::change::Change;
 use crate::volume::state::volume::Volume;
 
 impl Volume {
-    /// Deletes everything that nobody needs any more, now.
+    /// Reclaims everything now.
     ///
     /// # Errors
-    /// Those of the store. What is left to do is done by a later call.
+    /// Those of the store. A later call does the rest.
     pub fn reclaim_all(&self) -> Result<()> {
         while self.reclaim_queue.len() > 0 && !self.options.read_only {
             self.reclaim_batch()?;
@@ -23,7 +23,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Deletes what the first inodes of the queue left, or a piece of it. True if it was a piece: the
+    /// Reclaims the first inodes of the queue, or a piece of them. True if it was a piece: the
     /// caller goes on, and has time for other work before.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Volume {
         result.map(|()| is_piece)
     }
 
-    /// Deletes what inodes left, or a piece of it. Leaves those in `left` that have more.
+    /// Reclaims inodes, or a piece of them. Leaves those in `left` that have more.
     fn reclaim(&self, batch: &[InodeNumber], left: &mut Vec<InodeNumber>) -> Result<()> {
         let mut orphans = Vec::with_capacity(batch.len());
         for number in batch {
@@ -57,8 +57,8 @@ impl Volume {
             }
         }
         let mut delete = |orphans: &[InodeNumber]| -> Result<()> {
-            // No locks: nobody can reach an orphan that nobody refers to. If another thread deletes the
-            // same one, the transactions conflict.
+            // No locks: nobody can reach an orphan that nobody refers to. If another thread deletes
+            // the same one, the transactions conflict.
             let deleted = self.change(|change| change.delete_orphans(orphans))?;
             left.retain(|number| !deleted.contains(number));
             Ok(())
@@ -83,14 +83,14 @@ impl Volume {
             let orphan = self.kv.get(Space::Meta, &Key::Orphan(number).encode())?;
             return Ok(orphan.is_some() && !referred);
         }
-        // ORDER: the names first. An inode without names gets no new references, so if there are none
-        // then, there are none later.
+        // ORDER: the names first. An inode without names gets no new references, so if there are
+        // none then, there are none later.
         let orphan = self.kv.get(Space::Meta, &Key::Orphan(number).encode())?;
         Ok(orphan.is_some() && !self.references.has(number))
     }
 
-    /// Deletes a piece of what truncations left of a file. True if nothing is left. Between two pieces,
-    /// others may use the file.
+    /// Deletes a piece of the blocks that truncations of a file left. True if none is left. Others
+    /// may use the file between two pieces.
     fn cut_truncated(&self, number: InodeNumber) -> Result<bool> {
         let _lock = self.locks.exclusive(&[number])?;
         let inode = self.kv.get(Space::Meta, &Key::Inode(number).encode())?;
@@ -101,8 +101,8 @@ impl Volume {
 }
 
 impl Change<'_> {
-    /// Deletes orphans, up to the first that has more blocks than one transaction deletes. Returns those
-    /// of which nothing is left.
+    /// Deletes orphans, up to the first with more blocks than one transaction deletes. Returns
+    /// those that are gone.
     fn delete_orphans(&mut self, numbers: &[InodeNumber]) -> Result<Vec<InodeNumber>> {
         let mut deleted = Vec::with_capacity(numbers.len());
         let mut blocks_left = PIECE;
@@ -125,7 +125,7 @@ impl Change<'_> {
         Ok(deleted)
     }
 
-    /// Deletes blocks of an orphan, at most so many. Returns how many there were.
+    /// Deletes at most so many blocks of an orphan. Returns their number.
     fn delete_blocks(
         &mut self,
         number: InodeNumber,

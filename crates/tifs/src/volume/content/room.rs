@@ -1,19 +1,19 @@
 //! Room on the device below the store, and stopping before it is full.
 //!
-//! A store on a full device can neither delete nor move what it has in its log, and cannot be opened
-//! again. So what makes a volume larger fails early, with `ENOSPC`: when the device could not take what
-//! the store has to move from its log, and the new data twice, to the log and to its place. A part of
-//! the device is kept besides, for deleting and for the store's own work.
+//! A store on a full device can neither delete nor move its log, and cannot be opened again. So an
+//! operation that makes a volume larger fails early, with `ENOSPC`: when the device could not take
+//! the part of the log to be moved, and the new data twice, to the log and to its place. A part of
+//! the device is kept besides, for deletions and the store's own work.
 //!
-//! Another part is kept for what the kernel has in its cache. The kernel has accepted that from programs
-//! without asking, and would drop what is refused. So only writes of the cache may use this part
+//! Another part is kept for the kernel's cache. The kernel has accepted its data from programs
+//! without asking, and would drop refused data. So only writes of the cache may use this part
 //! (`docs/adr/0040-kernel-caches-and-locks.md`).
 //!
-//! A write that replaces what a file has makes the volume larger only until the replaced data is freed. So it may
-//! use a part of what is kept, and waits until the store has freed enough if that is used up.
+//! A write that replaces data makes the volume larger only until the replaced data is freed. So it
+//! may use a part of the kept room, and waits until the store has freed enough if that is used up.
 //!
-//! If the device becomes full nevertheless, by other programs, the store stops, and goes on by itself
-//! when there is room again.
+//! If other programs fill the device nevertheless, the store stops, and goes on by itself when
+//! there is room again.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -32,10 +32,10 @@ use crate::volume::state::volume::Volume;
 /// The device is asked again after so many bytes.
 const ASK_EACH: u64 = 16 << 20;
 
-/// What an operation may write besides its data: keys, attributes, the log's frames.
+/// Bytes that an operation may write besides its data: keys, attributes, the log's frames.
 const OVERHEAD: u64 = 4 << 10;
 
-/// The most that is kept for deleting and for the work of the store: eight of its largest write buffers.
+/// The most that is kept for deletions and the store's work: eight of its largest write buffers.
 const KEPT: u64 = 512 << 20;
 
 /// The device is asked again after so many bytes that replace others.
@@ -44,11 +44,11 @@ const ASK_EACH_REPLACING: u64 = 4 << 20;
 /// The most that is kept for the kernel's cache.
 const KEPT_FOR_CACHE: u64 = 128 << 20;
 
-/// What the kernel may have accepted and not yet written in any case.
+/// Bytes that the kernel may always have accepted and not yet written.
 const MIN_DIRTY: u64 = 1 << 20;
 
-/// The part of the device that must become writable for the log to be moved, at most, as a divisor; and
-/// the bytes, at most.
+/// The part of the device that must become writable for the log to be moved, at most, as a divisor;
+/// and the bytes, at most.
 const WORTH_PART: u64 = 512;
 const MAX_WORTH: u64 = 4 << 20;
 
@@ -88,8 +88,8 @@ impl HostSpace {
 }
 
 impl Volume {
-    /// Makes sure that the device has room for so many bytes more. Called before whatever makes the
-    /// volume larger, not before what makes it smaller.
+    /// Makes sure that the device has room for so many more bytes. Called before an operation that
+    /// makes the volume larger.
     ///
     /// # Errors
     /// `ENOSPC`.
@@ -114,7 +114,8 @@ impl Volume {
         // Moving the log for a few bytes each time would move it at each change in the end.
         let worth = bytes.max(host.worth_moving());
         if writable(part(&host), log) < bytes && (part(&host) + log.files) / 2 >= worth {
-            // What is in its place need not be moved any more. And what is being moved takes room twice.
+            // What is in its place need not be moved any more. And what is being moved takes room
+            // twice.
             self.kv.move_log()?;
             host = (self.options.host_space)()?;
             log = self.kv.log_size()?;
@@ -123,8 +124,8 @@ impl Volume {
         rest.ok_or_else(|| is_full(&host))
     }
 
-    /// The same for a write of content. Returns whether it took of the room that is kept for writes of
-    /// the kernel's cache.
+    /// The same for a write of content. Returns whether it used the room that is kept for the
+    /// kernel's cache.
     ///
     /// # Errors
     /// `ENOSPC`, if not even that has room. Those of the store.
@@ -155,7 +156,7 @@ impl Volume {
         Err(full)
     }
 
-    /// Makes room for bytes that replace others. Waits until the store has freed what was replaced before.
+    /// Makes room for bytes that replace others. Waits until the store has freed replaced data.
     ///
     /// # Errors
     /// `ENOSPC`, if nothing more can be freed. Those of the store.
@@ -199,8 +200,8 @@ impl Volume {
         Ok(self.kv.scan(&scan)?.len() == count)
     }
 
-    /// The most that the kernel may have accepted and not yet written, in bytes, so that there is room for
-    /// it: each byte is written twice, and a block of which a part changes is written whole.
+    /// The most bytes that the kernel may have accepted and not yet written, so that there is room
+    /// for them: each byte is written twice, and a block is written whole.
     ///
     /// # Errors
     /// Those of asking the device.
@@ -210,7 +211,7 @@ impl Volume {
     }
 
     pub(in crate::volume) fn capacity(&self) -> Result<Capacity> {
-        /// What an inode is assumed to take, for the number of those that could be created.
+        /// The assumed bytes of an inode, for the number of inodes that could be created.
         const INODE: u64 = 512;
         const BLOCK: u64 = Capacity::BLOCK_SIZE as u64;
         let (available, reserved) = self.free_space()?;
@@ -244,7 +245,7 @@ fn writable(free: u64, log: LogSize) -> u64 {
     free.saturating_sub(log.unmoved) / 2
 }
 
-/// The error of whatever the device has no room for.
+/// The error for data without room on the device.
 fn is_full(host: &HostSpace) -> Error {
     let what = format!(
         "the volume is full: its device has {} MiB left, which are kept",

@@ -1,8 +1,9 @@
-//! Changing the size of a file.
+//! Changes of the size of a file.
 //!
-//! What a truncation cuts off must never be seen again, also if the file grows later. A few blocks are
-//! deleted at once. Many are left for the [reclaimer](crate::volume::content::reclaim): the inode says up to where, in
-//! `stale_end`, and a key says that there is work. Whatever makes the file grow does that work first.
+//! Bytes that a truncation cuts off must never be seen again, also if the file grows later. A few
+//! blocks are deleted at once. Many are left for [reclaiming](crate::volume::content::reclaim): the
+//! inode has their end in `stale_end`, and a key lists the work. An operation that makes the file
+//! grow does that work first.
 
 use std::ops::Range;
 
@@ -14,15 +15,15 @@ use crate::volume::content::blocks::{INLINE_MAX, blocks_of_range, units};
 use crate::volume::state::change::Change;
 use crate::volume::state::volume::Volume;
 
-/// How many blocks a truncation deletes at once.
+/// The most blocks that a truncation deletes at once.
 const AT_ONCE: u64 = 256;
 
-/// How many blocks one transaction deletes when there are many.
+/// Blocks that one transaction deletes when there are many.
 pub(in crate::volume) const PIECE: usize = 1024;
 
 impl Volume {
-    /// Deletes what earlier truncations left, if the file is to be longer than it is. The caller has the
-    /// lock of the inode.
+    /// Deletes blocks left by earlier truncations, if the file will grow. The caller has the lock
+    /// of the inode.
     pub(in crate::volume) fn prepare_to_grow(&self, number: InodeNumber, size: u64) -> Result<()> {
         let inode = self.stored(number)?.inode;
         // MUTANT: a file that grows shows what an earlier truncation cut off.
@@ -36,7 +37,7 @@ impl Volume {
         Ok(())
     }
 
-    /// After a commit that may have left blocks.
+    /// Queues the blocks that a commit left.
     pub(in crate::volume) fn queue_truncation(&self, attributes: &Attributes) {
         if attributes.inode.stale_end > 0 {
             self.reclaim_queue.push(attributes.number);
@@ -128,7 +129,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// The units that the blocks take which a truncation cuts. They are looked at piece by piece.
+    /// The units of the blocks that a truncation cuts. They are read piece by piece.
     fn units_of(&mut self, number: InodeNumber, inode: &Inode, mut cut: Range<u64>) -> Result<i64> {
         if inode.size == 0 {
             return Ok(inode.blocks as i64);
@@ -170,7 +171,7 @@ impl Change<'_> {
         Ok(found.iter().filter_map(number_of).collect())
     }
 
-    /// Deletes a piece of what truncations left. True if nothing is left.
+    /// Deletes a piece of the blocks that truncations left. True if none is left.
     pub(in crate::volume) fn cut_stale_blocks(&mut self, number: InodeNumber) -> Result<bool> {
         let mut inode = self.inode(number)?;
         if inode.stale_end == 0 {
@@ -193,8 +194,8 @@ impl Change<'_> {
         Ok(true)
     }
 
-    /// Makes a range within a file a hole, or a piece of it. Returns where the next piece begins. The
-    /// caller stores the inode.
+    /// Makes a range within a file a hole, or a piece of it. Returns where the next piece begins.
+    /// The caller stores the inode.
     pub(in crate::volume) fn punch(
         &mut self,
         number: InodeNumber,
@@ -242,7 +243,7 @@ impl Change<'_> {
     }
 }
 
-/// What is stored, with zeros in a range; cut, if the range reaches to the end.
+/// Stored bytes with zeros in a range; cut, if the range reaches the end.
 fn erased(stored: &[u8], from: usize, to: usize) -> Vec<u8> {
     let from = from.min(stored.len());
     if to >= stored.len() {

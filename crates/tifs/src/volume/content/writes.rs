@@ -157,16 +157,17 @@ impl Change<'_> {
     }
 }
 
-/// Whether the times of a file stay what they are when a write of the kernel's cache arrives.
+/// Whether the times of a file stay when a write of the kernel's cache arrives.
 ///
-/// The kernel stamps what programs write, and says so, with `setattr`, when it writes its cache back. It does
-/// not wait for its writes before that, so a write may arrive after the times that belong to it. And it says
-/// nothing if they are those that it was told, because the file was created or changed in the same moment.
-/// In both cases the file was changed not long ago. Otherwise its times are still to come. Until then the file
-/// has that of the arrival: should the process end in between, it does not look unchanged.
+/// The kernel stamps writes of programs, and sends the times by `setattr` when it writes its cache
+/// back. It does not wait for its writes before, so a write may arrive after its times. And it
+/// sends nothing if the times are those that it got, because the file was created or changed in the
+/// same moment. In both cases the file was changed a short while ago. Otherwise its times are still
+/// to come. Until then it has the time of the arrival: if the process ends in between, the file
+/// does not look unchanged.
 fn kernel_keeps_times(inode: &Inode, now: Time) -> bool {
-    /// For how long the kernel may keep what was written: half a minute by default, ten minutes where it saves
-    /// the energy of a disk.
+    /// For how long the kernel may keep what was written: half a minute by default, ten minutes
+    /// where it saves the energy of a disk.
     const NOT_LONG: i64 = 15 * 60;
     // MUTANT: each write of the kernel's cache changes the times of the file.
     !mutant!(
@@ -175,7 +176,7 @@ fn kernel_keeps_times(inode: &Inode, now: Time) -> bool {
     ) && now.seconds.saturating_sub(inode.changed.seconds) < NOT_LONG
 }
 
-/// What is stored, with data over it, and zeros in between if there is a gap.
+/// Stored bytes with data over them, and zeros in a gap between.
 fn overlay(stored: &[u8], offset: usize, data: &[u8]) -> Vec<u8> {
     let mut content = Vec::with_capacity(stored.len().max(offset + data.len()));
     content.extend_from_slice(stored);

@@ -12,7 +12,7 @@ use crate::volume::state::volume::Volume;
 
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// What a new inode gets from the call that creates it.
+/// The properties of a new inode that the call gives.
 pub(in crate::volume) struct NewInode<'a> {
     pub(in crate::volume) caller: &'a Caller,
     pub(in crate::volume) kind: FileKind,

@@ -17,7 +17,7 @@ const FIRST_PAGE: usize = 64;
 /// The most names that are read at once.
 const PAGE: usize = 1024;
 
-/// How many attributes are read at once: about as many as the kernel's buffer takes.
+/// Attributes read at once: about as many as the kernel's buffer takes.
 const ATTRIBUTES_PAGE: usize = 32;
 
 /// Entries of a directory from a place on, in pages.
@@ -70,7 +70,8 @@ impl Volume {
         let mut entries = self.dots(directory, from)?;
         loop {
             let attributes = match self.inodes(&entries) {
-                // The caller has references to what it got, so it must get that. The next call fails.
+                // The caller has references to what it got, so it must get that. The next call
+                // fails.
                 Err(_) if is_given(last.as_ref()) => {
                     self.end_listing(directory, last);
                     return Ok(());
@@ -105,7 +106,7 @@ impl Volume {
         }
     }
 
-    /// Where a listing begins.
+    /// Begins a listing at a place.
     ///
     /// # Errors
     /// `ENOTDIR`; `EINVAL` if this is no place of the directory.
@@ -193,7 +194,7 @@ impl Volume {
         Ok(entries)
     }
 
-    /// The last entry that a caller took is where it will go on.
+    /// Remembers the last entry that a caller took, after which it will go on.
     fn end_listing(&self, directory: InodeNumber, last: Option<Bytes>) {
         if let Some(name) = last.filter(|name| !is_dot(name)) {
             self.places.ended(directory, &name);

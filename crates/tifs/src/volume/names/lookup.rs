@@ -34,14 +34,15 @@ impl Volume {
             .kv
             .get(Space::Meta, &Key::Entry(directory, name).encode())?;
         let entry = Entry::decode(&entry.ok_or(Errno::NOENT)?)?;
-        // ORDER: the reference first. While the directory is locked the name stays, so the inode exists.
+        // ORDER: the reference first. While the directory is locked the name stays, so the inode
+        // exists.
         self.references.add(entry.inode);
         self.stored(entry.inode).inspect_err(|_| {
             self.references.remove(entry.inode, 1);
         })
     }
 
-    /// An inode by its number, for who knew it earlier.
+    /// An inode by its number, for a caller that knew it earlier.
     ///
     /// # Errors
     /// `ESTALE` if it has no names any more.

@@ -55,8 +55,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Looks up names and locks their directories and what they lead to, then runs `locked` with what
-    /// they lead to. The names do not change while it runs.
+    /// Looks up names, locks their directories and inodes, then runs `locked` with the entries. The
+    /// names do not change while it runs.
     pub(in crate::volume) fn with_children<T, const N: usize>(
         &self,
         names: &[(InodeNumber, &[u8]); N],
@@ -90,7 +90,7 @@ impl Volume {
         Ok(children)
     }
 
-    /// After a commit that removed the last name of an inode.
+    /// Queues an inode whose last name a commit removed, unless it is referred to.
     pub(in crate::volume) fn orphaned(&self, number: InodeNumber) {
         if self.references.orphan(number) {
             self.reclaim_queue.push(number);
@@ -99,8 +99,8 @@ impl Volume {
 }
 
 impl Change<'_> {
-    /// Counts one name less, for a directory all of its names. True if it was the last one: the inode is
-    /// an orphan then, and the caller says so after the commit.
+    /// Counts one name less, for a directory all of its names. True if it was the last one: the
+    /// inode is an orphan then, and the caller calls [`Volume::orphaned`] after the commit.
     pub(in crate::volume) fn drop_link(
         &mut self,
         number: InodeNumber,

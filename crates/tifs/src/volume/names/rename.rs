@@ -24,7 +24,8 @@ impl Volume {
         check_name(from.1)?;
         check_name(to.1)?;
         self.locks.check_not_inherited()?;
-        // Whether a directory is moved is not known yet, so every move between directories waits here.
+        // Whether a directory is moved is not known yet, so every move between directories waits
+        // here.
         let must_wait = from.0 != to.0;
         // MUTANT: two moves of directories at the same time can make a circle.
         let must_wait =
@@ -78,8 +79,8 @@ impl Volume {
         Ok(())
     }
 
-    /// `EINVAL` if `moved` is `directory` or one of its ancestors. `ENOENT` if `directory` has no name:
-    /// then its former ancestors may be gone.
+    /// `EINVAL` if `moved` is `directory` or one of its ancestors. `ENOENT` if `directory` has no
+    /// name: then its former ancestors may be gone.
     fn check_no_circle(&self, moved: Entry, directory: InodeNumber) -> Result<()> {
         if moved.kind != FileKind::Directory {
             return Ok(());

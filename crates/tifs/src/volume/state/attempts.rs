@@ -4,8 +4,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// How often an operation is tried. With the locks of a volume, conflicts come from background work
-/// only.
+/// Attempts of an operation. With the locks of a volume, only background work conflicts.
 const ATTEMPTS: usize = 100;
 
 /// Repeats an attempt at a transaction until one returns something.

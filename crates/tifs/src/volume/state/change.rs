@@ -13,10 +13,10 @@ use crate::volume::state::attempts::until_committed;
 use crate::volume::state::usage::UsageChange;
 use crate::volume::state::volume::Volume;
 
-/// What an operation reads and writes.
+/// The reads and writes of an operation.
 pub(in crate::volume) struct Change<'a> {
     pub(in crate::volume) transaction: Box<dyn Transaction + 'a>,
-    /// What the operation adds to the counters of the volume.
+    /// The change of the volume's counters.
     pub(in crate::volume) usage: UsageChange,
     /// The time of everything that the operation changes.
     pub(in crate::volume) now: Time,
@@ -25,11 +25,12 @@ pub(in crate::volume) struct Change<'a> {
 }
 
 impl Volume {
-    /// Runs an operation until it commits or fails. It may be run several times, so it has no effect but
-    /// those on the transaction.
+    /// Runs an operation until it commits or fails, perhaps several times. So it may affect only
+    /// the transaction.
     ///
     /// # Errors
-    /// Those of the operation; `EROFS`, also in a forked child; `EAGAIN` if it conflicted too often.
+    /// Those of the operation; `EROFS`, also in a forked child; `EAGAIN` if it conflicted too
+    /// often.
     pub(in crate::volume) fn change<T>(
         &self,
         operation: impl Fn(&mut Change<'_>) -> Result<T>,
@@ -152,8 +153,8 @@ impl Change<'_> {
         self.put(Key::Entry(directory, name), &entry.encode())
     }
 
-    /// `ENOTEMPTY` if a directory has entries. No other operation adds one before this one commits: it
-    /// would write the directory's inode, too.
+    /// `ENOTEMPTY` if a directory has entries. No other operation adds one before this one commits:
+    /// it would write the directory's inode, too.
     pub(in crate::volume) fn must_be_empty(&mut self, directory: InodeNumber) -> Result<()> {
         let prefix = Key::Entry(directory, b"").encode();
         let scan = Scan::prefix(Space::Meta, &prefix).keys_only().limit(1);

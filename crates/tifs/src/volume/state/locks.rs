@@ -1,8 +1,8 @@
 //! Locks on inodes, in memory.
 //!
-//! Each inode has a lock of its own. An operation on one inode may take many seconds, such as a truncation
-//! that cuts off millions of blocks, and users of others must not wait for it. A lock exists while a thread
-//! has it or waits for it.
+//! Each inode has a lock of its own. An operation on one inode may take many seconds, such as a
+//! truncation that cuts off millions of blocks, and users of others must not wait for it. A lock
+//! exists while a thread has it or waits for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use titan::Process;
 use crate::error::{Error, Result};
 use crate::schema::InodeNumber;
 
-/// How many parts the table of locks has, so that threads seldom wait for the table.
+/// Parts of the table of locks, so that threads seldom wait for the table.
 const PARTS: usize = 64;
 
 type Lock = Arc<RwLock<()>>;
@@ -36,8 +36,8 @@ impl InodeLocks {
         }
     }
 
-    /// Fails with `EROFS` in a child that a process made by `fork` while it had the volume open: the volume is
-    /// the parent's, and so are the threads that have locks.
+    /// Fails with `EROFS` in a child that a process made by `fork` while it had the volume open:
+    /// the volume is the parent's, and so are the threads that have locks.
     pub(in crate::volume) fn check_not_inherited(&self) -> Result<()> {
         match self.made_by.is_current() {
             true => Ok(()),
@@ -60,8 +60,8 @@ impl InodeLocks {
         }
     }
 
-    /// Excludes all other users of these inodes. A thread that has any lock must not call this: locks
-    /// are taken in order, so that no two threads wait for each other.
+    /// Excludes all other users of these inodes. A thread that has any lock must not call this:
+    /// locks are taken in order, so that no two threads wait for each other.
     ///
     /// # Errors
     /// Those of [`check_not_inherited`](Self::check_not_inherited).
@@ -99,14 +99,14 @@ pub(in crate::volume) type Exclusive<'a> = Guard<'a, ArcRwLockWriteGuard<RawRwLo
 
 /// A lock that was taken. It ends when this is dropped.
 pub(in crate::volume) struct Guard<'a, L> {
-    // ORDER: fields are dropped in this order. The lock is released first, so that the slot sees whether it
-    // was the last.
+    // ORDER: fields are dropped in this order. The lock is released first, so that the slot sees
+    // whether it was the last.
     _lock: L,
     _slot: Slot<'a>,
 }
 
-/// Where the lock of an inode is in the table. Dropping this removes the lock, unless a thread has it or
-/// waits for it.
+/// The place of an inode's lock in the table. Dropping this removes the lock, unless a thread has
+/// it or waits for it.
 struct Slot<'a> {
     part: &'a Part,
     inode: InodeNumber,
@@ -121,8 +121,8 @@ impl Slot<'_> {
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
         let mut part = self.part.lock();
-        // Only the table has it: a thread that has or awaits a lock has a reference of its own, which it
-        // gets while it has the part.
+        // Only the table has it: a thread that has or awaits a lock has a reference of its own,
+        // which it gets while it has the part.
         let is_unused = |lock: &Lock| Arc::strong_count(lock) == 1;
         if part.get(&self.inode).is_some_and(is_unused) {
             part.remove(&self.inode);

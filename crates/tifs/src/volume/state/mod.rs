@@ -1,4 +1,5 @@
-//! The state that all operations of a volume share: its store, locks, counters, queues; and the change.
+//! The state that all operations of a volume share: its store, locks, counters, queues; and the
+//! change.
 
 pub(in crate::volume) mod attempts;
 pub(in crate::volume) mod change;

@@ -7,7 +7,7 @@ use crate::kv::{Commit, Kv, Space};
 use crate::schema::{FORMAT, InodeNumber, Key, inode_number_of};
 use crate::volume::state::attempts::until_committed;
 
-/// How many numbers a lease has. A crash wastes at most as many.
+/// Numbers of a lease. A crash wastes at most as many.
 const LEASE: u64 = 4096;
 
 /// The numbers that this process has leased and not given out.

@@ -19,7 +19,7 @@ pub struct HostSpace {
     pub available: u64,
 }
 
-/// When reads change the time of the last access.
+/// The rule for the time of the last access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTime {
     /// Never.
@@ -31,7 +31,7 @@ pub enum AccessTime {
     Strict,
 }
 
-/// How a volume is opened.
+/// The options of an open volume.
 #[derive(Clone)]
 pub struct VolumeOptions {
     /// The clock of all times.
@@ -40,9 +40,9 @@ pub struct VolumeOptions {
     pub access_time: AccessTime,
     /// Refuse all changes.
     pub read_only: bool,
-    /// What the device has left.
+    /// Returns the space of the device.
     pub host_space: Arc<dyn Fn() -> Result<HostSpace> + Send + Sync>,
-    /// Where the store is now, for statistics.
+    /// Returns the present directory of the store, for statistics.
     pub directory: Arc<dyn Fn() -> Option<PathBuf> + Send + Sync>,
 }
 

@@ -1,13 +1,13 @@
-//! Places in directories: where a listing goes on.
+//! Places in directories, at which listings go on.
 //!
-//! A place is a number that the kernel, a program (`seekdir`) or an NFS client may keep for any time and
-//! hand in again, also after the volume was mounted anew. It is a hash of the name after which the listing
-//! goes on. The order of a listing is that of the names, which never changes. So whatever is created and
-//! removed meanwhile, each entry that stays is listed once.
+//! A place is a number that the kernel, a program (`seekdir`) or an NFS client may keep for any
+//! time and hand in again, also after a new mount. It is a hash of the name after which the listing
+//! goes on. Listings are in the order of names, which never changes. So an entry that stays is
+//! listed once, for all creations and removals meanwhile.
 //!
-//! The name of a place is found among those that were needed last, or else by a scan of the directory. A
-//! name that was removed is in no directory, so removals are remembered, too: the last
-//! [`REMEMBERED`] of them at least.
+//! The name of a place is among those that were needed last, or is found by a scan of the
+//! directory. A removed name is in no directory, so removals are remembered too: at least the last
+//! [`REMEMBERED`].
 
 use std::collections::HashMap;
 
@@ -28,9 +28,9 @@ const REMEMBERED: usize = 1 << 15;
 /// The names of places in the directories of a volume.
 pub(in crate::volume) struct Places {
     seed: u64,
-    /// Where listings ended to go on later.
+    /// The names at which listings stopped.
     ends: Mutex<Recent>,
-    /// After which no scan finds anything.
+    /// Removed names, which no scan finds.
     removed: Mutex<Recent>,
 }
 
@@ -54,13 +54,13 @@ impl Places {
         hash.clamp(AFTER_PARENT + 1, LAST)
     }
 
-    /// A listing ended after this name.
+    /// Remembers that a listing stopped after this name.
     pub(in crate::volume) fn ended(&self, directory: InodeNumber, name: &Bytes) {
         let place = (directory, self.after(name));
         self.ends.lock().add(place, name);
     }
 
-    /// A name was removed. The directory is still locked.
+    /// Remembers that a name was removed. The directory is still locked.
     pub(in crate::volume) fn removed(&self, directory: InodeNumber, name: &[u8]) {
         let place = (directory, self.after(name));
         // MUTANT: a listing cannot go on after a name that was removed.

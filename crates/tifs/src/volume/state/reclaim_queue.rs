@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::kv::{Kv, Scan, Space};
 use crate::schema::{InodeNumber, Key};
 
-/// How many orphans a transaction deletes at most.
+/// The most orphans that a transaction deletes.
 pub(in crate::volume) const BATCH: usize = 128;
 
 /// The inodes that have something to delete.
@@ -33,7 +33,7 @@ impl ReclaimQueue {
         })
     }
 
-    /// How many inodes have something to delete.
+    /// The number of inodes in the queue.
     pub(in crate::volume) fn len(&self) -> usize {
         self.inodes.lock().len()
     }
@@ -54,8 +54,8 @@ impl ReclaimQueue {
         queue.drain(..count).collect()
     }
 
-    /// Waits until `enough` inodes are queued, `ended` says so after a [`wake`](Self::wake), or the time
-    /// is over.
+    /// Waits until `enough` inodes are queued, `ended` says so after a [`wake`](Self::wake), or the
+    /// time is over.
     pub(in crate::volume) fn wait(
         &self,
         enough: usize,

@@ -1,8 +1,8 @@
-//! Which inodes the kernel refers to, which of them have no names any more, and the attributes of those
-//! that were used.
+//! The inodes to which the kernel refers, those of them without names, and the attributes of used
+//! ones.
 //!
 //! The kernel asks for the attributes of a file after each close, because it does not count blocks
-//! itself. So they are kept: as they were committed last, or as the store had them when they were needed.
+//! itself. So they are kept: as committed last, or as the store had them when they were needed.
 
 use std::collections::HashMap;
 
@@ -28,11 +28,11 @@ struct Referred {
     /// It has no names, and is deleted when the last reference goes.
     orphan: bool,
     attributes: Option<Box<Inode>>,
-    /// A commit is about to change it: what the store shows may be over before it is learnt.
+    /// A commit is about to change it: attributes read from the store may be stale.
     changing: bool,
 }
 
-/// When attributes were looked for: what changed since then, the store may not have shown.
+/// The moment of a read of attributes: the store may not have shown later changes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::volume) struct AsOf(u64);
 
@@ -47,7 +47,7 @@ impl References {
         &self.0[inode.0 as usize % SHARDS]
     }
 
-    /// How many inodes are referred to.
+    /// The number of inodes with references.
     pub(in crate::volume) fn len(&self) -> usize {
         self.0.iter().map(|shard| shard.lock().inodes.len()).sum()
     }
@@ -58,8 +58,8 @@ impl References {
         shard.inodes.entry(inode).or_default().references += 1;
     }
 
-    /// Takes references back. True if the inode is an orphan and was referred to for the last time: the
-    /// caller deletes it.
+    /// Removes references. True if the inode is an orphan without further references: the caller
+    /// deletes it.
     pub(in crate::volume) fn remove(&self, inode: InodeNumber, references: u64) -> bool {
         let inodes = &mut self.shard(inode).lock().inodes;
         let Some(referred) = inodes.get_mut(&inode) else {
@@ -79,7 +79,8 @@ impl References {
         self.shard(inode).lock().inodes.contains_key(&inode)
     }
 
-    /// Notes that an inode has lost its last name. True if nobody refers to it: the caller deletes it.
+    /// Notes that an inode has lost its last name. True if nobody refers to it: the caller deletes
+    /// it.
     pub(in crate::volume) fn orphan(&self, inode: InodeNumber) -> bool {
         let inodes = &mut self.shard(inode).lock().inodes;
         match inodes.get_mut(&inode) {
@@ -99,8 +100,9 @@ impl References {
         attributes.copied().ok_or(AsOf(shard.changes))
     }
 
-    /// A commit is about to change an inode. Until [`changed`](Self::changed), only the store knows its
-    /// attributes: others may see the commit there before this thread returns from it.
+    /// Notes that a commit is about to change an inode. Until [`changed`](Self::changed), only the
+    /// store knows its attributes: others may see the commit there before this thread returns from
+    /// it.
     pub(in crate::volume) fn changing(&self, inode: InodeNumber) {
         let mut shard = self.shard(inode).lock();
         shard.changes += 1;
@@ -110,8 +112,8 @@ impl References {
         }
     }
 
-    /// An inode was changed by a commit, to these attributes if it is known that it was. The caller has the
-    /// lock of the inode, or it has no references yet.
+    /// Notes that a commit changed an inode, and its attributes if that is certain. The caller has
+    /// the lock of the inode, or it has no references yet.
     pub(in crate::volume) fn changed(&self, inode: InodeNumber, attributes: Option<&Inode>) {
         let mut shard = self.shard(inode).lock();
         shard.changes += 1;
@@ -126,7 +128,7 @@ impl References {
         }
     }
 
-    /// The store showed these attributes of an inode, after they were looked for here.
+    /// Keeps attributes that the store showed, unless a commit changed the inode since `as_of`.
     pub(in crate::volume) fn learn(&self, inode: InodeNumber, attributes: &Inode, as_of: AsOf) {
         let mut shard = self.shard(inode).lock();
         // MUTANT: what the store showed before a change is believed after it.

@@ -1,8 +1,8 @@
-//! How much the volume has.
+//! The counters of a volume.
 //!
-//! A counter that every operation wrote would be a key that all of them wait for. So the volume counts
-//! in memory, and stores the result when it is closed. An opening takes the stored counters and removes
-//! them, so after a crash there are none, and the opening counts all inodes.
+//! A stored counter that every operation wrote would make all of them wait for one key. So the
+//! volume counts in memory, and stores the result when it is closed. An opening takes the stored
+//! counters and removes them; after a crash there are none, and the opening counts all inodes.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -11,10 +11,10 @@ use crate::kv::{Commit, Kv, Scan, Space};
 use crate::schema::{Inode, Key, Usage};
 use crate::volume::state::attempts::until_committed;
 
-/// How many inodes a scan that counts them reads at once.
+/// Inodes read at once by a scan that counts.
 const PAGE: usize = 4096;
 
-/// What an operation adds to the counters.
+/// The change of the counters by an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::volume) struct UsageChange {
     pub(in crate::volume) blocks: i64,

@@ -116,7 +116,7 @@ impl Volume {
         })
     }
 
-    /// What identifies the volume.
+    /// The identity of the volume.
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
     }
@@ -135,7 +135,7 @@ impl Volume {
         self.kv.sync().inspect_err(failed)
     }
 
-    /// The same, if anything was done since the last call.
+    /// The same, if anything changed since the last call.
     pub fn sync_if_needed(&self) -> Result<()> {
         if self.unsynced.load(Ordering::Acquire) {
             self.sync()?;
@@ -143,24 +143,24 @@ impl Volume {
         Ok(())
     }
 
-    /// Stores the counters and closes the store. Everything is durable afterwards. Nobody may use the
-    /// volume meanwhile, or the counters would lack what he does.
+    /// Stores the counters and closes the store. Everything is durable afterwards. Nobody may use
+    /// the volume meanwhile, or the counters would be wrong.
     ///
-    /// Files without names that programs still have open are deleted by the next opening.
+    /// The next opening deletes files without names that programs still have open.
     ///
     /// # Errors
-    /// Those of closing the store. Then what was done since the last sync may not be durable.
+    /// Those of closing the store. Changes since the last sync may not be durable then.
     pub fn close(&self) -> Result<()> {
         self.locks.check_not_inherited()?;
         if !self.options.read_only {
-            // A store that takes no changes now is closed all the same. It may be able to make durable
-            // what it has; the next opening counts.
+            // A store that takes no changes now is closed all the same. It may be able to make
+            // durable what it has; the next opening counts.
             let _: Result<()> = self.store_usage();
         }
         self.kv.close()
     }
 
-    /// How much the volume has now.
+    /// The present counters.
     pub fn usage(&self) -> Usage {
         self.usage.get()
     }
