@@ -5,7 +5,7 @@
 //!
 //! # Order
 //!
-//! Operations on one inode take turns, by [locks in memory](state::locks): the store's conflicts
+//! Operations on one inode take turns, by locks in memory (`state/locks.rs`): the store's conflicts
 //! are for correctness, the locks for speed. An operation takes all its locks at once and in order.
 //! A rename of a directory into another one excludes other such renames, because it checks that no
 //! directory becomes its own ancestor.
@@ -14,7 +14,7 @@
 //!
 //! A file whose last name is removed becomes an orphan, by a key in the same transaction. Once it
 //! has no references, a background thread deletes its blocks piece by piece, and then its inode
-//! ([reclaiming](content::reclaim)). The next opening does that for orphans of a crash. A
+//! (`content/reclaim.rs`). The next opening does that for orphans of a crash. A
 //! truncation cuts many blocks in the same way; the inode has the end of the old blocks, and an
 //! operation that makes the file grow deletes them first. So no old byte is ever shown.
 
