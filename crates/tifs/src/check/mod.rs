@@ -11,6 +11,7 @@
 //! Memory: about 100 bytes for each inode.
 
 mod content;
+mod damage;
 mod inodes;
 mod names;
 mod problem;

@@ -37,6 +37,7 @@ mod faults;
 mod fickle;
 mod forks;
 mod holes;
+mod layers;
 mod lockstep;
 mod model;
 mod moods;

@@ -78,6 +78,7 @@ mod choosing;
 mod failures;
 mod forks;
 mod known_bugs;
+mod layers;
 mod loads;
 mod locks;
 mod model;
