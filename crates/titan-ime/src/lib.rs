@@ -64,6 +64,8 @@ extern crate titan_mutants;
 mod cache;
 mod content;
 mod error;
+#[cfg(test)]
+mod golden_tests;
 mod maintenance;
 #[cfg(all(test, loom))]
 mod models;

@@ -36,6 +36,7 @@ mod failure;
 mod faults;
 mod fickle;
 mod forks;
+mod golden;
 mod holes;
 mod layers;
 mod lockstep;

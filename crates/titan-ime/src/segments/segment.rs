@@ -299,6 +299,17 @@ impl Segment {
         }
     }
 
+    /// The name of the state.
+    #[cfg(test)]
+    pub(crate) fn state_name(&self) -> &'static str {
+        match &*self.state.lock() {
+            State::Announced => "announced",
+            State::Loading { .. } => "loading",
+            State::Active => "active",
+            State::Gone(_) => "gone",
+        }
+    }
+
     /// The reason why it was dropped, if it was.
     pub(crate) fn gone(&self) -> Option<Dropped> {
         match &*self.state.lock() {
