@@ -57,19 +57,19 @@ impl From<titan::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Overlaps => f.write_str("a part of the range is being loaded already"),
+            Error::Overlaps => f.write_str("another load has a part of the range"),
             Error::EmptyRange => f.write_str("the range is empty"),
             Error::MemoryLimit { limit: 0, .. } => {
                 f.write_str("the limit of memory is zero, so nothing is held")
             }
             Error::MemoryLimit { used, limit } => write!(
                 f,
-                "the range does not fit: {used} bytes were taken when the load ended, of {limit}"
+                "the range does not fit: the load stopped with {used} of {limit} bytes in use"
             ),
-            Error::Abandoned { why } => write!(f, "the load was given up: {why}"),
+            Error::Abandoned { why } => write!(f, "the load was abandoned: {why}"),
             Error::Off => f.write_str("the range cache is off"),
             Error::SourceInUse => f.write_str(
-                "the range cache is the range source of its store, and the options have another one",
+                "the options of the store have a range source, which the range cache must be",
             ),
             Error::Differs { what } => write!(f, "memory and engine differ: {what}"),
             Error::Store(source) => source.fmt(f),

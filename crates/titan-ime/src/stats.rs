@@ -127,14 +127,14 @@ impl fmt::Display for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Dropped::MemoryLimit => "memory was over its limit",
-            Dropped::Bypassed => "data changed past the commit hook",
-            Dropped::LoadEnded => "the load ended",
-            Dropped::Asked => "it was asked for",
+            Dropped::Bypassed => "data changed without the commit hook",
+            Dropped::LoadEnded => "its load ended",
+            Dropped::Asked => "the program dropped it",
             Dropped::Off => "the range cache was turned off",
-            Dropped::NotWorth => "its writes had cost more than its reads saved",
-            Dropped::LessWorth => "a range that saves more was to be held",
+            Dropped::NotWorth => "its writes cost more than its reads saved",
+            Dropped::LessWorth => "a range that saves more needed its memory",
             Dropped::Panicked => "the maintenance of the range cache panicked",
-            Dropped::Replaced => "other segments took its place",
+            Dropped::Replaced => "other segments replaced it",
             Dropped::TakenOver => "the program loads its range",
         })
     }

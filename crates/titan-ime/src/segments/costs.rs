@@ -60,7 +60,7 @@ pub(crate) struct Balance {
     pub(crate) saved: u64,
     /// Writes.
     pub(crate) writes: u64,
-    /// Looks in a row at which it had cost more than it saved.
+    /// Passes in a row at which it had cost more than it saved.
     pub(crate) losses: u32,
 }
 

@@ -72,7 +72,7 @@ impl Faults {
             && !mutant!("hook-panics-unnoticed", "-p titan-ime --lib hook::")
         {
             self.turn_off();
-            self.keep("following the commits", &**panic);
+            self.keep("the path of writes", &**panic);
         }
         ran
     }
@@ -98,7 +98,7 @@ impl Faults {
     fn keep(&self, what: &str, panic: &(dyn Any + Send)) {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        let text = text.unwrap_or_else(|| "without a text".to_owned());
+        let text = text.unwrap_or_else(|| "no message".to_owned());
         *self.last_panic.lock() = Some(format!("{what} panicked: {text}"));
     }
 

@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(get(&store, b"a1").as_deref(), Some(&b"new"[..]));
         let trouble = cache.trouble();
         assert!(trouble.is_off);
-        let what = "following the commits panicked: as a test asked";
+        let what = "the path of writes panicked: as a test asked";
         assert_eq!(trouble.what.as_deref(), Some(what));
         shared.panics_at.lock().take();
         assert_eq!(get(&store, b"a1").as_deref(), Some(&b"new"[..]));
