@@ -120,7 +120,7 @@ pub(super) fn open_store(path: &Path) -> Result<OpenStore> {
             if let Err(e) = mounts::sync(&mount.mountpoint) {
                 let reason = tifs::error::reason(&e.into());
                 let mountpoint = mount.mountpoint.display();
-                bail!("cannot make what was written at {mountpoint} durable before: {reason}");
+                bail!("cannot sync {mountpoint} first: {reason}");
             }
         }
         None => output::warn(
@@ -204,8 +204,8 @@ fn cannot_open(dir: &Path, error: tifs::Error) -> anyhow::Error {
     let mut what = format!("cannot open the volume in {dir}");
     if is_damaged {
         what += &format!(
-            ", which is damaged (titan check {dir} lists all places, titan repair {dir} makes a volume of what \
-             is whole, in {dir}.repaired)"
+            ", which is damaged (titan check {dir} lists all places, titan repair {dir} makes a volume of the \
+             whole parts, in {dir}.repaired)"
         );
     }
     anyhow::Error::new(error).context(what)
@@ -331,7 +331,7 @@ fn host_space(opened: &File, dir: &Path) -> tifs::Result<HostSpace> {
     let host = rustix::fs::fstatvfs(opened).map_err(|e| {
         let reason = tifs::error::reason(&e.into());
         let what = format!(
-            "cannot find out what room there is for {}: {reason}",
+            "cannot ask the device of {} for its room: {reason}",
             dir.display()
         );
         // EIO, because the errno is about the directory of the volume, which no program asked for.

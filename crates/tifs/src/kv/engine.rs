@@ -155,7 +155,7 @@ impl EngineKv {
 
     fn of_volume(db: Db, options: &Options, log_damage: Arc<LogDamage>) -> Result<Self> {
         let Some(data) = db.column_family(DATA) else {
-            let what = "this is a Titan database, but it has no blocks of files: no volume";
+            let what = "this Titan database is no volume of TiFS: it has no family `data`";
             return Err(Error::new(rustix::io::Errno::INVAL, what));
         };
         Ok(EngineKv::new(db, data, options, log_damage))
