@@ -29,13 +29,17 @@ golden_tests!(
     eviction,
     faults,
     gaps,
+    large_values,
+    dead_leaves,
     load,
     overlaps,
     pending_writes,
+    policy,
     pruning,
     reopening,
     scans,
     splits_and_joins,
+    tails,
     writes_while_loading,
 );
 
@@ -297,6 +301,19 @@ impl World {
             ["held"] => self.held(),
             ["reopen"] => self.reopen().remove(0),
             ["segments"] => return self.segments(),
+            ["repeat", times, ref rest @ ..] => {
+                let rest = rest.join(" ");
+                for _ in 0..times.parse().unwrap() {
+                    self.step(&rest);
+                }
+                "done".to_owned()
+            }
+            ["chosen"] => {
+                let stats = self.cache().stats();
+                let (chosen, gaps) = (stats.chosen, stats.gaps);
+                let not_worth = stats.dropped_not_worth;
+                format!("{chosen} loads begun, {gaps} gaps, {not_worth} segments not worth it")
+            }
             _ => panic!("unknown step: {step}"),
         };
         vec![format!("{step}: {}", self.with_names(&outcome))]
