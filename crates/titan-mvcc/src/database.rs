@@ -11,11 +11,10 @@ use titan::{
 };
 
 use crate::error::{Error, Result};
-use crate::filter::FilterFactory;
 use crate::format::prefix::EncodedKey;
 use crate::format::{LOCKS, VERSIONS};
 use crate::meta::{FORMAT, Meta};
-use crate::sweep::CollectorFactory;
+use crate::old_versions::{CollectorFactory, FilterFactory};
 
 /// The format of entries that this version reads and writes.
 const CURRENT_FORMAT: u64 = 1;

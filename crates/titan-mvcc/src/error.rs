@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::percolator::LockInfo;
+use crate::lock_info::LockInfo;
 use crate::timestamp::Timestamp;
 
 /// A day in seconds.

@@ -31,36 +31,6 @@
 //! - Timestamps ascend over restarts and steps of the clock (`oracle`).
 //! - A read of versions that may have been dropped is refused with the safe point (`safe_point`).
 //!
-//! # Modules
-//!
-//! The lowest first; each uses only those above it, but for the parts of a store that [`Snapshot`] and
-//! [`Transaction`] are given by it:
-//!
-//! | module | owns |
-//! |---|---|
-//! | `timestamp`, `error` | timestamps; the one error type |
-//! | `format` | the bytes of entries |
-//! | `entries` | the same, for code that keeps a copy of a store |
-//! | `meta` | the numbers that the store keeps about itself |
-//! | `oracle` | where timestamps come from |
-//! | `wake` | what the thread that sweeps waits for |
-//! | `commits_in_flight`, `commit_order` | the commits that have not ended; the order in which they become visible |
-//! | `ends_commits` | the commit hook of a store, which ends what the engine has published |
-//! | `latches` | what keeps commits of the same key apart, and remembers them |
-//! | `safe_point` | the oldest timestamp that can be read, and holds |
-//! | `waits`, `locks` | waiting for locks and deadlocks; the locks, in memory and on disk |
-//! | `filter` | the compaction filter that drops old versions |
-//! | `percolator` | the calls of transactions in two phases: prewrite, commit, rollback, status ... |
-//! | `resolver` | what readers and writers do about locks of others |
-//! | `read` | reads at a timestamp |
-//! | `transaction` | optimistic and pessimistic transactions, in one batch or two phases |
-//! | `sweep` | finding tables with old versions, and having them compacted; the safe point by time |
-//! | `space` | the report on space |
-//! | `check` | checking that every entry is one that the store writes |
-//! | `database` | the engine's database that has a store: families and format |
-//! | `store` | opening, closing, and what a store hands out |
-//! | `read_only` | opening a store to read it alone |
-//!
 //! # Not there yet
 //!
 //! - A transaction must fit in memory, however large its commit may be.
@@ -80,47 +50,44 @@ struct UserPage;
 #[macro_use]
 extern crate titan_mutants;
 
-mod check;
-mod commit_order;
-mod commits_in_flight;
+pub mod codec;
+mod core;
 mod database;
-mod ends_commits;
-pub mod entries;
 mod error;
-mod filter;
 mod format;
-mod latches;
+mod lock_info;
 mod locks;
+mod lookup;
 mod meta;
+mod old_versions;
 mod oracle;
+mod order;
 mod percolator;
 mod read;
-mod read_only;
-mod resolver;
-mod safe_point;
-mod space;
 mod store;
 mod sweep;
 mod timestamp;
 mod transaction;
-mod waits;
-mod wake;
 
-pub use check::{CheckProblem, CheckReport};
+/// The former name of [`codec`].
+#[doc(hidden)]
+pub use codec as entries;
+
+pub use self::core::TransactionOptions;
 pub use error::{Error, Result};
 pub use format::Kind as VersionKind;
+pub use lock_info::{LockInfo, LockKind};
+pub use lookup::{Direction, Found, Part, PartRequest, RangeSource, ReadStats, SourceRow};
 pub use oracle::TimestampOracle;
+pub use order::{Hold, HoldInfo};
 pub use percolator::{
-    LockInfo, LockKind, Mutation, Percolator, PessimisticLock, Prewrite, Prewritten,
-    SecondariesStatus, TransactionStatus, Wait,
+    Mutation, Percolator, PessimisticLock, Prewrite, Prewritten, SecondariesStatus,
+    TransactionStatus, Wait,
 };
-pub use read::{
-    Direction, Found, KeyVersions, Part, PartRequest, RangeSource, ReadStats, Row, Scan, Snapshot,
-    SourceRow, StoredVersion,
+pub use read::{KeyVersions, Row, Scan, Snapshot, StoredVersion};
+pub use store::{
+    CheckProblem, CheckReport, HoldSpace, Store, StoreOptions, StoreSpaceReport, VersionSpace,
 };
-pub use safe_point::{Hold, HoldInfo};
-pub use space::{HoldSpace, StoreSpaceReport, VersionSpace};
-pub use store::{Store, StoreOptions, TransactionOptions};
 pub use sweep::{SweepStats, Swept};
 pub use timestamp::Timestamp;
 pub use transaction::{

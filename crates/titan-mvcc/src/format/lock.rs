@@ -21,8 +21,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{LOCKS, encode_key, key};
+use super::families::LOCKS;
+use super::key::{decode_key, encode_key};
 use crate::error::{Error, Result};
+use crate::lock_info::{LockInfo, LockKind};
 use crate::timestamp::Timestamp;
 
 /// The last byte of the key of a record.
@@ -33,19 +35,6 @@ const VALUE: u8 = b'V';
 const ASYNC: u8 = 1;
 /// The bit of the size of a transaction for one of the store itself.
 const OF_STORE: u64 = 1 << 63;
-
-/// What a lock is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockKind {
-    /// A put that was prewritten.
-    Put,
-    /// A deletion that was prewritten.
-    Delete,
-    /// A prewritten [`lock`](crate::Transaction::lock): it will leave the value.
-    Lock,
-    /// Nothing was prewritten yet: a pessimistic transaction keeps others away.
-    Pessimistic,
-}
 
 /// Whose lock it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +75,26 @@ impl Lock {
     /// Whether its write is known, so that it can be committed.
     pub(crate) fn is_prewritten(&self) -> bool {
         self.kind != LockKind::Pessimistic
+    }
+
+    /// A report on the lock of `key`.
+    pub(crate) fn info(&self, key: &[u8]) -> LockInfo {
+        LockInfo {
+            key: Bytes::copy_from_slice(key),
+            kind: self.kind,
+            primary: self.primary.clone(),
+            start: self.start,
+            for_update: self.for_update,
+            min_commit: self.min_commit,
+            ttl: self.ttl,
+            txn_size: self.txn_size,
+            secondaries: self.secondaries.as_ref().map(|keys| keys.to_vec()),
+        }
+    }
+
+    /// The error for a caller that needs `key`, which this lock of another transaction protects.
+    pub(crate) fn key_is_locked(&self, key: &[u8]) -> Error {
+        Error::KeyIsLocked(Box::new(self.info(key)))
     }
 
     /// The record's bytes.
@@ -174,7 +183,7 @@ pub(crate) fn value_key(key: &[u8]) -> Vec<u8> {
 pub(crate) fn key_of_record(engine_key: &[u8]) -> Result<Option<Vec<u8>>> {
     let wrong = || Error::corrupt_entry(LOCKS, engine_key, "it is no lock");
     let (last, encoded) = engine_key.split_last().ok_or_else(wrong)?;
-    let key = key::decode_key(encoded).ok_or_else(wrong)?;
+    let key = decode_key(encoded).ok_or_else(wrong)?;
     match *last {
         RECORD => Ok(Some(key)),
         VALUE => Ok(None),

@@ -9,7 +9,8 @@
 //! that of a record of a rollback whether it is protected, and that of a deletion is empty. So everything but the value is known
 //! without reading a value, which may be in a blob file.
 
-use super::{VERSIONS, key};
+use super::families::VERSIONS;
+use super::key;
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::clock_jump::ClockJump;
 use super::lease::Lease;
-use super::{ClockJump, TimestampOracle};
+use super::timestamp_oracle::TimestampOracle;
 use crate::error::{Error, Result};
 use crate::meta::Meta;
 use crate::timestamp::Timestamp;

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use titan::{WriteBatch, WriteOptions};
 
-use super::record::{Ended, ended, last_change};
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::format::lock::{Lock, LockKind};
+use crate::format::lock::Lock;
 use crate::format::{Kind, LockValue, Version, encode_key};
+use crate::lock_info::LockKind;
 use crate::locks::lost_value;
-use crate::store::Core;
+use crate::lookup::{Ended, ended, last_change};
 use crate::timestamp::Timestamp;
 
 /// Commits keys at a timestamp that the oracle has handed out. Returns when the engine has published it.
@@ -29,14 +30,14 @@ pub(crate) fn commit_at(
 /// thread has committed the key, the safe point has passed that, and a compaction has dropped the version.
 ///
 /// # Errors
-/// See [`Percolator::resolve_locks`](super::Percolator::resolve_locks).
+/// See [`Percolator::resolve_lock`](super::Percolator::resolve_lock).
 pub(super) fn commit_locked(
     core: &Core,
     keys: &[&[u8]],
     start: Timestamp,
     commit: Timestamp,
 ) -> Result<()> {
-    commit_if(core, keys, start, commit, &core.unsynced, true)
+    commit_if(core, keys, start, commit, &core.config.unsynced, true)
 }
 
 /// Commits keys. With `may_be_unknown` one may have neither the lock nor a version of the transaction.
@@ -185,7 +186,7 @@ mod tests {
         store.drop_old_versions().unwrap();
         assert_eq!(ended(&core.versions, b"k", start).unwrap(), Ended::Unknown);
         commit_locked(&core, &keys, start, commit).unwrap();
-        let unknown = commit_at(&core, &keys, start, commit, &core.unsynced);
+        let unknown = commit_at(&core, &keys, start, commit, &core.config.unsynced);
         assert!(matches!(unknown, Err(Error::LockNotFound { .. })));
         // What was rolled back is another matter.
         let start = prewrite(&store);

@@ -8,15 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan::{WriteBatch, WriteOptions};
 
-use super::key_is_locked;
-use super::record::{Ended, ended, newest_version, newest_write};
+use super::resolve_for_write::wait_for_locks;
 use super::rollback::forget_latched;
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::format::lock::{Lock, LockKind, Owner};
-use crate::read::ReadStats;
-use crate::read::point::value_at;
-use crate::resolver;
-use crate::store::Core;
+use crate::format::lock::{Lock, Owner};
+use crate::lock_info::LockKind;
+use crate::lookup::{Ended, ReadStats, ended, newest_version, newest_write, value_at};
 use crate::timestamp::Timestamp;
 
 /// What [`Percolator::pessimistic_lock`](super::Percolator::pessimistic_lock) is asked for.
@@ -81,10 +79,8 @@ pub(crate) fn pessimistic_lock(
             return Ok(values);
         }
         let keys = keys.iter().copied();
-        if let Some((key, held)) =
-            resolver::wait_for_all(core, keys, Some(request.start), deadline)?
-        {
-            return Err(key_is_locked(key, &held.lock));
+        if let Some((key, held)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
+            return Err(held.lock.key_is_locked(key));
         }
     }
 }
@@ -153,8 +149,8 @@ fn try_lock(
     if !locks.is_empty() {
         let inserted = core.locks.insert_all(locks)?;
         let write = WriteOptions {
-            no_slowdown: core.write.no_slowdown,
-            ..core.unsynced
+            no_slowdown: core.config.write.no_slowdown,
+            ..core.config.unsynced
         };
         core.db.write(batch, &write)?;
         inserted.keep();

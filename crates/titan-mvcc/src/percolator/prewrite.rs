@@ -7,11 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan::WriteBatch;
 
-use super::record::{Ended, ended, newest_version, newest_write};
-use super::{Mutation, key_is_locked};
+use super::mutation::Mutation;
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, Owner};
-use crate::store::Core;
+use crate::lookup::{Ended, ended, newest_version, newest_write};
 use crate::timestamp::Timestamp;
 
 /// What [`Percolator::prewrite`](super::Percolator::prewrite) is asked for.
@@ -157,7 +157,7 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
     }
     // ORDER: readers find the locks before the transaction can have a commit timestamp.
     let inserted = core.locks.insert_all(locks)?;
-    core.db.write(batch, &core.write)?;
+    core.db.write(batch, &core.config.write)?;
     inserted.keep();
     // ORDER: before the wait for older commits: one of them may wait for a latch.
     drop(latches);
@@ -195,7 +195,7 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     if let Some(held) = core.locks.get(key) {
         let lock = held.lock;
         return match lock.start == start {
-            false => Err(key_is_locked(key, &lock)),
+            false => Err(lock.key_is_locked(key)),
             true if lock.is_prewritten() => Ok(Found::Prewritten(lock)),
             true => Ok(Found::Locked(lock)),
         };
@@ -325,7 +325,7 @@ mod tests {
         prewrite(&core, &request, Owner::Client).unwrap();
         // The engine has published the commit, and its call has not returned.
         let commit = core.order.name().unwrap();
-        commit_at(&core, &[b"k"], start, commit, &core.write).unwrap();
+        commit_at(&core, &[b"k"], start, commit, &core.config.write).unwrap();
         assert_eq!(
             prewrite(&core, &request, Owner::Client).unwrap().committed,
             Some(commit)

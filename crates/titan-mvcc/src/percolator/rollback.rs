@@ -13,13 +13,12 @@
 use bytes::Bytes;
 use titan::WriteBatch;
 
-use super::key_is_locked;
-use super::record::{Ended, ended};
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::Lock;
 use crate::format::version::{newest_at, split};
 use crate::format::{Kind, Version, encode_key};
-use crate::store::Core;
+use crate::lookup::{Ended, ended};
 use crate::timestamp::Timestamp;
 
 /// Number of locks that are removed in one batch.
@@ -76,7 +75,7 @@ pub(super) fn roll_back_latched(
     if batch.is_empty() {
         return Ok(());
     }
-    core.db.write(batch, &core.write)?;
+    core.db.write(batch, &core.config.write)?;
     // ORDER: after the records are published.
     core.locks.remove(own.into_iter());
     Ok(())
@@ -115,7 +114,7 @@ pub(super) fn forget_latched(
         }
     }
     if !removed.is_empty() {
-        core.db.write(batch, &core.unsynced)?;
+        core.db.write(batch, &core.config.unsynced)?;
         core.locks.remove(removed.into_iter());
     }
     Ok(())
@@ -128,7 +127,7 @@ pub(super) fn cleanup(core: &Core, key: &[u8], start: Timestamp, now: Timestamp)
     if let Some(held) = core.locks.of(key, start)
         && !has_expired(&held.lock, now)
     {
-        return Err(key_is_locked(key, &held.lock));
+        return Err(held.lock.key_is_locked(key));
     }
     roll_back_latched(core, &[key], start, true)
 }

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
-use super::LockInfo;
-use super::record::{Ended, ended};
 use super::rollback::roll_back_latched;
+use crate::core::Core;
 use crate::error::Result;
 use crate::format::lock::Lock;
-use crate::store::Core;
+use crate::lock_info::LockInfo;
+use crate::lookup::{Ended, ended};
 use crate::timestamp::Timestamp;
 
 /// What some keys say of an async commit.
@@ -34,7 +34,7 @@ pub(crate) fn check_secondaries(
     for key in keys {
         match core.locks.of(key, start) {
             Some(held) if held.lock.is_prewritten() => {
-                locks.push(LockInfo::new(key, &held.lock));
+                locks.push(held.lock.info(key));
                 continue;
             }
             Some(_) => {}

@@ -5,12 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan::WriteBatch;
 
-use super::LockInfo;
-use super::record::{Ended, ended};
 use super::rollback::{has_expired, roll_back_latched};
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::locks::{Held, Push};
-use crate::store::Core;
+use crate::lock_info::LockInfo;
+use crate::locks::{ActiveLock, Push};
+use crate::lookup::{Ended, ended};
 use crate::timestamp::Timestamp;
 
 /// How a transaction stands.
@@ -42,7 +42,7 @@ pub(super) fn check(
     let is_last = reader == Timestamp::MAX;
     let latest = if is_last { start } else { start.max(reader) };
     core.order.check_handed_out(latest)?;
-    let expired = |held: &Held| has_expired(&held.lock, now);
+    let expired = |held: &ActiveLock| has_expired(&held.lock, now);
     check_if(core, primary, start, reader, expired, roll_back_if_missing)
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn check_expired(
     start: Timestamp,
     roll_back_if_missing: bool,
 ) -> Result<TransactionStatus> {
-    let expired = |held: &Held| core.locks.is_expired(held);
+    let expired = |held: &ActiveLock| core.locks.is_expired(held);
     let reader = Timestamp::ZERO;
     check_if(core, primary, start, reader, expired, roll_back_if_missing)
 }
@@ -63,7 +63,7 @@ fn check_if(
     primary: &[u8],
     start: Timestamp,
     reader: Timestamp,
-    expired: impl Fn(&Held) -> bool,
+    expired: impl Fn(&ActiveLock) -> bool,
     roll_back_if_missing: bool,
 ) -> Result<TransactionStatus> {
     let _latches = core.latches.take(std::iter::once(primary));
@@ -85,7 +85,7 @@ fn check_if(
     if lock.primary != primary {
         return Err(Error::PrimaryMismatch {
             key: Bytes::copy_from_slice(primary),
-            lock: Box::new(LockInfo::new(primary, lock)),
+            lock: Box::new(lock.info(primary)),
         });
     }
     if !lock.is_async() && expired(&held) {
@@ -97,7 +97,7 @@ fn check_if(
         reader != Timestamp::MAX && core.locks.push(primary, start, reader) == Push::Done;
     let now = core.locks.of(primary, start).unwrap_or(held);
     Ok(TransactionStatus::Alive {
-        lock: Box::new(LockInfo::new(primary, &now.lock)),
+        lock: Box::new(now.lock.info(primary)),
         is_pushed,
     })
 }
@@ -121,7 +121,7 @@ pub(crate) fn heartbeat(
     let ttl = lock.ttl;
     let mut batch = WriteBatch::new();
     core.locks.write(&mut batch, primary, &lock, None)?;
-    core.db.write(batch, &core.unsynced)?;
+    core.db.write(batch, &core.config.unsynced)?;
     core.locks.renew(primary, start, ttl);
     Ok(ttl)
 }

@@ -2,8 +2,8 @@
 //!
 //! Owns what a scan remembers of the run that it is in. That is one key, and a number for each row.
 
-use super::Direction;
 use crate::format::AFTER_VERSIONS;
+use crate::lookup::Direction;
 
 /// A shorter run is not worth a word.
 const LONG_RUN: u64 = 32;

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use titan::{ColumnFamily, LazyValue};
 
-use super::point::{value_at, value_at_encoded};
-use super::{Direction, Found, ReadStats, Scan};
+use crate::core::Core;
 use crate::error::Result;
 use crate::format::encode_key;
-use crate::resolver::{Settled, settle_for_read};
-use crate::safe_point::Hold;
-use crate::store::Core;
+use crate::lookup::{Found, ReadStats, value_at, value_at_encoded};
+use crate::order::Hold;
+use crate::percolator::{Settled, settle_for_read};
 use crate::timestamp::Timestamp;
 
 /// A store as of one timestamp. Clones are the same one; the safe point does not pass it while one of them,
@@ -60,14 +59,14 @@ impl Snapshot {
         self.get_lazy_counted(key, &mut ReadStats::default())
     }
 
-    /// The same, and adds to `stats` what it costs, as [`Scan::stats`] says it of a scan.
+    /// The same, and adds to `stats` what it costs, as [`Scan::stats`](crate::Scan::stats) says it of a scan.
     ///
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
     pub fn get_lazy_counted(&self, key: &[u8], stats: &mut ReadStats) -> Result<Option<LazyValue>> {
         let mut read = ReadStats::default();
         let found = self.read(key, &mut read);
-        self.core.reads.add(read);
+        self.core.reads.totals.add(read);
         *stats += read;
         found
     }
@@ -87,7 +86,7 @@ impl Snapshot {
     /// What a key has, from the range source or from the engine.
     fn read_settled(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
         let at = self.timestamp();
-        let Some(source) = &self.core.range_source else {
+        let Some(source) = &self.core.reads.range_source else {
             return value_at(self.versions(), key, at, read);
         };
         let encoded = encode_key(key);
@@ -107,20 +106,6 @@ impl Snapshot {
     /// Those of [`Snapshot::get_lazy`]; the first one ends it.
     pub fn batch_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
         keys.iter().map(|key| self.get(key.as_ref())).collect()
-    }
-
-    /// The rows from the key `from` to before the key `to`; without bounds where they are `None`. Cost: see
-    /// [`Scan`]; opening it reads no entries.
-    ///
-    /// # Errors
-    /// `Engine`. The scan itself gives the errors of [`Snapshot::get_lazy`].
-    pub fn scan(
-        &self,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
-        direction: Direction,
-    ) -> Result<Scan> {
-        Scan::new(self.clone(), from, to, direction)
     }
 }
 

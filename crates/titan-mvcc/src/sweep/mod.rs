@@ -1,6 +1,6 @@
 //! Finding old versions that may be dropped, and having them dropped soon.
 //!
-//! The compaction [`filter`](crate::filter) has the rule for what may be dropped. This module sees to it
+//! The compaction [filter](crate::old_versions) has the rule for what may be dropped. This module sees to it
 //! that compactions come by:
 //!
 //! - A collector describes each table that is written: how many versions it has, and from which safe point
@@ -17,22 +17,14 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `properties` | what is recorded about a table |
-//! | `collector` | counting it while the table is written |
-//! | `tables` | which ranges are worth a compaction |
 //! | `retained` | for how long versions have been retained, in real time |
-//! | `pass` | one sweep |
+//! | `sweeps` | one sweep |
 //! | `sweeper` | the thread |
 
-mod collector;
-mod pass;
-mod properties;
 mod retained;
 mod sweeper;
-mod tables;
+mod sweeps;
 
-pub(crate) use collector::CollectorFactory;
-pub(crate) use pass::Sweeps;
-pub use pass::{SweepStats, Swept};
 pub(crate) use sweeper::Sweeper;
-pub(crate) use tables::Tables;
+pub(crate) use sweeps::Sweeps;
+pub use sweeps::{SweepStats, Swept};

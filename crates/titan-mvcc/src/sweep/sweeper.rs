@@ -10,7 +10,7 @@ use std::thread::{Builder, JoinHandle};
 use parking_lot::Mutex;
 use titan::{ErrorKind, Process};
 
-use super::pass::Sweeps;
+use super::sweeps::Sweeps;
 use crate::error::{Error, Result};
 
 /// Failed sweeps in a row after which the wait does not become longer any more.

@@ -3,15 +3,13 @@
 use bytes::Bytes;
 use titan::WriteBatch;
 
-use super::Transaction;
-use super::pessimistic::lost;
 use super::writes::Writes;
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::{Kind, LastChange, LockValue, Version, encode_key_to};
-use crate::latches::Taken;
-use crate::percolator::{LockInfo, Mutation, last_change, newest_write};
-use crate::resolver;
-use crate::store::Core;
+use crate::locks::Taken;
+use crate::lookup::{last_change, newest_write};
+use crate::percolator::{Mutation, wait_for_locks};
 use crate::timestamp::Timestamp;
 
 /// Bytes of a batch for an entry, beside its key and value; a little more than most entries need.
@@ -20,10 +18,8 @@ const MOST_BESIDE: usize = 48;
 /// Commits an optimistic transaction.
 ///
 /// # Errors
-/// See [`Transaction::commit`].
-pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
-    let core = transaction.snapshot.core();
-    let (writes, start) = (&transaction.writes, transaction.start());
+/// See [`Transaction::commit`](super::Transaction::commit).
+pub(super) fn commit(core: &Core, writes: &Writes, start: Timestamp) -> Result<Timestamp> {
     let mut deadline = None;
     loop {
         let mut latches = core.latches.take_hashed(writes.hashes());
@@ -31,12 +27,12 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
             drop(latches);
             let deadline = *deadline.get_or_insert_with(|| {
                 let now = core.clock.monotonic();
-                now.saturating_add(core.transactions.lock_wait)
+                now.saturating_add(core.config.transactions.lock_wait)
             });
-            match resolver::wait_for_all(core, writes.keys(), None, deadline)? {
+            match wait_for_locks(core, writes.keys(), None, deadline)? {
                 None => continue,
                 Some((key, held)) => {
-                    return Err(Error::KeyIsLocked(Box::new(LockInfo::new(key, &held.lock))));
+                    return Err(held.lock.key_is_locked(key));
                 }
             }
         }
@@ -47,7 +43,7 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
         let in_flight = core.order.begin()?;
         let batch = batch(core, writes, below_locks, start, in_flight.timestamp())?;
         latches.note(in_flight.timestamp());
-        core.db.write(batch, &core.write)?;
+        core.db.write(batch, &core.config.write)?;
         // ORDER: after the engine has published the versions, for the next commit to find them.
         drop(latches);
         return Ok(in_flight.published());
@@ -72,10 +68,18 @@ pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> R
         core.locks.delete(&mut batch, key, lock)?;
     }
     latches.note(in_flight.timestamp());
-    core.db.write(batch, &core.write)?;
+    core.db.write(batch, &core.config.write)?;
     core.locks.remove(writes.keys());
     drop(latches);
     Ok(in_flight.published())
+}
+
+/// A pessimistic transaction finds that it no longer has a lock.
+fn lost(key: &[u8], start: Timestamp) -> Error {
+    Error::PessimisticLockNotFound {
+        key: Bytes::copy_from_slice(key),
+        start,
+    }
 }
 
 /// Whether one of the keys is locked.

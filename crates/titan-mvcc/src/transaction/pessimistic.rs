@@ -7,13 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan::LazyValue;
 
-use super::{Transaction, TransactionScan, one_batch, two_phase};
+use super::optimistic::Transaction;
+use super::scan::TransactionScan;
+use super::{one_batch, two_phase};
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::percolator::{
-    Mutation, Owner, PessimisticLock, Wait, forget_all, heartbeat, pessimistic_lock,
-};
-use crate::read::Direction;
-use crate::store::Core;
+use crate::format::lock::Owner;
+use crate::lookup::Direction;
+use crate::percolator::{Mutation, PessimisticLock, Wait, forget_all, heartbeat, pessimistic_lock};
 use crate::timestamp::Timestamp;
 
 /// A transaction that locks each key when it writes it, so others wait and its commit finds no conflicts. Dropping
@@ -193,7 +194,8 @@ impl PessimisticTransaction {
         };
         let core = self.core();
         core.check_not_inherited()?;
-        self.signed = match heartbeat(core, primary, self.start, core.transactions.lock_ttl) {
+        self.signed = match heartbeat(core, primary, self.start, core.config.transactions.lock_ttl)
+        {
             Ok(_) => core.clock.monotonic(),
             Err(Error::LockNotFound { key, start }) => {
                 return Err(Error::RolledBack { key, start });
@@ -215,7 +217,7 @@ impl PessimisticTransaction {
         };
         let core = Arc::clone(self.inner.snapshot.core());
         core.check_not_inherited()?;
-        let one_batch = core.transactions.one_batch_bytes;
+        let one_batch = core.config.transactions.one_batch_bytes;
         if one_batch == 0 || writes.size() > one_batch {
             let names = two_phase::Names {
                 start: self.start,
@@ -258,8 +260,8 @@ impl PessimisticTransaction {
             start: self.start,
             for_update,
             since,
-            ttl: core.transactions.lock_ttl,
-            wait: Wait::For(core.transactions.lock_wait),
+            ttl: core.config.transactions.lock_ttl,
+            wait: Wait::For(core.config.transactions.lock_wait),
             return_values: true,
         };
         let values = pessimistic_lock(core, &[key], &request, Owner::Store)?;
@@ -272,18 +274,10 @@ impl PessimisticTransaction {
     fn sign(&mut self) -> Result<()> {
         let core = self.core();
         let since = core.clock.monotonic().saturating_sub(self.signed);
-        match since > core.transactions.lock_ttl / 3 {
+        match since > core.config.transactions.lock_ttl / 3 {
             true => self.heartbeat(),
             false => Ok(()),
         }
-    }
-}
-
-/// A pessimistic transaction finds that it no longer has a lock.
-pub(super) fn lost(key: &[u8], start: Timestamp) -> Error {
-    Error::PessimisticLockNotFound {
-        key: Bytes::copy_from_slice(key),
-        start,
     }
 }
 

@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::ops::Bound;
 
-use super::Transaction;
-use super::writes::{WritesInRange, value_of};
+use super::writes::{Writes, WritesInRange, value_of};
 use crate::error::Result;
+use crate::lookup::{Direction, ReadStats};
 use crate::percolator::Mutation;
-use crate::read::{Direction, ReadStats, Row, Scan};
+use crate::read::{Row, Scan, Snapshot};
 
-/// The rows of a range, from [`Transaction::scan`]. Ends after the first error.
+/// The rows of a range, from [`Transaction::scan`](crate::Transaction::scan). Ends after the first error.
 pub struct TransactionScan<'t> {
     own: Peekable<OwnWrites<'t>>,
     stored: Scan,
@@ -22,7 +22,8 @@ pub struct TransactionScan<'t> {
 
 impl<'t> TransactionScan<'t> {
     pub(super) fn new(
-        transaction: &'t Transaction,
+        snapshot: &Snapshot,
+        writes: &'t Writes,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
@@ -34,10 +35,10 @@ impl<'t> TransactionScan<'t> {
         };
         let from_bound = from.map_or(Bound::Unbounded, Bound::Included);
         let to_bound = to.map_or(Bound::Unbounded, Bound::Excluded);
-        let range = transaction.writes.range(from_bound, to_bound);
+        let range = writes.range(from_bound, to_bound);
         Ok(TransactionScan {
             own: OwnWrites { range, direction }.peekable(),
-            stored: transaction.snapshot.scan(from, to, direction)?,
+            stored: snapshot.scan(from, to, direction)?,
             next_stored: None,
             direction,
             has_failed: false,

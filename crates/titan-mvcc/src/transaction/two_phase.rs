@@ -12,12 +12,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::writes::Writes;
+use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::format::lock::Owner;
 use crate::percolator::{
-    self, LockInfo, Mutation, Owner, Prewrite, commit_at, forget_all, heartbeat, resolve,
+    self, Mutation, Prewrite, commit_at, end_locks, forget_all, heartbeat, wait_for_locks,
 };
-use crate::resolver;
-use crate::store::Core;
 use crate::timestamp::Timestamp;
 
 /// The most keys of an async commit: all of them are written to the lock of the primary key.
@@ -149,7 +149,7 @@ impl PrewrittenTransaction {
                 &[primary],
                 self.start,
                 in_flight.timestamp(),
-                &core.write,
+                &core.config.write,
             ) {
                 Ok(()) => return Ok(in_flight.published()),
                 // Somebody who reads at a later timestamp has pushed it.
@@ -170,7 +170,7 @@ impl PrewrittenTransaction {
 
     fn prewrite_pieces(&mut self, mutations: &[Mutation<'_>], names: Names) -> Result<()> {
         let core = &*self.core;
-        let options = core.transactions;
+        let options = core.config.transactions;
         let Some(primary) = self.keys.first() else {
             return Ok(());
         };
@@ -227,17 +227,15 @@ impl PrewrittenTransaction {
 /// Prewrites one piece, and waits for locks of others.
 fn prewrite_piece(core: &Core, request: &Prewrite<'_>) -> Result<percolator::Prewritten> {
     let now = core.clock.monotonic();
-    let deadline = now.saturating_add(core.transactions.lock_wait);
+    let deadline = now.saturating_add(core.config.transactions.lock_wait);
     loop {
         match percolator::prewrite(core, request, Owner::Store) {
             Err(Error::KeyIsLocked(_)) => {}
             other => return other,
         }
         let keys = request.mutations.iter().map(Mutation::key);
-        if let Some((key, held)) =
-            resolver::wait_for_all(core, keys, Some(request.start), deadline)?
-        {
-            return Err(Error::KeyIsLocked(Box::new(LockInfo::new(key, &held.lock))));
+        if let Some((key, held)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
+            return Err(held.lock.key_is_locked(key));
         }
     }
 }
@@ -278,7 +276,7 @@ impl CommittedTransaction {
             return self.commit;
         }
         let keys: Vec<&[u8]> = self.keys.iter().map(Vec::as_slice).collect();
-        let _ = resolve(&self.core, &keys, self.start, Some(self.commit));
+        let _ = end_locks(&self.core, &keys, self.start, Some(self.commit));
         self.commit
     }
 }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use titan::LazyValue;
 
 use crate::format::Kind;
-use crate::latches::KeyHash;
+use crate::locks::KeyHash;
 use crate::percolator::Mutation;
 
 /// So many writes are found without an index.

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use titan::{FindValue, LazyValue};
 
-use super::point::value_at_encoded;
-use super::{ReadStats, Snapshot};
+use super::snapshot::Snapshot;
 use crate::error::Error;
 use crate::format::VERSIONS;
+use crate::lookup::{ReadStats, value_at_encoded};
 
 /// How many values of a scan were deferred, and how many of them were looked up.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl FindValue for Deferred {
         let found = value_at_encoded(snapshot.versions(), &self.encoded, at, &mut read);
         // The row was counted by the scan.
         read.processed = 0;
-        snapshot.core().reads.add(read);
+        snapshot.core().reads.totals.add(read);
         let missing = || {
             let what = "a copy of its range has a value, and the store has none";
             Error::corrupt_entry(VERSIONS, &self.encoded, what)

@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 use titan::CompactRangeOptions;
 
 use super::retained::{Moment, Noted, Retained, before};
-use super::tables::{KeyRange, Tables};
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::meta::{Meta, NOTED, NOTED_AT};
-use crate::resolver;
-use crate::store::Core;
+use crate::old_versions::{KeyRange, Tables};
+use crate::order::Wakeups;
+use crate::percolator::end_expired;
 use crate::timestamp::Timestamp;
-use crate::wake::Wake;
 
 /// For how long a version may have been droppable before the range is compacted that has fewer of them.
 const OVERDUE_AFTER: Duration = Duration::from_secs(3600);
@@ -63,13 +63,13 @@ impl Sweeps {
         let opened = Moment {
             steady: core.clock.monotonic(),
             // The oracle of a program has just given its first timestamp.
-            clock: match core.is_oracle_given {
+            clock: match core.timestamps.is_given {
                 true => visible.unix_time(),
                 false => core.clock.unix_time(),
             },
             visible,
         };
-        let is_doubted = core.clock_jump.is_some();
+        let is_doubted = core.timestamps.clock_jump.is_some();
         let retained = retention.map(|time| Mutex::new(Retained::new(time, opened, is_doubted)));
         Sweeps {
             core,
@@ -87,7 +87,7 @@ impl Sweeps {
     }
 
     /// What wakes the thread that does them.
-    pub(super) fn wake(&self) -> &Wake {
+    pub(super) fn wake(&self) -> &Wakeups {
         self.core.order.wake()
     }
 
@@ -207,15 +207,15 @@ impl Sweeps {
             false => to.min(visible),
         };
         // Locks keep the safe point back.
-        let ended = resolver::end_expired(&self.core, to);
+        let ended = end_expired(&self.core, to);
         self.core.safe_point.follow(to, &self.core.order)?;
         ended
     }
 
     /// The time by which timestamps are made.
     fn time(&self) -> Result<Duration> {
-        match self.core.is_oracle_given {
-            true => Ok(self.core.oracle.next()?.unix_time()),
+        match self.core.timestamps.is_given {
+            true => Ok(self.core.timestamps.oracle.next()?.unix_time()),
             false => Ok(self.core.clock.unix_time()),
         }
     }
@@ -231,7 +231,7 @@ impl Sweeps {
                 visible: Timestamp(visible),
             }))
         };
-        if self.core.is_oracle_given || !retained.is_ahead() {
+        if self.core.timestamps.is_given || !retained.is_ahead() {
             return Ok(Timestamp::ZERO);
         }
         let Some((to, note)) = retained.by_note(noted()?) else {
@@ -290,7 +290,7 @@ impl Sweeps {
 
 #[cfg(test)]
 mod tests {
-    use crate::store::{Store, StoreOptions};
+    use crate::{Store, StoreOptions};
 
     use super::*;
 

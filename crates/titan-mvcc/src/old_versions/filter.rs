@@ -48,9 +48,9 @@ use crate::timestamp::Timestamp;
 /// The options of the family own the factory of its filters. A handle that a filter owned would keep the
 /// database open for ever, or close it in one of its own threads.
 #[derive(Default)]
-pub(crate) struct Versions(RwLock<Option<ColumnFamily>>);
+pub(crate) struct FilterFamily(RwLock<Option<ColumnFamily>>);
 
-impl Versions {
+impl FilterFamily {
     /// The store is open.
     pub(crate) fn set(&self, family: ColumnFamily) {
         *self.0.write() = Some(family);
@@ -92,7 +92,7 @@ pub(crate) struct FilterFactory {
     /// Versions are dropped by this safe point.
     pub(crate) droppable: Arc<AtomicU64>,
     /// The family.
-    pub(crate) versions: Arc<Versions>,
+    pub(crate) versions: Arc<FilterFamily>,
 }
 
 impl CompactionFilterFactory for FilterFactory {
@@ -119,7 +119,7 @@ struct Filter {
     safe_point: Timestamp,
     /// Whether what is removed leaves no trace.
     is_bottommost: bool,
-    versions: Arc<Versions>,
+    versions: Arc<FilterFamily>,
     /// The encoded key of the last entry.
     key: Vec<u8>,
     /// Whether it has a put, a deletion or a lock that is newer.

@@ -13,11 +13,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use titan::SystemClock;
 
-use crate::commit_order::CommitOrder;
+use super::commit_order::CommitOrder;
+use super::wakeups::Wakeups;
 use crate::error::{Error, Result};
 use crate::meta::{Meta, SAFE_POINT};
 use crate::timestamp::Timestamp;
-use crate::wake::Wake;
 
 /// See the module.
 pub(crate) struct SafePoint {
@@ -28,7 +28,7 @@ pub(crate) struct SafePoint {
     stored: Mutex<Timestamp>,
     droppable: Arc<AtomicU64>,
     /// Raised when a hold ends that kept the safe point from where time would have moved it.
-    wake: Arc<Wake>,
+    wake: Arc<Wakeups>,
 }
 
 struct State {

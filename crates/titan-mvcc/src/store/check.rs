@@ -1,17 +1,18 @@
 //! Checking what a store has: that every entry is one that the store writes.
 //!
 //! Looks at keys alone. What files have, and whether every value can be read, the engine's own check says
-//! ([`titan::tools::check`]).
+//! ([`titan::tools::check()`]).
 
 use serde::Serialize;
 use titan::ReadOptions;
 
+use crate::core::Core;
 use crate::error::Result;
-use crate::format::lock::{Lock, LockKind, key_of_record, value_key};
+use crate::format::lock::{Lock, key_of_record, value_key};
 use crate::format::version::split;
 use crate::format::{Kind, LOCKS, LastChange, LockValue, VERSIONS, Version, decode_key};
+use crate::lock_info::LockKind;
 use crate::meta::{KNOWN, LEASE, Meta, SAFE_POINT};
-use crate::store::Core;
 use crate::timestamp::Timestamp;
 
 /// Problems that a report lists; all are counted.

@@ -8,10 +8,11 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use crate::core::Core;
 use crate::error::Result;
-use crate::safe_point::HoldInfo;
-use crate::store::Core;
-use crate::sweep::{Sweeps, Tables};
+use crate::old_versions::Tables;
+use crate::order::HoldInfo;
+use crate::sweep::Sweeps;
 use crate::timestamp::Timestamp;
 
 /// What a store takes on disk, and what keeps it.

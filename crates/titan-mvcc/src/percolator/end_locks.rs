@@ -1,9 +1,12 @@
 //! Ending the locks of a transaction whose end is known.
 
+use bytes::Bytes;
+
 use super::commit::commit_locked;
 use super::rollback::roll_back;
+use crate::core::Core;
 use crate::error::Result;
-use crate::store::Core;
+use crate::format::lock::Lock;
 use crate::timestamp::Timestamp;
 
 /// How many keys are ended in one batch at most.
@@ -15,7 +18,7 @@ const MOST_KEYS: usize = 256;
 ///
 /// # Errors
 /// Those of [`commit_locked`] and [`roll_back`].
-pub(crate) fn resolve(
+pub(crate) fn end_locks(
     core: &Core,
     keys: &[&[u8]],
     start: Timestamp,
@@ -45,9 +48,59 @@ fn piece_len(core: &Core, keys: &[&[u8]], with_values: bool) -> Result<usize> {
             false => 0,
         };
         size += key.len() as u64 + value;
-        if len > 0 && size > core.transactions.one_batch_bytes as u64 {
+        if len > 0 && size > core.config.transactions.one_batch_bytes as u64 {
             return Ok(len);
         }
     }
     Ok(keys.len().min(MOST_KEYS))
+}
+
+/// The keys of all locks of a transaction on which the same primary key decides.
+pub(super) fn keys_with_primary(core: &Core, lock: &Lock) -> Vec<Bytes> {
+    let is_like = |other: &Lock| other.primary == lock.primary;
+    core.locks.keys_of(lock.start, is_like)
+}
+
+/// Ends all locks of a transaction that has ended on which the same primary key decides as on `lock`. One that cannot
+/// be ended keeps no other one.
+///
+/// # Errors
+/// Those of the engine, and `Corruption`: the first one.
+pub(super) fn end_transaction(core: &Core, lock: &Lock, commit: Option<Timestamp>) -> Result<()> {
+    let keys = keys_with_primary(core, lock);
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+    match end_locks(core, &keys, lock.start, commit) {
+        Ok(_) => Ok(()),
+        // It may be a value of one key alone that cannot be read.
+        Err(e) if e.is_corruption() => {
+            let each = keys.iter().map(|key| end_lock(core, key, lock, commit));
+            each.fold(Ok(()), Result::and)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// The same for a caller that waits for one of the keys. If that one has been ended, it is no error that others cannot be.
+pub(super) fn end_for_waiter(
+    core: &Core,
+    key: &[u8],
+    lock: &Lock,
+    commit: Option<Timestamp>,
+) -> Result<()> {
+    let ended = end_transaction(core, lock, commit);
+    match core.locks.of(key, lock.start) {
+        None => Ok(()),
+        Some(_) => ended,
+    }
+}
+
+/// Ends one lock of a transaction that has ended.
+pub(super) fn end_lock(
+    core: &Core,
+    key: &[u8],
+    lock: &Lock,
+    commit: Option<Timestamp>,
+) -> Result<()> {
+    end_locks(core, &[key], lock.start, commit)?;
+    Ok(())
 }

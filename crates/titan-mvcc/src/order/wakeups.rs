@@ -8,7 +8,7 @@ use titan::SystemClock;
 
 /// How the sweeper is woken. Raising it is cheap, and nothing that is raised is lost.
 #[derive(Default)]
-pub(crate) struct Wake {
+pub(crate) struct Wakeups {
     state: Mutex<State>,
     changed: Condvar,
     /// Whether the sweeper waits for the next commit.
@@ -21,7 +21,7 @@ struct State {
     is_ended: bool,
 }
 
-impl Wake {
+impl Wakeups {
     /// There may be something to sweep.
     pub(crate) fn raise(&self) {
         self.state.lock().is_raised = true;
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_raised_before_the_wait_is_not_lost() {
-        let wake = Wake::default();
+        let wake = Wakeups::default();
         wake.raise();
         assert!(wake.wait(None));
         wake.await_commit();
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_is_woken() {
-        let wake = Arc::new(Wake::default());
+        let wake = Arc::new(Wakeups::default());
         let waiting = Arc::clone(&wake);
         let waits = thread::spawn(move || {
             let for_ever = Duration::from_secs(1 << 40);

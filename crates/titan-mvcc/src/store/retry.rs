@@ -2,10 +2,10 @@
 
 use titan::Retry;
 
-use super::{PessimisticTransaction, Transaction};
+use super::handle::Store;
 use crate::error::{Error, Result};
-use crate::store::Store;
 use crate::timestamp::Timestamp;
+use crate::transaction::{PessimisticTransaction, Transaction};
 
 impl Store {
     /// Runs `body` in an optimistic transaction and commits it; from the beginning again if others were in

@@ -7,21 +7,21 @@ use std::sync::{Arc, OnceLock};
 
 use titan::{BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 
-use crate::commit_order::CommitOrder;
-use crate::commits_in_flight::CommitsInFlight;
+use super::commit_order::CommitOrder;
+use super::commits_in_flight::CommitsInFlight;
 use crate::timestamp::Timestamp;
 
 /// See the module.
-pub(crate) struct EndsCommits {
+pub(crate) struct StoreHook {
     /// That of the program.
     other: Option<Arc<dyn CommitHook>>,
     in_flight: OnceLock<Arc<CommitsInFlight>>,
 }
 
-impl EndsCommits {
+impl StoreHook {
     /// Shows `other` all changes. Tickets are the store's own, and `other` is not told them.
     pub(crate) fn new(other: Option<Arc<dyn CommitHook>>) -> Self {
-        EndsCommits {
+        StoreHook {
             other,
             in_flight: OnceLock::new(),
         }
@@ -34,7 +34,7 @@ impl EndsCommits {
     }
 }
 
-impl CommitHook for EndsCommits {
+impl CommitHook for StoreHook {
     fn before_publish(&self, first: SequenceNumber, operations: &CommittedOps<'_>) {
         if let Some(other) = &self.other {
             other.before_publish(first, operations);

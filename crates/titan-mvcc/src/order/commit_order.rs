@@ -26,7 +26,7 @@
 //! # When commits end
 //!
 //! The thread that leads a write group of the engine ends all commits of the group at once, after it has published
-//! them and before their threads are told ([`EndsCommits`](crate::ends_commits::EndsCommits)). So a commit usually
+//! them and before their threads are told ([`StoreHook`](super::commit_hook::StoreHook)). So a commit usually
 //! finds that it is visible when the engine's write returns, and neither takes a lock nor waits. A commit that failed,
 //! or that the leader does not know of, ends itself: it leaves the list after its write has returned. If an older
 //! commit is still in flight then, it waits (3). That is rare: the thread of the older one was stopped after it took
@@ -46,11 +46,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::commits_in_flight::CommitsInFlight;
+use super::commits_in_flight::CommitsInFlight;
+use super::wakeups::Wakeups;
 use crate::error::{Error, Result};
 use crate::oracle::TimestampOracle;
 use crate::timestamp::Timestamp;
-use crate::wake::Wake;
 
 /// See the module.
 pub(crate) struct CommitOrder {
@@ -81,7 +81,7 @@ impl CommitOrder {
     }
 
     /// What wakes the sweeper.
-    pub(crate) fn wake(&self) -> &Arc<Wake> {
+    pub(crate) fn wake(&self) -> &Arc<Wakeups> {
         self.in_flight.wake()
     }
 

@@ -9,8 +9,10 @@ use std::vec;
 
 use bytes::Bytes;
 
-use super::{Direction, ReadStats, Row, Snapshot};
+use super::engine_scan::Row;
+use super::snapshot::Snapshot;
 use crate::error::Result;
+use crate::lookup::{Direction, ReadStats};
 
 /// See the module. Empty for most scans, which then costs a look at one number for each row.
 #[derive(Default)]

@@ -1,11 +1,10 @@
 //! All stored versions of a key.
 
-use titan::{DbIterator, LazyValue, ReadOptions};
+use titan::{ColumnFamily, DbIterator, LazyValue, ReadOptions};
 
 use crate::error::Result;
 use crate::format::version::split;
 use crate::format::{Kind, encode_key};
-use crate::store::Core;
 use crate::timestamp::Timestamp;
 
 /// A version as it is stored.
@@ -40,8 +39,8 @@ pub struct KeyVersions {
 }
 
 impl KeyVersions {
-    pub(crate) fn new(core: &Core, key: &[u8]) -> Result<Self> {
-        let mut cursor = core.versions.iter(&ReadOptions {
+    pub(crate) fn new(versions: &ColumnFamily, key: &[u8]) -> Result<Self> {
+        let mut cursor = versions.iter(&ReadOptions {
             prefix: Some(encode_key(key)),
             ..ReadOptions::default()
         })?;

@@ -2,14 +2,14 @@
 
 use titan::{ColumnFamily, LazyValue, ReadOptions};
 
-use super::ReadStats;
+use super::stats::ReadStats;
 use crate::error::Result;
 use crate::format::version::{newest_at, put_timestamp, split};
 use crate::format::{Kind, LastChange, LockValue, encode_key};
 use crate::timestamp::Timestamp;
 
 /// Versions that change nothing which are stepped over before a lock is asked where the value is.
-pub(super) const MAX_STEPS: u32 = 8;
+pub(crate) const MAX_STEPS: u32 = 8;
 
 /// What `key` has at `at`. Adds what it costs to `stats`. Cost: a point read of the engine; if the newest version is a
 /// lock, another one; if it is a record of a rollback, an iterator that steps over them.
@@ -34,7 +34,7 @@ pub(crate) fn value_at(
 }
 
 /// The same of an encoded key.
-pub(super) fn value_at_encoded(
+pub(crate) fn value_at_encoded(
     family: &ColumnFamily,
     encoded: &[u8],
     at: Timestamp,
@@ -90,7 +90,7 @@ fn value_from(
 }
 
 /// The result to which a lock leads.
-pub(super) enum Below {
+pub(crate) enum Below {
     /// The value of its key.
     Found(Option<LazyValue>),
     /// It does not say where the value is.
@@ -100,7 +100,7 @@ pub(super) enum Below {
 }
 
 /// The value to which a lock leads. Cost: a point read of the engine.
-pub(super) fn below_lock(
+pub(crate) fn below_lock(
     family: &ColumnFamily,
     encoded: &[u8],
     last_change: LastChange,

@@ -26,19 +26,21 @@ use bytes::Bytes;
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use titan::{ColumnFamily, LazyValue, ReadOptions, SystemClock, WriteBatch};
 
+use super::active_lock::{ActiveLock, Push};
+use super::waits::Waits;
 use crate::error::{Error, Result};
 use crate::format::LOCKS;
-use crate::format::lock::{Lock, LockKind, Owner, key_of_record, record_key, value_key};
-use crate::safe_point::{Hold, SafePoint};
+use crate::format::lock::{Lock, Owner, key_of_record, record_key, value_key};
+use crate::lock_info::LockKind;
+use crate::order::{Hold, SafePoint};
 use crate::timestamp::Timestamp;
-use crate::waits::Waits;
 
 /// See the module.
-pub(crate) struct Locks {
+pub(crate) struct LockTable {
     family: ColumnFamily,
     clock: Arc<dyn SystemClock>,
     safe_point: Arc<SafePoint>,
-    table: RwLock<Table>,
+    table: RwLock<Index>,
     /// How many there are.
     count: AtomicUsize,
     /// Transactions that wait for a lock.
@@ -46,8 +48,8 @@ pub(crate) struct Locks {
 }
 
 #[derive(Default)]
-struct Table {
-    by_key: BTreeMap<Bytes, Held>,
+struct Index {
+    by_key: BTreeMap<Bytes, ActiveLock>,
     by_start: BTreeMap<Timestamp, OfTransaction>,
 }
 
@@ -58,42 +60,7 @@ struct OfTransaction {
     hold: Hold,
 }
 
-/// A lock that is held.
-#[derive(Clone, Debug)]
-pub(crate) struct Held {
-    pub(crate) lock: Lock,
-    /// The timestamp at which it is being committed right now.
-    pub(crate) committing: Option<Timestamp>,
-    /// When its owner last gave a sign of life, or the store was opened: monotonic time.
-    alive: Duration,
-    /// Whether its owner ended with an earlier opening.
-    pub(crate) is_orphaned: bool,
-}
-
-impl Held {
-    /// Whether a read at `at` may depend on how its transaction ends.
-    pub(crate) fn concerns(&self, at: Timestamp) -> bool {
-        matches!(self.lock.kind, LockKind::Put | LockKind::Delete)
-            && self.lock.start <= at
-            && self.lock.min_commit <= at
-            && self.committing.is_none_or(|commit| commit <= at)
-    }
-}
-
-/// Whether a lock could be pushed.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Push {
-    /// Its transaction commits after the timestamp, if at all.
-    Done,
-    /// It is being committed at the timestamp or before.
-    Committing,
-    /// It is the lock of an async commit, which cannot be pushed.
-    Async,
-    /// The transaction has no lock on this key.
-    None,
-}
-
-impl Locks {
+impl LockTable {
     /// The locks of the last opening. Transactions that read before have ended with it, but what they read
     /// must stay: so no transaction whose primary key is locked commits up to `visible`, unless it is an async commit, which
     /// has promised that already. Unless the store `is_read_only`, its process is the only one that can have transactions.
@@ -107,7 +74,7 @@ impl Locks {
         visible: Timestamp,
         is_read_only: bool,
     ) -> Result<Self> {
-        let locks = Locks {
+        let locks = LockTable {
             family,
             clock,
             safe_point,
@@ -151,7 +118,7 @@ impl Locks {
     }
 
     /// The lock of a key.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<Held> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<ActiveLock> {
         match self.is_empty() {
             true => None,
             false => self.table.read().by_key.get(key).cloned(),
@@ -159,11 +126,11 @@ impl Locks {
     }
 
     /// The lock that the transaction that began at `start` has on a key.
-    pub(crate) fn of(&self, key: &[u8], start: Timestamp) -> Option<Held> {
+    pub(crate) fn of(&self, key: &[u8], start: Timestamp) -> Option<ActiveLock> {
         self.get(key).filter(|held| held.lock.start == start)
     }
 
-    /// The locked keys from `from` to before `to` that [concern](Held::concerns) a read at `at`.
+    /// The locked keys from `from` to before `to` that [concern](ActiveLock::concerns) a read at `at`.
     pub(crate) fn concerning(
         &self,
         from: Option<&[u8]>,
@@ -215,7 +182,7 @@ impl Locks {
 
     /// The first lock of each transaction that began at `until` or before, and of each of its primary keys: a
     /// pessimistic one may have given up its first one. Cost: a look at each of their locks.
-    pub(crate) fn transactions(&self, until: Timestamp) -> Vec<(Bytes, Held)> {
+    pub(crate) fn transactions(&self, until: Timestamp) -> Vec<(Bytes, ActiveLock)> {
         let table = self.table.read();
         let mut found = Vec::new();
         for of in table.by_start.range(..=until).map(|(_, of)| of) {
@@ -232,12 +199,12 @@ impl Locks {
     }
 
     /// Whether the time to live of a lock has passed without a sign of life, or its owner is gone for certain.
-    pub(crate) fn is_expired(&self, held: &Held) -> bool {
+    pub(crate) fn is_expired(&self, held: &ActiveLock) -> bool {
         held.is_orphaned || self.clock.monotonic().saturating_sub(held.alive) > held.lock.ttl
     }
 
     /// How long the lock still lives.
-    pub(crate) fn time_left(&self, held: &Held) -> Duration {
+    pub(crate) fn time_left(&self, held: &ActiveLock) -> Duration {
         if held.is_orphaned {
             return Duration::ZERO;
         }
@@ -340,8 +307,8 @@ impl Locks {
         Ok(inserted)
     }
 
-    fn held(&self, lock: Lock, is_orphaned: bool) -> Held {
-        Held {
+    fn held(&self, lock: Lock, is_orphaned: bool) -> ActiveLock {
+        ActiveLock {
             alive: self.clock.monotonic(),
             committing: None,
             is_orphaned,
@@ -350,9 +317,9 @@ impl Locks {
     }
 
     /// Inserts or replaces a lock. Returns the one before, which was the same transaction's.
-    fn put(&self, key: Bytes, held: Held) -> Result<Option<Held>> {
+    fn put(&self, key: Bytes, held: ActiveLock) -> Result<Option<ActiveLock>> {
         let mut table = self.table.write();
-        let Table { by_key, by_start } = &mut *table;
+        let Index { by_key, by_start } = &mut *table;
         if let Some(before) = by_key.get_mut(&key) {
             return Ok(Some(std::mem::replace(before, held)));
         }
@@ -414,7 +381,7 @@ impl Locks {
         let mut ended = Vec::new();
         let mut table = self.table.write();
         for key in keys {
-            let Table { by_key, by_start } = &mut *table;
+            let Index { by_key, by_start } = &mut *table;
             let Some(held) = by_key.remove(key) else {
                 continue;
             };
@@ -439,9 +406,9 @@ pub(crate) fn lost_value(key: &[u8]) -> Error {
 
 /// Locks that are in memory and not yet written.
 pub(crate) struct Inserted<'a> {
-    locks: &'a Locks,
+    locks: &'a LockTable,
     /// What was there before.
-    before: Vec<(Bytes, Option<Held>)>,
+    before: Vec<(Bytes, Option<ActiveLock>)>,
 }
 
 impl Inserted<'_> {

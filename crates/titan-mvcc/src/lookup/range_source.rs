@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use super::Direction;
+use super::direction::Direction;
 use crate::timestamp::Timestamp;
 
 /// A copy of ranges of a store, kept by a commit hook of the same database.

@@ -3,17 +3,20 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::commit_order::CommitOrder;
+use super::handle::Store;
+use super::options::StoreOptions;
+use crate::core::{Config, Core, Reads, Timestamps};
 use crate::database::{Database, family_options};
 use crate::error::{Error, Result};
-use crate::filter::{FilterFactory, Versions};
-use crate::latches::Latches;
-use crate::locks::Locks;
+use crate::locks::{Latches, LockTable};
+use crate::lookup::ReadTotals;
 use crate::meta::{LEASE, Meta};
+use crate::old_versions::{FilterFactory, FilterFamily};
 use crate::oracle::TimestampOracle;
-use crate::safe_point::SafePoint;
-use crate::store::{Core, Store, StoreOptions};
+use crate::order::{CommitOrder, SafePoint};
+use crate::sweep::{Sweeper, Sweeps};
 use crate::timestamp::Timestamp;
 
 /// Where reads of the present are made if no lease says by when all commits were made. It is after all of
@@ -56,32 +59,40 @@ impl Store {
         let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, Arc::default())?;
         let safe_point = Arc::new(safe_point);
         let visible = order.visible();
-        let locks = Locks::open(
+        let locks = LockTable::open(
             locks,
             Arc::clone(clock),
             Arc::clone(&safe_point),
             visible,
             true,
         )?;
-        Ok(Store::without_sweeper(Core {
+        let core = Arc::new(Core {
             db,
             versions,
-            oracle,
-            is_oracle_given: false,
-            clock_jump: None,
-            order,
-            latches: Latches::new(visible),
-            safe_point,
-            write: options.write,
-            unsynced: options.write,
             clock: Arc::clone(clock),
-            is_read_only: true,
+            timestamps: Timestamps {
+                oracle,
+                is_given: false,
+                clock_jump: None,
+            },
+            order,
+            safe_point,
+            latches: Latches::new(visible),
             locks,
-            transactions: options.transactions,
-            reads: Default::default(),
-            range_source: None,
-            for_filter: Arc::new(Versions::default()),
-        }))
+            config: Config {
+                write: options.write,
+                unsynced: options.write,
+                transactions: options.transactions,
+                is_read_only: true,
+            },
+            reads: Reads {
+                range_source: None,
+                totals: ReadTotals::default(),
+            },
+            filter_family: Arc::new(FilterFamily::default()),
+        });
+        let sweeps = Sweeps::new(Arc::clone(&core), None, Duration::MAX);
+        Ok(Store::new(core, Sweeper::without_thread(sweeps)))
     }
 }
 

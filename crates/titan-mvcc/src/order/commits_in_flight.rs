@@ -9,8 +9,8 @@ use std::thread::{self, Thread};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::wakeups::Wakeups;
 use crate::timestamp::Timestamp;
-use crate::wake::Wake;
 
 /// How often a thread that waits lets others run before it sleeps. What it waits for is a write of the engine,
 /// which takes less time than waking a thread up.
@@ -22,7 +22,7 @@ pub(crate) struct CommitsInFlight {
     /// The visible timestamp. Changed only under the lock.
     visible: AtomicU64,
     /// Told of each commit.
-    wake: Arc<Wake>,
+    wake: Arc<Wakeups>,
 }
 
 struct State {
@@ -87,7 +87,7 @@ impl CommitsInFlight {
     }
 
     /// What wakes the sweeper.
-    pub(crate) fn wake(&self) -> &Arc<Wake> {
+    pub(crate) fn wake(&self) -> &Arc<Wakeups> {
         &self.wake
     }
 
