@@ -52,7 +52,7 @@ pub(crate) struct Lock {
     pub(crate) owner: Owner,
     /// The key whose lock decides on the transaction.
     pub(crate) primary: Bytes,
-    /// Names the transaction.
+    /// Identifies the transaction.
     pub(crate) start: Timestamp,
     /// When a pessimistic transaction took the lock; zero for an optimistic one.
     pub(crate) for_update: Timestamp,

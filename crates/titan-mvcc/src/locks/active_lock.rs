@@ -13,14 +13,14 @@ pub(crate) struct ActiveLock {
     /// The timestamp at which it is being committed right now.
     pub(crate) committing: Option<Timestamp>,
     /// When its owner last gave a sign of life, or the store was opened: monotonic time.
-    pub(super) alive: Duration,
+    pub(super) last_heartbeat: Duration,
     /// Whether its owner ended with an earlier opening.
     pub(crate) is_orphaned: bool,
 }
 
 impl ActiveLock {
     /// Whether a read at `at` may depend on how its transaction ends.
-    pub(crate) fn concerns(&self, at: Timestamp) -> bool {
+    pub(crate) fn affects_read_at(&self, at: Timestamp) -> bool {
         matches!(self.lock.kind, LockKind::Put | LockKind::Delete)
             && self.lock.start <= at
             && self.lock.min_commit <= at

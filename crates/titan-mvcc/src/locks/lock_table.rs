@@ -50,11 +50,11 @@ pub(crate) struct LockTable {
 #[derive(Default)]
 struct Index {
     by_key: BTreeMap<Bytes, ActiveLock>,
-    by_start: BTreeMap<Timestamp, OfTransaction>,
+    by_start: BTreeMap<Timestamp, LocksOfTransaction>,
 }
 
 /// The locks of a transaction.
-struct OfTransaction {
+struct LocksOfTransaction {
     keys: BTreeSet<Bytes>,
     /// Keeps the safe point before it.
     hold: Hold,
@@ -103,7 +103,7 @@ impl LockTable {
                     lock.min_commit = lock.min_commit.max(after);
                 }
                 let is_orphaned = lock.owner == Owner::Store && !is_read_only;
-                locks.put(Bytes::from(key), locks.held(lock, is_orphaned))?;
+                locks.put(Bytes::from(key), locks.active(lock, is_orphaned))?;
             }
             entries.next()?;
         }
@@ -126,12 +126,12 @@ impl LockTable {
     }
 
     /// The lock that the transaction that began at `start` has on a key.
-    pub(crate) fn of(&self, key: &[u8], start: Timestamp) -> Option<ActiveLock> {
-        self.get(key).filter(|held| held.lock.start == start)
+    pub(crate) fn owned_by(&self, key: &[u8], start: Timestamp) -> Option<ActiveLock> {
+        self.get(key).filter(|active| active.lock.start == start)
     }
 
-    /// The locked keys from `from` to before `to` that [concern](ActiveLock::concerns) a read at `at`.
-    pub(crate) fn concerning(
+    /// The locked keys from `from` to before `to` that [concern](ActiveLock::affects_read_at) a read at `at`.
+    pub(crate) fn affecting_reads(
         &self,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
@@ -145,7 +145,7 @@ impl LockTable {
         let table = self.table.read();
         let locks = table.by_key.range::<[u8], _>((from, to));
         locks
-            .filter(|(_, held)| held.concerns(at))
+            .filter(|(_, active)| active.affects_read_at(at))
             .map(|(key, _)| key.clone())
             .collect()
     }
@@ -161,9 +161,9 @@ impl LockTable {
         let range = (Bound::Included(from), Bound::Unbounded);
         let locks = table.by_key.range::<[u8], _>(range);
         locks
-            .filter(|(_, held)| wanted(&held.lock))
+            .filter(|(_, active)| wanted(&active.lock))
             .take(limit)
-            .map(|(key, held)| (key.clone(), held.lock.clone()))
+            .map(|(key, active)| (key.clone(), active.lock.clone()))
             .collect()
     }
 
@@ -188,10 +188,10 @@ impl LockTable {
         for of in table.by_start.range(..=until).map(|(_, of)| of) {
             let mut primaries = BTreeSet::new();
             for key in &of.keys {
-                if let Some(held) = table.by_key.get(key)
-                    && primaries.insert(&held.lock.primary)
+                if let Some(active) = table.by_key.get(key)
+                    && primaries.insert(&active.lock.primary)
                 {
-                    found.push((key.clone(), held.clone()));
+                    found.push((key.clone(), active.clone()));
                 }
             }
         }
@@ -199,16 +199,17 @@ impl LockTable {
     }
 
     /// Whether the time to live of a lock has passed without a sign of life, or its owner is gone for certain.
-    pub(crate) fn is_expired(&self, held: &ActiveLock) -> bool {
-        held.is_orphaned || self.clock.monotonic().saturating_sub(held.alive) > held.lock.ttl
+    pub(crate) fn is_expired(&self, active: &ActiveLock) -> bool {
+        active.is_orphaned
+            || self.clock.monotonic().saturating_sub(active.last_heartbeat) > active.lock.ttl
     }
 
     /// How long the lock still lives.
-    pub(crate) fn time_left(&self, held: &ActiveLock) -> Duration {
-        if held.is_orphaned {
+    pub(crate) fn time_left(&self, active: &ActiveLock) -> Duration {
+        if active.is_orphaned {
             return Duration::ZERO;
         }
-        let end = held.alive.saturating_add(held.lock.ttl);
+        let end = active.last_heartbeat.saturating_add(active.lock.ttl);
         end.saturating_sub(self.clock.monotonic())
     }
 
@@ -216,7 +217,7 @@ impl LockTable {
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn value(&self, key: &[u8]) -> Result<Option<LazyValue>> {
+    pub(crate) fn prewritten_value(&self, key: &[u8]) -> Result<Option<LazyValue>> {
         let value = self
             .family
             .get_lazy(&value_key(key), &ReadOptions::default());
@@ -226,16 +227,16 @@ impl LockTable {
     /// Makes sure that the transaction that has the lock of `primary` commits after `at`.
     pub(crate) fn push(&self, primary: &[u8], start: Timestamp, at: Timestamp) -> Push {
         let mut table = self.table.write();
-        let Some(held) = table.by_key.get_mut(primary) else {
+        let Some(active) = table.by_key.get_mut(primary) else {
             return Push::None;
         };
-        if held.lock.start != start {
+        if active.lock.start != start {
             return Push::None;
         }
-        if held.lock.is_async() {
+        if active.lock.is_async() {
             return Push::Async;
         }
-        if let Some(commit) = held.committing {
+        if let Some(commit) = active.committing {
             return match commit > at {
                 true => Push::Done,
                 false => Push::Committing,
@@ -244,7 +245,7 @@ impl LockTable {
         // MUTANT: readers leave the transactions alone whose locks they ignore.
         if !mutant!("lock-not-pushed", "-p titan-mvcc --test it percolator::") {
             let after = at.next().unwrap_or(at);
-            held.lock.min_commit = held.lock.min_commit.max(after);
+            active.lock.min_commit = active.lock.min_commit.max(after);
         }
         Push::Done
     }
@@ -252,11 +253,11 @@ impl LockTable {
     /// The owner of a lock has given a sign of life.
     pub(crate) fn renew(&self, key: &[u8], start: Timestamp, ttl: Duration) {
         let mut table = self.table.write();
-        if let Some(held) = table.by_key.get_mut(key)
-            && held.lock.start == start
+        if let Some(active) = table.by_key.get_mut(key)
+            && active.lock.start == start
         {
-            held.lock.ttl = ttl;
-            held.alive = self.clock.monotonic();
+            active.lock.ttl = ttl;
+            active.last_heartbeat = self.clock.monotonic();
         }
     }
 
@@ -264,7 +265,7 @@ impl LockTable {
     ///
     /// # Errors
     /// Those of [`WriteBatch::put`].
-    pub(crate) fn write(
+    pub(crate) fn batch_put(
         &self,
         batch: &mut WriteBatch,
         key: &[u8],
@@ -282,7 +283,12 @@ impl LockTable {
     ///
     /// # Errors
     /// Those of [`WriteBatch::delete`].
-    pub(crate) fn delete(&self, batch: &mut WriteBatch, key: &[u8], lock: &Lock) -> Result<()> {
+    pub(crate) fn batch_delete(
+        &self,
+        batch: &mut WriteBatch,
+        key: &[u8],
+        lock: &Lock,
+    ) -> Result<()> {
         batch.delete(&self.family, record_key(key))?;
         if lock.kind == LockKind::Put {
             batch.delete(&self.family, value_key(key))?;
@@ -291,25 +297,25 @@ impl LockTable {
     }
 
     /// Makes a change to memory that is about to be written. If what is returned is dropped without
-    /// [`Inserted::keep`], the change is undone.
+    /// [`PendingInsert::keep`], the change is undone.
     ///
     /// # Errors
     /// `BeforeSafePoint` if the transaction began at the safe point or before.
-    pub(crate) fn insert_all(&self, locks: Vec<(Bytes, Lock)>) -> Result<Inserted<'_>> {
-        let mut inserted = Inserted {
+    pub(crate) fn insert_all(&self, locks: Vec<(Bytes, Lock)>) -> Result<PendingInsert<'_>> {
+        let mut inserted = PendingInsert {
             locks: self,
             before: Vec::with_capacity(locks.len()),
         };
         for (key, lock) in locks {
-            let before = self.put(key.clone(), self.held(lock, false))?;
+            let before = self.put(key.clone(), self.active(lock, false))?;
             inserted.before.push((key, before));
         }
         Ok(inserted)
     }
 
-    fn held(&self, lock: Lock, is_orphaned: bool) -> ActiveLock {
+    fn active(&self, lock: Lock, is_orphaned: bool) -> ActiveLock {
         ActiveLock {
-            alive: self.clock.monotonic(),
+            last_heartbeat: self.clock.monotonic(),
             committing: None,
             is_orphaned,
             lock,
@@ -317,25 +323,25 @@ impl LockTable {
     }
 
     /// Inserts or replaces a lock. Returns the one before, which was the same transaction's.
-    fn put(&self, key: Bytes, held: ActiveLock) -> Result<Option<ActiveLock>> {
+    fn put(&self, key: Bytes, active: ActiveLock) -> Result<Option<ActiveLock>> {
         let mut table = self.table.write();
         let Index { by_key, by_start } = &mut *table;
         if let Some(before) = by_key.get_mut(&key) {
-            return Ok(Some(std::mem::replace(before, held)));
+            return Ok(Some(std::mem::replace(before, active)));
         }
-        let of = match by_start.entry(held.lock.start) {
+        let of = match by_start.entry(active.lock.start) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let before = held.lock.start.previous();
+                let before = active.lock.start.previous();
                 let hold = self
                     .safe_point
                     .hold("locks of a transaction".into(), before)?;
                 let keys = BTreeSet::new();
-                entry.insert(OfTransaction { keys, hold })
+                entry.insert(LocksOfTransaction { keys, hold })
             }
         };
         of.keys.insert(key.clone());
-        by_key.insert(key, held);
+        by_key.insert(key, active);
         self.count.fetch_add(1, Ordering::Release);
         Ok(None)
     }
@@ -349,29 +355,29 @@ impl LockTable {
     ) -> Result<(), (Vec<u8>, Timestamp)> {
         let table = self.table.upgradable_read();
         for key in keys.clone() {
-            if let Some(held) = table.by_key.get(key)
-                && held.lock.min_commit > commit
+            if let Some(active) = table.by_key.get(key)
+                && active.lock.min_commit > commit
                 // MUTANT: a transaction commits at a timestamp at which others have read below its locks.
                 && !mutant!("committed-before-pushed", "-p titan-mvcc --test it percolator::")
             {
-                return Err((key.to_vec(), held.lock.min_commit));
+                return Err((key.to_vec(), active.lock.min_commit));
             }
         }
         let mut table = RwLockUpgradableReadGuard::upgrade(table);
         for key in keys {
-            if let Some(held) = table.by_key.get_mut(key) {
-                held.committing = Some(commit);
+            if let Some(active) = table.by_key.get_mut(key) {
+                active.committing = Some(commit);
             }
         }
         Ok(())
     }
 
     /// The commit of these locks has failed.
-    pub(crate) fn end_commit<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+    pub(crate) fn abort_commit<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
         let mut table = self.table.write();
         for key in keys {
-            if let Some(held) = table.by_key.get_mut(key) {
-                held.committing = None;
+            if let Some(active) = table.by_key.get_mut(key) {
+                active.committing = None;
             }
         }
     }
@@ -382,12 +388,12 @@ impl LockTable {
         let mut table = self.table.write();
         for key in keys {
             let Index { by_key, by_start } = &mut *table;
-            let Some(held) = by_key.remove(key) else {
+            let Some(active) = by_key.remove(key) else {
                 continue;
             };
             // ORDER: releases what was published for the lock.
             self.count.fetch_sub(1, Ordering::Release);
-            if let Entry::Occupied(mut entry) = by_start.entry(held.lock.start) {
+            if let Entry::Occupied(mut entry) = by_start.entry(active.lock.start) {
                 entry.get_mut().keys.remove(key);
                 if entry.get().keys.is_empty() {
                     ended.push(entry.remove().hold);
@@ -405,27 +411,27 @@ pub(crate) fn lost_value(key: &[u8]) -> Error {
 }
 
 /// Locks that are in memory and not yet written.
-pub(crate) struct Inserted<'a> {
+pub(crate) struct PendingInsert<'a> {
     locks: &'a LockTable,
     /// What was there before.
     before: Vec<(Bytes, Option<ActiveLock>)>,
 }
 
-impl Inserted<'_> {
+impl PendingInsert<'_> {
     /// They have been written.
     pub(crate) fn keep(mut self) {
         self.before.clear();
     }
 }
 
-impl Drop for Inserted<'_> {
+impl Drop for PendingInsert<'_> {
     fn drop(&mut self) {
         for (key, before) in self.before.drain(..) {
             match before {
                 None => self.locks.remove(std::iter::once(&*key)),
-                Some(held) => {
+                Some(active) => {
                     if let Some(now) = self.locks.table.write().by_key.get_mut(&key) {
-                        *now = held;
+                        *now = active;
                     }
                 }
             }

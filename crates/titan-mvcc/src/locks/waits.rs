@@ -80,7 +80,7 @@ impl Waits {
         waiter: Option<Timestamp>,
         holder: Timestamp,
         deadline: Duration,
-        is_held: impl Fn() -> bool,
+        is_locked: impl Fn() -> bool,
     ) -> Result<bool, NoWait> {
         let mut state = self.state.lock();
         if let Some(waiter) = waiter {
@@ -93,7 +93,7 @@ impl Waits {
             if state.is_closed {
                 break Err(NoWait::Closed);
             }
-            if !is_held() {
+            if !is_locked() {
                 break Ok(true);
             }
             let left = deadline.saturating_sub(clock.monotonic());
@@ -172,10 +172,10 @@ mod tests {
         let waits = Waits::default();
         let t = |n| Timestamp(n);
         let for_long = clock.monotonic() + Duration::from_secs(1000);
-        let held = AtomicBool::new(true);
+        let active = AtomicBool::new(true);
         let wait = |waiter, holder, deadline| {
-            let is_held = || held.load(Ordering::SeqCst);
-            waits.wait(&clock, Some(t(waiter)), t(holder), deadline, is_held)
+            let is_locked = || active.load(Ordering::SeqCst);
+            waits.wait(&clock, Some(t(waiter)), t(holder), deadline, is_locked)
         };
         std::thread::scope(|scope| {
             let first = scope.spawn(|| wait(1, 2, for_long));
@@ -185,7 +185,7 @@ mod tests {
             // The end of one wait is not the end of another.
             assert_eq!(wait(1, 3, Duration::ZERO), Ok(false));
             let circle = wait(2, 1, Duration::ZERO);
-            held.store(false, Ordering::SeqCst);
+            active.store(false, Ordering::SeqCst);
             waits.wake();
             assert_eq!(circle, Err(NoWait::Deadlock(vec![t(2), t(1)])));
             assert_eq!(first.join().unwrap(), Ok(true));

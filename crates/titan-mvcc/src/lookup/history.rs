@@ -12,7 +12,7 @@ use crate::timestamp::Timestamp;
 
 /// How a transaction ended on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum Outcome {
     /// It committed at this timestamp.
     Committed(Timestamp),
     /// A record says that it was rolled back.
@@ -58,23 +58,23 @@ fn find_last_change(family: &ColumnFamily, key: &[u8]) -> Result<LastChange> {
     let Some((found, value)) = family.first_in_prefix(&encoded, &encoded)? else {
         return Ok(LastChange::NoValue);
     };
-    let said = said_by(split(&found)?.1, || value.fetch())?;
-    if said != LastChange::Unknown {
-        return Ok(said);
+    let change = claim_of(split(&found)?.1, || value.fetch())?;
+    if change != LastChange::Unknown {
+        return Ok(change);
     }
     let found = search(family, encoded, Order::NewestFirst, |cursor| {
         let (_, version) = split(cursor.key())?;
-        let said = said_by(version, || cursor.lazy_value()?.fetch())?;
-        Ok(match said {
+        let change = claim_of(version, || cursor.lazy_value()?.fetch())?;
+        Ok(match change {
             LastChange::Unknown => ControlFlow::Continue(()),
-            said => ControlFlow::Break(said),
+            change => ControlFlow::Break(change),
         })
     })?;
     Ok(found.unwrap_or(LastChange::NoValue))
 }
 
 /// Claim of a version about the content of its key; `value` reads its value.
-fn said_by(version: Version, value: impl FnOnce() -> titan::Result<Bytes>) -> Result<LastChange> {
+fn claim_of(version: Version, value: impl FnOnce() -> titan::Result<Bytes>) -> Result<LastChange> {
     // MUTANT: a lock after a deletion leads to the value that was deleted.
     let passes_deletions = mutant!(
         "lock-leads-past-a-deletion",
@@ -91,10 +91,10 @@ fn said_by(version: Version, value: impl FnOnce() -> titan::Result<Bytes>) -> Re
 
 /// How the transaction that began at `start` ended on a key. Cost: a point read if the newest version of the key
 /// is older; otherwise an iterator that steps over what was committed between the start and the end.
-pub(crate) fn ended(family: &ColumnFamily, key: &[u8], start: Timestamp) -> Result<Ended> {
+pub(crate) fn outcome(family: &ColumnFamily, key: &[u8], start: Timestamp) -> Result<Outcome> {
     match newest_version(family, key)? {
         Some(newest) if newest.commit >= start => {}
-        _ => return Ok(Ended::Unknown),
+        _ => return Ok(Outcome::Unknown),
     }
     let encoded = encode_key(key);
     let found = search(
@@ -107,12 +107,12 @@ pub(crate) fn ended(family: &ColumnFamily, key: &[u8], start: Timestamp) -> Resu
                 return Ok(ControlFlow::Continue(()));
             }
             Ok(ControlFlow::Break(match version.kind {
-                Kind::Rollback => Ended::RolledBack,
-                Kind::Put | Kind::Delete | Kind::Lock => Ended::Committed(version.commit),
+                Kind::Rollback => Outcome::RolledBack,
+                Kind::Put | Kind::Delete | Kind::Lock => Outcome::Committed(version.commit),
             }))
         },
     )?;
-    Ok(found.unwrap_or(Ended::Unknown))
+    Ok(found.unwrap_or(Outcome::Unknown))
 }
 
 /// In which order versions of a key are looked at.
@@ -130,7 +130,7 @@ fn search<T>(
     family: &ColumnFamily,
     encoded: Vec<u8>,
     order: Order,
-    mut look: impl FnMut(&DbIterator) -> Result<ControlFlow<T>>,
+    mut visit: impl FnMut(&DbIterator) -> Result<ControlFlow<T>>,
 ) -> Result<Option<T>> {
     let upper_bound = match order {
         Order::OldestFirst { from } if from > Timestamp::ZERO => {
@@ -149,7 +149,7 @@ fn search<T>(
         Order::OldestFirst { .. } => cursor.seek_to_last()?,
     }
     while cursor.valid() {
-        if let ControlFlow::Break(found) = look(&cursor)? {
+        if let ControlFlow::Break(found) = visit(&cursor)? {
             return Ok(Some(found));
         }
         match order {

@@ -15,8 +15,8 @@ mod stats;
 mod value;
 
 pub use direction::Direction;
-pub(crate) use history::{Ended, ended, last_change, newest_version, newest_write};
+pub(crate) use history::{Outcome, last_change, newest_version, newest_write, outcome};
 pub use range_source::{Found, Part, PartRequest, RangeSource, SourceRow};
 pub use stats::ReadStats;
 pub(crate) use stats::ReadTotals;
-pub(crate) use value::{Below, MAX_STEPS, below_lock, value_at, value_at_encoded};
+pub(crate) use value::{Below, MAX_STEPS, value_at, value_at_encoded, value_below_lock};

@@ -75,13 +75,13 @@ fn value_from(
             Ok(None)
         }
         Kind::Lock => {
-            let said = LockValue::read(&value.fetch()?, version.commit);
-            match below_lock(family, encoded, said.last_change, stats)? {
+            let lock = LockValue::read(&value.fetch()?, version.commit);
+            match value_below_lock(family, encoded, lock.last_change, stats)? {
                 Below::Found(value) => {
                     stats.versions_skipped += 1;
                     Ok(value)
                 }
-                Below::Unsaid => step_over_locks(family, encoded, &found, true, stats),
+                Below::Unknown => step_over_locks(family, encoded, &found, true, stats),
                 Below::Gone => step_over_locks(family, encoded, &found, false, stats),
             }
         }
@@ -94,20 +94,20 @@ pub(crate) enum Below {
     /// The value of its key.
     Found(Option<LazyValue>),
     /// It does not say where the value is.
-    Unsaid,
+    Unknown,
     /// The put to which it leads is not there. Nor is it for the locks below, which lead to the same one.
     Gone,
 }
 
 /// The value to which a lock leads. Cost: a point read of the engine.
-pub(crate) fn below_lock(
+pub(crate) fn value_below_lock(
     family: &ColumnFamily,
     encoded: &[u8],
     last_change: LastChange,
     stats: &mut ReadStats,
 ) -> Result<Below> {
     let at = match last_change {
-        LastChange::Unknown => return Ok(Below::Unsaid),
+        LastChange::Unknown => return Ok(Below::Unknown),
         LastChange::NoValue => {
             stats.dead_rows_skipped += 1;
             return Ok(Below::Found(None));
@@ -132,7 +132,7 @@ fn step_over_locks(
     family: &ColumnFamily,
     encoded: &[u8],
     from: &[u8],
-    mut asks: bool,
+    mut follows_locks: bool,
     stats: &mut ReadStats,
 ) -> Result<Option<LazyValue>> {
     let mut cursor = family.iter(&ReadOptions {
@@ -153,12 +153,12 @@ fn step_over_locks(
                 stats.dead_rows_skipped += 1;
                 return Ok(None);
             }
-            Kind::Lock if asks && steps >= MAX_STEPS => {
-                let said = LockValue::read(&cursor.value()?, version.commit);
-                match below_lock(family, encoded, said.last_change, stats)? {
+            Kind::Lock if follows_locks && steps >= MAX_STEPS => {
+                let lock = LockValue::read(&cursor.value()?, version.commit);
+                match value_below_lock(family, encoded, lock.last_change, stats)? {
                     Below::Found(value) => return Ok(value),
-                    Below::Unsaid => {}
-                    Below::Gone => asks = false,
+                    Below::Unknown => {}
+                    Below::Gone => follows_locks = false,
                 }
             }
             Kind::Lock | Kind::Rollback => {}

@@ -63,7 +63,7 @@ impl FilterFamily {
     }
 
     /// Whether it is certain that no version of the key is older than this one.
-    fn none_older(&self, encoded: &[u8], than: Timestamp) -> titan::Result<bool> {
+    fn is_oldest(&self, encoded: &[u8], than: Timestamp) -> titan::Result<bool> {
         let guard = self.0.read();
         let Some(family) = &*guard else {
             return Ok(false);
@@ -157,7 +157,7 @@ impl CompactionFilter for Filter {
         }
         self.is_hidden = true;
         let is_needed =
-            version.kind == Kind::Put || !self.versions.none_older(encoded, version.commit)?;
+            version.kind == Kind::Put || !self.versions.is_oldest(encoded, version.commit)?;
         Ok(decision(is_needed))
     }
 }

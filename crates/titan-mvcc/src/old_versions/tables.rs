@@ -58,7 +58,7 @@ impl Tables {
     ///
     /// # Errors
     /// `Engine`.
-    pub(crate) fn of(family: &ColumnFamily) -> Result<Self> {
+    pub(crate) fn load(family: &ColumnFamily) -> Result<Self> {
         let tables = family.table_properties(None, None)?;
         let key_of = |engine_key: &[u8]| {
             let len = encoded_len(engine_key).unwrap_or(engine_key.len());
@@ -105,7 +105,7 @@ impl Tables {
     pub(crate) fn with_droppable(&self, safe_point: Timestamp) -> Vec<KeyRange> {
         self.ranges(|table| {
             table.may_drop(safe_point)
-                || self.beside(table).any(|other| {
+                || self.overlapping(table).any(|other| {
                     other.may_supersede(table, safe_point) || table.may_supersede(other, safe_point)
                 })
         })
@@ -121,9 +121,13 @@ impl Tables {
 
     /// The ranges that are worth a compaction: those that are rich in versions that may be dropped at the
     /// safe point, and those that have many that could have been dropped at the timestamp `overdue`.
-    pub(crate) fn worth_it(&self, safe_point: Timestamp, overdue: Timestamp) -> Vec<KeyRange> {
+    pub(crate) fn worth_compacting(
+        &self,
+        safe_point: Timestamp,
+        overdue: Timestamp,
+    ) -> Vec<KeyRange> {
         self.ranges(|table| {
-            let here = || std::iter::once(table).chain(self.beside(table));
+            let here = || std::iter::once(table).chain(self.overlapping(table));
             let all = sum(here().map(Table::versions));
             let droppable = |at| sum(here().map(|table| table.droppable_at(at)));
             let share = |part: u64, of: u64| part > 0 && part.saturating_mul(of) >= all;
@@ -148,13 +152,13 @@ impl Tables {
 
     /// Whether a version in another table may supersede one of this table at a safe point.
     fn may_be_superseded(&self, table: &Table, safe_point: Timestamp) -> bool {
-        let mut beside = self.beside(table);
+        let mut beside = self.overlapping(table);
         beside.any(|other| other.known.is_some() && other.may_supersede(table, safe_point))
     }
 
     /// The other tables that may have versions of the same keys. Cost: O(log n) for each level but the first, all
     /// tables of which are looked at, and what is returned.
-    fn beside<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = &'a Table> {
+    fn overlapping<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = &'a Table> {
         let level = move |(n, places): (usize, &'a Vec<usize>)| {
             // Only tables of the first level overlap. In the others the last keys ascend as the first ones do.
             let from = match n {
@@ -331,7 +335,7 @@ mod tests {
                 };
                 let place = |table: &Table| (table.level, table.first.clone(), table.last.clone());
                 let mut expected: Vec<_> = all.all.iter().filter(is_beside).map(place).collect();
-                let mut found: Vec<_> = all.beside(one).map(place).collect();
+                let mut found: Vec<_> = all.overlapping(one).map(place).collect();
                 expected.sort();
                 found.sort();
                 assert_eq!(found, expected, "seed {seed}");
@@ -359,14 +363,14 @@ mod tests {
         assert_eq!(all.with_droppable(Timestamp(1)).len(), 1);
         assert_eq!(all.with_deletions(Timestamp(1)).len(), 1);
         let at = Timestamp(100);
-        assert!(all.worth_it(at, at).is_empty());
+        assert!(all.worth_compacting(at, at).is_empty());
     }
 
     #[test]
     fn a_range_is_worth_it_by_the_share_of_all_its_tables() {
         let worth = |tables_of: Vec<Table>, at, overdue| {
             let all = Tables::new(tables_of);
-            bounds(&all.worth_it(Timestamp(at), Timestamp(overdue)))
+            bounds(&all.worth_compacting(Timestamp(at), Timestamp(overdue)))
         };
         let none: Vec<[String; 2]> = Vec::new();
         let rich = || vec![table(6, ["a", "c"], 10, [5, 90], (50, 4))];

@@ -28,7 +28,7 @@ impl StoreHook {
     }
 
     /// From now on it ends these commits. Nothing was committed before.
-    pub(crate) fn serve(&self, order: &CommitOrder) {
+    pub(crate) fn attach(&self, order: &CommitOrder) {
         // It is called once.
         let _ = self.in_flight.set(Arc::clone(order.commits_in_flight()));
     }

@@ -109,7 +109,7 @@ impl CommitOrder {
     ///
     /// # Errors
     /// `InFuture` if the oracle has not handed out `at` yet; those of the oracle.
-    pub(crate) fn settle(&self, at: Timestamp) -> Result<()> {
+    pub(crate) fn wait_for_commits(&self, at: Timestamp) -> Result<()> {
         self.check_handed_out(at)?;
         if at > self.visible() {
             self.in_flight.wait(at);
@@ -142,7 +142,7 @@ impl CommitOrder {
     ///
     /// # Errors
     /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
-    pub(crate) fn name(&self) -> Result<Timestamp> {
+    pub(crate) fn next_timestamp(&self) -> Result<Timestamp> {
         self.take_after(&mut self.last_taken.lock())
     }
 
@@ -274,10 +274,10 @@ mod tests {
     fn a_read_after_the_visible_timestamp_waits_for_older_commits_only() {
         let order = order(&[10, 20, 30, 40]);
         let (a, b) = (order.begin().unwrap(), order.begin().unwrap());
-        order.settle(Timestamp(19)).unwrap();
+        order.wait_for_commits(Timestamp(19)).unwrap();
         let (done, returned) = mpsc::channel();
         std::thread::scope(|scope| {
-            scope.spawn(|| done.send(order.settle(Timestamp(25))).unwrap());
+            scope.spawn(|| done.send(order.wait_for_commits(Timestamp(25))).unwrap());
             for _ in 0..1000 {
                 assert!(returned.try_recv().is_err());
                 std::thread::yield_now();
@@ -285,7 +285,7 @@ mod tests {
             drop(a);
             returned.recv().unwrap().unwrap();
         });
-        let future = order.settle(Timestamp(40));
+        let future = order.wait_for_commits(Timestamp(40));
         assert!(matches!(future, Err(Error::InFuture { now, .. }) if now == Timestamp(40)));
         drop(b);
     }
@@ -293,7 +293,10 @@ mod tests {
     #[test]
     fn a_commit_at_a_timestamp_of_the_caller_is_visible_before_later_ones_that_are_in_flight() {
         let order = order(&[10, 20, 30, 40]);
-        let (_, given) = (order.name().unwrap(), order.name().unwrap());
+        let (_, given) = (
+            order.next_timestamp().unwrap(),
+            order.next_timestamp().unwrap(),
+        );
         let later = order.begin().unwrap();
         assert_eq!((given, later.timestamp()), (Timestamp(30), Timestamp(40)));
         assert_eq!(order.visible(), Timestamp(10));
@@ -323,11 +326,11 @@ mod tests {
     #[test]
     fn no_commit_is_before_a_name_or_a_timestamp_that_was_found_to_be_handed_out() {
         let order = order(&[10, 50, 40, 60, 80, 75, 90]);
-        let name = order.name().unwrap();
+        let name = order.next_timestamp().unwrap();
         let back = order.begin().err().unwrap();
         assert!(matches!(back, Error::Oracle { .. }), "{back}");
         assert!(order.begin().unwrap().published() > name);
-        order.settle(Timestamp(70)).unwrap();
+        order.wait_for_commits(Timestamp(70)).unwrap();
         let back = order.begin().err().unwrap();
         assert!(matches!(back, Error::Oracle { .. }), "{back}");
         assert_eq!(order.begin().unwrap().published(), Timestamp(90));

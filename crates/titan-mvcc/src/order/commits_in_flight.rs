@@ -43,7 +43,7 @@ struct Commit {
 
 impl State {
     /// Whether no commit up to `at` is in flight.
-    fn is_settled(&self, at: Timestamp) -> bool {
+    fn have_ended_until(&self, at: Timestamp) -> bool {
         self.commits.front().is_none_or(|oldest| oldest.at > at)
     }
 
@@ -66,7 +66,7 @@ impl State {
         let waiting = std::mem::take(&mut self.waiting);
         let (ready, left) = waiting
             .into_iter()
-            .partition(|(at, _)| self.is_settled(*at));
+            .partition(|(at, _)| self.have_ended_until(*at));
         self.waiting = left;
         ready
     }
@@ -116,7 +116,7 @@ impl CommitsInFlight {
         if let Some(next) = state.commits.get_mut(later) {
             next.before = next.before.max(commit);
         }
-        self.show(&state);
+        self.update_visible(&state);
     }
 
     /// Takes commits from the list that have been published or have failed.
@@ -127,14 +127,14 @@ impl CommitsInFlight {
             state.commits.clear();
         }
         commits.for_each(|commit| state.end(commit));
-        self.show(&state);
+        self.update_visible(&state);
         let ready = state.take_ready();
         drop(state);
         ready.iter().for_each(|(_, thread)| thread.unpark());
     }
 
     /// Moves the visible timestamp to where it may be.
-    fn show(&self, state: &State) {
+    fn update_visible(&self, state: &State) {
         let oldest = state.commits.front();
         // MUTANT: a commit becomes visible before older ones that are still being written.
         let oldest = oldest.filter(|_| {
@@ -147,14 +147,14 @@ impl CommitsInFlight {
         // ORDER: releases what the engine published for all commits up to here: each of them was ended under
         // the lock after that.
         self.visible.store(visible.0, Ordering::Release);
-        self.wake.committed();
+        self.wake.on_commit();
     }
 
     /// Returns when no commit up to `at` is in flight. A thread that sleeps is woken once, by the end of the last
     /// commit that it waited for.
     pub(crate) fn wait(&self, at: Timestamp) {
         for _ in 0..YIELDS {
-            if self.state.lock().is_settled(at) {
+            if self.state.lock().have_ended_until(at) {
                 return;
             }
             thread::yield_now();
@@ -163,7 +163,7 @@ impl CommitsInFlight {
     }
 
     fn sleep<'s>(&'s self, mut state: MutexGuard<'s, State>, at: Timestamp) {
-        while !state.is_settled(at) {
+        while !state.have_ended_until(at) {
             state.waiting.push((at, thread::current()));
             drop(state);
             thread::park();

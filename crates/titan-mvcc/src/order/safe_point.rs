@@ -35,11 +35,11 @@ struct State {
     /// Reads before it are refused.
     safe_point: Timestamp,
     /// By timestamp, and a number of their own.
-    holds: BTreeMap<(Timestamp, u64), Holder>,
+    holds: BTreeMap<(Timestamp, u64), HoldEntry>,
     /// The number of the next hold.
     next_hold: u64,
     /// Where time would have moved the safe point.
-    wanted: Timestamp,
+    target: Timestamp,
 }
 
 impl State {
@@ -54,7 +54,7 @@ impl State {
     }
 }
 
-struct Holder {
+struct HoldEntry {
     name: Cow<'static, str>,
     since: Duration,
 }
@@ -94,7 +94,7 @@ impl SafePoint {
             safe_point,
             holds: BTreeMap::new(),
             next_hold: 0,
-            wanted: Timestamp::ZERO,
+            target: Timestamp::ZERO,
         };
         Ok(SafePoint {
             meta,
@@ -123,7 +123,7 @@ impl SafePoint {
     pub(crate) fn hold(self: &Arc<Self>, name: Cow<'static, str>, at: Timestamp) -> Result<Hold> {
         let mut state = self.state.lock();
         state.check(at)?;
-        Ok(self.add(&mut state, name, at))
+        Ok(self.insert(&mut state, name, at))
     }
 
     /// Whether a look that has been made found everything that was committed after `at`.
@@ -144,14 +144,14 @@ impl SafePoint {
         // ORDER: under the lock. A timestamp that was read before it could be passed by the safe point; the
         // present one cannot, because the safe point moves to no timestamp after it.
         let at = order.visible();
-        self.add(&mut state, name, at)
+        self.insert(&mut state, name, at)
     }
 
-    fn add(self: &Arc<Self>, state: &mut State, name: Cow<'static, str>, at: Timestamp) -> Hold {
+    fn insert(self: &Arc<Self>, state: &mut State, name: Cow<'static, str>, at: Timestamp) -> Hold {
         let id = (at, state.next_hold);
         state.next_hold += 1;
         let since = self.clock.monotonic();
-        state.holds.insert(id, Holder { name, since });
+        state.holds.insert(id, HoldEntry { name, since });
         Hold {
             safe_point: Arc::clone(self),
             id,
@@ -162,7 +162,7 @@ impl SafePoint {
     pub(crate) fn holds(&self) -> Vec<HoldInfo> {
         let now = self.clock.monotonic();
         let state = self.state.lock();
-        let info = |(id, holder): (&(Timestamp, u64), &Holder)| HoldInfo {
+        let info = |(id, holder): (&(Timestamp, u64), &HoldEntry)| HoldInfo {
             name: holder.name.clone(),
             timestamp: id.0,
             age: now.saturating_sub(holder.since),
@@ -175,11 +175,11 @@ impl SafePoint {
     ///
     /// # Errors
     /// Those of [`SafePoint::advance`].
-    pub(crate) fn follow(&self, to: Timestamp, order: &CommitOrder) -> Result<()> {
+    pub(crate) fn advance_by_time(&self, to: Timestamp, order: &CommitOrder) -> Result<()> {
         if to <= self.droppable() {
             return Ok(());
         }
-        self.state.lock().wanted = to;
+        self.state.lock().target = to;
         match self.advance(to, order) {
             // Moved by hand meanwhile.
             Ok(_) | Err(Error::SafePointBackwards { .. }) => Ok(()),
@@ -249,7 +249,7 @@ impl Drop for Hold {
         let mut state = self.safe_point.state.lock();
         let was_oldest = state.holds.keys().next() == Some(&self.id);
         state.holds.remove(&self.id);
-        if was_oldest && state.wanted > state.safe_point {
+        if was_oldest && state.target > state.safe_point {
             drop(state);
             self.safe_point.wake.raise();
         }

@@ -18,7 +18,7 @@ pub(crate) struct Wakeups {
 #[derive(Default)]
 struct State {
     is_raised: bool,
-    is_ended: bool,
+    is_stopped: bool,
 }
 
 impl Wakeups {
@@ -29,18 +29,18 @@ impl Wakeups {
     }
 
     /// The sweeper is to end.
-    pub(crate) fn end(&self) {
-        self.state.lock().is_ended = true;
+    pub(crate) fn stop(&self) {
+        self.state.lock().is_stopped = true;
         self.changed.notify_all();
     }
 
     /// Whether it is to end.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.state.lock().is_ended
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state.lock().is_stopped
     }
 
     /// A commit has become visible. Cost: one atomic exchange.
-    pub(crate) fn committed(&self) {
+    pub(crate) fn on_commit(&self) {
         // Not just read: then either this sees the flag, or the thread that sets it sees the commit.
         if self.awaits_commit.swap(false, Ordering::AcqRel) {
             self.raise();
@@ -63,7 +63,7 @@ impl Wakeups {
     pub(crate) fn wait(&self, until: Option<(&dyn SystemClock, Duration)>) -> bool {
         let mut state = self.state.lock();
         loop {
-            if state.is_ended {
+            if state.is_stopped {
                 return false;
             }
             if std::mem::take(&mut state.is_raised) {
@@ -101,16 +101,16 @@ mod tests {
         wake.raise();
         assert!(wake.wait(None));
         wake.await_commit();
-        wake.committed();
+        wake.on_commit();
         assert!(wake.wait(None));
         // Nobody waits for one now.
-        wake.committed();
+        wake.on_commit();
         let soon = StdClock.monotonic();
         assert!(wake.wait(Some((&StdClock, soon))));
-        wake.end();
+        wake.stop();
         wake.raise();
         assert!(!wake.wait(None));
-        assert!(wake.is_ended());
+        assert!(wake.is_stopped());
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         while wake.state.lock().is_raised {
             thread::yield_now();
         }
-        wake.end();
+        wake.stop();
         assert_eq!(waits.join().unwrap(), (true, false));
     }
 }

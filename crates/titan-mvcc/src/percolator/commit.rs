@@ -9,7 +9,7 @@ use crate::format::lock::Lock;
 use crate::format::{Kind, LockValue, Version, encode_key};
 use crate::lock_info::LockKind;
 use crate::locks::lost_value;
-use crate::lookup::{Ended, ended, last_change};
+use crate::lookup::{Outcome, last_change, outcome};
 use crate::timestamp::Timestamp;
 
 /// Commits keys at a timestamp that the oracle has handed out. Returns when the engine has published it.
@@ -61,8 +61,8 @@ fn commit_if(
     let mut latches = core.latches.take(keys.iter().copied());
     let mut locked: Vec<(&[u8], Lock)> = Vec::with_capacity(keys.len());
     for key in keys {
-        match core.locks.of(key, start) {
-            Some(held) => locked.push((key, held.lock)),
+        match core.locks.owned_by(key, start) {
+            Some(active) => locked.push((key, active.lock)),
             None => check_committed(core, key, start, may_be_unknown)?,
         }
     }
@@ -76,7 +76,7 @@ fn commit_if(
     latches.note(commit);
     let written = write_committed(core, &locked, commit, write);
     if written.is_err() {
-        core.locks.end_commit(locked_keys);
+        core.locks.abort_commit(locked_keys);
     }
     written
 }
@@ -90,7 +90,7 @@ fn write_committed(
 ) -> Result<()> {
     let mut batch = WriteBatch::new();
     for (key, lock) in locked {
-        core.locks.delete(&mut batch, key, lock)?;
+        core.locks.batch_delete(&mut batch, key, lock)?;
         let (kind, value) = match lock.kind {
             LockKind::Put => (Kind::Put, value(core, key)?),
             LockKind::Delete => (Kind::Delete, Bytes::new()),
@@ -122,16 +122,19 @@ fn write_committed(
 
 /// The value of a prewritten put, whose latch the caller has.
 fn value(core: &Core, key: &[u8]) -> Result<Bytes> {
-    let value = core.locks.value(key)?.ok_or_else(|| lost_value(key))?;
+    let value = core
+        .locks
+        .prewritten_value(key)?
+        .ok_or_else(|| lost_value(key))?;
     Ok(value.fetch()?)
 }
 
 /// A key without a lock: it may have been committed before.
 fn check_committed(core: &Core, key: &[u8], start: Timestamp, may_be_unknown: bool) -> Result<()> {
-    match ended(&core.versions, key, start)? {
-        Ended::Committed(_) => Ok(()),
-        Ended::Unknown if may_be_unknown => Ok(()),
-        Ended::RolledBack | Ended::Unknown => Err(Error::LockNotFound {
+    match outcome(&core.versions, key, start)? {
+        Outcome::Committed(_) => Ok(()),
+        Outcome::Unknown if may_be_unknown => Ok(()),
+        Outcome::RolledBack | Outcome::Unknown => Err(Error::LockNotFound {
             key: Bytes::copy_from_slice(key),
             start,
         }),
@@ -184,7 +187,10 @@ mod tests {
         store.advance_safe_point(store.now()).unwrap();
         store.db().flush().unwrap();
         store.drop_old_versions().unwrap();
-        assert_eq!(ended(&core.versions, b"k", start).unwrap(), Ended::Unknown);
+        assert_eq!(
+            outcome(&core.versions, b"k", start).unwrap(),
+            Outcome::Unknown
+        );
         commit_locked(&core, &keys, start, commit).unwrap();
         let unknown = commit_at(&core, &keys, start, commit, &core.config.unsynced);
         assert!(matches!(unknown, Err(Error::LockNotFound { .. })));

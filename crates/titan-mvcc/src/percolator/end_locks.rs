@@ -24,7 +24,7 @@ pub(crate) fn end_locks(
     start: Timestamp,
     commit: Option<Timestamp>,
 ) -> Result<usize> {
-    let is_locked = |key: &&[u8]| core.locks.of(key, start).is_some();
+    let is_locked = |key: &&[u8]| core.locks.owned_by(key, start).is_some();
     let locked: Vec<&[u8]> = keys.iter().copied().filter(is_locked).collect();
     let mut left = &locked[..];
     while !left.is_empty() {
@@ -44,7 +44,10 @@ fn piece_len(core: &Core, keys: &[&[u8]], with_values: bool) -> Result<usize> {
     let mut size = 0;
     for (len, key) in keys.iter().enumerate().take(MOST_KEYS) {
         let value = match with_values {
-            true => core.locks.value(key)?.map_or(0, |value| value.stored_len()),
+            true => core
+                .locks
+                .prewritten_value(key)?
+                .map_or(0, |value| value.stored_len()),
             false => 0,
         };
         size += key.len() as u64 + value;
@@ -88,7 +91,7 @@ pub(super) fn end_for_waiter(
     commit: Option<Timestamp>,
 ) -> Result<()> {
     let ended = end_transaction(core, lock, commit);
-    match core.locks.of(key, lock.start) {
+    match core.locks.owned_by(key, lock.start) {
         None => Ok(()),
         Some(_) => ended,
     }

@@ -1,11 +1,11 @@
 //! The status of the transaction that owns a lock, for callers that found the lock.
 
-use super::secondaries::{Decided, SecondariesStatus, check_secondaries, decided};
+use super::secondaries::{AsyncStatus, SecondariesStatus, async_status, check_secondaries};
 use super::status::{TransactionStatus, check_expired};
 use crate::core::Core;
 use crate::error::Result;
 use crate::locks::ActiveLock;
-use crate::lookup::{Ended, ended};
+use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
 
 /// How the transaction of a lock stands.
@@ -21,27 +21,27 @@ pub(super) enum OwnerStatus {
 /// How the transaction of a lock stands. With `may_roll_back` it is rolled back if it has expired.
 pub(super) fn owner_status(
     core: &Core,
-    held: &ActiveLock,
+    active: &ActiveLock,
     may_roll_back: bool,
 ) -> Result<OwnerStatus> {
-    let (mut primary, start) = (&held.lock.primary, held.lock.start);
-    let mut deciding = core.locks.of(primary, start);
+    let (mut primary, start) = (&active.lock.primary, active.lock.start);
+    let mut deciding = core.locks.owned_by(primary, start);
     // A pessimistic transaction may give up its primary key and choose another one. A lock that stayed from before
     // ends as the transaction does.
     let chosen = deciding
         .as_ref()
         .map(|deciding| deciding.lock.primary.clone());
     if let Some(chosen) = chosen.as_ref().filter(|chosen| *chosen != primary) {
-        (primary, deciding) = (chosen, core.locks.of(chosen, start));
+        (primary, deciding) = (chosen, core.locks.owned_by(chosen, start));
     }
     let Some(deciding) = deciding else {
-        return match ended(&core.versions, primary, start)? {
-            Ended::Committed(at) => Ok(OwnerStatus::Committed(at)),
-            Ended::RolledBack => Ok(OwnerStatus::RolledBack),
-            Ended::Unknown if may_roll_back && core.locks.is_expired(held) => {
+        return match outcome(&core.versions, primary, start)? {
+            Outcome::Committed(at) => Ok(OwnerStatus::Committed(at)),
+            Outcome::RolledBack => Ok(OwnerStatus::RolledBack),
+            Outcome::Unknown if may_roll_back && core.locks.is_expired(active) => {
                 of_status(check_expired(core, primary, start, true)?)
             }
-            Ended::Unknown => Ok(OwnerStatus::Running),
+            Outcome::Unknown => Ok(OwnerStatus::Running),
         };
     };
     let is_expired = may_roll_back && core.locks.is_expired(&deciding);
@@ -51,10 +51,10 @@ pub(super) fn owner_status(
             false => Ok(OwnerStatus::Running),
         };
     }
-    match decided(core, &deciding.lock)? {
-        Decided::Committed(at) => Ok(OwnerStatus::Committed(at)),
-        Decided::RolledBack => Ok(OwnerStatus::RolledBack),
-        Decided::Open if is_expired => {
+    match async_status(core, &deciding.lock)? {
+        AsyncStatus::Committed(at) => Ok(OwnerStatus::Committed(at)),
+        AsyncStatus::RolledBack => Ok(OwnerStatus::RolledBack),
+        AsyncStatus::Undecided if is_expired => {
             let secondaries = deciding.lock.secondaries.as_deref().unwrap_or_default();
             let keys: Vec<&[u8]> = secondaries.iter().map(|key| &**key).collect();
             match check_secondaries(core, &keys, start)? {
@@ -64,7 +64,7 @@ pub(super) fn owner_status(
                 SecondariesStatus::Locked(_) => Ok(OwnerStatus::Running),
             }
         }
-        Decided::Open => Ok(OwnerStatus::Running),
+        AsyncStatus::Undecided => Ok(OwnerStatus::Running),
     }
 }
 

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use titan::{WriteBatch, WriteOptions};
 
 use super::resolve_for_write::wait_for_locks;
-use super::rollback::forget_latched;
+use super::rollback::release_latched;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, Owner};
 use crate::lock_info::LockKind;
-use crate::lookup::{Ended, ReadStats, ended, newest_version, newest_write, value_at};
+use crate::lookup::{Outcome, ReadStats, newest_version, newest_write, outcome, value_at};
 use crate::timestamp::Timestamp;
 
 /// What [`Percolator::pessimistic_lock`](super::Percolator::pessimistic_lock) is asked for.
@@ -79,8 +79,8 @@ pub(crate) fn pessimistic_lock(
             return Ok(values);
         }
         let keys = keys.iter().copied();
-        if let Some((key, held)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
-            return Err(held.lock.key_is_locked(key));
+        if let Some((key, active)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
+            return Err(active.lock.key_is_locked(key));
         }
     }
 }
@@ -97,14 +97,14 @@ fn try_lock(
     let mut to_lock: Vec<&[u8]> = Vec::with_capacity(keys.len());
     for key in keys {
         match core.locks.get(key) {
-            Some(held) if held.lock.start != start => return Ok(None),
-            Some(held) if held.lock.is_prewritten() => {
+            Some(active) if active.lock.start != start => return Ok(None),
+            Some(active) if active.lock.is_prewritten() => {
                 return Err(Error::PrewrittenAlready {
                     key: Bytes::copy_from_slice(key),
                     start,
                 });
             }
-            Some(held) if held.lock.for_update >= request.for_update => {}
+            Some(active) if active.lock.for_update >= request.for_update => {}
             Some(_) => to_lock.push(key),
             None => {
                 check(core, key, request)?;
@@ -143,7 +143,7 @@ fn try_lock(
             txn_size: 0,
             secondaries: None,
         };
-        core.locks.write(&mut batch, key, &lock, None)?;
+        core.locks.batch_put(&mut batch, key, &lock, None)?;
         locks.push((Bytes::copy_from_slice(key), lock));
     }
     if !locks.is_empty() {
@@ -166,10 +166,10 @@ fn check(core: &Core, key: &[u8], request: &PessimisticLock<'_>) -> Result<()> {
     };
     let key = || Bytes::copy_from_slice(key);
     if newest.commit >= start {
-        match ended(&core.versions, &key(), start)? {
-            Ended::Unknown => {}
-            Ended::RolledBack => return Err(Error::RolledBack { key: key(), start }),
-            Ended::Committed(committed) => {
+        match outcome(&core.versions, &key(), start)? {
+            Outcome::Unknown => {}
+            Outcome::RolledBack => return Err(Error::RolledBack { key: key(), start }),
+            Outcome::Committed(committed) => {
                 return Err(Error::AlreadyCommitted {
                     key: key(),
                     start,
@@ -205,7 +205,7 @@ pub(crate) fn pessimistic_rollback(
     for_update: Timestamp,
 ) -> Result<()> {
     let _latches = core.latches.take(keys.iter().copied());
-    forget_latched(core, keys, start, |lock| {
+    release_latched(core, keys, start, |lock| {
         !lock.is_prewritten() && lock.for_update <= for_update
     })
 }

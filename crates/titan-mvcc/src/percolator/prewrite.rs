@@ -11,7 +11,7 @@ use super::mutation::Mutation;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, Owner};
-use crate::lookup::{Ended, ended, newest_version, newest_write};
+use crate::lookup::{Outcome, newest_version, newest_write, outcome};
 use crate::timestamp::Timestamp;
 
 /// What [`Percolator::prewrite`](super::Percolator::prewrite) is asked for.
@@ -113,7 +113,7 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
     if to_lock.is_empty() {
         drop(latches);
         // The same: the call that prewrote it may still wait for older commits.
-        async_commit.map_or(Ok(()), |at| core.order.settle(at))?;
+        async_commit.map_or(Ok(()), |at| core.order.wait_for_commits(at))?;
         return Ok(result);
     }
     // After the checks: what they must find had not been dropped then.
@@ -152,7 +152,8 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
                 false => none.clone(),
             },
         };
-        core.locks.write(&mut batch, key, &lock, mutation.value())?;
+        core.locks
+            .batch_put(&mut batch, key, &lock, mutation.value())?;
         locks.push((Bytes::copy_from_slice(key), lock));
     }
     // ORDER: readers find the locks before the transaction can have a commit timestamp.
@@ -192,8 +193,8 @@ pub(super) fn refuse_repeated_keys(mutations: &[Mutation<'_>]) -> Result<()> {
 /// Whether the transaction may lock a key.
 fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     let start = request.start;
-    if let Some(held) = core.locks.get(key) {
-        let lock = held.lock;
+    if let Some(active) = core.locks.get(key) {
+        let lock = active.lock;
         return match lock.start == start {
             false => Err(lock.key_is_locked(key)),
             true if lock.is_prewritten() => Ok(Found::Prewritten(lock)),
@@ -206,21 +207,21 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     };
     let key_bytes = || Bytes::copy_from_slice(key);
     if newest.commit >= start {
-        match ended(&core.versions, key, start)? {
-            Ended::Committed(at) => return Ok(Found::Committed(at)),
+        match outcome(&core.versions, key, start)? {
+            Outcome::Committed(at) => return Ok(Found::Committed(at)),
             // MUTANT: a late prewrite brings a transaction back to life that was rolled back.
-            Ended::RolledBack
+            Outcome::RolledBack
                 if mutant!("rollback-forgotten", "-p titan-mvcc --test it percolator::") =>
             {
                 return Ok(Found::New);
             }
-            Ended::RolledBack => {
+            Outcome::RolledBack => {
                 return Err(Error::RolledBack {
                     key: key_bytes(),
                     start,
                 });
             }
-            Ended::Unknown => {}
+            Outcome::Unknown => {}
         }
     }
     // A later record of a rollback is a conflict: it may have replaced the one of this transaction. An earlier
@@ -280,7 +281,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
         let core = store.percolator().0;
-        let start = core.order.name().unwrap();
+        let start = core.order.next_timestamp().unwrap();
         // A commit that has its timestamp, and then takes its latches.
         let older = core.order.begin().unwrap();
         let mutations = [Mutation::Delete { key: b"k" }];
@@ -316,7 +317,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
         let core = store.percolator().0;
-        let start = core.order.name().unwrap();
+        let start = core.order.next_timestamp().unwrap();
         let mutations = [Mutation::Delete { key: b"k" }];
         let request = Prewrite {
             secondaries: None,
@@ -324,7 +325,7 @@ mod tests {
         };
         prewrite(&core, &request, Owner::Client).unwrap();
         // The engine has published the commit, and its call has not returned.
-        let commit = core.order.name().unwrap();
+        let commit = core.order.next_timestamp().unwrap();
         commit_at(&core, &[b"k"], start, commit, &core.config.write).unwrap();
         assert_eq!(
             prewrite(&core, &request, Owner::Client).unwrap().committed,

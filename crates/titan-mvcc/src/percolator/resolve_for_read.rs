@@ -32,38 +32,38 @@ use crate::locks::{Push, lost_value};
 use crate::timestamp::Timestamp;
 
 /// What a reader finds on a key.
-pub(crate) enum Settled {
+pub(crate) enum ReadFrom {
     /// What the versions of the key say.
     Versions,
     /// The value that a transaction has committed, which is still with the lock; none for a deletion.
-    Committed(Option<LazyValue>),
+    Lock(Option<LazyValue>),
 }
 
 /// Where a reader at `at` finds what `key` has. If writes to the engine fail, it reads without.
 ///
 /// # Errors
 /// Those of the engine.
-pub(crate) fn settle_for_read(core: &Core, key: &[u8], at: Timestamp) -> Result<Settled> {
+pub(crate) fn resolve_for_read(core: &Core, key: &[u8], at: Timestamp) -> Result<ReadFrom> {
     if core.locks.is_empty() {
-        return Ok(Settled::Versions);
+        return Ok(ReadFrom::Versions);
     }
     // A store that is read alone rolls back nothing: what has not committed by now does not concern it.
     // Neither does a child of the process that has it open.
     let may_write = !core.config.is_read_only && core.check_not_inherited().is_ok();
-    match settle(core, key, at, may_write) {
-        Err(Error::Engine(_)) => settle(core, key, at, false),
+    match resolve(core, key, at, may_write) {
+        Err(Error::Engine(_)) => resolve(core, key, at, false),
         found => found,
     }
 }
 
-fn settle(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Settled> {
-    while let Some(held) = core.locks.get(key) {
-        if !held.concerns(at) {
+fn resolve(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<ReadFrom> {
+    while let Some(active) = core.locks.get(key) {
+        if !active.affects_read_at(at) {
             break;
         }
-        let lock = &held.lock;
-        let deciding = core.locks.of(&lock.primary, lock.start);
-        let is_expired = may_write && core.locks.is_expired(deciding.as_ref().unwrap_or(&held));
+        let lock = &active.lock;
+        let deciding = core.locks.owned_by(&lock.primary, lock.start);
+        let is_expired = may_write && core.locks.is_expired(deciding.as_ref().unwrap_or(&active));
         if deciding.is_some() && !is_expired {
             match core.locks.push(&lock.primary, lock.start, at) {
                 Push::Done => break,
@@ -77,18 +77,18 @@ fn settle(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Set
                 Push::Async => {}
             }
         }
-        match owner_status(core, &held, is_expired)? {
+        match owner_status(core, &active, is_expired)? {
             OwnerStatus::Committed(commit) if commit > at => break,
             OwnerStatus::Committed(commit) if may_write => end_lock(core, key, lock, Some(commit))?,
             OwnerStatus::Committed(_) if lock.kind == LockKind::Delete => {
-                return Ok(Settled::Committed(None));
+                return Ok(ReadFrom::Lock(None));
             }
             OwnerStatus::Committed(_) => {
-                let value = core.locks.value(key)?;
+                let value = core.locks.prewritten_value(key)?;
                 // Otherwise it has been moved to the version, and another lock may have one there.
-                if core.locks.of(key, lock.start).is_some() {
+                if core.locks.owned_by(key, lock.start).is_some() {
                     return match value {
-                        Some(_) => Ok(Settled::Committed(value)),
+                        Some(_) => Ok(ReadFrom::Lock(value)),
                         None => Err(lost_value(key)),
                     };
                 }
@@ -99,5 +99,5 @@ fn settle(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Set
             OwnerStatus::RolledBack | OwnerStatus::Running => break,
         }
     }
-    Ok(Settled::Versions)
+    Ok(ReadFrom::Versions)
 }

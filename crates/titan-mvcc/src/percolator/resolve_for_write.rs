@@ -25,11 +25,11 @@ pub(crate) fn wait_for_locks<'k>(
     deadline: Duration,
 ) -> Result<Option<(&'k [u8], ActiveLock)>> {
     for key in keys {
-        if let Some(held) = core.locks.get(key)
-            && Some(held.lock.start) != waiter
-            && !wait(core, key, &held, waiter, deadline)?
+        if let Some(active) = core.locks.get(key)
+            && Some(active.lock.start) != waiter
+            && !wait(core, key, &active, waiter, deadline)?
         {
-            return Ok(Some((key, held)));
+            return Ok(Some((key, active)));
         }
     }
     Ok(None)
@@ -45,30 +45,32 @@ fn wait(
 ) -> Result<bool> {
     let holder = found.lock.start;
     loop {
-        let Some(held) = core.locks.of(key, holder) else {
+        let Some(active) = core.locks.owned_by(key, holder) else {
             return Ok(true);
         };
-        match owner_status(core, &held, true)? {
-            OwnerStatus::Committed(commit) => end_for_waiter(core, key, &held.lock, Some(commit))?,
-            OwnerStatus::RolledBack => end_for_waiter(core, key, &held.lock, None)?,
+        match owner_status(core, &active, true)? {
+            OwnerStatus::Committed(commit) => {
+                end_for_waiter(core, key, &active.lock, Some(commit))?
+            }
+            OwnerStatus::RolledBack => end_for_waiter(core, key, &active.lock, None)?,
             OwnerStatus::Running => {
                 let now = core.clock.monotonic();
                 if now >= deadline {
                     return Ok(false);
                 }
                 // Its life may end before the deadline.
-                let deciding = core.locks.of(&held.lock.primary, holder);
-                let left = core.locks.time_left(deciding.as_ref().unwrap_or(&held));
+                let deciding = core.locks.owned_by(&active.lock.primary, holder);
+                let left = core.locks.time_left(deciding.as_ref().unwrap_or(&active));
                 let expiry = now
                     .saturating_add(left)
                     .saturating_add(Duration::from_millis(1));
-                let is_held = || core.locks.of(key, holder).is_some();
+                let is_locked = || core.locks.owned_by(key, holder).is_some();
                 let waited = core.locks.waits.wait(
                     &*core.clock,
                     waiter,
                     holder,
                     deadline.min(expiry),
-                    is_held,
+                    is_locked,
                 );
                 waited.map_err(|why| match why {
                     NoWait::Deadlock(circle) => Error::Deadlock {

@@ -18,11 +18,11 @@ use crate::error::{Error, Result};
 use crate::format::lock::Lock;
 use crate::format::version::{newest_at, split};
 use crate::format::{Kind, Version, encode_key};
-use crate::lookup::{Ended, ended};
+use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
 
 /// Number of locks that are removed in one batch.
-const FORGOTTEN_AT_ONCE: usize = 256;
+const RELEASED_AT_ONCE: usize = 256;
 /// The value of a protected record; others are empty.
 const PROTECTED: &[u8] = b"p";
 
@@ -51,17 +51,20 @@ pub(super) fn roll_back_latched(
     let mut batch = WriteBatch::new();
     let mut own = Vec::new();
     for key in keys {
-        let held = core.locks.of(key, start);
-        let protect = protect || held.as_ref().is_some_and(|held| decides(key, &held.lock));
-        match held {
-            Some(held) => {
-                core.locks.delete(&mut batch, key, &held.lock)?;
+        let active = core.locks.owned_by(key, start);
+        let protect = protect
+            || active
+                .as_ref()
+                .is_some_and(|active| decides(key, &active.lock));
+        match active {
+            Some(active) => {
+                core.locks.batch_delete(&mut batch, key, &active.lock)?;
                 own.push(*key);
             }
-            None => match ended(&core.versions, key, start)? {
-                Ended::Unknown => {}
-                Ended::RolledBack => continue,
-                Ended::Committed(committed) => {
+            None => match outcome(&core.versions, key, start)? {
+                Outcome::Unknown => {}
+                Outcome::RolledBack => continue,
+                Outcome::Committed(committed) => {
                     return Err(Error::AlreadyCommitted {
                         key: Bytes::copy_from_slice(key),
                         start,
@@ -83,21 +86,21 @@ pub(super) fn roll_back_latched(
 
 /// Removes the locks of a transaction that has ended before it committed, and whose owner makes this call: no
 /// late call can come, so no record is needed. Locks that the transaction does not have are passed over.
-pub(crate) fn forget(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
+pub(crate) fn release_batch(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
     let _latches = core.latches.take(keys.iter().copied());
-    forget_latched(core, keys, start, |_| true)
+    release_latched(core, keys, start, |_| true)
 }
 
 /// The same for any number of keys, some hundred in each batch.
-pub(crate) fn forget_all(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
-    for piece in keys.chunks(FORGOTTEN_AT_ONCE) {
-        forget(core, piece, start)?;
+pub(crate) fn release_locks(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
+    for piece in keys.chunks(RELEASED_AT_ONCE) {
+        release_batch(core, piece, start)?;
     }
     Ok(())
 }
 
 /// Removes those locks of a transaction that `wanted` says, and leaves no record. The caller has the latches.
-pub(super) fn forget_latched(
+pub(super) fn release_latched(
     core: &Core,
     keys: &[&[u8]],
     start: Timestamp,
@@ -106,10 +109,10 @@ pub(super) fn forget_latched(
     let mut batch = WriteBatch::new();
     let mut removed = Vec::new();
     for key in keys {
-        if let Some(held) = core.locks.of(key, start)
-            && wanted(&held.lock)
+        if let Some(active) = core.locks.owned_by(key, start)
+            && wanted(&active.lock)
         {
-            core.locks.delete(&mut batch, key, &held.lock)?;
+            core.locks.batch_delete(&mut batch, key, &active.lock)?;
             removed.push(*key);
         }
     }
@@ -124,10 +127,10 @@ pub(super) fn forget_latched(
 pub(super) fn cleanup(core: &Core, key: &[u8], start: Timestamp, now: Timestamp) -> Result<()> {
     core.order.check_handed_out(start)?;
     let _latches = core.latches.take(std::iter::once(key));
-    if let Some(held) = core.locks.of(key, start)
-        && !has_expired(&held.lock, now)
+    if let Some(active) = core.locks.owned_by(key, start)
+        && !has_expired(&active.lock, now)
     {
-        return Err(held.lock.key_is_locked(key));
+        return Err(active.lock.key_is_locked(key));
     }
     roll_back_latched(core, &[key], start, true)
 }

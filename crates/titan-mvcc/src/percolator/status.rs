@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lock_info::LockInfo;
 use crate::locks::{ActiveLock, Push};
-use crate::lookup::{Ended, ended};
+use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
 
 /// How a transaction stands.
@@ -42,7 +42,7 @@ pub(super) fn check(
     let is_last = reader == Timestamp::MAX;
     let latest = if is_last { start } else { start.max(reader) };
     core.order.check_handed_out(latest)?;
-    let expired = |held: &ActiveLock| has_expired(&held.lock, now);
+    let expired = |active: &ActiveLock| has_expired(&active.lock, now);
     check_if(core, primary, start, reader, expired, roll_back_if_missing)
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn check_expired(
     start: Timestamp,
     roll_back_if_missing: bool,
 ) -> Result<TransactionStatus> {
-    let expired = |held: &ActiveLock| core.locks.is_expired(held);
+    let expired = |active: &ActiveLock| core.locks.is_expired(active);
     let reader = Timestamp::ZERO;
     check_if(core, primary, start, reader, expired, roll_back_if_missing)
 }
@@ -67,35 +67,35 @@ fn check_if(
     roll_back_if_missing: bool,
 ) -> Result<TransactionStatus> {
     let _latches = core.latches.take(std::iter::once(primary));
-    let Some(held) = core.locks.of(primary, start) else {
-        return match ended(&core.versions, primary, start)? {
-            Ended::Committed(at) => Ok(TransactionStatus::Committed(at)),
-            Ended::RolledBack => Ok(TransactionStatus::RolledBack),
-            Ended::Unknown if roll_back_if_missing => {
+    let Some(active) = core.locks.owned_by(primary, start) else {
+        return match outcome(&core.versions, primary, start)? {
+            Outcome::Committed(at) => Ok(TransactionStatus::Committed(at)),
+            Outcome::RolledBack => Ok(TransactionStatus::RolledBack),
+            Outcome::Unknown if roll_back_if_missing => {
                 roll_back_latched(core, &[primary], start, true)?;
                 Ok(TransactionStatus::RolledBack)
             }
-            Ended::Unknown => Err(Error::TransactionNotFound {
+            Outcome::Unknown => Err(Error::TransactionNotFound {
                 primary: Bytes::copy_from_slice(primary),
                 start,
             }),
         };
     };
-    let lock = &held.lock;
+    let lock = &active.lock;
     if lock.primary != primary {
         return Err(Error::PrimaryMismatch {
             key: Bytes::copy_from_slice(primary),
             lock: Box::new(lock.info(primary)),
         });
     }
-    if !lock.is_async() && expired(&held) {
+    if !lock.is_async() && expired(&active) {
         roll_back_latched(core, &[primary], start, true)?;
         return Ok(TransactionStatus::RolledBack);
     }
     // A reader at the last timestamp reads what is committed, whenever that was.
     let is_pushed =
         reader != Timestamp::MAX && core.locks.push(primary, start, reader) == Push::Done;
-    let now = core.locks.of(primary, start).unwrap_or(held);
+    let now = core.locks.owned_by(primary, start).unwrap_or(active);
     Ok(TransactionStatus::Alive {
         lock: Box::new(now.lock.info(primary)),
         is_pushed,
@@ -110,17 +110,17 @@ pub(crate) fn heartbeat(
     ttl: Duration,
 ) -> Result<Duration> {
     let _latches = core.latches.take(std::iter::once(primary));
-    let Some(held) = core.locks.of(primary, start) else {
+    let Some(active) = core.locks.owned_by(primary, start) else {
         return Err(Error::LockNotFound {
             key: Bytes::copy_from_slice(primary),
             start,
         });
     };
-    let mut lock = held.lock;
+    let mut lock = active.lock;
     lock.ttl = lock.ttl.max(ttl);
     let ttl = lock.ttl;
     let mut batch = WriteBatch::new();
-    core.locks.write(&mut batch, primary, &lock, None)?;
+    core.locks.batch_put(&mut batch, primary, &lock, None)?;
     core.db.write(batch, &core.config.unsynced)?;
     core.locks.renew(primary, start, ttl);
     Ok(ttl)

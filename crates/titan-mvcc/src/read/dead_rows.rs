@@ -47,7 +47,7 @@ impl DeadRows {
     }
 
     /// A row without a value. Cost: a copy of the first key of a run.
-    pub(super) fn met(&mut self, encoded: &[u8]) {
+    pub(super) fn add(&mut self, encoded: &[u8]) {
         if self.rows == 0 {
             self.first.clear();
             self.first.extend_from_slice(encoded);
@@ -56,7 +56,7 @@ impl DeadRows {
     }
 
     /// The run ends before a row with a value, or with the range if there is none. Returns it if it was long.
-    pub(super) fn end(&mut self, live: Option<&[u8]>) -> Option<Run> {
+    pub(super) fn end_run(&mut self, live: Option<&[u8]>) -> Option<Run> {
         let rows = std::mem::take(&mut self.rows);
         let is_at_start = std::mem::replace(&mut self.is_at_start, false);
         if rows < LONG_RUN {

@@ -13,7 +13,7 @@ use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::format::version::{Version, newest_at, split};
 use crate::format::{AFTER_VERSIONS, Kind, LockValue, VERSIONS, decode_key};
-use crate::lookup::{Below, Direction, MAX_STEPS, ReadStats, below_lock};
+use crate::lookup::{Below, Direction, MAX_STEPS, ReadStats, value_below_lock};
 use crate::timestamp::Timestamp;
 
 /// A key with its value.
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Row {
 }
 
 /// What a version of the current key is, and when it was committed.
-type Met = (Kind, Timestamp);
+type KindAndCommit = (Kind, Timestamp);
 
 /// Where the iterator of a scan is.
 #[derive(PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl EngineScan {
                 self.rows += 1;
                 return Ok(Some(Row { key, value }));
             }
-            self.dead_rows.met(&self.encoded);
+            self.dead_rows.add(&self.encoded);
         }
         self.place = Place::End;
         self.end_dead_rows(false);
@@ -128,14 +128,14 @@ impl EngineScan {
             return;
         };
         let live = is_at_row.then_some(&*self.encoded);
-        if let Some(run) = self.dead_rows.end(live) {
+        if let Some(run) = self.dead_rows.end_run(live) {
             source.met_dead_rows(&run.lower, run.upper.as_deref(), run.rows);
         }
     }
 
     /// Moves to the next key, and makes it the current one. Returns the version that the iterator is at; none
     /// if there is no more key.
-    fn enter_row(&mut self) -> Result<Option<Met>> {
+    fn enter_row(&mut self) -> Result<Option<KindAndCommit>> {
         match (&self.place, self.direction) {
             (Place::Start, Direction::Forward) => {
                 self.stats.seek += 1;
@@ -167,7 +167,7 @@ impl EngineScan {
 
     /// The same, forward from a version of the current key. Goes past keys whose newest version is a deletion
     /// that the scan sees.
-    fn next_row_forward(&mut self) -> Result<Option<Met>> {
+    fn next_row_forward(&mut self) -> Result<Option<KindAndCommit>> {
         let at = self.snapshot.timestamp();
         let (encoded, place, stats) = (&mut self.encoded, &mut self.place, &mut self.stats);
         let dead_rows = &mut self.dead_rows;
@@ -197,7 +197,7 @@ impl EngineScan {
                 newest += 1;
                 stats.next += 1;
                 stats.dead_rows_skipped += 1;
-                dead_rows.met(found);
+                dead_rows.add(found);
                 return Some(found.len());
             }
             met = Ok(Some(enter(encoded, place, found, version)));
@@ -211,7 +211,7 @@ impl EngineScan {
 
     /// The kind and the timestamp of the version at which the iterator is; none if it is none of the current
     /// key, which is noted.
-    fn version(&mut self) -> Result<Option<Met>> {
+    fn version(&mut self) -> Result<Option<KindAndCommit>> {
         if self.cursor.valid() {
             let (encoded, version) = split(self.cursor.key())?;
             if encoded == self.encoded {
@@ -223,11 +223,11 @@ impl EngineScan {
     }
 
     /// The value of the current key. The iterator is at its newest version, which is `first`.
-    fn newest_forward(&mut self, first: Met) -> Result<Option<LazyValue>> {
+    fn newest_forward(&mut self, first: KindAndCommit) -> Result<Option<LazyValue>> {
         let at = self.snapshot.timestamp();
         let (mut met, mut steps) = (Some(first), 0);
         // Until a lock leads to a put that is not there.
-        let mut asks = true;
+        let mut follows_locks = true;
         while let Some((kind, commit)) = met {
             // MUTANT: a scan finds a version that was committed after its timestamp.
             let too_new = mutant!("scan-finds-newer", "-p titan-campaigns --test it mvcc::");
@@ -244,11 +244,11 @@ impl EngineScan {
                     self.stats.dead_rows_skipped += 1;
                     return Ok(None);
                 }
-                Kind::Lock if commit <= at && asks && steps >= MAX_STEPS => {
-                    match self.below_lock(commit)? {
+                Kind::Lock if commit <= at && follows_locks && steps >= MAX_STEPS => {
+                    match self.value_below_lock(commit)? {
                         Below::Found(value) => return Ok(value),
-                        Below::Unsaid => {}
-                        Below::Gone => asks = false,
+                        Below::Unknown => {}
+                        Below::Gone => follows_locks = false,
                     }
                 }
                 _ => {}
@@ -263,11 +263,11 @@ impl EngineScan {
     }
 
     /// The value of the current key. The iterator is at one of its locks, which was committed at `commit`.
-    fn below_lock(&mut self, commit: Timestamp) -> Result<Below> {
-        let said = LockValue::read(&self.cursor.value()?, commit);
+    fn value_below_lock(&mut self, commit: Timestamp) -> Result<Below> {
+        let lock = LockValue::read(&self.cursor.value()?, commit);
         let mut stats = ReadStats::default();
         let family = self.snapshot.versions();
-        let below = below_lock(family, &self.encoded, said.last_change, &mut stats)?;
+        let below = value_below_lock(family, &self.encoded, lock.last_change, &mut stats)?;
         // Rows are counted where they are returned.
         stats.processed = 0;
         self.stats += stats;
@@ -275,7 +275,7 @@ impl EngineScan {
     }
 
     /// The value of the current key. The iterator is at its oldest version, which is `first`.
-    fn newest_backward(&mut self, first: Met) -> Result<Option<LazyValue>> {
+    fn newest_backward(&mut self, first: KindAndCommit) -> Result<Option<LazyValue>> {
         let at = self.snapshot.timestamp();
         // The newest put or deletion so far.
         let mut newest = None;
@@ -320,7 +320,12 @@ impl EngineScan {
 }
 
 /// Makes a key the current one.
-fn enter(current: &mut Vec<u8>, place: &mut Place, encoded: &[u8], version: Version) -> Met {
+fn enter(
+    current: &mut Vec<u8>,
+    place: &mut Place,
+    encoded: &[u8],
+    version: Version,
+) -> KindAndCommit {
     current.clear();
     current.extend_from_slice(encoded);
     *place = Place::InRow;

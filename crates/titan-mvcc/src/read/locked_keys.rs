@@ -31,7 +31,7 @@ impl LockedKeys {
         direction: Direction,
     ) -> Self {
         let locks = &snapshot.core().locks;
-        let mut keys = locks.concerning(from, to, snapshot.timestamp());
+        let mut keys = locks.affecting_reads(from, to, snapshot.timestamp());
         // MUTANT: scans overlook locks.
         if mutant!("scan-over-locks", "-p titan-mvcc --test it two_phase::") {
             keys.clear();

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::format::encode_key;
 use crate::lookup::{Found, ReadStats, value_at, value_at_encoded};
 use crate::order::Hold;
-use crate::percolator::{Settled, settle_for_read};
+use crate::percolator::{ReadFrom, resolve_for_read};
 use crate::timestamp::Timestamp;
 
 /// A store as of one timestamp. Clones are the same one; the safe point does not pass it while one of them,
@@ -74,9 +74,9 @@ impl Snapshot {
     /// The same, for a caller that adds the cost to the sums of the store.
     pub(super) fn read(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
         // ORDER: first the locks: one that is gone by now has left its version.
-        match settle_for_read(&self.core, key, self.timestamp())? {
-            Settled::Versions => self.read_settled(key, read),
-            Settled::Committed(value) => {
+        match resolve_for_read(&self.core, key, self.timestamp())? {
+            ReadFrom::Versions => self.read_versions(key, read),
+            ReadFrom::Lock(value) => {
                 read.processed += u64::from(value.is_some());
                 Ok(value)
             }
@@ -84,7 +84,7 @@ impl Snapshot {
     }
 
     /// What a key has, from the range source or from the engine.
-    fn read_settled(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
+    fn read_versions(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
         let at = self.timestamp();
         let Some(source) = &self.core.reads.range_source else {
             return value_at(self.versions(), key, at, read);

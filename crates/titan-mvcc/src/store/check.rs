@@ -84,7 +84,7 @@ pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(u64)) -> Result<CheckR
 }
 
 impl CheckReport {
-    fn tell(&mut self, family: &str, engine_key: &[u8], what: impl Into<String>) {
+    fn add_problem(&mut self, family: &str, engine_key: &[u8], what: impl Into<String>) {
         self.problems_found += 1;
         if self.problems.len() == LISTED {
             return;
@@ -110,9 +110,9 @@ fn check_meta(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()> 
     while entries.valid() {
         let name = entries.key().to_vec();
         if !KNOWN.iter().any(|known| known.as_bytes() == name) {
-            report.tell(&family, &name, "the store keeps nothing under this name");
+            report.add_problem(&family, &name, "the store keeps nothing under this name");
         } else if entries.value()?.len() != 8 {
-            report.tell(&family, &name, "its value must have 8 bytes");
+            report.add_problem(&family, &name, "its value must have 8 bytes");
         }
         entries.next()?;
     }
@@ -121,7 +121,7 @@ fn check_meta(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()> 
         && safe_point >= leased
     {
         let what = format!("the safe point {safe_point} is not before the lease {leased}");
-        report.tell(&family, SAFE_POINT.as_bytes(), what);
+        report.add_problem(&family, SAFE_POINT.as_bytes(), what);
     }
     Ok(())
 }
@@ -149,13 +149,13 @@ fn check_versions(
         let (encoded, version) = match split(engine_key) {
             Ok(parts) => parts,
             Err(e) => {
-                report.tell(&family, engine_key, reason(&e.to_string()));
+                report.add_problem(&family, engine_key, reason(&e.to_string()));
                 entries.next()?;
                 continue;
             }
         };
         if decode_key(encoded).is_none() {
-            report.tell(&family, engine_key, "its key is damaged");
+            report.add_problem(&family, engine_key, "its key is damaged");
         }
         let newer = last.as_ref().filter(|(key, _)| key == encoded);
         match newer {
@@ -165,7 +165,7 @@ fn check_versions(
                 if *newer < version.commit
                     || *newer == version.commit && version.kind != Kind::Rollback =>
             {
-                report.tell(&family, engine_key, "another version has this commit");
+                report.add_problem(&family, engine_key, "another version has this commit");
             }
             Some(_) => {}
             None => {
@@ -175,29 +175,31 @@ fn check_versions(
         }
         let is_committed = matches!(version.kind, Kind::Put | Kind::Delete | Kind::Lock);
         if is_committed && version.start >= version.commit {
-            report.tell(&family, engine_key, "it was committed when it began");
+            report.add_problem(&family, engine_key, "it was committed when it began");
         }
         if let Some(leased) = leased.filter(|leased| version.commit >= *leased) {
             let what = format!("its commit is after all timestamps, which end at {leased}");
-            report.tell(&family, engine_key, what);
+            report.add_problem(&family, engine_key, what);
         }
         match version.kind {
             Kind::Delete if entries.lazy_value()?.stored_len() > 0 => {
-                report.tell(&family, engine_key, "a deletion has a value");
+                report.add_problem(&family, engine_key, "a deletion has a value");
             }
             Kind::Lock => {
                 match LockValue::decode(&entries.lazy_value()?.fetch()?, version.commit) {
-                    None => report.tell(&family, engine_key, "the value of a lock is damaged"),
+                    None => {
+                        report.add_problem(&family, engine_key, "the value of a lock is damaged")
+                    }
                     // What an older one leads to may have been dropped.
                     Some(said) if version.commit > safe_point => {
-                        claim.hear(said.last_change, engine_key, report);
+                        claim.add_lock(said.last_change, engine_key, report);
                     }
                     Some(_) => {}
                 }
             }
             _ => {}
         }
-        claim.meet(version, report);
+        claim.compare(version, report);
         match version.kind {
             Kind::Put => report.puts += 1,
             Kind::Delete => report.deletes += 1,
@@ -221,20 +223,20 @@ struct Claim(Option<(LastChange, Vec<u8>)>);
 
 impl Claim {
     /// A lock says something.
-    fn hear(&mut self, said: LastChange, engine_key: &[u8], report: &mut CheckReport) {
+    fn add_lock(&mut self, said: LastChange, engine_key: &[u8], report: &mut CheckReport) {
         match &self.0 {
             _ if said == LastChange::Unknown => {}
             None => self.0 = Some((said, engine_key.to_vec())),
             Some((before, _)) if *before == said => {}
             Some(_) => {
                 let what = "a newer lock says another last change";
-                report.tell(VERSIONS, engine_key, what);
+                report.add_problem(VERSIONS, engine_key, what);
             }
         }
     }
 
     /// The next older version: it is what the locks say, if it is a change.
-    fn meet(&mut self, version: Version, report: &mut CheckReport) {
+    fn compare(&mut self, version: Version, report: &mut CheckReport) {
         let found = match version.kind {
             Kind::Put => LastChange::Put(version.commit),
             Kind::Delete => LastChange::NoValue,
@@ -244,14 +246,14 @@ impl Claim {
             && said != found
         {
             let what = format!("it says {said}, and the versions say {found}");
-            report.tell(VERSIONS, &engine_key, what);
+            report.add_problem(VERSIONS, &engine_key, what);
         }
     }
 
     /// The key has no more versions.
     fn end(self, report: &mut CheckReport) {
         if let Some((said @ LastChange::Put(_), engine_key)) = self.0 {
-            report.tell(
+            report.add_problem(
                 VERSIONS,
                 &engine_key,
                 format!("it says {said}, and the key has no older version"),
@@ -277,22 +279,22 @@ fn check_locks(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()>
     let mut last: Option<(Vec<u8>, LockKind, bool)> = None;
     let value_missing = |report: &mut CheckReport, last: &Option<(Vec<u8>, LockKind, bool)>| {
         if let Some((value, LockKind::Put, false)) = last {
-            report.tell(LOCKS, value, "the value of a lock is lost");
+            report.add_problem(LOCKS, value, "the value of a lock is lost");
         }
     };
     entries.seek_to_first()?;
     while entries.valid() {
         let engine_key = entries.key().to_vec();
         match key_of_record(&engine_key) {
-            Err(e) => report.tell(LOCKS, &engine_key, reason(&e.to_string())),
+            Err(e) => report.add_problem(LOCKS, &engine_key, reason(&e.to_string())),
             Ok(Some(key)) => match Lock::decode(&entries.value()?) {
-                None => report.tell(LOCKS, &engine_key, "its record is damaged"),
+                None => report.add_problem(LOCKS, &engine_key, "its record is damaged"),
                 Some(lock) => {
                     value_missing(report, &last);
                     report.transaction_locks += 1;
                     if leased.is_some_and(|leased| lock.start >= leased) {
                         let what = "its transaction began after all timestamps";
-                        report.tell(LOCKS, &engine_key, what);
+                        report.add_problem(LOCKS, &engine_key, what);
                     }
                     last = Some((value_key(&key), lock.kind, false));
                 }
@@ -300,8 +302,8 @@ fn check_locks(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()>
             // A value follows the record of its lock.
             Ok(None) => match last.as_mut().filter(|(value, ..)| *value == engine_key) {
                 Some((_, LockKind::Put, has_come)) => *has_come = true,
-                Some(_) => report.tell(LOCKS, &engine_key, "its lock is not that of a put"),
-                None => report.tell(LOCKS, &engine_key, "it is the value of no lock"),
+                Some(_) => report.add_problem(LOCKS, &engine_key, "its lock is not that of a put"),
+                None => report.add_problem(LOCKS, &engine_key, "it is the value of no lock"),
             },
         }
         entries.next()?;

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::lookup::ReadStats;
 use crate::oracle::TimestampOracle;
 use crate::order::{Hold, HoldInfo};
-use crate::percolator::{Percolator, end_expired};
+use crate::percolator::{Percolator, end_expired_locks};
 use crate::read::{KeyVersions, Snapshot};
 use crate::sweep::{SweepStats, Sweeper, Swept};
 use crate::timestamp::Timestamp;
@@ -88,7 +88,7 @@ impl Store {
             // Commits before it are ended by threads of the parent.
             self.core.check_not_inherited()?;
         }
-        self.core.order.settle(at)?;
+        self.core.order.wait_for_commits(at)?;
         let hold = self.core.safe_point.hold("snapshot".into(), at)?;
         Ok(Snapshot::new(Arc::clone(&self.core), hold))
     }
@@ -133,7 +133,7 @@ impl Store {
         }
         self.core.check_not_inherited()?;
         // Locks keep the safe point back.
-        end_expired(&self.core, to)?;
+        end_expired_locks(&self.core, to)?;
         let safe_point = self.core.safe_point.advance(to, &self.core.order)?;
         self.core.versions.advance_garbage_moment(safe_point.0);
         self.core.order.wake().raise();
@@ -233,7 +233,7 @@ impl Store {
         self.core.check_not_inherited()?;
         self.core.filter_family.clear();
         self.core.locks.waits.close();
-        self.sweeper.end();
+        self.sweeper.stop();
         // Ends the compactions of the sweeper, too.
         let closed = self.core.db.close();
         self.sweeper.join();

@@ -16,7 +16,7 @@ use crate::meta::Meta;
 use crate::old_versions::{FilterFactory, FilterFamily};
 use crate::oracle::{ClockJump, GivenOracle, LocalOracle, TimestampOracle};
 use crate::order::{CommitOrder, SafePoint, StoreHook};
-use crate::percolator::end_orphaned;
+use crate::percolator::end_orphaned_locks;
 use crate::sweep::{Sweeper, Sweeps};
 
 impl Store {
@@ -64,7 +64,7 @@ impl Store {
             None => Arc::new(LocalOracle::open(own, Arc::clone(clock), noticed)?),
         };
         let order = CommitOrder::new(Arc::clone(&oracle))?;
-        hook.serve(&order);
+        hook.attach(&order);
         let latches = Latches::new(order.visible());
         let safe_point = Arc::new(SafePoint::open(meta, Arc::clone(clock), &order, droppable)?);
         let locks = LockTable::open(
@@ -104,7 +104,7 @@ impl Store {
             },
             filter_family,
         });
-        end_orphaned(&core);
+        end_orphaned_locks(&core);
         let (retention, interval) = (options.retention, options.sweep_interval);
         let sweeper = Sweeper::start(Sweeps::new(Arc::clone(&core), retention, interval))?;
         Ok(Store::new(core, sweeper))

@@ -53,7 +53,7 @@ impl Store {
             Some(leased) => Timestamp(leased).previous(),
             None => AFTER_ALL,
         };
-        let oracle: Arc<dyn TimestampOracle> = Arc::new(Past(AtomicU64::new(newest.0)));
+        let oracle: Arc<dyn TimestampOracle> = Arc::new(ReadOnlyOracle(AtomicU64::new(newest.0)));
         let order = CommitOrder::after(Arc::clone(&oracle), newest);
         let clock = &options.db.clock;
         let safe_point = SafePoint::open(meta, Arc::clone(clock), &order, Arc::default())?;
@@ -98,9 +98,9 @@ impl Store {
 
 /// The oracle of a store that is read alone: timestamps after everything that it has, so that reads in the
 /// future are recognised.
-struct Past(AtomicU64);
+struct ReadOnlyOracle(AtomicU64);
 
-impl TimestampOracle for Past {
+impl TimestampOracle for ReadOnlyOracle {
     fn next(&self) -> Result<Timestamp> {
         let before = Timestamp(self.0.fetch_add(1, Ordering::Relaxed));
         let next = before.next();

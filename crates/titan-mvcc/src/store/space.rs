@@ -82,12 +82,12 @@ pub struct HoldSpace {
 pub(crate) fn report(core: &Core, sweeps: &Sweeps) -> Result<StoreSpaceReport> {
     let (safe_point, now) = (core.safe_point.get(), core.order.visible());
     let holds = core.safe_point.holds();
-    let tables = Tables::of(&core.versions)?;
+    let tables = Tables::load(&core.versions)?;
     Ok(StoreSpaceReport {
         safe_point,
         now,
         versions: versions(&tables, core.safe_point.droppable()),
-        holds: kept(&holds, &tables, sweeps.reach()),
+        holds: kept(&holds, &tables, sweeps.limit_without_holds()),
         engine: core.db.space_report()?,
     })
 }

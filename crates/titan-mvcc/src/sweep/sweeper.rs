@@ -59,13 +59,13 @@ impl Sweeper {
     }
 
     /// Has it end after the range that it compacts. Does not wait for it.
-    pub(crate) fn end(&self) {
-        self.sweeps.wake().end();
+    pub(crate) fn stop(&self) {
+        self.sweeps.wake().stop();
     }
 
     /// Has it end, and waits until it has.
     pub(crate) fn join(&self) {
-        self.end();
+        self.stop();
         let thread = self.thread.lock().take();
         // If it has panicked, it has ended.
         let _ = thread.map(JoinHandle::join);

@@ -6,13 +6,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use titan::CompactRangeOptions;
 
-use super::retained::{Moment, Noted, Retained, before};
+use super::retained::{Moment, Retained, StoredSample, before};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::meta::{Meta, NOTED, NOTED_AT};
 use crate::old_versions::{KeyRange, Tables};
 use crate::order::Wakeups;
-use crate::percolator::end_expired;
+use crate::percolator::end_expired_locks;
 use crate::timestamp::Timestamp;
 
 /// For how long a version may have been droppable before the range is compacted that has fewer of them.
@@ -30,7 +30,7 @@ pub(crate) struct Sweeps {
     /// What all sweeps have done. Locked only for moments.
     stats: Mutex<SweepStats>,
     /// One sweep at a time.
-    turn: Mutex<()>,
+    running: Mutex<()>,
 }
 
 /// What a sweep did.
@@ -61,7 +61,7 @@ impl Sweeps {
     pub(crate) fn new(core: Arc<Core>, retention: Option<Duration>, interval: Duration) -> Self {
         let visible = core.order.visible();
         let opened = Moment {
-            steady: core.clock.monotonic(),
+            monotonic: core.clock.monotonic(),
             // The oracle of a program has just given its first timestamp.
             clock: match core.timestamps.is_given {
                 true => visible.unix_time(),
@@ -77,7 +77,7 @@ impl Sweeps {
             retained,
             interval,
             stats: Mutex::default(),
-            turn: Mutex::default(),
+            running: Mutex::default(),
         }
     }
 
@@ -96,8 +96,8 @@ impl Sweeps {
     /// # Errors
     /// `Oracle`, `Engine`; the next sweep does what was not done.
     pub(crate) fn sweep(&self) -> Result<Swept> {
-        let _turn = self.turn.lock();
-        let swept = self.once();
+        let _running = self.running.lock();
+        let swept = self.run();
         let mut stats = self.stats.lock();
         match &swept {
             Ok(swept) => {
@@ -113,15 +113,15 @@ impl Sweeps {
         swept
     }
 
-    fn once(&self) -> Result<Swept> {
+    fn run(&self) -> Result<Swept> {
         let followed = self.follow_time();
         let safe_point = self.core.safe_point.droppable();
         self.core.versions.advance_garbage_moment(safe_point.0);
         let mut ranges = 0;
         if safe_point > Timestamp::ZERO {
-            let tables = Tables::of(&self.core.versions)?;
-            for range in tables.worth_it(safe_point, self.overdue(safe_point)) {
-                if self.wake().is_ended() {
+            let tables = Tables::load(&self.core.versions)?;
+            for range in tables.worth_compacting(safe_point, self.overdue(safe_point)) {
+                if self.wake().is_stopped() {
                     break;
                 }
                 self.drop_within(&range, safe_point)?;
@@ -143,7 +143,7 @@ impl Sweeps {
         }
         // What is committed up to the safe point is in tables then.
         self.core.versions.flush()?;
-        for range in Tables::of(&self.core.versions)?.with_droppable(safe_point) {
+        for range in Tables::load(&self.core.versions)?.with_droppable(safe_point) {
             self.compact(&range)?;
         }
         // A deletion goes one compaction after what it hid.
@@ -171,7 +171,7 @@ impl Sweeps {
         ) {
             return Ok(Vec::new());
         }
-        Ok(Tables::of(&self.core.versions)?.with_deletions(safe_point))
+        Ok(Tables::load(&self.core.versions)?.with_deletions(safe_point))
     }
 
     fn compact(&self, range: &KeyRange) -> Result<()> {
@@ -194,12 +194,14 @@ impl Sweeps {
         }
         let mut retained = retained.lock();
         let now = Moment {
-            steady: self.core.clock.monotonic(),
+            monotonic: self.core.clock.monotonic(),
             clock: self.time()?,
             visible,
         };
-        retained.look(now);
-        let to = retained.until(now.steady).max(self.by_note(&retained)?);
+        retained.add_sample(now);
+        let to = retained
+            .until(now.monotonic)
+            .max(self.by_stored_sample(&retained)?);
         drop(retained);
         // MUTANT: the safe point follows the present, whatever is to be retained.
         let to = match mutant!("retention-ignored", "-p titan-mvcc --test it sweeps::") {
@@ -207,8 +209,8 @@ impl Sweeps {
             false => to.min(visible),
         };
         // Locks keep the safe point back.
-        let ended = end_expired(&self.core, to);
-        self.core.safe_point.follow(to, &self.core.order)?;
+        let ended = end_expired_locks(&self.core, to);
+        self.core.safe_point.advance_by_time(to, &self.core.order)?;
         ended
     }
 
@@ -222,11 +224,11 @@ impl Sweeps {
 
     /// Where a look leads that an earlier opening has noted. Notes one if that is due. Cost: none, unless timestamps are ahead
     /// of the clock; then a synced write once in a retention.
-    fn by_note(&self, retained: &Retained) -> Result<Timestamp> {
+    fn by_stored_sample(&self, retained: &Retained) -> Result<Timestamp> {
         let meta = Meta(self.core.db.clone());
-        let noted = || -> Result<Option<Noted>> {
+        let noted = || -> Result<Option<StoredSample>> {
             let numbers = meta.get(NOTED_AT)?.zip(meta.get(NOTED)?);
-            Ok(numbers.map(|(at, visible)| Noted {
+            Ok(numbers.map(|(at, visible)| StoredSample {
                 at: Duration::from_millis(at),
                 visible: Timestamp(visible),
             }))
@@ -234,7 +236,7 @@ impl Sweeps {
         if self.core.timestamps.is_given || !retained.is_ahead() {
             return Ok(Timestamp::ZERO);
         }
-        let Some((to, note)) = retained.by_note(noted()?) else {
+        let Some((to, note)) = retained.by_stored_sample(noted()?) else {
             return Ok(Timestamp::ZERO);
         };
         if let Some(note) = note {
@@ -245,7 +247,7 @@ impl Sweeps {
     }
 
     /// Where the safe point would be without holds.
-    pub(crate) fn reach(&self) -> Timestamp {
+    pub(crate) fn limit_without_holds(&self) -> Timestamp {
         let visible = self.core.order.visible();
         let reach = match &self.retained {
             Some(retained) => retained
@@ -274,15 +276,15 @@ impl Sweeps {
         }
         // MUTANT: commits wake the sweeper while it waits for time, so it sweeps all the time.
         let always = mutant!("every-commit-sweeps", "-p titan-mvcc --lib sweep::");
-        if self.time_brings_something() && !always {
+        if self.has_work_later() && !always {
             return true;
         }
         // ORDER: before the look at the visible timestamp, so no commit is missed.
         self.wake().await_commit();
-        self.time_brings_something()
+        self.has_work_later()
     }
 
-    fn time_brings_something(&self) -> bool {
+    fn has_work_later(&self) -> bool {
         let safe_point = self.core.safe_point.droppable();
         self.core.order.visible() > safe_point || self.overdue(safe_point) < safe_point
     }

@@ -31,8 +31,8 @@ pub(super) fn commit(core: &Core, writes: &Writes, start: Timestamp) -> Result<T
             });
             match wait_for_locks(core, writes.keys(), None, deadline)? {
                 None => continue,
-                Some((key, held)) => {
-                    return Err(held.lock.key_is_locked(key));
+                Some((key, active)) => {
+                    return Err(active.lock.key_is_locked(key));
                 }
             }
         }
@@ -56,16 +56,19 @@ pub(super) fn commit(core: &Core, writes: &Writes, start: Timestamp) -> Result<T
 /// See [`PessimisticTransaction::commit`](super::PessimisticTransaction::commit).
 pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> Result<Timestamp> {
     let mut latches = core.latches.take_hashed(writes.hashes());
-    let mut held = Vec::with_capacity(writes.len());
+    let mut active = Vec::with_capacity(writes.len());
     for key in writes.keys() {
-        let lock = core.locks.of(key, start).ok_or_else(|| lost(key, start))?;
-        held.push((key, lock.lock));
+        let lock = core
+            .locks
+            .owned_by(key, start)
+            .ok_or_else(|| lost(key, start))?;
+        active.push((key, lock.lock));
     }
     let below_locks = below_locks(core, writes);
     let in_flight = core.order.begin()?;
     let mut batch = batch(core, writes, below_locks, start, in_flight.timestamp())?;
-    for (key, lock) in &held {
-        core.locks.delete(&mut batch, key, lock)?;
+    for (key, lock) in &active {
+        core.locks.batch_delete(&mut batch, key, lock)?;
     }
     latches.note(in_flight.timestamp());
     core.db.write(batch, &core.config.write)?;

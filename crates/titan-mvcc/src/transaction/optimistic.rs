@@ -135,13 +135,13 @@ impl Transaction {
         let core = Arc::clone(self.snapshot.core());
         core.check_not_inherited()?;
         // Others may have the same start. The locks need a name that is theirs alone.
-        let name = core.order.name()?;
-        let names = two_phase::Names {
-            start: name,
+        let start = core.order.next_timestamp()?;
+        let timestamps = two_phase::TransactionTimestamps {
+            start,
             read_at: self.start(),
             for_update: None,
         };
-        two_phase::prewrite(core, &self.writes, names, None)
+        two_phase::prewrite(core, &self.writes, timestamps, None)
     }
 
     /// Rolls back: nothing was written.

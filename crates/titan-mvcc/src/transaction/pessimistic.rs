@@ -14,7 +14,9 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::Owner;
 use crate::lookup::Direction;
-use crate::percolator::{Mutation, PessimisticLock, Wait, forget_all, heartbeat, pessimistic_lock};
+use crate::percolator::{
+    Mutation, PessimisticLock, Wait, heartbeat, pessimistic_lock, release_locks,
+};
 use crate::timestamp::Timestamp;
 
 /// A transaction that locks each key when it writes it, so others wait and its commit finds no conflicts. Dropping
@@ -30,7 +32,7 @@ use crate::timestamp::Timestamp;
 pub struct PessimisticTransaction {
     /// All locked keys are among its writes.
     inner: Transaction,
-    /// Names the transaction.
+    /// Identifies the transaction.
     start: Timestamp,
     /// The first key that was locked.
     primary: Option<Bytes>,
@@ -39,7 +41,7 @@ pub struct PessimisticTransaction {
     /// When the last lock was taken.
     for_update: Timestamp,
     /// When the last sign of life was given: monotonic time.
-    signed: Duration,
+    last_heartbeat: Duration,
 }
 
 impl PessimisticTransaction {
@@ -49,15 +51,15 @@ impl PessimisticTransaction {
     /// `Oracle`.
     pub(crate) fn new(inner: Transaction) -> Result<Self> {
         let core = inner.snapshot.core();
-        let start = core.order.name()?;
-        let signed = core.clock.monotonic();
+        let start = core.order.next_timestamp()?;
+        let last_heartbeat = core.clock.monotonic();
         Ok(PessimisticTransaction {
             inner,
             start,
             primary: None,
             current: BTreeMap::new(),
             for_update: start,
-            signed,
+            last_heartbeat,
         })
     }
 
@@ -65,7 +67,7 @@ impl PessimisticTransaction {
         self.inner.snapshot.core()
     }
 
-    /// Names the transaction in its locks. Reads see the commits up to an earlier timestamp, that of the snapshot.
+    /// Identifies the transaction in its locks. Reads see the commits up to an earlier timestamp, that of the snapshot.
     pub fn start(&self) -> Timestamp {
         self.start
     }
@@ -135,8 +137,8 @@ impl PessimisticTransaction {
         }
         self.core().check_not_inherited()?;
         loop {
-            let now = self.core().order.name()?;
-            match self.take(key, now, now) {
+            let now = self.core().order.next_timestamp()?;
+            match self.acquire(key, now, now) {
                 // It was committed between the timestamp and the lock.
                 Err(Error::Conflict { .. }) => {}
                 Err(e) => return Err(e),
@@ -177,9 +179,9 @@ impl PessimisticTransaction {
     /// back; `RolledBack`: the locks had expired.
     pub fn lock(&mut self, key: &[u8]) -> Result<()> {
         if self.inner.writes.contains(key) {
-            return self.sign();
+            return self.heartbeat_if_due();
         }
-        self.take(key, self.start.max(self.for_update), self.inner.start())?;
+        self.acquire(key, self.start.max(self.for_update), self.inner.start())?;
         self.inner.lock(key);
         Ok(())
     }
@@ -194,14 +196,14 @@ impl PessimisticTransaction {
         };
         let core = self.core();
         core.check_not_inherited()?;
-        self.signed = match heartbeat(core, primary, self.start, core.config.transactions.lock_ttl)
-        {
-            Ok(_) => core.clock.monotonic(),
-            Err(Error::LockNotFound { key, start }) => {
-                return Err(Error::RolledBack { key, start });
-            }
-            Err(e) => return Err(e),
-        };
+        self.last_heartbeat =
+            match heartbeat(core, primary, self.start, core.config.transactions.lock_ttl) {
+                Ok(_) => core.clock.monotonic(),
+                Err(Error::LockNotFound { key, start }) => {
+                    return Err(Error::RolledBack { key, start });
+                }
+                Err(e) => return Err(e),
+            };
         Ok(())
     }
 
@@ -219,12 +221,12 @@ impl PessimisticTransaction {
         core.check_not_inherited()?;
         let one_batch = core.config.transactions.one_batch_bytes;
         if one_batch == 0 || writes.size() > one_batch {
-            let names = two_phase::Names {
+            let timestamps = two_phase::TransactionTimestamps {
                 start: self.start,
                 read_at: self.inner.start(),
                 for_update: Some(self.for_update),
             };
-            return two_phase::prewrite(core, &writes, names, Some(&primary))?.commit();
+            return two_phase::prewrite(core, &writes, timestamps, Some(&primary))?.commit();
         }
         let committed = one_batch::commit_locked(&core, &writes, self.start);
         if committed.is_err() {
@@ -244,14 +246,14 @@ impl PessimisticTransaction {
     }
 
     /// Takes a lock. Returns the present value.
-    fn take(
+    fn acquire(
         &mut self,
         key: &[u8],
         for_update: Timestamp,
         since: Timestamp,
     ) -> Result<Option<Bytes>> {
         self.core().check_not_inherited()?;
-        self.sign()?;
+        self.heartbeat_if_due()?;
         let core = self.core();
         let primary = self.primary.clone();
         let primary = primary.unwrap_or_else(|| Bytes::copy_from_slice(key));
@@ -271,9 +273,9 @@ impl PessimisticTransaction {
     }
 
     /// Gives a sign of life if the last one was long ago.
-    fn sign(&mut self) -> Result<()> {
+    fn heartbeat_if_due(&mut self) -> Result<()> {
         let core = self.core();
-        let since = core.clock.monotonic().saturating_sub(self.signed);
+        let since = core.clock.monotonic().saturating_sub(self.last_heartbeat);
         match since > core.config.transactions.lock_ttl / 3 {
             true => self.heartbeat(),
             false => Ok(()),
@@ -287,7 +289,7 @@ impl Drop for PessimisticTransaction {
         if self.primary.is_some() && self.core().check_not_inherited().is_ok() {
             let keys: Vec<&[u8]> = self.inner.writes.keys().collect();
             // What cannot be removed expires.
-            let _ = forget_all(self.core(), &keys, self.start);
+            let _ = release_locks(self.core(), &keys, self.start);
         }
     }
 }

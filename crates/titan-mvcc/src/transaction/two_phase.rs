@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::Owner;
 use crate::percolator::{
-    self, Mutation, Prewrite, commit_at, end_locks, forget_all, heartbeat, wait_for_locks,
+    self, Mutation, Prewrite, commit_at, end_locks, heartbeat, release_locks, wait_for_locks,
 };
 use crate::timestamp::Timestamp;
 
@@ -25,8 +25,8 @@ const MAX_ASYNC: usize = 256;
 
 /// The timestamps of a transaction.
 #[derive(Clone, Copy)]
-pub(super) struct Names {
-    /// Names it.
+pub(super) struct TransactionTimestamps {
+    /// Identifies it.
     pub(super) start: Timestamp,
     /// What was committed later is a conflict.
     pub(super) read_at: Timestamp,
@@ -60,7 +60,7 @@ pub struct CommittedTransaction {
 pub(super) fn prewrite(
     core: Arc<Core>,
     writes: &Writes,
-    names: Names,
+    timestamps: TransactionTimestamps,
     primary: Option<&[u8]>,
 ) -> Result<PrewrittenTransaction> {
     let mut mutations: Vec<Mutation<'_>> = writes.iter().collect();
@@ -74,20 +74,20 @@ pub(super) fn prewrite(
     mutations.sort_by_key(|mutation| primary.as_deref() != Some(mutation.key()));
     let mut prewritten = PrewrittenTransaction {
         core,
-        start: names.start,
-        read_at: names.read_at,
+        start: timestamps.start,
+        read_at: timestamps.read_at,
         keys: mutations.iter().map(|it| it.key().to_vec()).collect(),
         committed: None,
     };
-    let done = prewritten.prewrite_pieces(&mutations, names);
+    let done = prewritten.prewrite_pieces(&mutations, timestamps);
     if done.is_err() {
-        prewritten.forget();
+        prewritten.release();
     }
     done.map(|()| prewritten)
 }
 
 impl PrewrittenTransaction {
-    /// Names the transaction in its locks.
+    /// Identifies the transaction in its locks.
     pub fn start(&self) -> Timestamp {
         self.start
     }
@@ -130,7 +130,7 @@ impl PrewrittenTransaction {
     /// Rolls back: removes the locks. An async commit has committed and stays so.
     pub fn rollback(self) {
         if self.committed.is_none() && self.core.check_not_inherited().is_ok() {
-            self.forget();
+            self.release();
         }
     }
 
@@ -140,7 +140,7 @@ impl PrewrittenTransaction {
             let in_flight = match core.order.begin() {
                 Ok(in_flight) => in_flight,
                 Err(e) => {
-                    self.forget();
+                    self.release();
                     return Err(e);
                 }
             };
@@ -155,12 +155,12 @@ impl PrewrittenTransaction {
                 // Somebody who reads at a later timestamp has pushed it.
                 Err(Error::CommitTsExpired { .. }) => {}
                 Err(Error::LockNotFound { key, start }) => {
-                    self.forget();
+                    self.release();
                     return Err(Error::RolledBack { key, start });
                 }
                 // Nothing was written, so it has not committed.
                 Err(Error::Engine(e)) if e.is_retryable() => {
-                    self.forget();
+                    self.release();
                     return Err(Error::Engine(e));
                 }
                 Err(e) => return Err(e),
@@ -168,7 +168,11 @@ impl PrewrittenTransaction {
         }
     }
 
-    fn prewrite_pieces(&mut self, mutations: &[Mutation<'_>], names: Names) -> Result<()> {
+    fn prewrite_pieces(
+        &mut self,
+        mutations: &[Mutation<'_>],
+        timestamps: TransactionTimestamps,
+    ) -> Result<()> {
         let core = &*self.core;
         let options = core.config.transactions;
         let Some(primary) = self.keys.first() else {
@@ -179,7 +183,7 @@ impl PrewrittenTransaction {
                 let keys = self.keys.iter().skip(1);
                 keys.map(|key| Bytes::copy_from_slice(key)).collect()
             });
-        let mut signed = core.clock.monotonic();
+        let mut last_heartbeat = core.clock.monotonic();
         let mut last = Timestamp::ZERO;
         let mut left = mutations;
         while !left.is_empty() {
@@ -190,21 +194,21 @@ impl PrewrittenTransaction {
                 &Prewrite {
                     mutations: piece,
                     primary,
-                    start: names.start,
-                    read_at: names.read_at,
+                    start: timestamps.start,
+                    read_at: timestamps.read_at,
                     ttl: options.lock_ttl,
                     txn_size: mutations.len() as u64,
                     min_commit: Timestamp::ZERO,
-                    for_update: names.for_update,
+                    for_update: timestamps.for_update,
                     secondaries: secondaries.as_deref(),
                 },
             )?;
             last = last.max(prewritten.min_commit);
             let now = core.clock.monotonic();
             // After the last piece an async commit has committed, and others may have ended its locks already.
-            if !left.is_empty() && now.saturating_sub(signed) > options.lock_ttl / 3 {
-                signed = now;
-                match heartbeat(core, primary, names.start, options.lock_ttl) {
+            if !left.is_empty() && now.saturating_sub(last_heartbeat) > options.lock_ttl / 3 {
+                last_heartbeat = now;
+                match heartbeat(core, primary, timestamps.start, options.lock_ttl) {
                     Ok(_) => {}
                     Err(Error::LockNotFound { key, start }) => {
                         return Err(Error::RolledBack { key, start });
@@ -218,9 +222,9 @@ impl PrewrittenTransaction {
     }
 
     /// Removes the locks. What cannot be removed expires.
-    fn forget(&self) {
+    fn release(&self) {
         let keys: Vec<&[u8]> = self.keys.iter().map(Vec::as_slice).collect();
-        let _ = forget_all(&self.core, &keys, self.start);
+        let _ = release_locks(&self.core, &keys, self.start);
     }
 }
 
@@ -234,8 +238,8 @@ fn prewrite_piece(core: &Core, request: &Prewrite<'_>) -> Result<percolator::Pre
             other => return other,
         }
         let keys = request.mutations.iter().map(Mutation::key);
-        if let Some((key, held)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
-            return Err(held.lock.key_is_locked(key));
+        if let Some((key, active)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
+            return Err(active.lock.key_is_locked(key));
         }
     }
 }
@@ -259,7 +263,7 @@ fn piece_len(mutations: &[Mutation<'_>], bytes: usize) -> usize {
 }
 
 impl CommittedTransaction {
-    /// Names the transaction in its locks.
+    /// Identifies the transaction in its locks.
     pub fn start(&self) -> Timestamp {
         self.start
     }

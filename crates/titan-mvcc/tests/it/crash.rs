@@ -12,7 +12,7 @@ use std::time::Duration;
 use titan_mvcc::{Direction, Error, Store, Timestamp, Transaction};
 use titan_testkit::sim::{Loss, SimVfs};
 
-use super::place::{DIR, Place, put, seeds};
+use super::setup::{DIR, Place, put, seeds};
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use titan_mvcc::{Direction, Error, Result, Snapshot, Store, Timestamp, Transaction};
 
-use super::place::{Place, seeds};
+use super::setup::{Place, seeds};
 
 const KEYS: u8 = 8;
 const TTL: Duration = Duration::from_secs(1_000_000);
@@ -290,7 +290,7 @@ fn run(seed: u64, has_deaths: bool) -> usize {
     });
     // Nobody is left whose locks cannot be resolved, and what is there then is what was committed.
     place.clock.advance(TTL + Duration::from_secs(1));
-    super::place::put(&store, b"last", b"\0\0\0\0\0\0\0\0");
+    super::setup::put(&store, b"last", b"\0\0\0\0\0\0\0\0");
     store.advance_safe_point(store.now()).unwrap();
     let locks = store.percolator().scan_locks(Timestamp::MAX, b"", 9);
     assert_eq!(locks, []);

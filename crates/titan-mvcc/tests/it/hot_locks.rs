@@ -7,7 +7,7 @@ use titan_mvcc::{
 };
 
 use super::percolator::Bench;
-use super::place::{DIR, Place, delete, put, stored_versions};
+use super::setup::{DIR, Place, delete, put, stored_versions};
 
 /// The way in which a row is locked.
 #[derive(Clone, Copy, Debug, PartialEq)]

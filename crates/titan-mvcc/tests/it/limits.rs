@@ -5,7 +5,7 @@ use std::time::Duration;
 use titan_mvcc::{Error, Mutation, Prewrite, Timestamp, TransactionStatus};
 
 use super::percolator::{Bench, request};
-use super::place::put;
+use super::setup::put;
 use super::sweeps::by_hand;
 
 const PUT: &[Mutation<'_>] = &[Mutation::Put {

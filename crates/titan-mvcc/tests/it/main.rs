@@ -2,9 +2,9 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | `place` | where stores are, a clock that jumps, and what is stored |
+//! | `setup` | directories of stores, a clock that jumps, helpers |
 //! | `opening` | opening, refusing what is no store |
-//! | `looking` | reading a store alone, the versions of a key, checks |
+//! | `read_only` | reading a store alone, the versions of a key, checks |
 //! | `timestamps` | the local oracle: clocks that jump, restarts |
 //! | `reads` | reads at a timestamp and what scans cost |
 //! | `transactions` | conflicts, own writes, locks |
@@ -40,14 +40,14 @@ mod forks;
 mod histories;
 mod hot_locks;
 mod limits;
-mod looking;
 mod model;
 mod old_versions;
 mod opening;
 mod percolator;
 mod pessimistic;
-mod place;
+mod read_only;
 mod reads;
+mod setup;
 mod space;
 mod sweeps;
 mod threads;

@@ -7,7 +7,7 @@ use titan::ReadOptions;
 use titan_mvcc::{Direction, Error, Hold, Result, Row, Snapshot, Store, Timestamp, Transaction};
 use titan_testkit::versions::{Versions, Write};
 
-use super::place::{DIR, Place, seeds, stored_versions};
+use super::setup::{DIR, Place, seeds, stored_versions};
 
 /// A transaction with what it should do.
 struct Open {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use titan::CompactRangeOptions;
 use titan_mvcc::{Direction, Error, Timestamp};
 
-use super::place::{Place, delete, put, stored_versions};
+use super::setup::{Place, delete, put, stored_versions};
 
 #[test]
 fn reads_before_the_safe_point_are_refused_with_it_in_the_error() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use titan::DiskUsage;
 use titan_mvcc::{Direction, Hold, Store, StoreSpaceReport, Timestamp};
 
-use super::place::{DIR, Place, put, stored_versions};
+use super::setup::{DIR, Place, put, stored_versions};
 use super::sweeps::{by_hand, open_by_hand};
 
 const ROWS: u32 = 200;

@@ -9,7 +9,7 @@ use titan_mvcc::{Direction, Error, Mutation, Prewrite, Store, Timestamp};
 use titan_testkit::sim::{Fault, OpKind};
 
 use super::percolator::request;
-use super::place::{DIR, JumpClock, Place, delete, put, stored_versions};
+use super::setup::{DIR, JumpClock, Place, delete, put, stored_versions};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

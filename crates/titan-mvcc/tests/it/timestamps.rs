@@ -7,7 +7,7 @@ use std::time::Duration;
 use titan::SystemClock;
 use titan_mvcc::{Error, Result, Store, StoreOptions, Timestamp, TimestampOracle};
 
-use super::place::{DIR, Place, put, seeds};
+use super::setup::{DIR, Place, put, seeds};
 
 const HOUR_MS: i64 = 3_600_000;
 

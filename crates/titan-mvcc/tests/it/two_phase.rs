@@ -14,7 +14,7 @@ use titan_mvcc::{
 use titan_testkit::sim::OpKind;
 
 use super::accounts::{EACH, movement, open_accounts, sum};
-use super::place::{DIR, Place, put};
+use super::setup::{DIR, Place, put};
 
 const TTL: Duration = Duration::from_secs(1_000_000);
 
@@ -201,7 +201,7 @@ fn an_opening_ends_at_once_what_no_living_owner_can_have_and_nothing_else() {
         assert_eq!(scan(&store, Direction::Forward), expected);
         // The value that was there and five that were committed: no record of a rollback is left, because no late call
         // can come.
-        assert_eq!(super::place::stored_versions(&store), 6);
+        assert_eq!(super::setup::stored_versions(&store), 6);
         let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
         writes(&store, &keys, b"next").commit().unwrap();
         let blocked = writes(&store, &["k"], b"").commit().unwrap_err();
@@ -346,7 +346,7 @@ fn what_is_rolled_back_between_the_phases_was_never_there() {
     let store = open(&mut place, false);
     writes(&store, KEYS, b"1").prewrite().unwrap().rollback();
     assert_eq!(locks(&store), 0);
-    assert_eq!(super::place::stored_versions(&store), 0);
+    assert_eq!(super::setup::stored_versions(&store), 0);
     let none = store.begin().prewrite().unwrap();
     assert_eq!(none.commit().unwrap(), store.now());
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pessimistic::lock;
-use crate::place::delete;
+use crate::setup::delete;
 
 #[test]
 fn what_is_prewritten_is_seen_once_it_is_committed() {
@@ -162,7 +162,7 @@ fn a_commit_without_a_prewrite_or_by_another_transaction_finds_no_lock() {
 #[test]
 fn rollbacks_replace_each_other_but_for_protected_ones() {
     let bench = Bench::new(11);
-    let versions = || crate::place::stored_versions(&bench.store);
+    let versions = || crate::setup::stored_versions(&bench.store);
     let starts: Vec<_> = (0..20).map(|_| bench.ts()).collect();
     for start in &starts {
         bench.calls.batch_rollback(K, *start).unwrap();
@@ -193,7 +193,7 @@ fn the_records_of_rollbacks_are_dropped_by_the_safe_point_and_late_calls_are_ref
     let now = put(&bench.store, b"other", b"");
     bench.store.advance_safe_point(now).unwrap();
     bench.store.drop_old_versions().unwrap();
-    assert_eq!(crate::place::stored_versions(&bench.store), 2);
+    assert_eq!(crate::setup::stored_versions(&bench.store), 2);
     let late = bench.put(start, &[b"new"]).unwrap_err();
     assert!(matches!(late, Error::BeforeSafePoint { .. }), "{late}");
     assert!(bench.locks().is_empty());
@@ -218,7 +218,7 @@ fn timestamps_in_the_future_are_refused_and_change_nothing() {
         "{expired}"
     );
     bench.calls.commit(K, start, bench.ts()).unwrap();
-    assert_eq!(crate::place::stored_versions(&bench.store), 1);
+    assert_eq!(crate::setup::stored_versions(&bench.store), 1);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use titan_mvcc::{
     SecondariesStatus, Store, Timestamp, TransactionStatus,
 };
 
-use crate::place::{Place, put};
+use crate::setup::{Place, put};
 
 pub const TTL: Duration = Duration::from_secs(1_000_000);
 

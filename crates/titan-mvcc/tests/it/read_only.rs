@@ -6,7 +6,7 @@ use titan::{Db, ErrorKind, Options};
 use titan_mvcc::{Direction, Error, Mutation, Store, Timestamp};
 
 use super::percolator::{Bench, request};
-use super::place::{DIR, Place, delete, put};
+use super::setup::{DIR, Place, delete, put};
 
 fn open_read_only(place: &Place) -> Store {
     Store::open_read_only(DIR, &place.options).unwrap()
