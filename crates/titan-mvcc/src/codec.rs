@@ -1,8 +1,8 @@
-//! The entries of a store, taken apart: for code that keeps a copy of them in step with a
-//! [commit hook](titan::CommitHook).
+//! Decodes the entries of a store, for code that keeps a copy of them in step with a [commit
+//! hook](titan::CommitHook).
 //!
-//! Owns nothing: the bytes are those of the module `format`. A version of a key is one entry of the family
-//! [`FAMILY`], and is written by a put, once. The versions of a key are written in the order of their
+//! The bytes are those of the module `format`. Each version of a key is one entry of the family
+//! [`FAMILY`]. The store puts it once, and writes the versions of a key in the order of their
 //! timestamps.
 
 use crate::error::Result;
@@ -10,38 +10,38 @@ use crate::format::version::{Version, split};
 use crate::format::{self, Kind, VERSIONS};
 use crate::timestamp::Timestamp;
 
-/// The family that has the versions.
+/// The family of versions.
 pub const FAMILY: &str = VERSIONS;
 
-/// Appended to an encoded key, this is after all of its entries and before those of the next key.
+/// A suffix that sorts after all entries of an encoded key, and before those of the next key.
 pub const AFTER_VERSIONS: [u8; 9] = format::AFTER_VERSIONS;
 
-/// What an entry does to what reads find.
+/// The effect of an entry on reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The key has the value of the entry from then on.
     Put,
     /// The key has no value from then on.
     Delete,
-    /// None: the entry is for other transactions.
+    /// None: only other transactions read the entry.
     None,
 }
 
-/// What the engine's key of an entry says.
+/// The decoded key of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The key in its encoded form, which sorts as the key does.
+    /// The encoded key, which sorts as the key does.
     pub encoded: &'a [u8],
-    /// When its transaction committed.
+    /// The commit timestamp.
     pub commit: Timestamp,
-    /// What it does.
+    /// The effect on reads.
     pub effect: Effect,
 }
 
-/// Takes the engine's key of an entry apart. No copies.
+/// Decodes the engine's key of an entry. Copies nothing.
 ///
 /// # Errors
-/// `Corruption` for what is no key of an entry.
+/// `Corruption` if `engine_key` is not the key of an entry.
 pub fn decode(engine_key: &[u8]) -> Result<Entry<'_>> {
     let (encoded, version) = split(engine_key)?;
     Ok(Entry {
@@ -55,8 +55,8 @@ pub fn decode(engine_key: &[u8]) -> Result<Entry<'_>> {
     })
 }
 
-/// The engine's key of a put or a deletion by a transaction that began when it committed: for tests of such copies
-/// without a store. `encoded` is the key in its encoded form.
+/// The engine's key of a put or a deletion whose transaction began when it committed. For tests of
+/// copies without a store.
 #[doc(hidden)]
 pub fn encode(encoded: &[u8], commit: Timestamp, is_put: bool) -> Vec<u8> {
     let mut out = encoded.to_vec();
@@ -69,12 +69,12 @@ pub fn encode(encoded: &[u8], commit: Timestamp, is_put: bool) -> Vec<u8> {
     out
 }
 
-/// The encoded form of a key. No encoded key is a prefix of another one. Cost: one allocation.
+/// Encodes a key. No encoded key is a prefix of another one. Cost: one allocation.
 pub fn encode_key(key: &[u8]) -> Vec<u8> {
     format::encode_key(key)
 }
 
-/// The key that was encoded; none if `encoded` is no encoded key. Cost: one allocation.
+/// Decodes a key, or returns `None` if `encoded` is not an encoded key. Cost: one allocation.
 pub fn decode_key(encoded: &[u8]) -> Option<Vec<u8>> {
     format::decode_key(encoded)
 }

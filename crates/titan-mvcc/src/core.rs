@@ -1,6 +1,6 @@
-//! The parts of an open store that all its handles share, and the options that they read.
+//! The parts of an open store that all its handles share.
 //!
-//! Owns none of the work: each part has a file of its own. Everything above takes the whole.
+//! Each part has a file of its own. Modules above take the whole.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::old_versions::FilterFamily;
 use crate::oracle::TimestampOracle;
 use crate::order::{CommitOrder, SafePoint};
 
-/// How transactions are committed, and how they wait for each other.
+/// Options of commits and of waits for locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionOptions {
-    /// A transaction whose keys and values have up to so many bytes is committed in one batch of the engine. A
-    /// larger one is committed in two phases, in batches of about that size. With 0 all are, a key at a time.
-    /// Default: 16 MiB.
+    /// The most bytes of keys and values that a transaction commits in one batch of the engine. A
+    /// larger transaction commits in two phases, in batches of about this size. 0 commits every
+    /// transaction in two phases, one key at a time. Default: 16 MiB.
     pub one_batch_bytes: usize,
-    /// Whether a commit in two phases of up to 256 keys is acknowledged after the first phase. Default: true.
+    /// Acknowledges a commit in two phases of up to 256 keys after its first phase. Default: true.
     pub async_commit: bool,
-    /// For how long a transaction that has locks may give no sign of life before others may roll it back. A
-    /// transaction gives one with each call that takes a lock, and while it commits. Default: 20 s.
+    /// Time to live of locks. Other transactions may roll back one that has sent no heartbeat for
+    /// so long. Each call that takes a lock sends one, and so do commits. Default: 20 s.
     pub lock_ttl: Duration,
-    /// How long a transaction waits for the lock of another one that is alive. Default: 1 s.
+    /// The longest wait for the lock of a running transaction. Default: 1 s.
     pub lock_wait: Duration,
 }
 
@@ -54,24 +54,24 @@ pub(crate) struct Core {
     pub(crate) locks: LockTable,
     pub(crate) config: Config,
     pub(crate) reads: Reads,
-    /// The compaction filter's handle of the family. Cleared when the store closes.
+    /// The compaction filter's handle of the family, cleared when the store closes.
     pub(crate) filter_family: Arc<FilterFamily>,
 }
 
 /// The source of timestamps.
 pub(crate) struct Timestamps {
     pub(crate) oracle: Arc<dyn TimestampOracle>,
-    /// Whether the program brought the oracle, which then has a clock of its own.
+    /// True if the program brought the oracle, which then has its own clock.
     pub(crate) is_given: bool,
-    /// The time by which the clock was ahead when the store was opened, if that was far.
+    /// The time by which the clock was ahead at the opening, if that exceeded the limit.
     pub(crate) clock_jump: Option<Duration>,
 }
 
-/// Options that calls read.
+/// The options that calls read.
 pub(crate) struct Config {
     pub(crate) write: WriteOptions,
-    /// For writes that a later call can repeat after a power failure. They wait while writes are stalled:
-    /// most of them end locks, which must not stay.
+    /// For writes that a later call can repeat after a power failure. They wait out write stalls,
+    /// because most of them end locks, and locks must not stay.
     pub(crate) unsynced: WriteOptions,
     pub(crate) transactions: TransactionOptions,
     pub(crate) is_read_only: bool,
@@ -85,8 +85,8 @@ pub(crate) struct Reads {
 }
 
 impl Core {
-    /// Fails in a child that a process made by `fork` while it had the store open. A commit there may wait
-    /// for threads that only the parent has. Called before the first lock of whatever writes or waits.
+    /// Fails in a child that inherited the store by `fork`. A commit there could wait for threads
+    /// of the parent. Every call that writes or waits makes this check before it takes a mutex.
     pub(crate) fn check_not_inherited(&self) -> Result<()> {
         Ok(self.db.check_not_inherited()?)
     }

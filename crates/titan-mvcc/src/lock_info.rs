@@ -6,39 +6,41 @@ use bytes::Bytes;
 
 use crate::timestamp::Timestamp;
 
-/// What a lock is for.
+/// The purpose of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// A put that was prewritten.
+    /// A prewritten put.
     Put,
-    /// A deletion that was prewritten.
+    /// A prewritten deletion.
     Delete,
-    /// A prewritten [`lock`](crate::Transaction::lock): it will leave the value.
+    /// A prewritten [`lock`](crate::Transaction::lock): the commit keeps the value.
     Lock,
-    /// Nothing was prewritten yet: a pessimistic transaction keeps others away.
+    /// A pessimistic lock: the transaction has not prewritten the key yet.
     Pessimistic,
 }
 
-/// A lock, as calls return it.
+/// A lock, as calls and errors report it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
     /// The locked key.
     pub key: Bytes,
-    /// What will be done to it.
+    /// The purpose of the lock.
     pub kind: LockKind,
-    /// The key that decides on the transaction.
+    /// The primary key of the transaction.
     pub primary: Bytes,
-    /// When the transaction began. This names it.
+    /// The start timestamp, which identifies the transaction.
     pub start: Timestamp,
-    /// When a pessimistic transaction took the lock; zero for an optimistic one.
+    /// The timestamp for update of a pessimistic lock; zero for an optimistic one.
     pub for_update: Timestamp,
-    /// The transaction commits at this timestamp or later.
+    /// The first timestamp at which the transaction may commit.
     pub min_commit: Timestamp,
-    /// Others may roll it back when this time has passed without a sign of life.
+    /// Time to live. Other transactions may roll this one back when its owner has sent no heartbeat
+    /// for so long.
     pub ttl: Duration,
-    /// About how many keys the transaction has; zero if unknown.
+    /// Approximate number of keys of the transaction; zero if unknown.
     pub txn_size: u64,
-    /// For an async commit: the other keys of the transaction if this is the primary key, otherwise none.
+    /// The other keys of an async commit, on the lock of the primary key. Empty on its other locks,
+    /// `None` without async commit.
     pub secondaries: Option<Vec<Bytes>>,
 }

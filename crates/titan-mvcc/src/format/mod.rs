@@ -1,7 +1,7 @@
-//! The bytes of entries: keys in an order-preserving form that shows where it ends, and what follows it.
+//! The bytes of entries: encoded keys, which mark their own end, and their suffixes.
 //!
-//! Owns the formats of the family of versions (`docs/adr/0043-one-entry-a-version.md`) and of the family of locks
-//! (`docs/adr/0045-locks.md`). Does no I/O.
+//! Owns the formats of the family of versions (`docs/adr/0043-one-entry-a-version.md`) and of the
+//! family of locks (`docs/adr/0045-locks.md`). Does no I/O.
 
 mod families;
 pub(crate) mod key;

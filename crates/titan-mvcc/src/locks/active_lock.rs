@@ -6,20 +6,20 @@ use crate::format::lock::Lock;
 use crate::lock_info::LockKind;
 use crate::timestamp::Timestamp;
 
-/// A lock that is held.
+/// A lock in memory, with its state.
 #[derive(Clone, Debug)]
 pub(crate) struct ActiveLock {
     pub(crate) lock: Lock,
-    /// The timestamp at which it is being committed right now.
+    /// The timestamp of a commit that is being written.
     pub(crate) committing: Option<Timestamp>,
-    /// When its owner last gave a sign of life, or the store was opened: monotonic time.
+    /// Monotonic time of the owner's last heartbeat, or of the opening.
     pub(super) last_heartbeat: Duration,
-    /// Whether its owner ended with an earlier opening.
+    /// True if the owner ended with an earlier opening.
     pub(crate) is_orphaned: bool,
 }
 
 impl ActiveLock {
-    /// Whether a read at `at` may depend on how its transaction ends.
+    /// Returns true if a read at `at` may depend on the outcome of the lock's transaction.
     pub(crate) fn affects_read_at(&self, at: Timestamp) -> bool {
         matches!(self.lock.kind, LockKind::Put | LockKind::Delete)
             && self.lock.start <= at
@@ -28,14 +28,14 @@ impl ActiveLock {
     }
 }
 
-/// Whether a lock could be pushed.
+/// The result of pushing the minimal commit timestamp of a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Push {
-    /// Its transaction commits after the timestamp, if at all.
+    /// The transaction commits after the timestamp, if it commits.
     Done,
-    /// It is being committed at the timestamp or before.
+    /// A commit at the timestamp or earlier is being written.
     Committing,
-    /// It is the lock of an async commit, which cannot be pushed.
+    /// The primary lock of an async commit, which cannot be pushed.
     Async,
     /// The transaction has no lock on this key.
     None,

@@ -1,33 +1,34 @@
-//! Latches: what keeps two commits of the same key apart, from the check for conflicts to the engine's write.
+//! Latches exclude commits of the same key from each other, from the check for conflicts to the
+//! engine's write.
 //!
-//! A latch stands for all keys whose hash falls to it. So commits of different keys rarely wait for each
-//! other, and commits of the same key always do. Latches are taken in ascending order: no circle of waiting
-//! commits is possible.
+//! Keys share a latch by their hash. So commits of different keys rarely wait for each other, and
+//! commits of the same key always do. A commit takes its latches in ascending order, so commits
+//! cannot wait in a circle.
 //!
-//! # What a latch remembers
+//! # Memory of writes
 //!
-//! The newest timestamp at which one of its keys was written. So a commit that began after that knows,
-//! without a look at the engine, that none of them was written since. This holds because every write of
-//! a version is noted in the latch of its key ([`Taken::note`]) while that is held, and because versions
-//! that an earlier opening wrote are before every transaction of this one.
+//! Each latch records the newest write of its keys. A commit that began after it need not search
+//! the engine for conflicts. The record is complete: every write of a version is noted in its latch
+//! ([`Taken::note`]) while that is taken, and versions of earlier openings precede every
+//! transaction of this one.
 
 use parking_lot::{Mutex, MutexGuard};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::timestamp::Timestamp;
 
-/// Eight threads with a few keys each rarely meet at the same one, and a transaction that takes as long as
-/// a thousand others finds most latches as it left them. Takes 256 KiB.
+/// Eight threads with a few keys each rarely meet at one latch, and a transaction that lasts as
+/// long as a thousand others finds most latches unchanged. Takes 256 KiB.
 const LATCHES: usize = 1 << 14;
 
 /// The latches of a store.
 pub(crate) struct Latches(Box<[Mutex<Timestamp>]>);
 
-/// Latches that are held. They are released when this is dropped.
+/// Latches that a commit has taken, until this is dropped.
 pub(crate) struct Taken<'l>(Vec<(usize, MutexGuard<'l, Timestamp>)>);
 
 impl Latches {
-    /// For a store that is opened at this timestamp: no version was written after it.
+    /// The latches of a store that was opened at this timestamp: all versions are older.
     pub(crate) fn new(opened: Timestamp) -> Self {
         Latches((0..LATCHES).map(|_| Mutex::new(opened)).collect())
     }
@@ -49,23 +50,22 @@ impl Latches {
 }
 
 impl Taken<'_> {
-    /// No version of any of the keys was written after this. Cost: no key is hashed.
+    /// The newest write of any key of these latches. Cost: hashes no key.
     pub(crate) fn newest_of_all(&self) -> Timestamp {
         let newest = self.0.iter().map(|(_, newest)| **newest);
         newest.max().unwrap_or(Timestamp::ZERO)
     }
 
-    /// No version of the key with this hash was written after this. Its latch must be among those that are held.
+    /// The newest write of the key with this hash, whose latch must be taken.
     pub(crate) fn newest(&self, hash: KeyHash) -> Timestamp {
         let latch = hash.latch();
         let at = self.0.binary_search_by_key(&latch, |(n, _)| *n);
         let taken = at.ok().and_then(|at| self.0.get(at));
-        // For a latch that is not held nothing is known.
+        // The writes of a latch that is not taken are unknown.
         taken.map_or(Timestamp::MAX, |(_, newest)| **newest)
     }
 
-    /// Notes that versions of the keys are written at `commit`. Called before they can be read, and also if
-    /// they may not be written.
+    /// Notes a write of all keys at `commit`, before it can be read, even if it may fail.
     pub(crate) fn note(&mut self, commit: Timestamp) {
         // MUTANT: latches forget what was written, so a conflict is not found.
         if mutant!(
@@ -80,7 +80,7 @@ impl Taken<'_> {
     }
 }
 
-/// The hash of a key, which says which latch it has.
+/// The hash of a key, which selects its latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u64);
 

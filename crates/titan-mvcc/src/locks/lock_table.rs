@@ -1,19 +1,20 @@
-//! The locks of transactions that are committed in two phases: in memory, and in the family `locks`.
+//! Locks of transactions in two phases, in memory and in the family `locks`.
 //!
-//! Owns both. Promises:
+//! Promises:
 //!
-//! 1. A lock is in memory from before it is written until after its end is published. So a reader that finds
-//!    no lock in memory finds what the transaction committed, if it did at the reader's timestamp or before.
-//! 2. A read when there are no locks costs one load of a number.
-//! 3. The safe point stays before the start of a transaction that has a lock. So the version that says how the
-//!    transaction ended is there for as long as a lock may ask for it, and late calls of transactions of which
-//!    nothing is left are refused.
-//! 4. A transaction of the store itself does not outlive it. So the locks that such a transaction has left are
-//!    *orphaned* when the store is opened to be written: they have expired, whatever their time to live.
+//! 1. A lock is in memory from before it is written until its end is published. So a reader that
+//!    finds no lock finds the versions of every transaction that committed up to its timestamp.
+//! 2. A read costs one atomic load when there are no locks.
+//! 3. The safe point stays before the start of each transaction that has a lock. So the outcome of
+//!    the transaction is known while a lock depends on it, and late calls of a transaction that
+//!    left no trace are refused.
+//! 4. A transaction of the store itself ends with the store. If such a transaction left locks, the
+//!    next opening for writes finds them *orphaned*: they have expired, whatever their time to
+//!    live.
 //!
-//! Assumes that locks of a key are inserted, changed and removed with its latch. Two things change under the
-//! lock of the table alone, so that readers need no latch: the minimal commit timestamp is pushed, and
-//! `committing` is set.
+//! Assumes that the locks of a key are inserted, changed and removed under its latch. Only two
+//! changes need no latch, so that readers take none: pushing the minimal commit timestamp, and
+//! setting `committing`.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,15 +36,15 @@ use crate::lock_info::LockKind;
 use crate::order::{Hold, SafePoint};
 use crate::timestamp::Timestamp;
 
-/// See the module.
+/// The locks of a store.
 pub(crate) struct LockTable {
     family: ColumnFamily,
     clock: Arc<dyn SystemClock>,
     safe_point: Arc<SafePoint>,
     table: RwLock<Index>,
-    /// How many there are.
+    /// The number of locks.
     count: AtomicUsize,
-    /// Transactions that wait for a lock.
+    /// The waits for locks.
     pub(crate) waits: Waits,
 }
 
@@ -53,17 +54,18 @@ struct Index {
     by_start: BTreeMap<Timestamp, LocksOfTransaction>,
 }
 
-/// The locks of a transaction.
+/// The locks of one transaction.
 struct LocksOfTransaction {
     keys: BTreeSet<Bytes>,
-    /// Keeps the safe point before it.
+    /// Keeps the safe point before the transaction.
     hold: Hold,
 }
 
 impl LockTable {
-    /// The locks of the last opening. Transactions that read before have ended with it, but what they read
-    /// must stay: so no transaction whose primary key is locked commits up to `visible`, unless it is an async commit, which
-    /// has promised that already. Unless the store `is_read_only`, its process is the only one that can have transactions.
+    /// Loads the locks of the last opening. Its reads have ended, but their results must stay
+    /// valid: so no transaction commits up to `visible` whose primary key is locked, except an
+    /// async commit, which guarantees that itself. Unless the store `is_read_only`, no other
+    /// process has transactions of the store.
     ///
     /// # Errors
     /// `Corruption`; those of the engine.
@@ -91,7 +93,7 @@ impl LockTable {
                     let damaged = "its record is damaged";
                     return Err(Error::corrupt_entry(LOCKS, entries.key(), damaged));
                 };
-                // A secondary key may belong to a transaction that has committed earlier.
+                // The transaction of a secondary key may have committed earlier.
                 // MUTANT: what was pushed before a restart is forgotten.
                 let is_pushed = !lock.is_async()
                     && lock.primary == key
@@ -110,10 +112,10 @@ impl LockTable {
         Ok(locks)
     }
 
-    /// Whether there are none. Cost: one load.
+    /// Returns true if no key is locked. Cost: one atomic load.
     pub(crate) fn is_empty(&self) -> bool {
-        // ORDER: acquires what was published before the last lock was removed. A lock that this load misses
-        // is inserted after the timestamp of the reader was handed out.
+        // ORDER: acquires the publication before the last lock was removed. A lock that this load
+        // misses is inserted after the reader got its timestamp.
         self.count.load(Ordering::Acquire) == 0
     }
 
@@ -125,12 +127,13 @@ impl LockTable {
         }
     }
 
-    /// The lock that the transaction that began at `start` has on a key.
+    /// The lock of `key`, if the transaction `start` owns it.
     pub(crate) fn owned_by(&self, key: &[u8], start: Timestamp) -> Option<ActiveLock> {
         self.get(key).filter(|active| active.lock.start == start)
     }
 
-    /// The locked keys from `from` to before `to` that [concern](ActiveLock::affects_read_at) a read at `at`.
+    /// The keys from `from` to before `to` whose locks may [affect](ActiveLock::affects_read_at) a
+    /// read at `at`.
     pub(crate) fn affecting_reads(
         &self,
         from: Option<&[u8]>,
@@ -150,7 +153,7 @@ impl LockTable {
             .collect()
     }
 
-    /// The first `limit` locks from the key `from` on that `wanted` says.
+    /// The first `limit` locks from the key `from` on that are `wanted`.
     pub(crate) fn list(
         &self,
         from: &[u8],
@@ -167,7 +170,8 @@ impl LockTable {
             .collect()
     }
 
-    /// The keys on which a transaction has locks that `wanted` says, in order. Cost: a look at each of its locks.
+    /// The keys of those locks of a transaction that are `wanted`, in order. Cost: visits all its
+    /// locks.
     pub(crate) fn keys_of(&self, start: Timestamp, wanted: impl Fn(&Lock) -> bool) -> Vec<Bytes> {
         let table = self.table.read();
         let Some(of) = table.by_start.get(&start) else {
@@ -180,8 +184,9 @@ impl LockTable {
             .collect()
     }
 
-    /// The first lock of each transaction that began at `until` or before, and of each of its primary keys: a
-    /// pessimistic one may have given up its first one. Cost: a look at each of their locks.
+    /// The first lock of each transaction that began at `until` or before. If a pessimistic one has
+    /// changed its primary key, the first lock for each of them. Cost: visits all locks of these
+    /// transactions.
     pub(crate) fn transactions(&self, until: Timestamp) -> Vec<(Bytes, ActiveLock)> {
         let table = self.table.read();
         let mut found = Vec::new();
@@ -198,13 +203,14 @@ impl LockTable {
         found
     }
 
-    /// Whether the time to live of a lock has passed without a sign of life, or its owner is gone for certain.
+    /// Returns true if the owner's last heartbeat is longer ago than the time to live, or the owner
+    /// is gone.
     pub(crate) fn is_expired(&self, active: &ActiveLock) -> bool {
         active.is_orphaned
             || self.clock.monotonic().saturating_sub(active.last_heartbeat) > active.lock.ttl
     }
 
-    /// How long the lock still lives.
+    /// The time until the lock expires.
     pub(crate) fn time_left(&self, active: &ActiveLock) -> Duration {
         if active.is_orphaned {
             return Duration::ZERO;
@@ -213,7 +219,7 @@ impl LockTable {
         end.saturating_sub(self.clock.monotonic())
     }
 
-    /// The value that a prewritten put has; none if the key is not locked for a put.
+    /// The value of a prewritten put, or `None` if the key has no lock of a put.
     ///
     /// # Errors
     /// Those of the engine.
@@ -224,7 +230,8 @@ impl LockTable {
         Ok(value?)
     }
 
-    /// Makes sure that the transaction that has the lock of `primary` commits after `at`.
+    /// Raises the minimal commit timestamp of the transaction that owns the lock of `primary` to
+    /// after `at`.
     pub(crate) fn push(&self, primary: &[u8], start: Timestamp, at: Timestamp) -> Push {
         let mut table = self.table.write();
         let Some(active) = table.by_key.get_mut(primary) else {
@@ -250,7 +257,7 @@ impl LockTable {
         Push::Done
     }
 
-    /// The owner of a lock has given a sign of life.
+    /// Records a heartbeat of the owner.
     pub(crate) fn renew(&self, key: &[u8], start: Timestamp, ttl: Duration) {
         let mut table = self.table.write();
         if let Some(active) = table.by_key.get_mut(key)
@@ -261,7 +268,7 @@ impl LockTable {
         }
     }
 
-    /// Adds a lock to a batch, and the value of its put.
+    /// Adds the write of a lock to a batch, and the value of its put.
     ///
     /// # Errors
     /// Those of [`WriteBatch::put`].
@@ -279,7 +286,7 @@ impl LockTable {
         Ok(())
     }
 
-    /// Adds the end of a lock to a batch.
+    /// Adds the removal of a lock to a batch.
     ///
     /// # Errors
     /// Those of [`WriteBatch::delete`].
@@ -296,8 +303,8 @@ impl LockTable {
         Ok(())
     }
 
-    /// Makes a change to memory that is about to be written. If what is returned is dropped without
-    /// [`PendingInsert::keep`], the change is undone.
+    /// Inserts locks into memory before their batch is written. Dropping the result without
+    /// [`PendingInsert::keep`] removes them again.
     ///
     /// # Errors
     /// `BeforeSafePoint` if the transaction began at the safe point or before.
@@ -322,7 +329,7 @@ impl LockTable {
         }
     }
 
-    /// Inserts or replaces a lock. Returns the one before, which was the same transaction's.
+    /// Inserts or replaces a lock of the same transaction. Returns the replaced one.
     fn put(&self, key: Bytes, active: ActiveLock) -> Result<Option<ActiveLock>> {
         let mut table = self.table.write();
         let Index { by_key, by_start } = &mut *table;
@@ -346,8 +353,8 @@ impl LockTable {
         Ok(None)
     }
 
-    /// Marks the locks of a transaction as being committed, unless one of them must not be committed as early
-    /// as `commit`: then that one's minimal commit timestamp is the error.
+    /// Marks the locks of a transaction that is about to commit. Fails with the minimal commit
+    /// timestamp of a lock that is later than `commit`.
     pub(crate) fn begin_commit<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]> + Clone,
@@ -357,7 +364,8 @@ impl LockTable {
         for key in keys.clone() {
             if let Some(active) = table.by_key.get(key)
                 && active.lock.min_commit > commit
-                // MUTANT: a transaction commits at a timestamp at which others have read below its locks.
+                // MUTANT: a transaction commits at a timestamp at which others have read below its
+                // locks.
                 && !mutant!("committed-before-pushed", "-p titan-mvcc --test it percolator::")
             {
                 return Err((key.to_vec(), active.lock.min_commit));
@@ -372,7 +380,7 @@ impl LockTable {
         Ok(())
     }
 
-    /// The commit of these locks has failed.
+    /// Unmarks the locks of a commit that failed.
     pub(crate) fn abort_commit<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
         let mut table = self.table.write();
         for key in keys {
@@ -382,7 +390,7 @@ impl LockTable {
         }
     }
 
-    /// Removes locks whose end has been published, and wakes those that wait for one.
+    /// Removes locks whose end has been published, and wakes waiting transactions.
     pub(crate) fn remove<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
         let mut ended = Vec::new();
         let mut table = self.table.write();
@@ -391,7 +399,7 @@ impl LockTable {
             let Some(active) = by_key.remove(key) else {
                 continue;
             };
-            // ORDER: releases what was published for the lock.
+            // ORDER: releases the publication of the lock's end.
             self.count.fetch_sub(1, Ordering::Release);
             if let Entry::Occupied(mut entry) = by_start.entry(active.lock.start) {
                 entry.get_mut().keys.remove(key);
@@ -405,20 +413,20 @@ impl LockTable {
     }
 }
 
-/// The error for a prewritten put whose value is not stored.
+/// The error for a lost value of a prewritten put.
 pub(crate) fn lost_value(key: &[u8]) -> Error {
     Error::corrupt_entry(LOCKS, &value_key(key), "the value of a lock is lost")
 }
 
-/// Locks that are in memory and not yet written.
+/// Locks in memory whose batch is not written yet.
 pub(crate) struct PendingInsert<'a> {
     locks: &'a LockTable,
-    /// What was there before.
+    /// The locks that these replaced.
     before: Vec<(Bytes, Option<ActiveLock>)>,
 }
 
 impl PendingInsert<'_> {
-    /// They have been written.
+    /// Keeps the locks, whose batch has been written.
     pub(crate) fn keep(mut self) {
         self.before.clear();
     }

@@ -1,8 +1,8 @@
-//! Waiting for locks, and finding deadlocks.
+//! Waits for locks, and deadlocks.
 //!
-//! A transaction usually waits for one lock at a time; one whose client is elsewhere may wait for several at once. A
-//! wait that would close a circle of waiting transactions is refused: the caller gets the circle, and should roll
-//! back. When the store is closed, all waits end.
+//! A transaction of this process waits for one lock at a time, a client of the Percolator calls
+//! possibly for several. A wait that would close a circle of transactions is refused with the
+//! circle; the caller should roll back. Closing the store ends all waits.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use titan::SystemClock;
 
 use crate::timestamp::Timestamp;
 
-/// The transactions that wait.
+/// The waiting transactions of a store.
 #[derive(Default)]
 pub(crate) struct Waits {
     state: Mutex<State>,
-    /// Raised when locks are removed, and at the end.
+    /// Raised when locks are removed, and when the store closes.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// The start of each waiting transaction, and those of the ones for which it waits: one for each wait.
+    /// For each waiting transaction, the owner of each lock that it waits for. By start timestamps.
     waiting: HashMap<Timestamp, Vec<Timestamp>>,
-    /// The store has been closed.
+    /// True once the store was closed.
     is_closed: bool,
 }
 
 impl State {
-    /// One wait of a transaction for another has ended.
+    /// Removes one wait of a transaction for another.
     fn remove(&mut self, waiter: Timestamp, holder: Timestamp) {
         let Some(holders) = self.waiting.get_mut(&waiter) else {
             return;
@@ -43,37 +43,38 @@ impl State {
     }
 }
 
-/// Why a wait was refused or broken off.
+/// The reason why a wait was refused or ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoWait {
-    /// It would close this circle.
+    /// The wait would close this circle.
     Deadlock(Circle),
-    /// The store has been closed.
+    /// The store was closed.
     Closed,
 }
 
-/// The starts of transactions each of which waits for the next, and the last one for the first.
+/// Start timestamps. Each transaction waits for the next, the last one for the first.
 pub(crate) type Circle = Vec<Timestamp>;
 
 impl Waits {
-    /// Locks were removed.
+    /// Wakes all waits after locks were removed.
     pub(crate) fn wake(&self) {
-        // ORDER: with the lock, so a waiter that has found the lock held is waiting already.
+        // ORDER: under the mutex, so that a thread that found a lock is already waiting.
         drop(self.state.lock());
         self.changed.notify_all();
     }
 
-    /// The store has been closed: nobody waits any more.
+    /// Ends all waits: the store was closed.
     pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits while `is_held` says so, for the transaction that began at `holder`. False if `deadline`, a
-    /// monotonic time, comes first. A `waiter` of no name holds no locks, so it can be in no circle.
+    /// Waits while `is_locked` returns true, for the transaction `holder`. Returns false at
+    /// `deadline`, a monotonic time. A `waiter` without a start owns no locks, so it is in no
+    /// circle.
     ///
     /// # Errors
-    /// Why it does not wait.
+    /// The reason why it does not wait.
     pub(crate) fn wait(
         &self,
         clock: &dyn SystemClock,
@@ -110,14 +111,14 @@ impl Waits {
     }
 }
 
-/// The circle that would be closed if `waiter` waited for `holder`. Cost: goes through all transactions for which
-/// `holder` waits, by way of others too.
+/// The circle that a wait of `waiter` for `holder` would close. Cost: visits all transactions for
+/// which `holder` waits, directly or not.
 fn circle(
     waiting: &HashMap<Timestamp, Vec<Timestamp>>,
     waiter: Timestamp,
     holder: Timestamp,
 ) -> Option<Circle> {
-    // Each transaction that was met, and one that waits for it.
+    // Each visited transaction, with one that waits for it.
     let mut met = HashMap::from([(holder, waiter)]);
     let mut left = vec![holder];
     while !met.contains_key(&waiter) {
@@ -136,7 +137,7 @@ fn circle(
         at = before;
     }
     circle.reverse();
-    // MUTANT: nobody looks whether transactions wait for each other.
+    // MUTANT: no wait checks for a circle of transactions.
     (!mutant!(
         "deadlock-not-found",
         "-p titan-mvcc --test it pessimistic::"
@@ -182,7 +183,7 @@ mod tests {
             while waits.state.lock().waiting.is_empty() {
                 std::thread::yield_now();
             }
-            // The end of one wait is not the end of another.
+            // One wait may end while another goes on.
             assert_eq!(wait(1, 3, Duration::ZERO), Ok(false));
             let circle = wait(2, 1, Duration::ZERO);
             active.store(false, Ordering::SeqCst);

@@ -12,7 +12,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Which of two keys comes first.
+    /// Compares two keys in this direction.
     pub(crate) fn order(self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
             Direction::Forward => a.cmp(b),

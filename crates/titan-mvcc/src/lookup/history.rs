@@ -1,4 +1,4 @@
-//! The end of a transaction, and the content of a key, as its versions say.
+//! The history of a key: its newest write, its last change, and the outcome of a transaction on it.
 
 use std::ops::ControlFlow;
 
@@ -10,26 +10,26 @@ use crate::format::version::{newest_at, split};
 use crate::format::{Kind, LastChange, LockValue, Version, encode_key};
 use crate::timestamp::Timestamp;
 
-/// How a transaction ended on a key.
+/// The outcome of a transaction on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It committed at this timestamp.
+    /// Committed at this timestamp.
     Committed(Timestamp),
-    /// A record says that it was rolled back.
+    /// Rolled back: a record proves it.
     RolledBack,
-    /// The versions of the key do not know the transaction.
+    /// Unknown: no version belongs to the transaction.
     Unknown,
 }
 
-/// The newest version of a key, whatever it is. Cost: a point read of the engine.
+/// The newest version of a key, of any kind. Cost: a point read of the engine.
 pub(crate) fn newest_version(family: &ColumnFamily, key: &[u8]) -> Result<Option<Version>> {
     let encoded = encode_key(key);
     let found = family.first_in_prefix(&encoded, &encoded)?;
     found.map(|(found, _)| Ok(split(&found)?.1)).transpose()
 }
 
-/// The newest version of a key that is no record of a rollback. Cost: a point read of the engine; if the newest
-/// version is such a record, an iterator that steps over them.
+/// The newest version of a key that is not a rollback record. Cost: a point read of the engine. If
+/// the newest version is such a record, an iterator steps over them.
 pub(crate) fn newest_write(family: &ColumnFamily, key: &[u8]) -> Result<Option<Version>> {
     match newest_version(family, key)? {
         Some(newest) if newest.kind == Kind::Rollback => {}
@@ -45,10 +45,10 @@ pub(crate) fn newest_write(family: &ColumnFamily, key: &[u8]) -> Result<Option<V
     })
 }
 
-/// Content of a key at present, for a lock of it that is about to be written. No other version of the key may be
-/// written meanwhile. If it cannot be read, that is not said, which is always right: a lock must end even where the
-/// key's versions are damaged. Cost: a point read of the engine; if the newest version is a record of a rollback, or a
-/// lock that does not say it, an iterator that steps over them.
+/// The last change of a key, for a lock that is about to be written. The caller's latch keeps other
+/// writers away. If the versions cannot be read, the result is `Unknown`, which is always correct:
+/// a lock must end even above damaged versions. Cost: a point read of the engine. If the newest
+/// version is a rollback record, or a lock without a last change, an iterator steps over them.
 pub(crate) fn last_change(family: &ColumnFamily, key: &[u8]) -> LastChange {
     find_last_change(family, key).unwrap_or(LastChange::Unknown)
 }
@@ -73,7 +73,7 @@ fn find_last_change(family: &ColumnFamily, key: &[u8]) -> Result<LastChange> {
     Ok(found.unwrap_or(LastChange::NoValue))
 }
 
-/// Claim of a version about the content of its key; `value` reads its value.
+/// The last change that a version proves; `value` reads its value.
 fn claim_of(version: Version, value: impl FnOnce() -> titan::Result<Bytes>) -> Result<LastChange> {
     // MUTANT: a lock after a deletion leads to the value that was deleted.
     let passes_deletions = mutant!(
@@ -89,8 +89,8 @@ fn claim_of(version: Version, value: impl FnOnce() -> titan::Result<Bytes>) -> R
     })
 }
 
-/// How the transaction that began at `start` ended on a key. Cost: a point read if the newest version of the key
-/// is older; otherwise an iterator that steps over what was committed between the start and the end.
+/// The outcome of the transaction `start` on a key. Cost: a point read if the newest version of the
+/// key is older. Otherwise an iterator steps over the versions between the start and the outcome.
 pub(crate) fn outcome(family: &ColumnFamily, key: &[u8], start: Timestamp) -> Result<Outcome> {
     match newest_version(family, key)? {
         Some(newest) if newest.commit >= start => {}
@@ -115,17 +115,17 @@ pub(crate) fn outcome(family: &ColumnFamily, key: &[u8], start: Timestamp) -> Re
     Ok(found.unwrap_or(Outcome::Unknown))
 }
 
-/// In which order versions of a key are looked at.
+/// The order in which a search visits the versions of a key.
 enum Order {
     NewestFirst,
-    /// Those that were committed at `from` or later. What a transaction did is near its start, however much has come
-    /// since.
+    /// From `from` on. The outcome of a transaction is near its start, however many versions
+    /// follow.
     OldestFirst {
         from: Timestamp,
     },
 }
 
-/// Calls `look` with the versions of an encoded key, and returns the value with which it breaks.
+/// Calls `visit` with the versions of an encoded key until it breaks, and returns its value.
 fn search<T>(
     family: &ColumnFamily,
     encoded: Vec<u8>,

@@ -1,30 +1,31 @@
-//! What may answer reads in place of the engine.
+//! The interface of a cache that answers reads before the engine.
 //!
-//! Owns the interface between reads and a copy of ranges of the store. Whether there is one changes no answer.
+//! A range source changes the cost of reads, not their answers.
 
 use bytes::Bytes;
 
 use super::direction::Direction;
 use crate::timestamp::Timestamp;
 
-/// A copy of ranges of a store, kept by a commit hook of the same database.
+/// A copy of ranges of a store that a commit hook of the same database keeps.
 ///
-/// It is asked for a timestamp that is settled and held, after the read has looked at what else it must look at.
-/// So it answers for every version that was published before the call, or not at all. It never fails, and waits for no
-/// I/O.
+/// The store asks at a timestamp that is final and held, after the read has resolved the locks on
+/// its way. Each answer includes every version that was published before the call. Calls do not
+/// fail, and wait for no I/O.
 pub trait RangeSource: Send + Sync {
-    /// What an encoded key has at a timestamp; none if the engine must be asked.
+    /// The content of an encoded key at a timestamp, or `None` to leave the read to the engine.
     fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found>;
 
-    /// The next part of a scan. Appends the rows of a part that it has, in the direction of the scan.
+    /// The next part of a scan. Appends the rows of a part from memory, in the direction of the
+    /// scan.
     fn part(&self, request: &PartRequest<'_>, rows: &mut Vec<SourceRow>) -> Part;
 
-    /// A scan met many rows in the engine, one after the other, that have no value at its timestamp: from the encoded
-    /// key `lower` to before `upper`, or to the end.
+    /// Reports a run of rows without a value that a scan met in the engine: from the encoded key
+    /// `lower` to before `upper`, or to the end.
     fn met_dead_rows(&self, _lower: &[u8], _upper: Option<&[u8]>, _rows: u64) {}
 
-    /// A scan is done with a part that the engine was asked for: from the encoded key `lower` to before `upper`, or to
-    /// the end. That took so many steps, and gave so many rows.
+    /// Reports a finished part that the engine answered, its iterator steps and its rows: from the
+    /// encoded key `lower` to before `upper`, or to the end.
     fn read_engine(&self, _lower: &[u8], _upper: Option<&[u8]>, _steps: u64, _rows: u64) {}
 }
 
@@ -34,32 +35,32 @@ impl std::fmt::Debug for dyn RangeSource {
     }
 }
 
-/// What is left of a scan, and what of it is asked for next.
+/// The rest of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct PartRequest<'a> {
     /// The first encoded key.
     pub lower: &'a [u8],
-    /// The first encoded key after it; none if it goes on to the end.
+    /// The end of the range, exclusive; `None` for a range without an end.
     pub upper: Option<&'a [u8]>,
     /// The direction of the scan.
     pub direction: Direction,
     /// The timestamp of the scan.
     pub at: Timestamp,
-    /// Rows that are wanted at most.
+    /// The most rows that the scan wants now.
     pub limit: usize,
-    /// Whether the scan has fetched half or more of the values so far that were [`Found::Stored`]. Each costs a point
-    /// read of the engine, so its iterator may be cheaper.
+    /// True if the scan has fetched at least half of the values that were [`Found::Stored`]. Each
+    /// of them costs a point read of the engine, so the engine's iterator may be cheaper.
     pub fetches_stored: bool,
 }
 
-/// What a key has at a timestamp.
+/// The content of a key at a timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// No value.
     Nothing,
     /// This value.
     Value(Bytes),
-    /// A value that the engine is to be asked for.
+    /// A value that only the engine has.
     Stored,
 }
 
@@ -68,26 +69,26 @@ pub enum Found {
 pub struct SourceRow {
     /// The encoded key.
     pub encoded: Vec<u8>,
-    /// Its value; not [`Found::Nothing`].
+    /// The value; never [`Found::Nothing`].
     pub found: Found,
 }
 
-/// A part of a scan, which begins where the scan is and ends at an encoded key. For a scan forward that is the
-/// first key after the part, for one backward the first key of the part; none where the scan ends.
+/// A part of a scan, from its position to an encoded key: the first key after the part in a forward
+/// scan, the first key of the part in a backward one, `None` at the end of the scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The rows of the part were appended.
+    /// A part from memory, whose rows were appended.
     Memory {
-        /// Where it ends.
+        /// The end of the part.
         end: Option<Vec<u8>>,
-        /// Rows that were looked at.
+        /// Rows that were examined.
         steps: u64,
-        /// Rows among them that have no value, at the timestamp.
+        /// Examined rows without a value at the timestamp.
         dead: u64,
     },
-    /// The engine must be asked for the part.
+    /// A part that only the engine has.
     Engine {
-        /// Where it ends.
+        /// The end of the part.
         end: Option<Vec<u8>>,
     },
 }

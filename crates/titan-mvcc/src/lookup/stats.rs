@@ -1,25 +1,25 @@
-//! What reads cost: of one read, and of all reads of a store.
+//! The cost of reads: of one read, and of all reads of a store.
 
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What reads have cost, counted as TiKV counts it.
+/// The cost of reads, in TiKV's units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadStats {
-    /// Steps forward of the engine's iterator. A step from a key to the next key counts as one, whatever versions are
-    /// between.
+    /// Forward steps of the engine's iterator. A step from key to key counts once, however many
+    /// versions it passes.
     pub next: u64,
-    /// Steps back.
+    /// Backward steps.
     pub prev: u64,
-    /// Seeks. A point read of the engine counts as one.
+    /// Seeks. A point read of the engine counts once.
     pub seek: u64,
-    /// Rows that were returned.
+    /// Returned rows.
     pub processed: u64,
-    /// Versions that were stepped over: too new, overwritten, or locks. Of a key with many, the engine jumps over most,
-    /// and these do not count.
+    /// Versions that the iterator stepped over: too new, overwritten, or locks. The engine jumps
+    /// over most versions of a key with many, and does not count those.
     pub versions_skipped: u64,
-    /// Keys whose newest version at the timestamp is a deletion.
+    /// Dead rows: keys whose newest version at the timestamp is a deletion.
     pub dead_rows_skipped: u64,
 }
 
@@ -34,15 +34,15 @@ impl AddAssign for ReadStats {
     }
 }
 
-/// As many threads as this count without disturbing each other.
+/// This number of threads can count without sharing a cache line.
 const SHARDS: usize = 16;
 
-/// The sums of all reads. Each thread adds to one of several shards, so that point reads of several threads
-/// do not wait for the same cache line.
+/// The cost of all reads. Each thread adds to one of several shards, so point reads of several
+/// threads do not wait for one cache line.
 #[derive(Default)]
 pub(crate) struct ReadTotals([Shard; SHARDS]);
 
-/// A cache line of its own.
+/// One shard, on its own cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Shard {
@@ -55,7 +55,7 @@ struct Shard {
 }
 
 impl ReadTotals {
-    /// Adds what a read has cost.
+    /// Adds the cost of a read.
     pub(crate) fn add(&self, read: ReadStats) {
         let Some(shard) = self.0.get(shard_of_this_thread()) else {
             return;
@@ -74,7 +74,7 @@ impl ReadTotals {
         }
     }
 
-    /// The sums.
+    /// The sum of all shards.
     pub(crate) fn sum(&self) -> ReadStats {
         let mut total = ReadStats::default();
         for shard in &self.0 {
@@ -92,7 +92,7 @@ impl ReadTotals {
     }
 }
 
-/// Threads take shards in turn.
+/// Assigns shards to threads in turn.
 fn shard_of_this_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

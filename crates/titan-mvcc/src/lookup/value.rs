@@ -1,4 +1,4 @@
-//! Looking up versions of one key.
+//! The value of one key at a timestamp.
 
 use titan::{ColumnFamily, LazyValue, ReadOptions};
 
@@ -8,11 +8,11 @@ use crate::format::version::{newest_at, put_timestamp, split};
 use crate::format::{Kind, LastChange, LockValue, encode_key};
 use crate::timestamp::Timestamp;
 
-/// Versions that change nothing which are stepped over before a lock is asked where the value is.
+/// Versions without effect that a read steps over before it asks a lock for the last change.
 pub(crate) const MAX_STEPS: u32 = 8;
 
-/// What `key` has at `at`. Adds what it costs to `stats`. Cost: a point read of the engine; if the newest version is a
-/// lock, another one; if it is a record of a rollback, an iterator that steps over them.
+/// The value of `key` at `at`. Adds its cost to `stats`. Cost: a point read of the engine, a second
+/// one if the newest version is a lock. If that is a rollback record, an iterator steps over them.
 pub(crate) fn value_at(
     family: &ColumnFamily,
     key: &[u8],
@@ -33,7 +33,7 @@ pub(crate) fn value_at(
     value_from(family, &from, len, stats)
 }
 
-/// The same of an encoded key.
+/// The value of an encoded key at `at`.
 pub(crate) fn value_at_encoded(
     family: &ColumnFamily,
     encoded: &[u8],
@@ -43,7 +43,7 @@ pub(crate) fn value_at_encoded(
     value_from(family, &newest_at(encoded, at), encoded.len(), stats)
 }
 
-/// The same from where the versions at the timestamp begin, of which the first `len` bytes are the encoded key.
+/// The value from a seek key, of which the first `len` bytes are the encoded key.
 fn value_from(
     family: &ColumnFamily,
     from: &[u8],
@@ -89,17 +89,17 @@ fn value_from(
     }
 }
 
-/// The result to which a lock leads.
+/// The result of following a lock.
 pub(crate) enum Below {
     /// The value of its key.
     Found(Option<LazyValue>),
-    /// It does not say where the value is.
+    /// Not recorded in the lock.
     Unknown,
-    /// The put to which it leads is not there. Nor is it for the locks below, which lead to the same one.
+    /// The recorded put is gone. The locks below lead to the same one.
     Gone,
 }
 
-/// The value to which a lock leads. Cost: a point read of the engine.
+/// Follows a lock to the value. Cost: a point read of the engine.
 pub(crate) fn value_below_lock(
     family: &ColumnFamily,
     encoded: &[u8],
@@ -122,12 +122,12 @@ pub(crate) fn value_below_lock(
             return Ok(Below::Found(Some(value)));
         }
     }
-    // The put is there for as long as a read may need it. Whatever took it away, the next version is right.
+    // The put exists for as long as a read may need it. If it is gone, the next version is right.
     Ok(Below::Gone)
 }
 
-/// The value of the newest put or deletion after the version at `from`. With `asks` some of the locks in between are asked
-/// where it is, until one leads to a put that is not there.
+/// The value of the newest put or deletion after the version at `from`. With `follows_locks` the
+/// search follows a lock after some steps, until one leads to a put that is gone.
 fn step_over_locks(
     family: &ColumnFamily,
     encoded: &[u8],

@@ -1,4 +1,4 @@
-//! Counts the versions of a table while it is written.
+//! The count of a table's versions while it is written.
 
 use titan::{
     CollectorContext, EntryKind, ErrorKind, GarbageByMoment, TableEntry, TablePropertiesCollector,
@@ -26,19 +26,19 @@ impl TablePropertiesCollectorFactory for CollectorFactory {
 #[derive(Default)]
 struct Collector {
     found: TableVersions,
-    /// Bytes of the versions by the timestamp at which they become droppable.
+    /// Bytes by the timestamp at which they become droppable.
     bytes: GarbageByMoment,
-    /// The encoded key of the last version, and how many versions it has so far.
+    /// The encoded key of the last version, and the number of its versions so far.
     key: Vec<u8>,
     of_key: u64,
-    /// The oldest put or deletion of the key so far: it supersedes what follows.
+    /// The oldest put or deletion of the key so far, which supersedes the versions that follow.
     newer: Option<Timestamp>,
 }
 
 impl Collector {
-    /// The timestamp at which a version becomes droppable, if anything in the table makes it so.
+    /// The timestamp at which a version becomes droppable, if the table alone proves it.
     fn droppable_from(&self, kind: Kind, commit: Timestamp) -> Option<Timestamp> {
-        // MUTANT: a version counts as droppable from its own commit on, not from that of the next one.
+        // MUTANT: a version counts as droppable from its own commit on, not from the next one's.
         let own = mutant!(
             "superseded-from-its-own-commit",
             "-p titan-mvcc --test it sweeps::"
@@ -46,7 +46,7 @@ impl Collector {
         match kind {
             Kind::Put if own => Some(commit),
             Kind::Put => self.newer,
-            // A deletion may go by itself once nothing older is left.
+            // A deletion may be dropped by itself once no older version is left.
             _ => Some(commit),
         }
     }
@@ -55,7 +55,7 @@ impl Collector {
 impl TablePropertiesCollector for Collector {
     fn add(&mut self, entry: &TableEntry<'_>) -> titan::Result<()> {
         if entry.kind != EntryKind::Value {
-            // What a filter left of a version that it dropped.
+            // A deletion of the engine, which a filter left in place of a version.
             return Ok(());
         }
         let (encoded, version) = split(entry.key)

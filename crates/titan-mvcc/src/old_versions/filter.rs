@@ -1,34 +1,33 @@
 //! The compaction filter that drops old versions.
 //!
-//! Owns the rule for what no legal read can see. Reads are legal from the safe point on, so of the versions
-//! of a key that were committed up to the safe point only the newest put or deletion is ever found. Everything
-//! older goes, and so do locks up to the safe point: a transaction that could conflict with them began
-//! before it, and there is none. So do the records of transactions that were rolled back: calls of a transaction
-//! that began up to the safe point are refused.
+//! Reads begin at the safe point. So of the versions of a key up to the safe point, reads find only
+//! the newest put or deletion. The filter drops all older ones, all locks up to the safe point (a
+//! transaction that conflicts with them would have begun before it), and all rollback records up to
+//! it (late calls of those transactions are refused).
 //!
-//! A lock after the safe point goes if a newer write of the key is there, with which every transaction conflicts that
-//! would conflict with the lock, and if nobody asks how its transaction ended.
+//! A lock after the safe point is dropped if the key has a newer write, which conflicts with the
+//! same transactions, and if no caller asks for the outcome of the lock's transaction.
 //!
 //! # Locks stay until they leave no trace
 //!
-//! A read that finds a lock is led from there to the value, however many locks are between. In a job that is not at the bottom
-//! a removal is a deletion of the engine, which a read steps over. So locks that no newer version hides are removed at the
-//! bottom alone.
+//! A read finds the value through the newest lock, however many locks follow. But above the bottom
+//! level, dropping a version leaves a deletion of the engine, and a read steps over each. So a lock
+//! without a newer version is dropped at the bottom level only.
 //!
-//! # What one job may conclude
+//! # The reach of one job
 //!
-//! A job sees some of the versions of a key, in order, the newest first. If it sees a put or a deletion up to
-//! the safe point, it drops what is older *in this job*, whatever lies elsewhere: the version that it saw stays
-//! until something newer replaces it.
+//! A job sees some of the versions of a key, the newest first. When it sees a put or a deletion up
+//! to the safe point, it drops all older ones *in this job*: that version stays until a newer one
+//! replaces it.
 //!
-//! A deletion hides older versions, so it goes only when there are none, *anywhere*. That nothing lies below
-//! the job is not enough. Versions are different keys to the engine: an older one may be in a table beside
-//! those of the job, or above them, where a compaction has moved the newer one down alone. It would come
-//! back. So the filter looks in the database itself. There it also finds what this very job drops, so a deletion
-//! goes one compaction after what it hid.
+//! A deletion hides older versions, so it may be dropped only when there are none, *anywhere*. An
+//! empty level below the job proves nothing: versions are different keys to the engine, and a table
+//! beside the job, or above it, may contain an older one. That version would come back. So the
+//! filter searches the database. It also finds the versions that this job drops, so a deletion goes
+//! one compaction after the versions that it hid.
 //!
-//! No older version can be written after that look, because commits are after the safe point. No other job can
-//! drop the deletion first, because it is in the tables of this one.
+//! No older version can be written after that search, because commits are after the safe point. No
+//! other job can drop the deletion first, because its table belongs to this one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,26 +42,26 @@ use crate::format::version::{newest_at, split};
 use crate::format::{Kind, LockValue, Version};
 use crate::timestamp::Timestamp;
 
-/// Where filters look for older versions: the family, while the store is open.
+/// The filters' handle of the family, while the store is open.
 ///
-/// The options of the family own the factory of its filters. A handle that a filter owned would keep the
+/// The options of the family own the factory of filters. A handle in a filter would keep the
 /// database open for ever, or close it in one of its own threads.
 #[derive(Default)]
 pub(crate) struct FilterFamily(RwLock<Option<ColumnFamily>>);
 
 impl FilterFamily {
-    /// The store is open.
+    /// Gives filters the family when the store opens.
     pub(crate) fn set(&self, family: ColumnFamily) {
         *self.0.write() = Some(family);
     }
 
-    /// The store is about to close. Waits for looks of filters that are under way.
+    /// Takes the family away before the store closes. Waits for running searches.
     pub(crate) fn clear(&self) {
         let family = self.0.write().take();
         drop(family);
     }
 
-    /// Whether it is certain that no version of the key is older than this one.
+    /// Returns true if the key certainly has no version older than this one.
     fn is_oldest(&self, encoded: &[u8], than: Timestamp) -> titan::Result<bool> {
         let guard = self.0.read();
         let Some(family) = &*guard else {
@@ -89,7 +88,7 @@ impl FilterFamily {
 
 /// Makes the filters.
 pub(crate) struct FilterFactory {
-    /// Versions are dropped by this safe point.
+    /// The safe point on disk.
     pub(crate) droppable: Arc<AtomicU64>,
     /// The family.
     pub(crate) versions: Arc<FilterFamily>,
@@ -117,14 +116,14 @@ impl CompactionFilterFactory for FilterFactory {
 
 struct Filter {
     safe_point: Timestamp,
-    /// Whether what is removed leaves no trace.
+    /// True if dropping a version leaves no trace.
     is_bottommost: bool,
     versions: Arc<FilterFamily>,
     /// The encoded key of the last entry.
     key: Vec<u8>,
-    /// Whether it has a put, a deletion or a lock that is newer.
+    /// True if the key has a newer put, deletion or lock.
     has_newer: bool,
-    /// Whether the rest of its versions is hidden by one that reads at the safe point find.
+    /// True if a version up to the safe point hides the rest of the key.
     is_hidden: bool,
 }
 
@@ -138,7 +137,8 @@ impl CompactionFilter for Filter {
             (self.has_newer, self.is_hidden) = (false, false);
         }
         if version.commit > self.safe_point {
-            // MUTANT: what is newer than the safe point hides the version that reads at the safe point find.
+            // MUTANT: a version after the safe point hides the one that reads at the safe point
+            // find.
             self.is_hidden |= mutant!(
                 "hidden-by-newer-than-the-safe-point",
                 "-p titan-mvcc --test it old_versions::"
@@ -163,7 +163,7 @@ impl CompactionFilter for Filter {
 }
 
 impl Filter {
-    /// Whether a newer version of the key says all that a version after the safe point says.
+    /// Returns true if a newer version of the key makes a lock after the safe point superfluous.
     fn is_replaced(&self, version: Version, entry: &FilterEntry<'_>) -> titan::Result<bool> {
         // MUTANT: the newest lock of a key is dropped, with which others conflict.
         let drops_newest = mutant!("newest-lock-dropped", "-p titan-campaigns --test it mvcc::");

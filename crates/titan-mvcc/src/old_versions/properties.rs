@@ -1,23 +1,23 @@
-//! What is recorded about the versions of a table, in its properties.
+//! The record about a table's versions, in its properties.
 //!
-//! Numbers are varints, so tools show them as numbers:
+//! Numbers are varints, which tools show as numbers:
 //!
 //! | property | of the table |
 //! |---|---|
 //! | `mvcc.versions` | versions |
 //! | `mvcc.rows` | different keys |
-//! | `mvcc.puts`, `mvcc.deletes`, `mvcc.locks` | versions of the kind; `mvcc.locks` are all that change nothing |
+//! | `mvcc.puts`, `mvcc.deletes`, `mvcc.locks` | versions by kind; rollback records count as locks |
 //! | `mvcc.row.versions` | versions of the key that has most |
 //! | `mvcc.commit.oldest`, `mvcc.commit.newest` | commit timestamps |
 //! | `mvcc.delete.oldest` | the commit timestamp of the oldest deletion |
-//! | `mvcc.droppable.first`, `mvcc.droppable.last` | the first and the last timestamp at which a version becomes droppable |
-//! | `mvcc.droppable` | pairs: a timestamp, and how many versions become droppable at it |
+//! | `mvcc.droppable.first`, `mvcc.droppable.last` | the first and the last timestamp of the next row |
+//! | `mvcc.droppable` | pairs: a timestamp, and the versions that become droppable at it |
 //!
-//! A put is droppable from the commit of the next newer put or deletion in the table on, a deletion from its
-//! own or that of the next newer one on, and what changes nothing from its own on. Locks that are dropped earlier,
-//! because a newer write replaces them, count as the others. Of many timestamps, the
-//! table has neighbours joined at the later one. The first and the last are exact. The bytes by timestamp are
-//! the garbage that the collector reports to the engine.
+//! A put becomes droppable at the commit of the next newer put or deletion in the table, a deletion
+//! at that or at its own commit, a lock or rollback record at its own. Locks that a newer write
+//! makes superfluous count like the others. A table with many timestamps joins neighbours at the
+//! later one; the first and the last stay exact. The collector reports bytes by timestamp to the
+//! engine as garbage.
 
 use std::collections::BTreeMap;
 
@@ -39,37 +39,38 @@ const FIRST_DROPPABLE: &str = "mvcc.droppable.first";
 const LAST_DROPPABLE: &str = "mvcc.droppable.last";
 const DROPPABLE: &str = "mvcc.droppable";
 
-/// What is known about the versions of a table.
+/// The record about a table's versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableVersions {
-    /// All of them.
+    /// All versions.
     pub(crate) versions: u64,
     /// Different keys.
     pub(crate) rows: u64,
     pub(crate) puts: u64,
     pub(crate) deletes: u64,
-    /// Versions that change nothing.
+    /// Locks and rollback records.
     pub(crate) locks: u64,
     /// Versions of the key that has most.
     pub(crate) row_versions: u64,
-    /// The oldest and the newest commit; none without versions.
+    /// The oldest and the newest commit; `None` without versions.
     pub(crate) oldest: Option<Timestamp>,
     pub(crate) newest: Option<Timestamp>,
     pub(crate) oldest_delete: Option<Timestamp>,
     /// The first and the last timestamp at which a version becomes droppable.
     pub(crate) first_droppable: Option<Timestamp>,
     pub(crate) last_droppable: Option<Timestamp>,
-    /// How many versions become droppable at which timestamp.
+    /// Numbers of versions by the timestamp at which they become droppable.
     pub(crate) droppable: GarbageByMoment,
 }
 
 impl TableVersions {
-    /// How many versions may be dropped at a safe point, as far as the table alone shows it.
+    /// The number of versions that may be dropped at a safe point, as far as the table alone proves
+    /// it.
     pub(crate) fn droppable_at(&self, safe_point: Timestamp) -> u64 {
         sum_until(&self.droppable, safe_point)
     }
 
-    /// The properties of a table.
+    /// Encodes the properties.
     pub(crate) fn encode(&self) -> BTreeMap<String, Vec<u8>> {
         let mut all = BTreeMap::new();
         for (name, number) in [
@@ -104,8 +105,7 @@ impl TableVersions {
         all
     }
 
-    /// What the properties of a table say; none if the collector did not see the table, or if they are
-    /// damaged.
+    /// Decodes the properties, or returns `None` if they are missing or damaged.
     pub(crate) fn decode(properties: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Self> {
         let get = |name: &str| properties.get(name.as_bytes());
         let number = |name: &str| varint(get(name)?);
@@ -137,7 +137,7 @@ impl TableVersions {
     }
 }
 
-/// What becomes droppable up to a timestamp.
+/// The sum up to a timestamp.
 pub(crate) fn sum_until(by_moment: &GarbageByMoment, until: Timestamp) -> u64 {
     let until = by_moment.iter().take_while(|from| from.moment <= until.0);
     until.fold(0, |sum, from| sum.saturating_add(from.bytes))
@@ -149,7 +149,7 @@ fn encoded(number: u64) -> Vec<u8> {
     out
 }
 
-/// The varint at the beginning of `bytes`, which then begin after it.
+/// Takes a varint from the beginning of `bytes`.
 fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let len = bytes.iter().position(|byte| *byte < 0x80)? + 1;
     let (number, rest) = bytes.split_at(len);

@@ -1,16 +1,16 @@
-//! Which ranges of keys are worth a compaction, by what is known about their tables.
+//! Ranges of keys that are worth a compaction, by the records about their tables.
 //!
-//! A range always has all versions of its keys, so that whatever supersedes a version is in the same
-//! compaction.
+//! A range contains all versions of its keys, so a compaction sees every version that supersedes
+//! another one.
 //!
-//! # Which tables have nothing to drop
+//! # Tables without droppable versions
 //!
-//! At a safe point, a compaction of one table drops nothing of it if the first timestamp at which one of its
-//! versions becomes droppable is later. A compaction of two tables may drop more: a version of one may
-//! supersede a version of the other. Such a version was committed up to the safe point, and after the oldest
-//! version of the other table; so if the oldest commit of a table is after the safe point, or its newest is
-//! not after the oldest of the other, it supersedes nothing there. Commits that are in memory do not count:
-//! the caller flushes them first. So [`Tables::with_droppable`] leaves out nothing that can be dropped.
+//! A compaction of one table drops nothing if its first version becomes droppable after the safe
+//! point. A compaction of two tables may drop more, if a version of one supersedes a version of the
+//! other. That version was committed up to the safe point, and after the oldest version of the
+//! other table. So a table whose oldest commit is after the safe point, or whose newest is not
+//! after the oldest of the other, supersedes nothing there. The caller flushes first, so no commit
+//! is in memory only. Therefore [`Tables::with_droppable`] omits nothing that can be dropped.
 
 use titan::{ColumnFamily, GarbageByMoment};
 
@@ -20,24 +20,25 @@ use crate::format::AFTER_VERSIONS;
 use crate::format::key::encoded_len;
 use crate::timestamp::Timestamp;
 
-/// A range is worth a compaction at once if a third of its versions can be dropped: then at most two are written
-/// for each that is dropped. Where half of the rows are dead, their deletions alone are that many.
+/// A range is compacted at once if a third of its versions can be dropped: then at most two are
+/// written for each that is dropped. If half of the rows are dead, their deletions alone are a
+/// third.
 const RICH: u64 = 3;
-/// The same for versions that could have been dropped for a long time. TiKV compacts at the same share.
+/// The share for versions that could have been dropped long ago. TiKV uses the same.
 const OVERDUE: u64 = 10;
 
 /// The tables of the family at one moment.
 pub(crate) struct Tables {
     /// In the order of their first keys.
     all: Vec<Table>,
-    /// The places in `all` of the tables of each level, in the same order.
+    /// Indices into `all` by level, in the same order.
     levels: Vec<Vec<usize>>,
 }
 
 /// A table.
 struct Table {
     level: usize,
-    /// The first and the last key that it has versions of, encoded.
+    /// The first and the last encoded key.
     first: Vec<u8>,
     last: Vec<u8>,
     entries: u64,
@@ -46,7 +47,7 @@ struct Table {
     bytes: GarbageByMoment,
 }
 
-/// Engine's keys, both included, that have all versions of their keys.
+/// A range of the engine's keys, inclusive, that contains all versions of its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRange {
     pub(crate) begin: Vec<u8>,
@@ -54,7 +55,8 @@ pub(crate) struct KeyRange {
 }
 
 impl Tables {
-    /// The present ones. Cost: memory for what is known about each; no I/O, unless another program wrote one.
+    /// Loads the records about the present tables. Cost: memory for each record; I/O only for
+    /// tables of other programs.
     ///
     /// # Errors
     /// `Engine`.
@@ -89,19 +91,18 @@ impl Tables {
         Tables { all, levels }
     }
 
-    /// What is known about all of them.
+    /// The record about each table.
     pub(crate) fn known(&self) -> impl Iterator<Item = Option<&TableVersions>> {
         self.all.iter().map(|table| table.known.as_ref())
     }
 
-    /// Bytes that may be dropped at a safe point, as far as single tables show it.
+    /// Bytes that may be dropped at a safe point, as far as single tables prove it.
     pub(crate) fn droppable_bytes(&self, safe_point: Timestamp) -> u64 {
         let each = self.all.iter().map(|t| sum_until(&t.bytes, safe_point));
         each.fold(0, u64::saturating_add)
     }
 
-    /// All ranges in which something may be dropped at a safe point. Tables about which nothing is known
-    /// count.
+    /// Ranges in which a version may be dropped at a safe point, including tables without a record.
     pub(crate) fn with_droppable(&self, safe_point: Timestamp) -> Vec<KeyRange> {
         self.ranges(|table| {
             table.may_drop(safe_point)
@@ -111,7 +112,7 @@ impl Tables {
         })
     }
 
-    /// The ranges of tables with deletions up to a safe point.
+    /// Ranges of tables with deletions up to a safe point.
     pub(crate) fn with_deletions(&self, safe_point: Timestamp) -> Vec<KeyRange> {
         self.ranges(|table| match &table.known {
             Some(known) => known.oldest_delete.is_some_and(|at| at <= safe_point),
@@ -119,8 +120,8 @@ impl Tables {
         })
     }
 
-    /// The ranges that are worth a compaction: those that are rich in versions that may be dropped at the
-    /// safe point, and those that have many that could have been dropped at the timestamp `overdue`.
+    /// Ranges that are worth a compaction: those rich in versions that may be dropped at the safe
+    /// point, and those with many that could have been dropped at `overdue`.
     pub(crate) fn worth_compacting(
         &self,
         safe_point: Timestamp,
@@ -139,7 +140,7 @@ impl Tables {
             }
             let droppable = droppable(overdue);
             share(droppable, OVERDUE) || {
-                // If each key of a level is in the largest one, too.
+                // Assuming that the largest level contains each key of the others.
                 let levels = here().map(|table| table.level).max().unwrap_or(0);
                 let rows = |level| sum(here().filter(|t| t.level == level).map(Table::rows));
                 let rows: Vec<u64> = (0..=levels).map(rows).collect();
@@ -150,17 +151,18 @@ impl Tables {
         })
     }
 
-    /// Whether a version in another table may supersede one of this table at a safe point.
+    /// Returns true if another table may supersede a version of this one at a safe point.
     fn may_be_superseded(&self, table: &Table, safe_point: Timestamp) -> bool {
         let mut beside = self.overlapping(table);
         beside.any(|other| other.known.is_some() && other.may_supersede(table, safe_point))
     }
 
-    /// The other tables that may have versions of the same keys. Cost: O(log n) for each level but the first, all
-    /// tables of which are looked at, and what is returned.
+    /// The other tables that may contain versions of the same keys. Cost: O(log n) for each level
+    /// below level 0, all tables of level 0, and the result.
     fn overlapping<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = &'a Table> {
         let level = move |(n, places): (usize, &'a Vec<usize>)| {
-            // Only tables of the first level overlap. In the others the last keys ascend as the first ones do.
+            // Only tables of level 0 overlap. In the others the last keys ascend as the first ones
+            // do.
             let from = match n {
                 0 => 0,
                 _ => places.partition_point(|at| {
@@ -175,7 +177,7 @@ impl Tables {
         self.levels.iter().enumerate().flat_map(level)
     }
 
-    /// The ranges of the tables that are wanted, joined where they overlap, in the order of keys.
+    /// The ranges of the tables that are `wanted`, joined where they overlap, in the order of keys.
     fn ranges(&self, wanted: impl Fn(&Table) -> bool) -> Vec<KeyRange> {
         let mut ranges: Vec<KeyRange> = Vec::new();
         for table in self.all.iter().filter(|table| wanted(table)) {
@@ -196,7 +198,7 @@ impl Tables {
 }
 
 impl Table {
-    /// Whether a compaction of this table alone may drop something.
+    /// Returns true if a compaction of this table alone may drop a version.
     fn may_drop(&self, safe_point: Timestamp) -> bool {
         // MUTANT: a table whose versions only become droppable at the safe point counts as clean.
         let skips_equal = mutant!(
@@ -211,9 +213,10 @@ impl Table {
         }
     }
 
-    /// Whether a version of this table may supersede one of another, if both have the same keys.
+    /// Returns true if a version of this table may supersede one of `other`, if they share keys.
     fn may_supersede(&self, other: &Table, safe_point: Timestamp) -> bool {
-        // MUTANT: tables are looked at one by one, as if no version superseded one in another table.
+        // MUTANT: tables are considered one by one, as if no version superseded one in another
+        // table.
         if mutant!(
             "tables-beside-each-other-left-out",
             "-p titan-mvcc --test it sweeps::"
@@ -253,8 +256,8 @@ mod tests {
     use super::*;
     use crate::format::encode_key;
 
-    /// A table of some rows with a version each, committed between two timestamps, of which some become
-    /// droppable at one.
+    /// A table with one version a row, committed between two timestamps, of which `droppable.1`
+    /// become droppable at `droppable.0`.
     fn table(
         level: usize,
         keys: [&str; 2],
@@ -303,7 +306,7 @@ mod tests {
             table(5, ["l", "z"], 10, [60, 80], (0, 0)),
         ]);
         let found = |at| bounds(&all.with_droppable(Timestamp(at)));
-        // Levels say nothing about age here.
+        // Levels have no meaning here.
         assert_eq!(found(4), [[""; 2]; 0]);
         assert_eq!(found(49), [["g", "i"], ["k", "z"]]);
         assert_eq!(found(50), [["a", "c"], ["g", "i"], ["k", "z"]]);
@@ -319,7 +322,8 @@ mod tests {
             for level in 0..4 {
                 let mut at = rng.usize(..20);
                 for _ in 0..rng.usize(..12) {
-                    // A key whose versions are in two tables of a level ends one and begins the other.
+                    // A key whose versions are in two tables of a level ends one and begins the
+                    // other.
                     let end = at + rng.usize(..10);
                     all.push(table(level, [&key(at), &key(end)], 1, [1, 1], (0, 0)));
                     at = match level {
@@ -381,7 +385,7 @@ mod tests {
         assert_eq!(worth(less(), 60, 50), [["a", "c"]]);
         let little = || vec![table(6, ["a", "c"], 100, [5, 90], (50, 9))];
         assert_eq!(worth(little(), 60, 60), none);
-        // A small table that reaches over large ones is not worth rewriting these.
+        // A small table that overlaps large ones does not justify rewriting them.
         let wide = || {
             vec![
                 table(0, ["a", "z"], 10, [60, 90], (70, 10)),
@@ -389,7 +393,7 @@ mod tests {
             ]
         };
         assert_eq!(worth(wide(), 100, 100), none);
-        // Two that may be the same rows are, after a long time.
+        // Two tables with possibly the same rows do, after a long time.
         let twice = || {
             vec![
                 table(0, ["a", "z"], 10, [60, 90], (0, 0)),

@@ -5,14 +5,14 @@ use std::fmt;
 use crate::error::Result;
 use crate::timestamp::Timestamp;
 
-/// Hands out timestamps. One oracle serves all stores whose commits are to be in one order.
+/// A source of timestamps. All stores whose commits share one order use one oracle.
 pub trait TimestampOracle: Send + Sync + 'static {
-    /// A timestamp that is greater than every one that was handed out before this call began: to any caller,
-    /// also before a restart, and whatever the clock says.
+    /// Returns a timestamp greater than every one that any caller got before this call began, also
+    /// before a restart and after any change of the clock.
     ///
     /// # Errors
-    /// [`Error::Oracle`](crate::Error::Oracle) if there is none to give; the commit or opening that asked for
-    /// it then fails, and may be repeated.
+    /// [`Error::Oracle`](crate::Error::Oracle) if there is none to give. The commit or opening that
+    /// asked for it fails, and may be repeated.
     fn next(&self) -> Result<Timestamp>;
 }
 

@@ -1,7 +1,8 @@
 //! The commit hook of a store, which ends the commits that the engine has published.
 //!
-//! Promises: a commit whose batch has its timestamp as its ticket has ended when the engine's write returns without an
-//! error, unless the hook is poisoned. `commit_order` says why that is the moment.
+//! Promises: when the engine's write returns without an error, the commit whose timestamp is the
+//! ticket of its batch has ended, unless the hook is poisoned. `commit_order` explains the choice
+//! of that moment.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,15 +12,15 @@ use super::commit_order::CommitOrder;
 use super::commits_in_flight::CommitsInFlight;
 use crate::timestamp::Timestamp;
 
-/// See the module.
+/// The hook, around that of the program.
 pub(crate) struct StoreHook {
-    /// That of the program.
+    /// The program's own hook.
     other: Option<Arc<dyn CommitHook>>,
     in_flight: OnceLock<Arc<CommitsInFlight>>,
 }
 
 impl StoreHook {
-    /// Shows `other` all changes. Tickets are the store's own, and `other` is not told them.
+    /// Passes all changes to the program's hook, but not the tickets, which are the store's own.
     pub(crate) fn new(other: Option<Arc<dyn CommitHook>>) -> Self {
         StoreHook {
             other,
@@ -27,9 +28,9 @@ impl StoreHook {
         }
     }
 
-    /// From now on it ends these commits. Nothing was committed before.
+    /// Connects the hook to the commits in flight, before the first commit.
     pub(crate) fn attach(&self, order: &CommitOrder) {
-        // It is called once.
+        // Called once.
         let _ = self.in_flight.set(Arc::clone(order.commits_in_flight()));
     }
 }

@@ -1,46 +1,49 @@
 //! The order in which commits become visible.
 //!
-//! Hands out the timestamps of commits, and says when a commit is acknowledged and when a read may begin. The
-//! *visible timestamp*, at which reads of the present are made, is kept in [`CommitsInFlight`]. They promise:
+//! Gives commits their timestamps, decides when a commit is acknowledged and when a read may begin.
+//! [`CommitsInFlight`] keeps the *visible timestamp*, at which reads of the present are made.
+//! Together they promise:
 //!
-//! 1. Every commit up to the visible timestamp has been published by the engine, or has failed.
+//! 1. The engine has published every commit up to the visible timestamp, or the commit has failed.
 //! 2. No later commit takes a timestamp up to it.
 //! 3. A commit returns to its caller only when the visible timestamp has reached its own.
 //!
-//! By 1 and 2, a read at the visible timestamp finds the same whenever it looks, and need not wait. By 3, it
-//! finds every commit that was acknowledged before it began.
+//! By 1 and 2, reads at the visible timestamp always find the same, and need not wait. By 3, they
+//! find every commit that was acknowledged before they began.
 //!
-//! # Why that holds
+//! # Proof
 //!
-//! A commit takes its timestamp and is entered into the list of commits in flight under one lock, `last_taken`. The
-//! oracle's timestamps ascend, and that is checked for all that were taken here, names included; so commits are
-//! entered in the order of their timestamps, each commits after its transaction began, and what
-//! is entered later has a timestamp after `newest`, the last one that was entered. The visible timestamp is the
-//! one that was entered before the oldest commit in flight, or `newest` if there is none: 1 and 2 follow, whatever
-//! the order in which commits end. It never goes back, because a commit is entered after `newest`, which is not
-//! before the visible timestamp.
+//! Under one mutex, `last_taken`, a commit takes its timestamp and enters the list of commits in
+//! flight. The order checks that the oracle's timestamps ascend, including those that identify
+//! transactions. So commits enter in the order of their timestamps, each commits after its
+//! transaction began, and each later entry has a timestamp after `newest`, the last one that was
+//! entered. The visible timestamp is the entry before the oldest commit in flight, or `newest` if
+//! none is in flight. This gives 1 and 2, in whatever order commits end. It never goes back: a
+//! commit enters after `newest`, which is not before the visible timestamp.
 //!
-//! So it is always the timestamp of a commit, or of the opening. Transactions in two phases have names, which
-//! are other timestamps of the same oracle. The start of a transaction in one batch is no name.
+//! The visible timestamp is always that of a commit or of the opening. A transaction in two phases
+//! is identified by another timestamp of the same oracle. The start of a transaction in one batch
+//! identifies nothing.
 //!
-//! # When commits end
+//! # The end of a commit
 //!
-//! The thread that leads a write group of the engine ends all commits of the group at once, after it has published
-//! them and before their threads are told ([`StoreHook`](super::commit_hook::StoreHook)). So a commit usually
-//! finds that it is visible when the engine's write returns, and neither takes a lock nor waits. A commit that failed,
-//! or that the leader does not know of, ends itself: it leaves the list after its write has returned. If an older
-//! commit is still in flight then, it waits (3). That is rare: the thread of the older one was stopped after it took
-//! its timestamp and before it was in the engine's queue.
+//! The leader of a write group of the engine ends all commits of the group at once, after it has
+//! published them and before their threads wake up ([`StoreHook`](super::commit_hook::StoreHook)).
+//! So a commit usually finds itself visible when the engine's write returns, and neither locks nor
+//! waits. A commit that failed, or that the leader does not know, leaves the list itself after its
+//! write has returned. If an older commit is still in flight then, it waits (3). That is rare: the
+//! older commit's thread stopped between taking its timestamp and entering the engine's queue.
 //!
-//! The leader takes the lock of the list, and never `last_taken`: under that one, the oracle may write its lease, for
-//! which it waits for the lead.
+//! The leader locks the list, but never `last_taken`: under that mutex the oracle may write its
+//! lease, and that write waits for the leader.
 //!
-//! # Commits whose timestamps others took
+//! # Commits with a caller's timestamp
 //!
-//! The caller of [`Percolator::commit`](crate::Percolator::commit) brings a timestamp that it has from the oracle.
-//! Such a commit is not in flight here, and 1 and 2 do not hold for it. Instead it has a lock on each of its keys
-//! from before its timestamp was taken until it is published, and a reader that finds a lock settles with it:
-//! see `resolver` and `docs/adr/0046-two-phases-and-snapshots.md`. 3 holds for it ([`CommitOrder::include`]).
+//! The caller of [`Percolator::commit`](crate::Percolator::commit) brings a timestamp of the
+//! oracle. Such a commit is not in flight here, and 1 and 2 do not cover it. Instead each of its
+//! keys has a lock from before the timestamp was taken until the commit is published, and a reader
+//! that finds a lock resolves it: see `percolator` and `docs/adr/0046-two-phases-and-snapshots.md`.
+//! 3 holds for it ([`CommitOrder::include`]).
 
 use std::sync::Arc;
 
@@ -52,17 +55,17 @@ use crate::error::{Error, Result};
 use crate::oracle::TimestampOracle;
 use crate::timestamp::Timestamp;
 
-/// See the module.
+/// The order of commits of a store.
 pub(crate) struct CommitOrder {
     oracle: Arc<dyn TimestampOracle>,
-    /// No later commit has a timestamp up to this one: the last that the oracle gave or that was included. Locked
-    /// while a timestamp is taken and entered.
+    /// The last timestamp that the oracle gave, or that was included. Every later commit has a
+    /// later one. Locked while a timestamp is taken and entered.
     last_taken: Mutex<Timestamp>,
     in_flight: Arc<CommitsInFlight>,
 }
 
 impl CommitOrder {
-    /// The order after all commits that were made before.
+    /// The order after all commits of earlier openings.
     ///
     /// # Errors
     /// Those of the oracle.
@@ -80,7 +83,7 @@ impl CommitOrder {
         }
     }
 
-    /// What wakes the sweeper.
+    /// The sweeper's wake-ups.
     pub(crate) fn wake(&self) -> &Arc<Wakeups> {
         self.in_flight.wake()
     }
@@ -90,7 +93,7 @@ impl CommitOrder {
         self.in_flight.visible()
     }
 
-    /// Takes a timestamp for a commit. Waits for nothing but the oracle.
+    /// Takes a timestamp for a commit. Waits only for the oracle.
     ///
     /// # Errors
     /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
@@ -104,8 +107,9 @@ impl CommitOrder {
         })
     }
 
-    /// Returns when what commits up to `at` wrote is published and no later commit can have a timestamp up to
-    /// it. Waits only if `at` is after the visible timestamp and commits before it are in flight.
+    /// Returns when all commits up to `at` are published and no later commit can take a timestamp
+    /// up to it. Waits only if `at` is after the visible timestamp and an earlier commit is in
+    /// flight.
     ///
     /// # Errors
     /// `InFuture` if the oracle has not handed out `at` yet; those of the oracle.
@@ -117,8 +121,8 @@ impl CommitOrder {
         Ok(())
     }
 
-    /// Checks that a timestamp that a caller gives was handed out. What commits later has a later one. Waits for
-    /// nothing but the oracle.
+    /// Checks that the oracle has handed out a caller's timestamp, so that later commits have later
+    /// ones. Waits only for the oracle.
     ///
     /// # Errors
     /// `InFuture`; those of the oracle.
@@ -126,10 +130,10 @@ impl CommitOrder {
         if at <= self.visible() {
             return Ok(());
         }
-        // ORDER: under the lock, so that a commit that has a timestamp up to `at` is in the list.
+        // ORDER: under the mutex, so that every commit with a timestamp up to `at` is in the list.
         let mut last = self.last_taken.lock();
         if at > *last {
-            // What the oracle hands out from here on is after `now`.
+            // The oracle's next timestamps are after `now`.
             let now = self.take_after(&mut last)?;
             if at >= now {
                 return Err(Error::InFuture { asked: at, now });
@@ -138,7 +142,7 @@ impl CommitOrder {
         Ok(())
     }
 
-    /// A timestamp that no commit and no other caller has: the name of a transaction.
+    /// A timestamp that no commit and no other caller has. It identifies a transaction.
     ///
     /// # Errors
     /// Those of the oracle, and `Oracle` if its timestamps do not ascend.
@@ -146,11 +150,12 @@ impl CommitOrder {
         self.take_after(&mut self.last_taken.lock())
     }
 
-    /// Says that a commit has been published whose timestamp the oracle gave to the caller. Returns when reads
-    /// of the present find it. It was not in flight: until it was published, readers found its locks.
+    /// Enters a published commit whose timestamp came from the caller. Returns when reads of the
+    /// present find it. It was never in flight: before it was published, readers found its locks.
     pub(crate) fn include(&self, commit: Timestamp) {
         {
-            // ORDER: under the lock, so that no commit is entered later with a timestamp up to this one.
+            // ORDER: under the mutex, so that no later commit enters with a timestamp up to this
+            // one.
             let mut last = self.last_taken.lock();
             *last = commit.max(*last);
             self.in_flight.include(commit);
@@ -158,12 +163,12 @@ impl CommitOrder {
         self.in_flight.wait(commit);
     }
 
-    /// What ends commits when the engine has published them.
+    /// The commits in flight, for the commit hook.
     pub(crate) fn commits_in_flight(&self) -> &Arc<CommitsInFlight> {
         &self.in_flight
     }
 
-    /// The next timestamp, which is after `last` and takes its place.
+    /// Takes the next timestamp and makes it the last one.
     fn take_after(&self, last: &mut Timestamp) -> Result<Timestamp> {
         let next = self.oracle.next()?;
         if next <= *last {
@@ -177,7 +182,7 @@ impl CommitOrder {
     }
 }
 
-/// A commit in flight. Dropping it says that it failed and wrote nothing.
+/// A commit in flight. Dropping it ends a commit that failed and wrote nothing.
 pub(crate) struct InFlight<'a> {
     order: &'a CommitOrder,
     commit: Timestamp,
@@ -189,7 +194,7 @@ impl InFlight<'_> {
         self.commit
     }
 
-    /// Says that the engine has published the commit. Returns when reads of the present find it.
+    /// Ends a commit that the engine has published. Returns when reads of the present find it.
     pub(crate) fn published(self) -> Timestamp {
         let (order, commit) = (self.order, self.commit);
         drop(self);
@@ -204,7 +209,7 @@ impl InFlight<'_> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        // What is visible has been ended.
+        // A visible commit has ended.
         if self.order.visible() < self.commit {
             self.order.in_flight.end(std::iter::once(self.commit));
         }
@@ -217,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands out what it was given, last first.
+    /// Hands out the given timestamps, last first.
     struct Given(Mutex<Vec<u64>>);
 
     impl TimestampOracle for Given {
@@ -259,7 +264,7 @@ mod tests {
             while order.in_flight.len() == 2 {
                 std::thread::yield_now();
             }
-            // Its thread has ended `b`, and would soon return if it did not wait.
+            // Its thread has ended `b`. Without the wait it would return now.
             for _ in 0..1000 {
                 assert!(returned.try_recv().is_err());
                 std::thread::yield_now();

@@ -1,6 +1,7 @@
-//! The commits that have a timestamp and have not ended, and the visible timestamp that follows from them.
+//! Commits that have a timestamp and have not ended, and the visible timestamp that follows from
+//! them.
 //!
-//! `commit_order` says why that is right. Assumes that commits are entered in the order of their timestamps.
+//! `commit_order` has the proof. Assumes that commits enter in the order of their timestamps.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,37 +13,37 @@ use parking_lot::{Mutex, MutexGuard};
 use super::wakeups::Wakeups;
 use crate::timestamp::Timestamp;
 
-/// How often a thread that waits lets others run before it sleeps. What it waits for is a write of the engine,
-/// which takes less time than waking a thread up.
+/// Yields of a waiting thread before it sleeps. It waits for a write of the engine, which takes
+/// less time than waking a thread up.
 const YIELDS: u32 = 100;
 
-/// See the module.
+/// The commits in flight of a store.
 pub(crate) struct CommitsInFlight {
     state: Mutex<State>,
-    /// The visible timestamp. Changed only under the lock.
+    /// The visible timestamp. Changed only under the mutex.
     visible: AtomicU64,
-    /// Told of each commit.
+    /// Raised after each commit.
     wake: Arc<Wakeups>,
 }
 
 struct State {
     /// The last timestamp that was entered.
     newest: Timestamp,
-    /// By timestamp. The first one has not ended.
+    /// In the order of timestamps. The first commit has not ended.
     commits: VecDeque<Commit>,
-    /// Threads that wait until no commit up to a timestamp is in flight.
+    /// Threads that sleep until no commit up to a timestamp is in flight.
     waiting: Vec<(Timestamp, Thread)>,
 }
 
 struct Commit {
     at: Timestamp,
-    /// The last timestamp that was entered before.
+    /// The timestamp that was entered before this one.
     before: Timestamp,
     has_ended: bool,
 }
 
 impl State {
-    /// Whether no commit up to `at` is in flight.
+    /// Returns true if no commit up to `at` is in flight.
     fn have_ended_until(&self, at: Timestamp) -> bool {
         self.commits.front().is_none_or(|oldest| oldest.at > at)
     }
@@ -58,7 +59,7 @@ impl State {
         }
     }
 
-    /// Takes out the threads that need not wait any more.
+    /// Takes out the threads whose wait is over.
     fn take_ready(&mut self) -> Vec<(Timestamp, Thread)> {
         if self.waiting.is_empty() {
             return Vec::new();
@@ -73,7 +74,7 @@ impl State {
 }
 
 impl CommitsInFlight {
-    /// None, after all commits up to `newest`.
+    /// An empty list, after all commits up to `newest`.
     pub(crate) fn after(newest: Timestamp) -> Self {
         CommitsInFlight {
             state: Mutex::new(State {
@@ -86,7 +87,7 @@ impl CommitsInFlight {
         }
     }
 
-    /// What wakes the sweeper.
+    /// The sweeper's wake-ups.
     pub(crate) fn wake(&self) -> &Arc<Wakeups> {
         &self.wake
     }
@@ -97,7 +98,7 @@ impl CommitsInFlight {
         Timestamp(self.visible.load(Ordering::Acquire))
     }
 
-    /// Adds a commit, the newest one.
+    /// Adds the newest commit.
     pub(crate) fn enter(&self, commit: Timestamp) {
         let mut state = self.state.lock();
         let before = std::mem::replace(&mut state.newest, commit);
@@ -108,7 +109,7 @@ impl CommitsInFlight {
         });
     }
 
-    /// Counts a commit as entered and ended.
+    /// Enters a commit that has ended.
     pub(crate) fn include(&self, commit: Timestamp) {
         let mut state = self.state.lock();
         state.newest = state.newest.max(commit);
@@ -119,7 +120,7 @@ impl CommitsInFlight {
         self.update_visible(&state);
     }
 
-    /// Takes commits from the list that have been published or have failed.
+    /// Removes commits that have been published or have failed.
     pub(crate) fn end(&self, commits: impl Iterator<Item = Timestamp>) {
         let mut state = self.state.lock();
         // MUTANT: the leader of a write group ends the commits that are not in it, too.
@@ -133,7 +134,7 @@ impl CommitsInFlight {
         ready.iter().for_each(|(_, thread)| thread.unpark());
     }
 
-    /// Moves the visible timestamp to where it may be.
+    /// Updates the visible timestamp.
     fn update_visible(&self, state: &State) {
         let oldest = state.commits.front();
         // MUTANT: a commit becomes visible before older ones that are still being written.
@@ -144,14 +145,14 @@ impl CommitsInFlight {
             )
         });
         let visible = oldest.map_or(state.newest, |oldest| oldest.before);
-        // ORDER: releases what the engine published for all commits up to here: each of them was ended under
-        // the lock after that.
+        // ORDER: releases the engine's publication of all commits up to here: each of them ended
+        // under the mutex after that.
         self.visible.store(visible.0, Ordering::Release);
         self.wake.on_commit();
     }
 
-    /// Returns when no commit up to `at` is in flight. A thread that sleeps is woken once, by the end of the last
-    /// commit that it waited for.
+    /// Returns when no commit up to `at` is in flight. The end of the last such commit wakes a
+    /// sleeping thread once.
     pub(crate) fn wait(&self, at: Timestamp) {
         for _ in 0..YIELDS {
             if self.state.lock().have_ended_until(at) {
@@ -168,19 +169,19 @@ impl CommitsInFlight {
             drop(state);
             thread::park();
             state = self.state.lock();
-            // After a wakeup by something else, it is still there.
+            // After a spurious wakeup the entry is still there.
             let own = thread::current().id();
             state.waiting.retain(|(_, thread)| thread.id() != own);
         }
     }
 
-    /// Whether a thread sleeps until commits have ended.
+    /// Returns true if a thread sleeps until commits end.
     #[cfg(test)]
     pub(crate) fn has_waiting(&self) -> bool {
         !self.state.lock().waiting.is_empty()
     }
 
-    /// How many there are.
+    /// The number of commits in flight.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         let state = self.state.lock();
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!((in_flight.visible(), in_flight.len()), (Timestamp(10), 3));
         in_flight.end([30, 20].map(Timestamp).into_iter());
         assert_eq!((in_flight.visible(), in_flight.len()), (Timestamp(40), 1));
-        // What has ended may end once more.
+        // A commit may end twice.
         in_flight.end([10, 40].map(Timestamp).into_iter());
         assert_eq!((in_flight.visible(), in_flight.len()), (Timestamp(40), 1));
         in_flight.end([Timestamp(50)].into_iter());

@@ -3,7 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `wakeups` | the wake-ups of the sweeper |
-//! | `commits_in_flight` | commits that have a timestamp and have not ended; the visible timestamp |
+//! | `commits_in_flight` | commits with a timestamp that have not ended; the visible timestamp |
 //! | `commit_order` | timestamps of commits, and the moment at which each is acknowledged |
 //! | `commit_hook` | the hook by which the engine's leader ends published commits |
 //! | `safe_point` | the oldest timestamp that can be read, and holds |

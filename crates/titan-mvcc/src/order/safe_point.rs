@@ -1,8 +1,9 @@
-//! The safe point: the oldest timestamp that can be read, and the holds that keep it back.
+//! The safe point, which is the oldest timestamp that can be read, and the holds that it does not
+//! pass.
 //!
-//! Owns both. Promises: a read that was admitted at a timestamp finds everything that it needs for as long as
-//! its hold is alive, because versions are dropped only by [`SafePoint::droppable`], which passes no
-//! hold. The safe point survives restarts and never moves backwards.
+//! Promises: a read at a timestamp finds every version that it needs while its hold exists.
+//! Versions are dropped only up to [`SafePoint::droppable`], which passes no hold. The safe point
+//! survives restarts and never moves backwards.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,26 +20,26 @@ use crate::error::{Error, Result};
 use crate::meta::{Meta, SAFE_POINT};
 use crate::timestamp::Timestamp;
 
-/// See the module.
+/// The safe point and the holds of a store.
 pub(crate) struct SafePoint {
     meta: Meta,
     clock: Arc<dyn SystemClock>,
     state: Mutex<State>,
-    /// The safe point that is on disk. Its lock is held while a new one is written.
+    /// The safe point on disk. Locked while a new one is written.
     stored: Mutex<Timestamp>,
     droppable: Arc<AtomicU64>,
-    /// Raised when a hold ends that kept the safe point from where time would have moved it.
+    /// Raised when a hold ends that kept the safe point from its target.
     wake: Arc<Wakeups>,
 }
 
 struct State {
-    /// Reads before it are refused.
+    /// Reads before this timestamp are refused.
     safe_point: Timestamp,
-    /// By timestamp, and a number of their own.
+    /// By timestamp and a serial number.
     holds: BTreeMap<(Timestamp, u64), HoldEntry>,
-    /// The number of the next hold.
+    /// The serial number of the next hold.
     next_hold: u64,
-    /// Where time would have moved the safe point.
+    /// The safe point by retention, without holds.
     target: Timestamp,
 }
 
@@ -63,19 +64,19 @@ struct HoldEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HoldInfo {
-    /// The name that it was given; "snapshot" and "transaction" for those of the store.
+    /// The name that the caller gave, or "snapshot" or "transaction".
     pub name: Cow<'static, str>,
-    /// The safe point does not pass it.
+    /// The timestamp that the safe point does not pass.
     pub timestamp: Timestamp,
-    /// How long it has existed.
+    /// The age of the hold.
     pub age: Duration,
 }
 
 impl SafePoint {
-    /// The safe point of the last opening. `droppable` is where the compaction filter looks.
+    /// The safe point of the last opening. The compaction filter reads `droppable`.
     ///
     /// # Errors
-    /// `Oracle` if it is after the present; those of the engine.
+    /// `Oracle` if the safe point is after the present; those of the engine.
     pub(crate) fn open(
         meta: Meta,
         clock: Arc<dyn SystemClock>,
@@ -106,7 +107,7 @@ impl SafePoint {
         })
     }
 
-    /// Versions are dropped by this safe point, which is on disk.
+    /// The safe point on disk, up to which versions may be dropped.
     pub(crate) fn droppable(&self) -> Timestamp {
         Timestamp(self.droppable.load(Ordering::Acquire))
     }
@@ -119,17 +120,17 @@ impl SafePoint {
     /// Keeps the safe point from passing `at`.
     ///
     /// # Errors
-    /// `BeforeSafePoint` if it has passed already.
+    /// `BeforeSafePoint` if it has passed `at`.
     pub(crate) fn hold(self: &Arc<Self>, name: Cow<'static, str>, at: Timestamp) -> Result<Hold> {
         let mut state = self.state.lock();
         state.check(at)?;
         Ok(self.insert(&mut state, name, at))
     }
 
-    /// Whether a look that has been made found everything that was committed after `at`.
+    /// Confirms, after a search, that all versions after `at` were still there.
     ///
     /// # Errors
-    /// `BeforeSafePoint` if some of it may have been dropped.
+    /// `BeforeSafePoint` if some may have been dropped.
     pub(crate) fn check(&self, at: Timestamp) -> Result<()> {
         self.state.lock().check(at)
     }
@@ -141,8 +142,8 @@ impl SafePoint {
         order: &CommitOrder,
     ) -> Hold {
         let mut state = self.state.lock();
-        // ORDER: under the lock. A timestamp that was read before it could be passed by the safe point; the
-        // present one cannot, because the safe point moves to no timestamp after it.
+        // ORDER: under the mutex. The safe point could pass a timestamp that was read before it. It
+        // cannot pass the present one, because it moves to no later timestamp.
         let at = order.visible();
         self.insert(&mut state, name, at)
     }
@@ -170,8 +171,8 @@ impl SafePoint {
         state.holds.iter().map(info).collect()
     }
 
-    /// Moves the safe point forward to `to`, or to the oldest hold before it, as time goes on. Does nothing if
-    /// versions are dropped by it already. When the hold ends, the sweeper is woken.
+    /// Moves the safe point forward to `to`, or to the oldest hold before it, as the retention
+    /// demands. Does nothing if `to` is reached already. The end of that hold wakes the sweeper.
     ///
     /// # Errors
     /// Those of [`SafePoint::advance`].
@@ -181,17 +182,19 @@ impl SafePoint {
         }
         self.state.lock().target = to;
         match self.advance(to, order) {
-            // Moved by hand meanwhile.
+            // Another call moved it further.
             Ok(_) | Err(Error::SafePointBackwards { .. }) => Ok(()),
             Err(e) => Err(e),
         }
     }
 
-    /// Moves the safe point forward to `to`, or to the oldest hold before it, durably. Returns where it is then.
+    /// Moves the safe point forward to `to`, or to the oldest hold before it, durably. Returns the
+    /// new one.
     ///
     /// # Errors
-    /// `SafePointBackwards`; `InFuture` if `to` is after the visible timestamp; those of the engine. After one
-    /// of these the safe point may have been moved, and nothing is dropped by it until a call succeeds.
+    /// `SafePointBackwards`; `InFuture` if `to` is after the visible timestamp; those of the
+    /// engine. After an error of the engine the safe point may have moved, but no version is
+    /// dropped until a call succeeds.
     pub(crate) fn advance(&self, to: Timestamp, order: &CommitOrder) -> Result<Timestamp> {
         let mut stored = self.stored.lock();
         let now = order.visible();
@@ -206,7 +209,7 @@ impl SafePoint {
                     safe_point: state.safe_point,
                 });
             }
-            // Not before the safe point, since holds were admitted after it.
+            // Holds begin at the safe point or later, so this is not before it.
             let oldest_hold = state.holds.keys().next().map(|(at, _)| *at);
             // MUTANT: the safe point passes holds.
             let passes = mutant!("holds-passed", "-p titan-mvcc --test it old_versions::");
@@ -215,8 +218,9 @@ impl SafePoint {
             state.safe_point
         };
         if *stored < safe_point {
-            // ORDER: first reads before it are refused, then it is durable, and only then are versions
-            // dropped. So no opening admits a read whose versions another one has dropped.
+            // ORDER: first reads before it are refused, then it is durable, and only then may
+            // versions be dropped. So no opening admits a read whose versions another one has
+            // dropped.
             self.meta.set(SAFE_POINT, safe_point.0)?;
             *stored = safe_point;
             self.droppable.store(safe_point.0, Ordering::Release);
@@ -225,14 +229,14 @@ impl SafePoint {
     }
 }
 
-/// Keeps the safe point from passing a timestamp, until it is dropped.
+/// A hold: the safe point does not pass its timestamp until it is dropped.
 pub struct Hold {
     safe_point: Arc<SafePoint>,
     id: (Timestamp, u64),
 }
 
 impl Hold {
-    /// The timestamp.
+    /// The timestamp of the hold.
     pub fn timestamp(&self) -> Timestamp {
         self.id.0
     }

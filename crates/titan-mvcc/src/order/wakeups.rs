@@ -1,4 +1,4 @@
-//! What the sweeper waits for: time, the end of what kept the safe point back, a commit where all was swept.
+//! The wake-ups of the sweeper: time, the end of a hold, a commit after everything was swept.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use titan::SystemClock;
 
-/// How the sweeper is woken. Raising it is cheap, and nothing that is raised is lost.
+/// Wakes the sweeper. Raising is cheap, and no wake-up is lost.
 #[derive(Default)]
 pub(crate) struct Wakeups {
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether the sweeper waits for the next commit.
+    /// True if the sweeper waits for the next commit.
     awaits_commit: AtomicBool,
 }
 
@@ -22,44 +22,44 @@ struct State {
 }
 
 impl Wakeups {
-    /// There may be something to sweep.
+    /// Wakes the sweeper.
     pub(crate) fn raise(&self) {
         self.state.lock().is_raised = true;
         self.changed.notify_all();
     }
 
-    /// The sweeper is to end.
+    /// Stops the sweeper.
     pub(crate) fn stop(&self) {
         self.state.lock().is_stopped = true;
         self.changed.notify_all();
     }
 
-    /// Whether it is to end.
+    /// Returns true once the sweeper was stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.state.lock().is_stopped
     }
 
-    /// A commit has become visible. Cost: one atomic exchange.
+    /// Wakes the sweeper if it waits for a commit. Cost: one atomic exchange.
     pub(crate) fn on_commit(&self) {
-        // Not just read: then either this sees the flag, or the thread that sets it sees the commit.
+        // Not a load: either this sees the flag, or the thread that sets it sees the commit.
         if self.awaits_commit.swap(false, Ordering::AcqRel) {
             self.raise();
         }
     }
 
-    /// The sweeper is about to wait for a commit. It must look for one after this.
+    /// Announces that the sweeper is about to wait for a commit. It must check for one after this.
     pub(crate) fn await_commit(&self) {
         self.awaits_commit.swap(true, Ordering::AcqRel);
     }
 
-    /// Whether the next commit will raise it.
+    /// Returns true if the next commit wakes the sweeper.
     #[cfg(test)]
     pub(crate) fn awaits_commit(&self) -> bool {
         self.awaits_commit.load(Ordering::Acquire)
     }
 
-    /// Waits until it is raised, or until `until` of the monotonic time of the clock. False if the sweeper is
-    /// to end.
+    /// Waits for a wake-up, or until the monotonic time `until`. Returns false if the sweeper was
+    /// stopped.
     pub(crate) fn wait(&self, until: Option<(&dyn SystemClock, Duration)>) -> bool {
         let mut state = self.state.lock();
         loop {
@@ -77,7 +77,7 @@ impl Wakeups {
             if left.is_zero() {
                 return true;
             }
-            // A simulated clock advances here, and returns nothing to wait for.
+            // A simulated clock advances here, and leaves nothing to wait for.
             let step = clock.begin_wait(left);
             if !step.is_zero() {
                 self.changed.wait_for(&mut state, step);
@@ -103,7 +103,7 @@ mod tests {
         wake.await_commit();
         wake.on_commit();
         assert!(wake.wait(None));
-        // Nobody waits for one now.
+        // The sweeper waits for no commit now.
         wake.on_commit();
         let soon = StdClock.monotonic();
         assert!(wake.wait(Some((&StdClock, soon))));

@@ -1,4 +1,4 @@
-//! The calls of Percolator transactions on a store, as its clients make them.
+//! The calls of Percolator transactions on a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,45 +18,49 @@ use crate::format::lock::{Lock, Owner};
 use crate::lock_info::LockInfo;
 use crate::timestamp::Timestamp;
 
-/// The calls of Percolator transactions on a store, from [`Store::percolator`](crate::Store::percolator), with the
-/// meaning that TiKV gives them.
+/// The calls of Percolator transactions on a store, with TiKV's meaning. From
+/// [`Store::percolator`](crate::Store::percolator).
 ///
-/// A client names its transaction by its start, a timestamp of [`Store::oracle`](crate::Store::oracle). It prewrites
-/// all keys, takes a commit timestamp when all prewrites have returned, and commits the primary key first: with that
-/// the transaction has committed. Then it commits the other keys. Each start names one transaction. Each call is
-/// atomic, and may be repeated.
+/// A client identifies its transaction by a start timestamp of
+/// [`Store::oracle`](crate::Store::oracle). It prewrites all keys, takes a commit timestamp after
+/// all prewrites have returned, and commits the primary key, which commits the transaction. Then it
+/// commits the other keys. Each start timestamp identifies one transaction. Each call is atomic,
+/// and may be repeated.
 ///
-/// All calls fail with `Engine` if the engine does, with `Corruption` for entries that no version of the
-/// crate can have written, and with `InFuture` for timestamps that the oracle has not handed out.
+/// Every call fails with `Engine` if the engine does, with `Corruption` for entries that no version
+/// of the crate can have written, and with `InFuture` for timestamps that the oracle has not handed
+/// out.
 #[derive(Clone)]
 pub struct Percolator(pub(crate) Arc<Core>);
 
 impl Percolator {
-    /// The store, unless this process inherited it.
+    /// The core, unless this process inherited the store.
     fn core(&self) -> Result<&Core> {
         self.0.check_not_inherited()?;
         Ok(&self.0)
     }
 
-    /// Locks keys for what a transaction will do to them. All of them, or none. Prewriting again what is
-    /// prewritten or committed changes nothing. Cost: a point read a key, and one batch that has the values.
+    /// Locks all keys of the request or none, with their values. Repeating a prewrite changes
+    /// nothing, also after the commit. Cost: a point read for each key, and one batch with the
+    /// values.
     ///
     /// # Errors
-    /// `KeyIsLocked` by another transaction; `Conflict` if a key was written after the start; `RolledBack`;
-    /// `PessimisticLockNotFound`; `BeforeSafePoint` for a start that is so old that nothing is known of it, or a
-    /// read after which conflicts may have been dropped; `Engine` with `InvalidArgument` for two mutations of a key.
+    /// `KeyIsLocked` by another transaction; `Conflict` if a key was written after the start;
+    /// `RolledBack`; `PessimisticLockNotFound`; `BeforeSafePoint` if a version that would conflict,
+    /// or the outcome of the transaction, may have been dropped; `Engine` with `InvalidArgument`
+    /// for two mutations of a key.
     pub fn prewrite(&self, request: &Prewrite<'_>) -> Result<Prewritten> {
         prewrite::refuse_repeated_keys(request.mutations)?;
         prewrite::prewrite(self.core()?, request, Owner::Client)
     }
 
-    /// Commits prewritten keys at a timestamp that was taken after the last prewrite. The primary key must be
-    /// committed first or in the same call. Committing again changes nothing. From then on reads see it.
-    /// Cost: a read and a write of the values.
+    /// Commits prewritten keys at a timestamp that was taken after the last prewrite. Commit the
+    /// primary key first or in the same call. Reads of the present see the commit when this
+    /// returns. Repeating a commit changes nothing. Cost: a read and a write of the values.
     ///
     /// # Errors
-    /// `LockNotFound` if the transaction was rolled back, or the key was never prewritten; `CommitTsExpired` with the
-    /// first timestamp that is possible.
+    /// `LockNotFound` if the transaction was rolled back, or never prewrote a key;
+    /// `CommitTsExpired` with the first possible timestamp.
     pub fn commit<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -70,13 +74,14 @@ impl Percolator {
         Ok(())
     }
 
-    /// Takes pessimistic locks. All of them, or none. Returns the values that the keys have, if the request asks
-    /// for them, and none for each otherwise.
+    /// Takes all pessimistic locks of the request or none. Returns the value of each key if the
+    /// request asks for values, otherwise `None` for each.
     ///
     /// # Errors
-    /// `KeyIsLocked` if a lock was not released in time; `Deadlock`; `Conflict` if a key was written after the
-    /// timestamp for update: take a new one and repeat; `RolledBack`; `PrewrittenAlready`; `BeforeSafePoint`;
-    /// `Engine` with `InvalidArgument` if `since` is after the timestamp for update.
+    /// `KeyIsLocked` if the wait for a lock ended; `Deadlock`; `Conflict` if a key was written
+    /// after `since`: repeat with a new timestamp for update; `RolledBack`; `PrewrittenAlready`;
+    /// `BeforeSafePoint`; `Engine` with `InvalidArgument` if `since` is after the timestamp for
+    /// update.
     pub fn pessimistic_lock<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -85,10 +90,11 @@ impl Percolator {
         pessimistic::pessimistic_lock(self.core()?, &slices(keys), request, Owner::Client)
     }
 
-    /// Releases pessimistic locks that were taken at `for_update` or before. The transaction goes on.
+    /// Releases pessimistic locks that were taken at `for_update` or before. The transaction goes
+    /// on.
     ///
     /// # Errors
-    /// Those of all calls.
+    /// Those of every call.
     pub fn pessimistic_rollback<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -98,30 +104,31 @@ impl Percolator {
         pessimistic::pessimistic_rollback(self.core()?, &slices(keys), start, for_update)
     }
 
-    /// Rolls a transaction back on these keys, whether it has locks there or not: later prewrites of them
-    /// fail.
+    /// Rolls a transaction back on these keys, locked or not: later prewrites of them fail.
     ///
     /// # Errors
-    /// `AlreadyCommitted`, with the timestamp.
+    /// `AlreadyCommitted`, with the commit timestamp.
     pub fn batch_rollback<K: AsRef<[u8]>>(&self, keys: &[K], start: Timestamp) -> Result<()> {
         rollback::roll_back(self.core()?, &slices(keys), start, false)
     }
 
-    /// Rolls a transaction back on one key if its lock there has expired at `now`, or has been lost.
-    /// [`Timestamp::MAX`] as `now` rolls it back in any case.
+    /// Rolls a transaction back on one key if its lock there has expired at `now`, or is gone.
+    /// [`Timestamp::MAX`] as `now` expires every lock.
     ///
     /// # Errors
-    /// `KeyIsLocked` if it has not expired; `AlreadyCommitted`.
+    /// `KeyIsLocked` if the lock has not expired; `AlreadyCommitted`.
     pub fn cleanup(&self, key: &[u8], start: Timestamp, now: Timestamp) -> Result<()> {
         rollback::cleanup(self.core()?, key, start, now)
     }
 
-    /// How a transaction stands, as its primary key says. Rolls it back if its lock has expired at `now`. If it
-    /// is alive, it will commit after `reader`, which then may read as if there were no locks. If nothing is
-    /// known, `roll_back_if_missing` says whether it is rolled back, so that it stays so.
+    /// The status of a transaction, by its primary key. Rolls the transaction back if the lock of
+    /// that key has expired at `now`. Makes a running transaction commit after `reader`, so that a
+    /// read at that timestamp may ignore its locks. If the key has no trace of the transaction,
+    /// `roll_back_if_missing` leaves a rollback record, which makes the status final.
     ///
     /// # Errors
-    /// `TransactionNotFound` if nothing is known and nothing is to be rolled back; `PrimaryMismatch`.
+    /// `TransactionNotFound` if there is no trace and `roll_back_if_missing` is false;
+    /// `PrimaryMismatch`.
     pub fn check_transaction_status(
         &self,
         primary: &[u8],
@@ -140,11 +147,11 @@ impl Percolator {
         )
     }
 
-    /// How an async commit stands, as these of its keys say. Where the transaction has neither a lock nor a
-    /// version, it is rolled back, so that it stays so.
+    /// The status of an async commit, by some of its keys. Rolls the transaction back on a key that
+    /// has no prewritten lock and no version of it, which makes the status final.
     ///
     /// # Errors
-    /// Those of all calls.
+    /// Those of every call.
     pub fn check_secondary_locks<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -153,19 +160,21 @@ impl Percolator {
         secondaries::check_secondaries(self.core()?, &slices(keys), start)
     }
 
-    /// Gives the primary lock at least this time to live, from now on. Returns what it has then.
+    /// Extends the time to live of the primary lock to at least `ttl`, from now on. Returns the
+    /// result.
     ///
     /// # Errors
-    /// `LockNotFound`: the transaction has ended.
+    /// `LockNotFound` if the transaction has ended.
     pub fn heartbeat(&self, primary: &[u8], start: Timestamp, ttl: Duration) -> Result<Duration> {
         status::heartbeat(self.core()?, primary, start, ttl)
     }
 
-    /// Ends the locks of a transaction, as its primary key was found to say: commits them at the timestamp, or rolls
-    /// them back if there is none. All its locks, or those of `keys`. Returns how many keys it went through.
+    /// Ends the locks of a transaction by the status of its primary key: commits them at `commit`,
+    /// or rolls them back if it is `None`. All locks of the transaction, or those on `keys`.
+    /// Returns the number of locks.
     ///
     /// # Errors
-    /// `CommitTsExpired` and `LockNotFound` if the primary key says something else.
+    /// `CommitTsExpired` and `LockNotFound` if the primary key contradicts.
     pub fn resolve_lock(
         &self,
         start: Timestamp,
@@ -187,7 +196,8 @@ impl Percolator {
         Ok(resolved)
     }
 
-    /// The first `limit` locks from the key `from` on of transactions that began at `until` or before.
+    /// Lists the first `limit` locks from the key `from` on, of transactions that began at `until`
+    /// or before.
     pub fn scan_locks(&self, until: Timestamp, from: &[u8], limit: usize) -> Vec<LockInfo> {
         let locks = self.0.locks.list(from, limit, |lock| lock.start <= until);
         let info = |(key, lock): (Bytes, Lock)| lock.info(&key);

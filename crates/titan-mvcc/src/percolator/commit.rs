@@ -1,4 +1,4 @@
-//! The second phase: versions in place of locks.
+//! The second phase of a commit: versions replace locks.
 
 use bytes::Bytes;
 use titan::{WriteBatch, WriteOptions};
@@ -12,7 +12,8 @@ use crate::locks::lost_value;
 use crate::lookup::{Outcome, last_change, outcome};
 use crate::timestamp::Timestamp;
 
-/// Commits keys at a timestamp that the oracle has handed out. Returns when the engine has published it.
+/// Commits keys at a timestamp that the oracle has handed out. Returns after the engine has
+/// published the commit.
 ///
 /// # Errors
 /// See [`Percolator::commit`](super::Percolator::commit).
@@ -26,8 +27,9 @@ pub(crate) fn commit_at(
     commit_if(core, keys, start, commit, write, false)
 }
 
-/// The same for keys that were locked a moment ago. If a lock is gone and nothing is known of the transaction, another
-/// thread has committed the key, the safe point has passed that, and a compaction has dropped the version.
+/// Commits keys that were locked a moment ago. A key may have no trace of the transaction: another
+/// thread has committed it, the safe point has passed the commit, and a compaction has dropped the
+/// version.
 ///
 /// # Errors
 /// See [`Percolator::resolve_lock`](super::Percolator::resolve_lock).
@@ -40,7 +42,7 @@ pub(super) fn commit_locked(
     commit_if(core, keys, start, commit, &core.config.unsynced, true)
 }
 
-/// Commits keys. With `may_be_unknown` one may have neither the lock nor a version of the transaction.
+/// Commits keys. With `may_be_unknown`, a key may have no trace of the transaction.
 fn commit_if(
     core: &Core,
     keys: &[&[u8]],
@@ -81,7 +83,7 @@ fn commit_if(
     written
 }
 
-/// Writes the versions of a transaction in place of its locks. The caller has the latches of the keys.
+/// Replaces the locks of a transaction by versions. The caller has taken the latches of the keys.
 fn write_committed(
     core: &Core,
     locked: &[(&[u8], Lock)],
@@ -94,12 +96,12 @@ fn write_committed(
         let (kind, value) = match lock.kind {
             LockKind::Put => (Kind::Put, value(core, key)?),
             LockKind::Delete => (Kind::Delete, Bytes::new()),
-            // What was not prewritten was only to be kept from others.
+            // A pessimistic lock without a prewrite writes nothing.
             LockKind::Lock | LockKind::Pessimistic => {
                 let value = LockValue {
-                    // Nobody else has written the key since it was locked.
+                    // No other transaction has written the key since it was locked.
                     last_change: last_change(&core.versions, key),
-                    // Late calls and other locks of the transaction ask for it.
+                    // Late calls and other locks of the transaction ask for its outcome.
                     is_replaceable: false,
                 };
                 (Kind::Lock, value.encode(commit).into())
@@ -115,12 +117,12 @@ fn write_committed(
         batch.put(&core.versions, engine_key, value)?;
     }
     core.db.write(batch, write)?;
-    // ORDER: after the versions are published: a reader that finds no lock finds them.
+    // ORDER: after the versions are published, so that a reader without a lock finds them.
     core.locks.remove(locked.iter().map(|(key, _)| *key));
     Ok(())
 }
 
-/// The value of a prewritten put, whose latch the caller has.
+/// The value of a prewritten put. The caller has taken the latch of its key.
 fn value(core: &Core, key: &[u8]) -> Result<Bytes> {
     let value = core
         .locks
@@ -129,7 +131,7 @@ fn value(core: &Core, key: &[u8]) -> Result<Bytes> {
     Ok(value.fetch()?)
 }
 
-/// A key without a lock: it may have been committed before.
+/// Checks that a key without a lock was committed before.
 fn check_committed(core: &Core, key: &[u8], start: Timestamp, may_be_unknown: bool) -> Result<()> {
     match outcome(&core.versions, key, start)? {
         Outcome::Committed(_) => Ok(()),
@@ -166,7 +168,7 @@ mod tests {
         start
     }
 
-    /// A reader that ends a lock can be overtaken between its look at the lock and the latch.
+    /// Another thread may end the lock between a reader's search for it and its latch.
     #[test]
     fn a_lock_whose_version_is_gone_already_has_been_ended_by_another_thread() {
         let dir = tempfile::tempdir().unwrap();
@@ -194,7 +196,7 @@ mod tests {
         commit_locked(&core, &keys, start, commit).unwrap();
         let unknown = commit_at(&core, &keys, start, commit, &core.config.unsynced);
         assert!(matches!(unknown, Err(Error::LockNotFound { .. })));
-        // What was rolled back is another matter.
+        // A rolled back transaction is a different case.
         let start = prewrite(&store);
         let commit = store.oracle().next().unwrap();
         store.percolator().batch_rollback(&keys, start).unwrap();

@@ -1,4 +1,4 @@
-//! Ending the locks of a transaction whose end is known.
+//! Ending the locks of a transaction whose status is final.
 
 use bytes::Bytes;
 
@@ -9,12 +9,12 @@ use crate::error::Result;
 use crate::format::lock::Lock;
 use crate::timestamp::Timestamp;
 
-/// How many keys are ended in one batch at most.
+/// The most keys of a batch.
 const MOST_KEYS: usize = 256;
 
-/// Ends those locks of a transaction that are on these keys: commits them at `commit`, or rolls them back if there
-/// is none. What it writes follows from what the primary key says, so it need not be synced. Its batches have about
-/// [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes). Returns how many locks there were.
+/// Ends the locks of a transaction on these keys: commits them at `commit`, or rolls them back if
+/// it is `None`. The primary key implies the result, so the writes need no sync. Batches have about
+/// [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes). Returns the number of locks.
 ///
 /// # Errors
 /// Those of [`commit_locked`] and [`roll_back`].
@@ -38,8 +38,8 @@ pub(crate) fn end_locks(
     Ok(locked.len())
 }
 
-/// How many of the keys are ended in one batch: one at least. Cost: a lookup of each value that is to be written, which
-/// reads none from a blob file.
+/// The number of keys for the next batch, at least one. Cost: a lookup of each value, which reads
+/// no blob file.
 fn piece_len(core: &Core, keys: &[&[u8]], with_values: bool) -> Result<usize> {
     let mut size = 0;
     for (len, key) in keys.iter().enumerate().take(MOST_KEYS) {
@@ -58,14 +58,14 @@ fn piece_len(core: &Core, keys: &[&[u8]], with_values: bool) -> Result<usize> {
     Ok(keys.len().min(MOST_KEYS))
 }
 
-/// The keys of all locks of a transaction on which the same primary key decides.
+/// The keys of all locks of the transaction that have the same primary key as `lock`.
 pub(super) fn keys_with_primary(core: &Core, lock: &Lock) -> Vec<Bytes> {
     let is_like = |other: &Lock| other.primary == lock.primary;
     core.locks.keys_of(lock.start, is_like)
 }
 
-/// Ends all locks of a transaction that has ended on which the same primary key decides as on `lock`. One that cannot
-/// be ended keeps no other one.
+/// Ends all locks of a transaction that have the same primary key as `lock`. Goes on after a lock
+/// that cannot be ended.
 ///
 /// # Errors
 /// Those of the engine, and `Corruption`: the first one.
@@ -74,7 +74,7 @@ pub(super) fn end_transaction(core: &Core, lock: &Lock, commit: Option<Timestamp
     let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
     match end_locks(core, &keys, lock.start, commit) {
         Ok(_) => Ok(()),
-        // It may be a value of one key alone that cannot be read.
+        // Perhaps only one value is damaged.
         Err(e) if e.is_corruption() => {
             let each = keys.iter().map(|key| end_lock(core, key, lock, commit));
             each.fold(Ok(()), Result::and)
@@ -83,7 +83,8 @@ pub(super) fn end_transaction(core: &Core, lock: &Lock, commit: Option<Timestamp
     }
 }
 
-/// The same for a caller that waits for one of the keys. If that one has been ended, it is no error that others cannot be.
+/// Ends the same locks for a caller that waits for `key`. Succeeds if the lock of that key has
+/// ended.
 pub(super) fn end_for_waiter(
     core: &Core,
     key: &[u8],
@@ -97,7 +98,7 @@ pub(super) fn end_for_waiter(
     }
 }
 
-/// Ends one lock of a transaction that has ended.
+/// Ends one lock of a transaction.
 pub(super) fn end_lock(
     core: &Core,
     key: &[u8],

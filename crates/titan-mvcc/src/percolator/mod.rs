@@ -1,23 +1,40 @@
-//! The calls of Percolator transactions, with the meaning that TiKV gives them.
+//! Percolator transactions, with TiKV's meaning.
 //!
-//! A client of these calls names its transaction by its start, a timestamp of the oracle. It *prewrites* all keys:
-//! that locks them, with the values. Then it takes a commit timestamp and commits the *primary* key, with which the
-//! transaction has committed, and then the other keys. If it dies, others find its locks, and the lock or
-//! the version of the primary key says how the transaction ends. Each call is atomic: one batch of the engine. Each
-//! may be repeated.
+//! A client identifies its transaction by a start timestamp of the oracle. It *prewrites* all keys,
+//! which locks them with their values. Then it takes a commit timestamp and commits the *primary*
+//! key, which commits the transaction, and then the other keys. If the client dies, other
+//! transactions find its locks, and the primary key decides on them. Each call is atomic, in one
+//! batch of the engine, and may be repeated.
 //!
-//! [`Transaction`](crate::Transaction) makes these calls for an application; a server makes them for its
-//! clients. Assumed of clients, as TiKV does: starts, commit timestamps and timestamps for update are the oracle's,
-//! each start names one transaction, and a commit timestamp is taken after all prewrites have returned.
+//! [`Transaction`](crate::Transaction) makes these calls for an application, a server makes them
+//! for its clients. Assumed of clients, as in TiKV: all timestamps are the oracle's, each start
+//! timestamp identifies one transaction, and a client takes its commit timestamp after all
+//! prewrites have returned.
+//!
+//! # Locks of other transactions
+//!
+//! The status of the primary key decides: committed, rolled back, or running. Callers that meet a
+//! lock resolve it, without latches:
+//!
+//! - A *reader* never waits for a decision (`resolve_for_read`).
+//! - A *writer* must wait for running transactions (`resolve_for_write`).
+//! - *Sweeps* and *openings* end locks whose owners have left (`resolve_left`).
+//!
+//! Each of them rolls back an expired transaction, through its primary key.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `record` | how a transaction ended, and what a key has, as its versions say |
-//! | `prewrite`, `commit`, `rollback` | the calls of these names |
-//! | `pessimistic` | pessimistic locks and their rollback |
-//! | `status` | the status of a transaction by its primary key; heartbeats |
+//! | `mutation` | a write of a transaction to one key |
+//! | `rollback` | rollbacks, and their records |
+//! | `commit` | commits |
 //! | `secondaries` | the status of an async commit |
-//! | `resolve` | finding locks, and ending all those of a transaction |
+//! | `status` | the status of a transaction by its primary key; heartbeats |
+//! | `end_locks` | ending locks of a transaction whose status is final |
+//! | `owner_status` | the status of the transaction that owns a lock |
+//! | `resolve_for_read`, `resolve_for_write`, `resolve_left` | the callers that resolve locks |
+//! | `prewrite` | prewrites |
+//! | `pessimistic` | pessimistic locks and their release |
+//! | `calls` | the calls as clients make them |
 
 mod calls;
 mod commit;

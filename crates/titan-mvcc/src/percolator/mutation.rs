@@ -2,22 +2,22 @@
 
 use crate::lock_info::LockKind;
 
-/// What a transaction does to a key.
+/// A write of a transaction to one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation<'a> {
-    /// Sets its value.
+    /// Sets the value.
     Put {
         /// The key.
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
     },
-    /// Removes its value.
+    /// Removes the value.
     Delete {
         /// The key.
         key: &'a [u8],
     },
-    /// Leaves its value, and conflicts with others as a write does.
+    /// Keeps the value, but conflicts as a write does.
     Lock {
         /// The key.
         key: &'a [u8],

@@ -1,4 +1,4 @@
-//! The status of the transaction that owns a lock, for callers that found the lock.
+//! The status of the transaction that owns a lock.
 
 use super::secondaries::{AsyncStatus, SecondariesStatus, async_status, check_secondaries};
 use super::status::{TransactionStatus, check_expired};
@@ -8,17 +8,17 @@ use crate::locks::ActiveLock;
 use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
 
-/// How the transaction of a lock stands.
+/// The status of the transaction that owns a lock.
 pub(super) enum OwnerStatus {
-    /// It committed at this timestamp.
+    /// Committed at this timestamp.
     Committed(Timestamp),
-    /// It was rolled back.
+    /// Rolled back.
     RolledBack,
-    /// It may still commit.
+    /// Running: it may still commit.
     Running,
 }
 
-/// How the transaction of a lock stands. With `may_roll_back` it is rolled back if it has expired.
+/// The status of the owner of a lock. With `may_roll_back`, an expired transaction is rolled back.
 pub(super) fn owner_status(
     core: &Core,
     active: &ActiveLock,
@@ -26,8 +26,8 @@ pub(super) fn owner_status(
 ) -> Result<OwnerStatus> {
     let (mut primary, start) = (&active.lock.primary, active.lock.start);
     let mut deciding = core.locks.owned_by(primary, start);
-    // A pessimistic transaction may give up its primary key and choose another one. A lock that stayed from before
-    // ends as the transaction does.
+    // A pessimistic transaction may release its primary key and choose another one. A lock with the
+    // former primary key ends as the transaction does.
     let chosen = deciding
         .as_ref()
         .map(|deciding| deciding.lock.primary.clone());
@@ -60,7 +60,7 @@ pub(super) fn owner_status(
             match check_secondaries(core, &keys, start)? {
                 SecondariesStatus::Committed(at) => Ok(OwnerStatus::Committed(at)),
                 SecondariesStatus::RolledBack => Ok(OwnerStatus::RolledBack),
-                // The last one was prewritten meanwhile.
+                // The last key was prewritten at the same time.
                 SecondariesStatus::Locked(_) => Ok(OwnerStatus::Running),
             }
         }

@@ -1,7 +1,7 @@
-//! Pessimistic locks: they keep other transactions from a key before it is known what will be written.
+//! Pessimistic locks, which protect keys before their writes are known.
 //!
-//! They are not synced. If a power failure takes one away, its transaction may still commit unless the key was
-//! written meanwhile, which the prewrite checks.
+//! They are not synced. If a power failure removes one, its transaction may still commit, unless
+//! the prewrite finds that the key was written.
 
 use std::time::Duration;
 
@@ -17,32 +17,32 @@ use crate::lock_info::LockKind;
 use crate::lookup::{Outcome, ReadStats, newest_version, newest_write, outcome, value_at};
 use crate::timestamp::Timestamp;
 
-/// What [`Percolator::pessimistic_lock`](super::Percolator::pessimistic_lock) is asked for.
+/// A request for pessimistic locks.
 #[derive(Clone, Copy, Debug)]
 pub struct PessimisticLock<'a> {
-    /// The key that will decide on the transaction. It must be locked by this call or another.
+    /// The primary key. This call or another one must lock it.
     pub primary: &'a [u8],
-    /// When the transaction began. This names it.
+    /// The start timestamp, which identifies the transaction.
     pub start: Timestamp,
     /// A timestamp of the present, not before the start.
     pub for_update: Timestamp,
-    /// What was committed after this timestamp is a conflict. The timestamp for update, but for transactions
-    /// that write only what they could read at an earlier timestamp. Not after that for update.
+    /// Versions after this timestamp conflict. Usually the timestamp for update; earlier for
+    /// transactions that write only keys as they read them. Not after the timestamp for update.
     pub since: Timestamp,
-    /// Others may roll the transaction back when this time has passed without a sign of life.
+    /// Time to live of the locks after the owner's last heartbeat.
     pub ttl: Duration,
-    /// What to do if another transaction has a lock.
+    /// The reaction to a lock of a running transaction.
     pub wait: Wait,
-    /// Whether the values of the keys are wanted.
+    /// Returns the values of the keys.
     pub return_values: bool,
 }
 
-/// What to do about a lock of another transaction that is alive.
+/// The reaction to a lock of a running transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Fail.
+    /// Fails at once.
     No,
-    /// Wait for so long at most.
+    /// Waits at most this time.
     For(Duration),
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn pessimistic_lock(
         .check_handed_out(request.for_update.max(request.start))?;
     if request.since > request.for_update {
         let what = format!(
-            "conflicts since {} are after the timestamp for update, {}",
+            "since, {}, is after the timestamp for update, {}",
             request.since, request.for_update
         );
         return Err(titan::Error::invalid_argument(what).into());
@@ -85,7 +85,7 @@ pub(crate) fn pessimistic_lock(
     }
 }
 
-/// Locks the keys, and returns their values; none if another transaction has a lock of one.
+/// Locks the keys and returns their values, or `None` if another transaction has locked one.
 fn try_lock(
     core: &Core,
     keys: &[&[u8]],
@@ -112,9 +112,9 @@ fn try_lock(
             }
         }
     }
-    // After the checks: what they must find had not been dropped then.
+    // After the checks, which searched for versions that must not have been dropped.
     core.safe_point.check(request.since)?;
-    // Before the locks are written: a value that cannot be read leaves none.
+    // Before the locks are written, so that an unreadable value leaves none.
     let value = |key: &&[u8]| -> Result<Option<Bytes>> {
         if !request.return_values {
             return Ok(None);
@@ -158,7 +158,7 @@ fn try_lock(
     Ok(Some(values))
 }
 
-/// Whether a transaction may lock a key that nobody has locked.
+/// Checks that the transaction may lock a key without a lock.
 fn check(core: &Core, key: &[u8], request: &PessimisticLock<'_>) -> Result<()> {
     let start = request.start;
     let Some(newest) = newest_version(&core.versions, key)? else {

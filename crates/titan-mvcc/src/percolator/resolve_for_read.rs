@@ -1,25 +1,18 @@
-//! What readers and writers do about locks of other transactions.
+//! Resolving locks for readers, which never wait for a decision of another transaction.
 //!
-//! The primary key of the other transaction says how it ended, or that it has not. A *reader* at a timestamp
-//! waits for none of its decisions:
+//! - If the transaction committed at the reader's timestamp or before, the reader ends the lock and
+//!   reads the version. If the engine takes no writes, it reads the value of the lock.
+//! - If the transaction committed later, or was rolled back, the reader reads the versions below
+//!   the lock.
+//! - If the transaction is running, the reader raises its minimal commit timestamp and reads the
+//!   versions below the lock.
+//! - If the primary key has no trace of the transaction, its prewrite is incomplete. It will take a
+//!   commit timestamp after the reader's.
+//! - An async commit has committed if all its keys are prewritten. If one is missing, its prewrite
+//!   will move the commit after the reader.
 //!
-//! - It committed at the timestamp of the reader or before: the lock that was found is turned into its version. If
-//!   the engine takes no writes, the value is read where the lock has it.
-//! - It committed later, or was rolled back: the reader reads what is below the lock.
-//! - It is alive: its minimal commit timestamp is pushed past the reader, who reads what is below the lock.
-//! - Its primary key is not locked and knows nothing of it: it has not been prewritten in full, so its commit
-//!   timestamp is still to be taken, and later than the reader's.
-//! - It is an async commit: it has committed if all its keys are prewritten. If one is missing, the prewrite of
-//!   that key will make the commit later than the reader.
-//!
-//! A *writer* cannot go around a lock. It ends the locks of transactions that have ended or expired, and waits for
-//! the others. It ends all locks of such a transaction at once, because it may be about to write many of its keys,
-//! and looks at all of its own keys before it tries again.
-//!
-//! An *opening* ends the locks of those transactions that ended with the last one.
-//!
-//! Transactions that have expired are rolled back by both, through their primary key. No latches may be held by
-//! those who call this module.
+//! A reader rolls back an expired transaction, through its primary key. Callers must not hold
+//! latches.
 
 use titan::LazyValue;
 
@@ -31,15 +24,15 @@ use crate::lock_info::LockKind;
 use crate::locks::{Push, lost_value};
 use crate::timestamp::Timestamp;
 
-/// What a reader finds on a key.
+/// The place of a key's value.
 pub(crate) enum ReadFrom {
-    /// What the versions of the key say.
+    /// The versions of the key.
     Versions,
-    /// The value that a transaction has committed, which is still with the lock; none for a deletion.
+    /// The lock of a committed transaction, with its value, or `None` for a deletion.
     Lock(Option<LazyValue>),
 }
 
-/// Where a reader at `at` finds what `key` has. If writes to the engine fail, it reads without.
+/// Resolves the lock of `key` for a read at `at`. Without writes if the engine refuses them.
 ///
 /// # Errors
 /// Those of the engine.
@@ -47,8 +40,8 @@ pub(crate) fn resolve_for_read(core: &Core, key: &[u8], at: Timestamp) -> Result
     if core.locks.is_empty() {
         return Ok(ReadFrom::Versions);
     }
-    // A store that is read alone rolls back nothing: what has not committed by now does not concern it.
-    // Neither does a child of the process that has it open.
+    // A store that is open read-only rolls nothing back: a transaction that has not committed yet
+    // does not matter to it. Nor does a forked child.
     let may_write = !core.config.is_read_only && core.check_not_inherited().is_ok();
     match resolve(core, key, at, may_write) {
         Err(Error::Engine(_)) => resolve(core, key, at, false),
@@ -68,7 +61,7 @@ fn resolve(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Re
             match core.locks.push(&lock.primary, lock.start, at) {
                 Push::Done => break,
                 Push::Committing => {
-                    // Its versions are being written, by a thread of the parent if this is a child.
+                    // Its versions are being written, in a forked child by a thread of the parent.
                     core.check_not_inherited()?;
                     drop(core.latches.take(std::iter::once(&*lock.primary)));
                     continue;
@@ -85,7 +78,7 @@ fn resolve(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Re
             }
             OwnerStatus::Committed(_) => {
                 let value = core.locks.prewritten_value(key)?;
-                // Otherwise it has been moved to the version, and another lock may have one there.
+                // Otherwise another thread ended the lock, and the value may belong to a later one.
                 if core.locks.owned_by(key, lock.start).is_some() {
                     return match value {
                         Some(_) => Ok(ReadFrom::Lock(value)),
@@ -94,7 +87,7 @@ fn resolve(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Re
                 }
             }
             OwnerStatus::RolledBack if may_write => end_lock(core, key, lock, None)?,
-            // Its owner has given a sign of life meanwhile.
+            // The owner sent a heartbeat at the same time.
             OwnerStatus::Running if is_expired => {}
             OwnerStatus::RolledBack | OwnerStatus::Running => break,
         }

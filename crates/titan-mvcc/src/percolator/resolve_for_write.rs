@@ -1,4 +1,8 @@
 //! Resolving locks for writers, which wait for running transactions.
+//!
+//! A writer ends all locks of a transaction that has ended or expired, because it may be about to
+//! write many of its keys, and visits all of its own keys before it tries again. Callers must not
+//! hold latches.
 
 use std::time::Duration;
 
@@ -12,12 +16,12 @@ use crate::error::{Error, Result};
 use crate::locks::{ActiveLock, NoWait};
 use crate::timestamp::Timestamp;
 
-/// Waits until no other transaction has a lock that one of the keys had at the beginning, or `deadline`, a monotonic
-/// time. Ends the locks of transactions that have ended or expired. If the deadline came first, returns a key that is
-/// locked. `waiter` is the start of the caller's transaction.
+/// Waits until every lock that another transaction had on one of the keys at the beginning is gone,
+/// or until the monotonic time `deadline`. Ends locks of transactions that have ended or expired.
+/// Returns a key that is still locked at the deadline. `waiter` is the caller's start timestamp.
 ///
 /// # Errors
-/// `Deadlock` if `waiter` would wait for itself; `Closed`; those of the engine.
+/// `Deadlock` if the wait would close a circle; `Closed`; those of the engine.
 pub(crate) fn wait_for_locks<'k>(
     core: &Core,
     keys: impl Iterator<Item = &'k [u8]>,
@@ -35,7 +39,7 @@ pub(crate) fn wait_for_locks<'k>(
     Ok(None)
 }
 
-/// The same for the lock that was found on one key. False if the deadline came first.
+/// Waits for one lock. Returns false at the deadline.
 fn wait(
     core: &Core,
     key: &[u8],
@@ -58,7 +62,7 @@ fn wait(
                 if now >= deadline {
                     return Ok(false);
                 }
-                // Its life may end before the deadline.
+                // The lock may expire before the deadline.
                 let deciding = core.locks.owned_by(&active.lock.primary, holder);
                 let left = core.locks.time_left(deciding.as_ref().unwrap_or(&active));
                 let expiry = now

@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::locks::ActiveLock;
 use crate::timestamp::Timestamp;
 
-/// Ends all locks of transactions that began at `until` or before and have ended or expired. One that cannot be ended
-/// keeps no other one.
+/// Ends all locks of transactions that began at `until` or before and have ended or expired. Goes
+/// on after a lock that cannot be ended.
 ///
 /// # Errors
 /// Those of the engine, and `Corruption`: the first one.
@@ -22,8 +22,8 @@ pub(crate) fn end_expired_locks(core: &Core, until: Timestamp) -> Result<()> {
     result
 }
 
-/// Ends the lock that the transaction that began at `start` has on a key, and all that the same primary key decides on,
-/// if the transaction has ended or expired.
+/// Ends the lock of a transaction on `key`, and its locks with the same primary key, if the
+/// transaction has ended or expired.
 fn end_if_expired(core: &Core, key: &[u8], start: Timestamp) -> Result<()> {
     let Some(active) = core.locks.owned_by(key, start) else {
         return Ok(());
@@ -35,13 +35,13 @@ fn end_if_expired(core: &Core, key: &[u8], start: Timestamp) -> Result<()> {
     }
 }
 
-/// Ends the locks whose owners ended with an earlier opening. What cannot be ended, because it cannot be read or written,
-/// has expired, and whoever meets it tries again. No call of these transactions can come late, so no record of
-/// a rollback is left. Cost: for a transaction that was committed a read and a write of its values, for others
-/// deletions.
+/// Ends the locks whose owners ended with an earlier opening. A lock that cannot be read or written
+/// stays. It has expired, so the next caller that meets it tries again. These transactions make no
+/// late calls, so they need no rollback records. Cost: a read and a write of the values of a
+/// committed transaction, deletions for others.
 pub(crate) fn end_orphaned_locks(core: &Core) {
     for (_, active) in core.locks.transactions(Timestamp::MAX) {
-        // MUTANT: an opening leaves the locks of those who are gone.
+        // MUTANT: an opening leaves the locks of owners that are gone.
         let stays = mutant!("orphaned-locks-stay", "-p titan-mvcc --test it two_phase::");
         if active.is_orphaned && !stays {
             let _ = end_orphan(core, &active);
@@ -50,7 +50,7 @@ pub(crate) fn end_orphaned_locks(core: &Core) {
 }
 
 fn end_orphan(core: &Core, active: &ActiveLock) -> Result<()> {
-    // ORDER: nobody else uses the store yet, so what is not decided by now never will be.
+    // ORDER: before the store has other users, so a transaction that is undecided stays so.
     let commit = match owner_status(core, active, false)? {
         OwnerStatus::Committed(commit) => Some(commit),
         OwnerStatus::RolledBack | OwnerStatus::Running => None,

@@ -1,14 +1,14 @@
-//! Rolling transactions back, and the records that say so.
+//! Rollbacks and their records.
 //!
-//! A record is a version of the kind rollback at the start of the transaction. A late prewrite finds it and fails.
-//! Where many transactions are rolled back, records would add up, so the new one replaces the one before it of
-//! the same key: a late prewrite of that older transaction finds the newer record, which is a conflict.
-//! Records that decide on a transaction are *protected* and stay: those of primary keys, and those that were
-//! written because nothing was found of the transaction. Pessimistic transactions ignore newer versions, so
-//! theirs must be found themselves.
+//! A record is a version of the kind rollback at the transaction's start timestamp. A late prewrite
+//! finds it and fails. A new record replaces the one before it on the same key, so that records do
+//! not add up: a late prewrite of the older transaction finds the newer record, which conflicts.
+//! *Protected* records stay, because they decide on a transaction: those of primary keys, and those
+//! that a status check wrote for a transaction without a trace. Those of pessimistic transactions,
+//! which ignore newer versions, must also stay.
 //!
-//! A record has a timestamp that no version of the key has, or a kind that tells the two apart: it replaces no
-//! other version, and none replaces it.
+//! A record differs from every other version of the key in its timestamp or its kind. So it
+//! replaces no other version, and no other version replaces it.
 
 use bytes::Bytes;
 use titan::WriteBatch;
@@ -21,7 +21,7 @@ use crate::format::{Kind, Version, encode_key};
 use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
 
-/// Number of locks that are removed in one batch.
+/// Locks that one batch removes.
 const RELEASED_AT_ONCE: usize = 256;
 /// The value of a protected record; others are empty.
 const PROTECTED: &[u8] = b"p";
@@ -41,7 +41,7 @@ pub(crate) fn roll_back(
     roll_back_latched(core, keys, start, protect)
 }
 
-/// The same; the caller has the latches of the keys.
+/// Rolls a transaction back. The caller has taken the latches of the keys.
 pub(super) fn roll_back_latched(
     core: &Core,
     keys: &[&[u8]],
@@ -84,14 +84,14 @@ pub(super) fn roll_back_latched(
     Ok(())
 }
 
-/// Removes the locks of a transaction that has ended before it committed, and whose owner makes this call: no
-/// late call can come, so no record is needed. Locks that the transaction does not have are passed over.
+/// Releases locks of a transaction that has ended without a commit. The caller is its owner and
+/// makes no late call, so no record is needed. Skips keys that the transaction has not locked.
 pub(crate) fn release_batch(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
     let _latches = core.latches.take(keys.iter().copied());
     release_latched(core, keys, start, |_| true)
 }
 
-/// The same for any number of keys, some hundred in each batch.
+/// Releases any number of locks, in batches.
 pub(crate) fn release_locks(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
     for piece in keys.chunks(RELEASED_AT_ONCE) {
         release_batch(core, piece, start)?;
@@ -99,7 +99,7 @@ pub(crate) fn release_locks(core: &Core, keys: &[&[u8]], start: Timestamp) -> Re
     Ok(())
 }
 
-/// Removes those locks of a transaction that `wanted` says, and leaves no record. The caller has the latches.
+/// Releases the `wanted` locks of a transaction without records. The caller has taken the latches.
 pub(super) fn release_latched(
     core: &Core,
     keys: &[&[u8]],
@@ -135,12 +135,14 @@ pub(super) fn cleanup(core: &Core, key: &[u8], start: Timestamp, now: Timestamp)
     roll_back_latched(core, &[key], start, true)
 }
 
-/// Whether a lock has expired at a timestamp: its time to live begins with its transaction.
+/// Returns true if a lock has expired at a timestamp. Its time to live counts from the start
+/// timestamp.
 pub(super) fn has_expired(lock: &Lock, now: Timestamp) -> bool {
     now == Timestamp::MAX || lock.start.unix_time().saturating_add(lock.ttl) < now.unix_time()
 }
 
-/// Whether the record of a lock must stay: that of the primary key of a pessimistic transaction.
+/// Returns true if the rollback record of a lock must be protected: for the primary key of a
+/// pessimistic transaction.
 fn decides(key: &[u8], lock: &Lock) -> bool {
     lock.for_update != Timestamp::ZERO && lock.primary == key
 }
@@ -153,7 +155,7 @@ fn write_record(
     protect: bool,
 ) -> Result<()> {
     if start <= core.safe_point.get() {
-        // Late calls are refused, and the record would be dropped.
+        // Late calls are refused, and a compaction would drop the record.
         return Ok(());
     }
     let mut encoded = encode_key(key);
@@ -161,7 +163,7 @@ fn write_record(
     if let Some((before, value)) = core.versions.first_in_prefix(&from, &encoded)?
         && split(&before)?.1.kind == Kind::Rollback
     {
-        // MUTANT: records that must be found themselves are replaced by later ones.
+        // MUTANT: protected records are replaced by later ones.
         let is_protected = *value.fetch()? == *PROTECTED
             && !mutant!(
                 "protected-rollback-replaced",

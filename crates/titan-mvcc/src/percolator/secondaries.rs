@@ -1,4 +1,4 @@
-//! How an async commit stands: it has committed when all its keys are prewritten.
+//! The status of an async commit, which has committed once all its keys are prewritten.
 
 use bytes::Bytes;
 
@@ -10,15 +10,15 @@ use crate::lock_info::LockInfo;
 use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
 
-/// What some keys say of an async commit.
+/// The status of an async commit, by some of its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecondariesStatus {
-    /// All of them are prewritten. If that is so for all keys of the transaction, it has committed at the last of
-    /// their minimal commit timestamps.
+    /// All of them are prewritten. If this holds for all keys of the transaction, it has committed,
+    /// at the largest of their minimal commit timestamps.
     Locked(Vec<LockInfo>),
-    /// It committed at this timestamp.
+    /// Committed at this timestamp.
     Committed(Timestamp),
-    /// It was rolled back, perhaps by this call.
+    /// Rolled back, perhaps by this call.
     RolledBack,
 }
 
@@ -50,22 +50,22 @@ pub(crate) fn check_secondaries(
     Ok(SecondariesStatus::Locked(locks))
 }
 
-/// What is known of an async commit without changing anything.
+/// The status of an async commit, from a check that changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AsyncStatus {
-    /// It has committed at this timestamp.
+    /// Committed at this timestamp.
     Committed(Timestamp),
-    /// It was rolled back.
+    /// Rolled back.
     RolledBack,
-    /// Keys of it are not prewritten yet.
+    /// Undecided: some keys are not prewritten yet.
     Undecided,
 }
 
-/// Whether all keys of an async commit are prewritten; `lock` is that of its primary key.
+/// The status of an async commit, by all its keys; `lock` is its primary lock.
 pub(crate) fn async_status(core: &Core, lock: &Lock) -> Result<AsyncStatus> {
     let secondaries: &[Bytes] = lock.secondaries.as_deref().unwrap_or_default();
     let keys = || std::iter::once(&lock.primary).chain(secondaries);
-    // With the latches no lock is in memory that is not written.
+    // Under the latches, every lock in memory is written.
     let _latches = core.latches.take(keys().map(|key| &**key));
     let mut last = Timestamp::ZERO;
     for key in keys() {

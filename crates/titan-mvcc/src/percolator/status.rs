@@ -13,20 +13,20 @@ use crate::locks::{ActiveLock, Push};
 use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
 
-/// How a transaction stands.
+/// The status of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// Its primary key is locked.
+    /// Running: its primary key is locked.
     Alive {
-        /// The lock.
+        /// The primary lock.
         lock: Box<LockInfo>,
-        /// Whether it commits after the timestamp of the reader who asked. Not so for an async commit, which is
-        /// decided by all its keys.
+        /// True if it will commit after the timestamp of the reader. False for an async commit,
+        /// which all its keys decide.
         is_pushed: bool,
     },
-    /// It committed at this timestamp.
+    /// Committed at this timestamp.
     Committed(Timestamp),
-    /// It was rolled back, perhaps by this call.
+    /// Rolled back, perhaps by this call.
     RolledBack,
 }
 
@@ -46,7 +46,8 @@ pub(super) fn check(
     check_if(core, primary, start, reader, expired, roll_back_if_missing)
 }
 
-/// The same, where a lock expires when its owner has given no sign of life for long: whatever the clock says.
+/// Checks the status as of now: a lock expires by the owner's last heartbeat, independent of the
+/// clock.
 pub(crate) fn check_expired(
     core: &Core,
     primary: &[u8],
@@ -92,7 +93,7 @@ fn check_if(
         roll_back_latched(core, &[primary], start, true)?;
         return Ok(TransactionStatus::RolledBack);
     }
-    // A reader at the last timestamp reads what is committed, whenever that was.
+    // A reader at the last timestamp wants whatever is committed, and pushes nothing.
     let is_pushed =
         reader != Timestamp::MAX && core.locks.push(primary, start, reader) == Push::Done;
     let now = core.locks.owned_by(primary, start).unwrap_or(active);

@@ -1,7 +1,7 @@
-//! Values of a scan that the engine has and that were not looked up yet.
+//! Values of a scan whose lookup in the engine is deferred.
 //!
-//! Owns how they are found, and the count of those that were. A value keeps the snapshot of its scan, so the safe point
-//! does not pass its version.
+//! Owns the lookup, and counts it. A deferred value keeps the snapshot of its scan, so the safe
+//! point does not pass its version.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::format::VERSIONS;
 use crate::lookup::{ReadStats, value_at_encoded};
 
-/// How many values of a scan were deferred, and how many of them were looked up.
+/// Counts the deferred values of a scan, and their lookups.
 #[derive(Default)]
 pub(super) struct Deferrals {
     deferred: u64,
@@ -21,7 +21,7 @@ pub(super) struct Deferrals {
 }
 
 impl Deferrals {
-    /// The value that an encoded key has at the timestamp of the snapshot: there is one.
+    /// Defers the lookup of an encoded key, which has a value at the timestamp of the snapshot.
     pub(super) fn defer(&mut self, snapshot: &Snapshot, encoded: Vec<u8>) -> LazyValue {
         self.deferred += 1;
         LazyValue::deferred(Arc::new(Deferred {
@@ -31,7 +31,7 @@ impl Deferrals {
         }))
     }
 
-    /// Whether the scan fetches half or more of the values that were deferred.
+    /// Returns true if the scan fetches at least half of its deferred values.
     pub(super) fn are_fetched(&self) -> bool {
         self.deferred > 0 && self.fetched.load(Ordering::Relaxed) >= self.deferred.div_ceil(2)
     }
@@ -49,11 +49,11 @@ impl FindValue for Deferred {
         let (snapshot, at) = (&self.snapshot, self.snapshot.timestamp());
         let mut read = ReadStats::default();
         let found = value_at_encoded(snapshot.versions(), &self.encoded, at, &mut read);
-        // The row was counted by the scan.
+        // The scan has counted the row.
         read.processed = 0;
         snapshot.core().reads.totals.add(read);
         let missing = || {
-            let what = "a copy of its range has a value, and the store has none";
+            let what = "the range source has a value, but the store has none";
             Error::corrupt_entry(VERSIONS, &self.encoded, what)
         };
         found

@@ -1,10 +1,10 @@
 //! Scans of the engine: the rows of a range at a timestamp, in either direction.
 //!
-//! Forward, a row costs one step from key to key, however many versions it has, and a seek if more than
-//! eight of them are newer than the timestamp. Where more than eight change nothing, a lock among them says where the value
-//! is, and that is looked up. The engine steps over dead rows by itself
-//! ([`DbIterator::skip_prefixes`]). Backward, the engine meets the oldest version of a key first:
-//! up to eight versions are stepped over, and if there are more, a row costs two seeks.
+//! Forward, a row costs one step from key to key, however many versions it has, and a seek if more
+//! than eight of them are newer than the timestamp. After more than eight locks, the scan follows
+//! one to the value. The engine steps over dead rows by itself ([`DbIterator::skip_prefixes`]).
+//! Backward, the engine meets the oldest version of a key first: the scan steps over up to eight
+//! versions, and a row with more costs two seeks.
 
 use titan::{DbIterator, LazyValue, ReadOptions};
 
@@ -21,8 +21,8 @@ use crate::timestamp::Timestamp;
 pub struct Row {
     /// The key.
     pub key: Vec<u8>,
-    /// The value. If it is in a blob file, it is read when it is fetched; if the row is from a range source that does
-    /// not have the value, it is looked up then.
+    /// The value. Fetching it may read a blob file, or the engine if a range source returned the
+    /// row without the value.
     pub value: LazyValue,
 }
 
@@ -35,40 +35,40 @@ impl std::fmt::Debug for Row {
     }
 }
 
-/// What a version of the current key is, and when it was committed.
+/// Kind and commit timestamp of a version.
 type KindAndCommit = (Kind, Timestamp);
 
-/// Where the iterator of a scan is.
+/// The position of the iterator.
 #[derive(PartialEq, Eq)]
 enum Place {
-    /// Nowhere yet.
+    /// Not positioned yet.
     Start,
-    /// At some version of the current key.
+    /// At a version of the current key.
     InRow,
-    /// At the first version, in the scan's direction, of a key that was not looked at yet, or past the last one.
+    /// At the first version of the next key, in the scan's direction, or after the last one.
     AtNextRow,
     /// The scan has ended or failed.
     End,
 }
 
-/// The rows of a range that the engine has.
+/// The rows of a range, from the engine.
 pub(super) struct EngineScan {
     snapshot: Snapshot,
     cursor: DbIterator,
     direction: Direction,
     place: Place,
-    /// The current key, encoded.
+    /// The current encoded key.
     encoded: Vec<u8>,
     stats: ReadStats,
-    /// Versions that the engine stepped over within its own steps.
+    /// Versions that the engine stepped over by itself.
     within: u64,
-    /// Rows that were returned.
+    /// Returned rows.
     rows: u64,
     dead_rows: DeadRows,
 }
 
 impl EngineScan {
-    /// From the encoded key `lower` to before `upper`, or to the end.
+    /// Scans from the encoded key `lower` to before `upper`, or to the end.
     pub(super) fn new(
         snapshot: Snapshot,
         lower: &[u8],
@@ -93,12 +93,12 @@ impl EngineScan {
         })
     }
 
-    /// What the scan has cost so far. Rows that were returned are not counted.
+    /// The cost of the scan so far, without returned rows.
     pub(super) fn stats(&self) -> ReadStats {
         self.stats
     }
 
-    /// The next row. Not to be called again after an error.
+    /// The next row. Must not be called after an error.
     pub(super) fn next_row(&mut self) -> Result<Option<Row>> {
         while self.place != Place::End
             && let Some(first) = self.enter_row()?
@@ -122,7 +122,7 @@ impl EngineScan {
         Ok(None)
     }
 
-    /// Tells the range source of dead rows before the current row, or before the end.
+    /// Reports a run of dead rows before the current row, or before the end, to the range source.
     fn end_dead_rows(&mut self, is_at_row: bool) {
         let Some(source) = &self.snapshot.core().reads.range_source else {
             return;
@@ -133,8 +133,8 @@ impl EngineScan {
         }
     }
 
-    /// Moves to the next key, and makes it the current one. Returns the version that the iterator is at; none
-    /// if there is no more key.
+    /// Moves to the next key and makes it current. Returns the version at the iterator, or `None`
+    /// after the last key.
     fn enter_row(&mut self) -> Result<Option<KindAndCommit>> {
         match (&self.place, self.direction) {
             (Place::Start, Direction::Forward) => {
@@ -147,7 +147,7 @@ impl EngineScan {
             }
             (Place::InRow, Direction::Forward) => return self.next_row_forward(),
             (Place::InRow, Direction::Backward) => {
-                // All versions of the key are after its encoded form.
+                // All versions of a key sort after its encoded form.
                 self.stats.seek += 1;
                 self.cursor.seek_for_prev(&self.encoded)?;
             }
@@ -165,16 +165,15 @@ impl EngineScan {
         )))
     }
 
-    /// The same, forward from a version of the current key. Goes past keys whose newest version is a deletion
-    /// that the scan sees.
+    /// Moves forward from a version of the current key. Passes dead rows.
     fn next_row_forward(&mut self) -> Result<Option<KindAndCommit>> {
         let at = self.snapshot.timestamp();
         let (encoded, place, stats) = (&mut self.encoded, &mut self.place, &mut self.stats);
         let dead_rows = &mut self.dead_rows;
-        // The first entry is of the current key.
+        // The first entry belongs to the current key.
         let mut left = Some(encoded.len());
         let mut met = Ok(None);
-        // The newest versions of the keys that are passed: they are counted as rows.
+        // The newest version of each passed key, which counts as a row.
         let mut newest = 1;
         let stepped = self.cursor.skip_prefixes(|entry| {
             if let Some(len) = left.take() {
@@ -209,8 +208,7 @@ impl EngineScan {
         met
     }
 
-    /// The kind and the timestamp of the version at which the iterator is; none if it is none of the current
-    /// key, which is noted.
+    /// The version at the iterator, or `None` if it belongs to another key, which is noted.
     fn version(&mut self) -> Result<Option<KindAndCommit>> {
         if self.cursor.valid() {
             let (encoded, version) = split(self.cursor.key())?;
@@ -222,11 +220,11 @@ impl EngineScan {
         Ok(None)
     }
 
-    /// The value of the current key. The iterator is at its newest version, which is `first`.
+    /// The value of the current key, from its newest version `first`, at the iterator.
     fn newest_forward(&mut self, first: KindAndCommit) -> Result<Option<LazyValue>> {
         let at = self.snapshot.timestamp();
         let (mut met, mut steps) = (Some(first), 0);
-        // Until a lock leads to a put that is not there.
+        // False after a lock whose put is gone.
         let mut follows_locks = true;
         while let Some((kind, commit)) = met {
             // MUTANT: a scan finds a version that was committed after its timestamp.
@@ -262,19 +260,19 @@ impl EngineScan {
         Ok(None)
     }
 
-    /// The value of the current key. The iterator is at one of its locks, which was committed at `commit`.
+    /// The value of the current key, through the lock at the iterator, committed at `commit`.
     fn value_below_lock(&mut self, commit: Timestamp) -> Result<Below> {
         let lock = LockValue::read(&self.cursor.value()?, commit);
         let mut stats = ReadStats::default();
         let family = self.snapshot.versions();
         let below = value_below_lock(family, &self.encoded, lock.last_change, &mut stats)?;
-        // Rows are counted where they are returned.
+        // Rows count where they are returned.
         stats.processed = 0;
         self.stats += stats;
         Ok(below)
     }
 
-    /// The value of the current key. The iterator is at its oldest version, which is `first`.
+    /// The value of the current key, from its oldest version `first`, at the iterator.
     fn newest_backward(&mut self, first: KindAndCommit) -> Result<Option<LazyValue>> {
         let at = self.snapshot.timestamp();
         // The newest put or deletion so far.
@@ -292,7 +290,8 @@ impl EngineScan {
                     Some(first) => self.newest_forward(first),
                     None => Ok(None),
                 };
-                // Wherever the iterator is now, the next key in this direction is before the current one.
+                // The next key in this direction precedes the current one, wherever the iterator
+                // is.
                 self.place = Place::InRow;
                 return found;
             }
@@ -333,12 +332,12 @@ fn enter(
 }
 
 impl Drop for EngineScan {
-    /// Tells the range source what the part has cost.
+    /// Reports the cost of the part to the range source.
     fn drop(&mut self) {
         let Some(source) = &self.snapshot.core().reads.range_source else {
             return;
         };
-        // A version that is skipped in the engine costs about half a step.
+        // A version that the engine skips costs about half a step.
         let steps = self.stats.next + self.stats.prev + self.stats.seek + self.within / 2;
         let (lower, upper) = self.dead_rows.bounds();
         match (&self.place, self.direction) {

@@ -7,17 +7,17 @@ use crate::format::version::split;
 use crate::format::{Kind, encode_key};
 use crate::timestamp::Timestamp;
 
-/// A version as it is stored.
+/// A stored version.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StoredVersion {
-    /// When its transaction committed.
+    /// The commit timestamp.
     pub commit: Timestamp,
-    /// When its transaction began.
+    /// The start timestamp.
     pub start: Timestamp,
-    /// What it does.
+    /// The effect on the key.
     pub kind: Kind,
-    /// The value; of a put alone.
+    /// The value of a put; `None` for other kinds.
     pub value: Option<LazyValue>,
 }
 
@@ -31,8 +31,8 @@ impl std::fmt::Debug for StoredVersion {
     }
 }
 
-/// The versions of a key, the newest first, from [`Store::versions`](crate::Store::versions). Ends after the
-/// first error.
+/// The versions of a key, the newest first, from [`Store::versions`](crate::Store::versions). Ends
+/// after the first error.
 pub struct KeyVersions {
     cursor: DbIterator,
     has_failed: bool,

@@ -1,8 +1,9 @@
 //! Keys of a scan that other transactions have locked.
 //!
-//! A lock that a scan must look at is there when the scan begins: a transaction that locks a key later commits after
-//! the timestamp of the scan. So the keys are listed once. When the scan comes to one, it settles with the lock
-//! and reads the key by itself, since the iterator of the scan may be older than what the lock was turned into.
+//! All locks that matter to a scan exist when it begins, because a transaction that locks a key
+//! later commits after the scan's timestamp. So the scan lists their keys once. When it reaches
+//! one, it resolves the lock and reads the key by itself: the scan's iterator may be older than the
+//! version that replaced the lock.
 
 use std::cmp::Ordering;
 use std::vec;
@@ -14,12 +15,12 @@ use super::snapshot::Snapshot;
 use crate::error::Result;
 use crate::lookup::{Direction, ReadStats};
 
-/// See the module. Empty for most scans, which then costs a look at one number for each row.
+/// The locked keys of a scan. Usually empty, which costs one comparison for each row.
 #[derive(Default)]
 pub(super) struct LockedKeys {
     /// In the direction of the scan.
     keys: vec::IntoIter<Bytes>,
-    /// The next row of the iterator, if it has been read.
+    /// The next row of the iterator, if it was read ahead.
     next_stored: Option<Row>,
 }
 
@@ -49,7 +50,8 @@ impl LockedKeys {
         self.keys.as_slice().is_empty() && self.next_stored.is_none()
     }
 
-    /// The next row of the scan; `next_stored` gives those of the iterator. Adds what point reads cost to `points`.
+    /// The next row of the scan, from `next_stored` or from a locked key. Adds the cost of point
+    /// reads to `points`.
     pub(super) fn next_row(
         &mut self,
         snapshot: &Snapshot,

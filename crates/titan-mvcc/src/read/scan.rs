@@ -1,10 +1,12 @@
-//! Scans that take each part of their range from where it is: from a [`RangeSource`](crate::RangeSource) or from the engine.
+//! Scans that take each part of their range from a [`RangeSource`](crate::RangeSource) or from the
+//! engine.
 //!
-//! Promises that the rows come in one order, each once, whatever the source takes up or gives up meanwhile. The
-//! scan owns the range that is left; a part takes away one end of it. So a row is in exactly one part.
+//! Promises that rows come in order, each once, whatever ranges the source loads or drops
+//! meanwhile. The scan owns the rest of the range, and each part removes one end of it. So a row is
+//! in exactly one part.
 //!
-//! Parts may be looked at long after each other. That is right because of the locks: a version up to the timestamp
-//! that is published later had its key locked when the scan began, and such keys are read by themselves.
+//! Much time may pass between parts. A version up to the scan's timestamp that is published in this
+//! time was locked when the scan began, and the scan reads such keys by themselves.
 
 use std::vec;
 
@@ -16,40 +18,40 @@ use crate::error::{Error, Result};
 use crate::format::{VERSIONS, decode_key, encode_key};
 use crate::lookup::{Direction, Found, Part, PartRequest, ReadStats, SourceRow};
 
-/// Rows of the first part from memory. A scan is often ended after its first rows.
+/// Rows of the first part from memory. Many scans end after a few rows.
 const FIRST_PART: usize = 4;
-/// Rows of a part from memory at most. Each part looks anew at what is in memory.
+/// The most rows of a part from memory. Each part asks the source again.
 const LARGEST_PART: usize = 128;
 
 /// The rows of a range, from [`Snapshot::scan`]. Ends after the first error.
 pub struct Scan {
     snapshot: Snapshot,
     direction: Direction,
-    /// What is left to begin with: from this encoded key,
+    /// The rest of the range: the first encoded key.
     lower: Vec<u8>,
-    /// to before this one.
+    /// The end of the rest, exclusive.
     upper: Option<Vec<u8>>,
-    /// Whether anything is left.
+    /// True while parts remain.
     has_parts: bool,
-    /// The part that the engine answers, if it is in one.
+    /// The current part from the engine.
     engine: Option<EngineScan>,
-    /// Rows of a part from memory.
+    /// The rows of the current part from memory.
     rows: vec::IntoIter<SourceRow>,
     part_rows: usize,
-    /// Those of them whose values the engine has.
+    /// Those rows whose values only the engine has.
     deferrals: Deferrals,
-    /// Costs of the parts before.
+    /// The cost of earlier parts.
     stats: ReadStats,
-    /// Keys that were locked when the scan began.
+    /// The keys that were locked when the scan began.
     locked: LockedKeys,
 }
 
 impl Snapshot {
-    /// The rows from the key `from` to before the key `to`; without bounds where they are `None`. Cost: see
-    /// [`Scan`]; opening it reads no entries.
+    /// Scans the rows from the key `from` to before the key `to`; `None` is the end of the store.
+    /// Opening a scan reads no entries; [`Scan`] has its cost.
     ///
     /// # Errors
-    /// `Engine`. The scan itself gives the errors of [`Snapshot::get_lazy`].
+    /// `Engine`. The scan itself returns the errors of [`Snapshot::get_lazy`].
     pub fn scan(
         &self,
         from: Option<&[u8]>,
@@ -68,7 +70,7 @@ impl Scan {
         direction: Direction,
     ) -> Result<Self> {
         let is_empty = matches!((from, to), (Some(from), Some(to)) if from >= to);
-        // ORDER: first the locks: one that is gone by now has left its version.
+        // ORDER: first the locks, because a lock that is gone has left its version.
         let locked = LockedKeys::new(&snapshot, from, to, direction);
         let mut scan = Scan {
             snapshot,
@@ -84,13 +86,13 @@ impl Scan {
             stats: ReadStats::default(),
         };
         if !is_empty && scan.snapshot.core().reads.range_source.is_none() {
-            // Opens the iterator now, for the error.
+            // Opens the iterator now, to return its error.
             scan.next_part()?;
         }
         Ok(scan)
     }
 
-    /// What the scan has cost so far. A row in memory that was looked at counts as a step.
+    /// The cost of the scan so far. An examined row in memory counts as a step.
     pub fn stats(&self) -> ReadStats {
         match &self.engine {
             Some(engine) => plus(self.stats, engine.stats()),
@@ -117,7 +119,7 @@ impl Scan {
         Ok(row)
     }
 
-    /// The next row of the parts, whether it was locked or not.
+    /// The next row of the parts, without regard to locks.
     fn next_stored(&mut self) -> Result<Option<Row>> {
         loop {
             if let Some(row) = self.rows.next() {
@@ -140,7 +142,7 @@ impl Scan {
         }
     }
 
-    /// Takes the next part away from what is left.
+    /// Takes the next part of the rest.
     fn next_part(&mut self) -> Result<()> {
         let upper = self.upper.as_deref();
         let mut rows = Vec::new();
@@ -188,10 +190,11 @@ impl Scan {
         Ok(())
     }
 
-    /// A row of memory, as the store returns it. None if it has no value.
+    /// Decodes a row from memory. Returns `None` without a value.
     ///
-    /// A source learns of a version before it is published. If the version is not after the timestamp, its key
-    /// was locked when the scan began and is read by itself: the row is not returned, and its value not looked up.
+    /// A source learns of a version before it is published. If the version is not after the
+    /// timestamp, its key was locked when the scan began: the scan reads it by itself and does not
+    /// return this row.
     fn returned(&mut self, row: SourceRow) -> Result<Option<Row>> {
         let key = decode_key(&row.encoded)
             .ok_or_else(|| Error::corrupt_entry(VERSIONS, &row.encoded, "its key is damaged"))?;

@@ -13,8 +13,8 @@ use crate::order::Hold;
 use crate::percolator::{ReadFrom, resolve_for_read};
 use crate::timestamp::Timestamp;
 
-/// A store as of one timestamp. Clones are the same one; the safe point does not pass it while one of them,
-/// or a scan of it, is alive.
+/// A store as of one timestamp. Clones share it. The safe point does not pass it while a clone or
+/// one of its scans exists.
 #[derive(Clone)]
 pub struct Snapshot {
     core: Arc<Core>,
@@ -35,12 +35,13 @@ impl Snapshot {
         &self.core.versions
     }
 
-    /// Every commit up to it is seen, and no later one.
+    /// The timestamp. The snapshot sees every commit up to it, and no later one.
     pub fn timestamp(&self) -> Timestamp {
         self.hold.timestamp()
     }
 
-    /// The value of `key`. Cost: that of [`Snapshot::get_lazy`], and one read if the value is in a blob file.
+    /// Returns the value of `key`. Cost: that of [`Snapshot::get_lazy`], and one read if the value
+    /// is in a blob file.
     ///
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
@@ -49,17 +50,19 @@ impl Snapshot {
         Ok(value.map(|value| value.fetch()).transpose()?)
     }
 
-    /// Finds `key` without reading its value from a blob file. Cost: a point read of the engine, however many
-    /// versions the key has, and a second one if the newest of them at the timestamp is a lock. If another
-    /// transaction has prewritten the key, a look at its primary key, and if that has ended, a write.
+    /// Finds `key` without reading a blob file. Cost: a point read of the engine, however many
+    /// versions the key has, and a second one if the newest of them is a lock. If another
+    /// transaction has prewritten the key, a check of its primary key, and a write if that
+    /// transaction has ended.
     ///
     /// # Errors
-    /// `Corruption` for an entry that this version cannot have written; `Engine`.
+    /// `Corruption` for an entry that no version of the crate can have written; `Engine`.
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
         self.get_lazy_counted(key, &mut ReadStats::default())
     }
 
-    /// The same, and adds to `stats` what it costs, as [`Scan::stats`](crate::Scan::stats) says it of a scan.
+    /// Finds `key` as [`Snapshot::get_lazy`] does, and adds the cost to `stats`, in the units of
+    /// [`Scan::stats`](crate::Scan::stats).
     ///
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
@@ -71,9 +74,9 @@ impl Snapshot {
         found
     }
 
-    /// The same, for a caller that adds the cost to the sums of the store.
+    /// Finds `key` for a caller that adds the cost to the store's totals.
     pub(super) fn read(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
-        // ORDER: first the locks: one that is gone by now has left its version.
+        // ORDER: first the lock, because a lock that is gone has left its version.
         match resolve_for_read(&self.core, key, self.timestamp())? {
             ReadFrom::Versions => self.read_versions(key, read),
             ReadFrom::Lock(value) => {
@@ -83,7 +86,7 @@ impl Snapshot {
         }
     }
 
-    /// What a key has, from the range source or from the engine.
+    /// The value of a key without a relevant lock, from the range source or from the engine.
     fn read_versions(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
         let at = self.timestamp();
         let Some(source) = &self.core.reads.range_source else {
@@ -100,10 +103,10 @@ impl Snapshot {
         }
     }
 
-    /// The values of many keys, in the order of the keys. Cost: that of [`Snapshot::get`] for each.
+    /// Returns the values of `keys` in their order. Cost: that of [`Snapshot::get`] for each.
     ///
     /// # Errors
-    /// Those of [`Snapshot::get_lazy`]; the first one ends it.
+    /// Those of [`Snapshot::get_lazy`], at the first failure.
     pub fn batch_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
         keys.iter().map(|key| self.get(key.as_ref())).collect()
     }

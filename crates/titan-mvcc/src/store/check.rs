@@ -1,7 +1,6 @@
-//! Checking what a store has: that every entry is one that the store writes.
+//! The check that every entry is one that the store writes.
 //!
-//! Looks at keys alone. What files have, and whether every value can be read, the engine's own check says
-//! ([`titan::tools::check()`]).
+//! Reads keys only. The engine's own check covers files and values ([`titan::tools::check()`]).
 
 use serde::Serialize;
 use titan::ReadOptions;
@@ -15,14 +14,14 @@ use crate::lock_info::LockKind;
 use crate::meta::{KNOWN, LEASE, Meta, SAFE_POINT};
 use crate::timestamp::Timestamp;
 
-/// Problems that a report lists; all are counted.
+/// The most problems in a report, which counts all.
 const LISTED: usize = 100;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Versions.
+    /// All versions.
     pub versions: u64,
     /// Different keys.
     pub rows: u64,
@@ -30,9 +29,9 @@ pub struct CheckReport {
     pub puts: u64,
     /// Versions that are deletions.
     pub deletes: u64,
-    /// Versions that change nothing: locks, and records of rollbacks.
+    /// Versions of locks, and rollback records.
     pub locks: u64,
-    /// The oldest commit; none without versions.
+    /// The oldest commit; `None` without versions.
     pub oldest: Option<Timestamp>,
     /// The newest commit.
     pub newest: Option<Timestamp>,
@@ -40,13 +39,13 @@ pub struct CheckReport {
     pub transaction_locks: u64,
     /// The oldest timestamp that can be read.
     pub safe_point: Timestamp,
-    /// How many problems there are.
+    /// The number of problems.
     pub problems_found: u64,
-    /// The first hundred of them.
+    /// The first hundred problems.
     pub problems: Vec<CheckProblem>,
 }
 
-/// An entry that the store cannot have written.
+/// An entry that no store can have written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CheckProblem {
@@ -54,9 +53,9 @@ pub struct CheckProblem {
     pub column_family: String,
     /// The key of the entry in the engine, in hexadecimal.
     pub engine_key: String,
-    /// The key that it is a version of, if that can be told, with other bytes than ASCII escaped.
+    /// The key of the version, if it can be decoded, with bytes outside of ASCII escaped.
     pub key: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
 }
 
@@ -102,7 +101,7 @@ impl CheckReport {
     }
 }
 
-/// What the store keeps about itself, in the family `default`.
+/// Checks the numbers of the store, in the family `default`.
 fn check_meta(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()> {
     let family = core.db.name().to_owned();
     let mut entries = core.db.iter(&ReadOptions::default())?;
@@ -110,7 +109,7 @@ fn check_meta(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()> 
     while entries.valid() {
         let name = entries.key().to_vec();
         if !KNOWN.iter().any(|known| known.as_bytes() == name) {
-            report.add_problem(&family, &name, "the store keeps nothing under this name");
+            report.add_problem(&family, &name, "the store records nothing under this name");
         } else if entries.value()?.len() != 8 {
             report.add_problem(&family, &name, "its value must have 8 bytes");
         }
@@ -138,7 +137,8 @@ fn check_versions(
         prefetch_values: 0,
         ..ReadOptions::default()
     })?;
-    // ORDER: after the iterator, so the lease covers all that it finds, and nothing that it misses was dropped later.
+    // ORDER: after the iterator, so that the lease covers all entries, and none that it misses was
+    // dropped later.
     let (leased, safe_point) = (leased(meta), core.safe_point.get());
     // The encoded key and the commit of the last entry.
     let mut last: Option<(Vec<u8>, Timestamp)> = None;
@@ -159,8 +159,8 @@ fn check_versions(
         }
         let newer = last.as_ref().filter(|(key, _)| key == encoded);
         match newer {
-            // They are ordered by the engine: only equal ones can be wrong.
-            // The record of a rollback may have the timestamp of a commit.
+            // The engine orders entries, so only equal ones can be wrong. A rollback record may
+            // have the timestamp of a commit.
             Some((_, newer))
                 if *newer < version.commit
                     || *newer == version.commit && version.kind != Kind::Rollback =>
@@ -175,10 +175,14 @@ fn check_versions(
         }
         let is_committed = matches!(version.kind, Kind::Put | Kind::Delete | Kind::Lock);
         if is_committed && version.start >= version.commit {
-            report.add_problem(&family, engine_key, "it was committed when it began");
+            report.add_problem(
+                &family,
+                engine_key,
+                "it was committed at its start or before",
+            );
         }
         if let Some(leased) = leased.filter(|leased| version.commit >= *leased) {
-            let what = format!("its commit is after all timestamps, which end at {leased}");
+            let what = format!("its commit is not before the end of the lease, {leased}");
             report.add_problem(&family, engine_key, what);
         }
         match version.kind {
@@ -190,7 +194,7 @@ fn check_versions(
                     None => {
                         report.add_problem(&family, engine_key, "the value of a lock is damaged")
                     }
-                    // What an older one leads to may have been dropped.
+                    // The version that an older lock leads to may have been dropped.
                     Some(said) if version.commit > safe_point => {
                         claim.add_lock(said.last_change, engine_key, report);
                     }
@@ -217,25 +221,25 @@ fn check_versions(
     Ok(())
 }
 
-/// Claims of the newer locks of a key about its last change, and one of them.
+/// The last change that the newer locks of a key record, with one of the locks.
 #[derive(Default)]
 struct Claim(Option<(LastChange, Vec<u8>)>);
 
 impl Claim {
-    /// A lock says something.
+    /// Adds the record of a lock.
     fn add_lock(&mut self, said: LastChange, engine_key: &[u8], report: &mut CheckReport) {
         match &self.0 {
             _ if said == LastChange::Unknown => {}
             None => self.0 = Some((said, engine_key.to_vec())),
             Some((before, _)) if *before == said => {}
             Some(_) => {
-                let what = "a newer lock says another last change";
+                let what = "a newer lock records another last change";
                 report.add_problem(VERSIONS, engine_key, what);
             }
         }
     }
 
-    /// The next older version: it is what the locks say, if it is a change.
+    /// Compares the record with the next older version, if that is a change.
     fn compare(&mut self, version: Version, report: &mut CheckReport) {
         let found = match version.kind {
             Kind::Put => LastChange::Put(version.commit),
@@ -245,37 +249,38 @@ impl Claim {
         if let Some((said, engine_key)) = self.0.take()
             && said != found
         {
-            let what = format!("it says {said}, and the versions say {found}");
+            let what =
+                format!("it records {said} as the last change, but the versions have {found}");
             report.add_problem(VERSIONS, &engine_key, what);
         }
     }
 
-    /// The key has no more versions.
+    /// Ends the key, which has no older version.
     fn end(self, report: &mut CheckReport) {
         if let Some((said @ LastChange::Put(_), engine_key)) = self.0 {
             report.add_problem(
                 VERSIONS,
                 &engine_key,
-                format!("it says {said}, and the key has no older version"),
+                format!("it records {said} as the last change, but the key has no older version"),
             );
         }
     }
 }
 
-/// Where the timestamps end that the local oracle may have handed out.
+/// The end of the lease.
 fn leased(meta: &Meta) -> Option<Timestamp> {
     meta.get(LEASE).unwrap_or_default().map(Timestamp)
 }
 
-/// The locks of transactions that have not ended, and the values that they will write.
+/// Checks the locks of transactions that have not ended, and their values.
 fn check_locks(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()> {
     let Some(family) = core.db.column_family(LOCKS) else {
         return Ok(());
     };
     let mut entries = family.iter(&ReadOptions::default())?;
-    // ORDER: after the iterator, so the lease covers all that it finds.
+    // ORDER: after the iterator, so that the lease covers all entries.
     let leased = leased(meta);
-    // The engine's key of the value of the last lock, its kind, and whether the value has come.
+    // The engine's key of the last lock's value, the lock's kind, and true once the value was read.
     let mut last: Option<(Vec<u8>, LockKind, bool)> = None;
     let value_missing = |report: &mut CheckReport, last: &Option<(Vec<u8>, LockKind, bool)>| {
         if let Some((value, LockKind::Put, false)) = last {
@@ -293,7 +298,7 @@ fn check_locks(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()>
                     value_missing(report, &last);
                     report.transaction_locks += 1;
                     if leased.is_some_and(|leased| lock.start >= leased) {
-                        let what = "its transaction began after all timestamps";
+                        let what = "its transaction began after the end of the lease";
                         report.add_problem(LOCKS, &engine_key, what);
                     }
                     last = Some((value_key(&key), lock.kind, false));
@@ -302,8 +307,12 @@ fn check_locks(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()>
             // A value follows the record of its lock.
             Ok(None) => match last.as_mut().filter(|(value, ..)| *value == engine_key) {
                 Some((_, LockKind::Put, has_come)) => *has_come = true,
-                Some(_) => report.add_problem(LOCKS, &engine_key, "its lock is not that of a put"),
-                None => report.add_problem(LOCKS, &engine_key, "it is the value of no lock"),
+                Some(_) => report.add_problem(
+                    LOCKS,
+                    &engine_key,
+                    "it is a value, but its lock is not of a put",
+                ),
+                None => report.add_problem(LOCKS, &engine_key, "it is a value without a lock"),
             },
         }
         entries.next()?;
@@ -312,7 +321,7 @@ fn check_locks(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()>
     Ok(())
 }
 
-/// What an error says about an entry, without the entry, which the problem names already.
+/// The fault in an error's text, without the entry, which the problem has already.
 fn reason(error: &str) -> String {
     let (_, what) = error.rsplit_once(": ").unwrap_or(("", error));
     what.to_owned()

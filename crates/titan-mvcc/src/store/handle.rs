@@ -19,11 +19,11 @@ use crate::sweep::{SweepStats, Sweeper, Swept};
 use crate::timestamp::Timestamp;
 use crate::transaction::{PessimisticTransaction, Transaction};
 
-/// A transactional store of versions. Clones are the same store.
+/// A transactional store of versions. Clones share it.
 ///
-/// A child that a process makes by `fork` can read the store, as
-/// [`Db::check_not_inherited`] says of its database. Commits, and whatever else would change the store or wait
-/// for its threads, fail there with `Engine`.
+/// A forked child can read the store of its parent, as [`Db::check_not_inherited`] describes.
+/// Commits, and all other calls that change the store or wait for its threads, fail there with
+/// `Engine`.
 ///
 /// ```
 /// # fn main() -> titan_mvcc::Result<()> {
@@ -46,7 +46,7 @@ use crate::transaction::{PessimisticTransaction, Transaction};
 /// ```
 #[derive(Clone)]
 pub struct Store {
-    /// Ends before the core is dropped: when the last handle is.
+    /// Declared before the core, so that the last handle stops the sweeper first.
     sweeper: Arc<Sweeper>,
     core: Arc<Core>,
 }
@@ -57,14 +57,14 @@ impl Store {
         Store { sweeper, core }
     }
 
-    /// Begins an optimistic transaction. It reads the present, and its commit fails if a key that it wrote or
-    /// locked was written or locked meanwhile. Waits for nothing.
+    /// Begins an optimistic transaction. It reads the present. Its commit fails if another
+    /// transaction committed a write or a lock of its keys since. Waits for nothing.
     pub fn begin(&self) -> Transaction {
         Transaction::new(self.present("transaction"))
     }
 
-    /// Begins a pessimistic transaction. It locks what it writes when it writes it, so its commit finds no
-    /// conflicts. Waits for nothing but the oracle.
+    /// Begins a pessimistic transaction. It locks each key when it writes it, so its commit finds
+    /// no conflicts. Waits only for the oracle.
     ///
     /// # Errors
     /// `Oracle`.
@@ -73,19 +73,20 @@ impl Store {
         PessimisticTransaction::new(self.begin())
     }
 
-    /// The store as of now: every commit that was acknowledged before this call is seen. Waits for nothing.
+    /// A snapshot of the present, which sees every commit that was acknowledged before this call.
+    /// Waits for nothing.
     pub fn snapshot(&self) -> Snapshot {
         self.present("snapshot")
     }
 
-    /// The store as of `at`. Waits for nothing if `at` is not after [`Store::now`]; otherwise until commits
-    /// before it that are being written have been.
+    /// A snapshot of the store as of `at`. Waits for nothing if `at` is not after [`Store::now`];
+    /// otherwise for earlier commits that are being written.
     ///
     /// # Errors
     /// `BeforeSafePoint`; `InFuture` if the oracle has not handed out `at` yet; `Oracle`.
     pub fn snapshot_at(&self, at: Timestamp) -> Result<Snapshot> {
         if at > self.core.order.visible() {
-            // Commits before it are ended by threads of the parent.
+            // In a forked child, only threads of the parent end commits.
             self.core.check_not_inherited()?;
         }
         self.core.order.wait_for_commits(at)?;
@@ -93,24 +94,25 @@ impl Store {
         Ok(Snapshot::new(Arc::clone(&self.core), hold))
     }
 
-    /// The timestamp at which reads of the present are made. Never goes back, and is not before that of any
-    /// acknowledged commit.
+    /// The timestamp at which reads of the present are made. It never goes back, and is not before
+    /// any acknowledged commit.
     pub fn now(&self) -> Timestamp {
         self.core.order.visible()
     }
 
-    /// The calls of transactions whose clients are elsewhere.
+    /// The calls of Percolator transactions, for clients elsewhere.
     pub fn percolator(&self) -> Percolator {
         Percolator(Arc::clone(&self.core))
     }
 
-    /// Tells how far the clock was after the last timestamps of the store when it was opened, if
-    /// that was further than [`StoreOptions::max_clock_jump`](crate::StoreOptions::max_clock_jump). The program should tell somebody.
+    /// The time by which the clock was ahead of the store's last timestamps at the opening, if it
+    /// exceeded [`StoreOptions::max_clock_jump`](crate::StoreOptions::max_clock_jump). Programs
+    /// should report it.
     pub fn clock_jump(&self) -> Option<Duration> {
         self.core.timestamps.clock_jump
     }
 
-    /// Where the store's timestamps come from.
+    /// The oracle of the store.
     pub fn oracle(&self) -> &Arc<dyn TimestampOracle> {
         &self.core.timestamps.oracle
     }
@@ -120,19 +122,20 @@ impl Store {
         self.core.safe_point.get()
     }
 
-    /// Moves the safe point forward to `to`, or to the oldest hold before that. Returns where it is then.
-    /// From then on compactions drop the versions that no read can find any more. Cost: a synced write.
+    /// Moves the safe point forward to `to`, or to the oldest hold before it. Returns the new safe
+    /// point. From then on, compactions drop versions that no read can find. Cost: a synced write.
     ///
     /// # Errors
-    /// `SafePointBackwards`; `InFuture` if `to` is after [`Store::now`]; `Engine`. After an error of the engine
-    /// reads before `to` may be refused, and nothing is dropped by it until a call succeeds.
+    /// `SafePointBackwards`; `InFuture` if `to` is after [`Store::now`]; `Engine`. After an error
+    /// of the engine, reads before `to` may be refused, but no version is dropped until a call
+    /// succeeds.
     pub fn advance_safe_point(&self, to: Timestamp) -> Result<Timestamp> {
         if self.core.config.is_read_only {
-            let what = "the store was opened for reading only";
+            let what = "the store is open read-only";
             return Err(titan::Error::new(ErrorKind::ReadOnly, what).into());
         }
         self.core.check_not_inherited()?;
-        // Locks keep the safe point back.
+        // The safe point does not pass locks.
         end_expired_locks(&self.core, to)?;
         let safe_point = self.core.safe_point.advance(to, &self.core.order)?;
         self.core.versions.advance_garbage_moment(safe_point.0);
@@ -140,24 +143,24 @@ impl Store {
         Ok(safe_point)
     }
 
-    /// Keeps the safe point from passing `at` until the returned value is dropped. Holds do not survive the
+    /// Keeps the safe point from passing `at` until the result is dropped. Holds end with the
     /// process.
     ///
     /// # Errors
-    /// `BeforeSafePoint` if the safe point has passed it already.
+    /// `BeforeSafePoint` if the safe point has passed `at`.
     pub fn hold(&self, name: impl Into<Cow<'static, str>>, at: Timestamp) -> Result<Hold> {
         self.core.safe_point.hold(name.into(), at)
     }
 
-    /// What keeps the safe point back: named holds, snapshots and transactions, the oldest timestamp first.
+    /// Lists the holds: named ones, snapshots and transactions, the oldest timestamp first.
     pub fn holds(&self) -> Vec<HoldInfo> {
         self.core.safe_point.holds()
     }
 
-    /// Drops everything now that the safe point allows to drop. Without it, that happens as compactions come
-    /// by. Cost: rewrites the tables that have something to drop, or have keys in common with others from
-    /// which that is not known; those with deletions twice, because a deletion goes one compaction after what
-    /// it hid.
+    /// Drops all versions now that may be dropped at the safe point. Otherwise compactions drop
+    /// them later. Cost: rewrites the tables that have such versions, and tables whose keys overlap
+    /// and whose records cannot exclude them; tables with deletions twice, because a deletion goes
+    /// one compaction after the versions that it hid.
     ///
     /// # Errors
     /// `Engine`.
@@ -166,50 +169,52 @@ impl Store {
         self.sweeper.sweeps().drop_all()
     }
 
-    /// Does now what the store's thread does every [`StoreOptions::sweep_interval`](crate::StoreOptions::sweep_interval): moves the safe point to
-    /// where the retention and the holds let it go, and compacts ranges that are rich in versions that may be
-    /// dropped. Waits for a sweep that is under way.
+    /// Sweeps now, as the store's thread does at every
+    /// [`StoreOptions::sweep_interval`](crate::StoreOptions::sweep_interval): moves the safe point
+    /// as far as the retention and the holds allow, and compacts ranges with many droppable
+    /// versions. Waits for a running sweep.
     ///
     /// # Errors
-    /// `Oracle`, `Engine`; the next sweep does what was not done.
+    /// `Oracle`, `Engine`. The next sweep does the rest.
     pub fn sweep(&self) -> Result<Swept> {
         self.core.check_not_inherited()?;
         self.sweeper.sweeps().sweep()
     }
 
-    /// What sweeps have done since the store was opened.
+    /// The results of all sweeps since the store was opened.
     pub fn sweep_stats(&self) -> SweepStats {
         self.sweeper.sweeps().stats()
     }
 
-    /// All stored versions of `key`, the newest first: also those that only reads before the safe point would
-    /// find. Cost: an iterator within the key.
+    /// All stored versions of `key`, the newest first, including versions that no read at the safe
+    /// point or later finds. Cost: an iterator within the key.
     ///
     /// # Errors
-    /// `Engine`; the versions give `Corruption`.
+    /// `Engine`. The versions give `Corruption`.
     pub fn versions(&self, key: &[u8]) -> Result<KeyVersions> {
         KeyVersions::new(&self.core.versions, key)
     }
 
-    /// Checks that every entry is one that the store writes: keys that end, known kinds, one version a
-    /// commit, commits after their start and within the lease, and nothing else in the database. `progress`
-    /// is called with the number of versions so far. Cost: reads all keys, and no value from a blob file.
+    /// Checks that every entry is one that the store writes: whole keys, known kinds, one version
+    /// for each commit, commits after their start and within the lease, and nothing else in the
+    /// database. Calls `progress` with the number of versions so far. Cost: reads all keys, and no
+    /// blob file.
     ///
     /// # Errors
-    /// `Engine`. What is wrong with entries is in the report.
+    /// `Engine`. The report lists wrong entries.
     pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         check::check(&self.core, progress)
     }
 
-    /// What all reads have cost since the store was opened. Scans count when they have ended, and reads of
-    /// transactions with those of their snapshots; the checks of commits for conflicts do not count.
+    /// The cost of all reads since the store was opened. Scans count when they end, reads of
+    /// transactions with their snapshots. Searches of commits for conflicts do not count.
     pub fn read_stats(&self) -> ReadStats {
         self.core.reads.totals.sum()
     }
 
-    /// What the store takes on disk, how many versions it has and may drop, and what keeps them: holds, with
-    /// their names, ages and bytes, beside what pins files of the engine. Cost: that of
-    /// [`Db::space_report`], and what is recorded about each table.
+    /// The space of the store on disk, its versions, droppable ones included, and the reasons why
+    /// they stay: holds with names, ages and bytes, and the pins of the engine's files. Cost: that
+    /// of [`Db::space_report`], and the records about all tables.
     ///
     /// # Errors
     /// `Engine`.
@@ -218,14 +223,13 @@ impl Store {
         space::report(&self.core, self.sweeper.sweeps())
     }
 
-    /// The database that has the store, for statistics and reports. What it has may be read, and must not be
-    /// written.
+    /// The engine's database, for statistics and reports. It may be read, but must not be written.
     pub fn db(&self) -> &Db {
         &self.core.db
     }
 
-    /// Closes the store; later calls fail, and so do those that wait for a lock. Without it, the store closes when
-    /// the last handle is dropped, which waits for the range that a sweep compacts.
+    /// Closes the store. Later calls fail, and so do waits for locks. Dropping the last handle
+    /// closes it too, but waits until a running sweep has compacted its range.
     ///
     /// # Errors
     /// Those of [`Db::close`].
@@ -234,13 +238,13 @@ impl Store {
         self.core.filter_family.clear();
         self.core.locks.waits.close();
         self.sweeper.stop();
-        // Ends the compactions of the sweeper, too.
+        // Ends the sweeper's compactions, too.
         let closed = self.core.db.close();
         self.sweeper.join();
         Ok(closed?)
     }
 
-    /// The clock by which transactions wait before they are run again.
+    /// The clock of pauses between retries.
     pub(super) fn clock(&self) -> Arc<dyn SystemClock> {
         Arc::clone(&self.core.clock)
     }

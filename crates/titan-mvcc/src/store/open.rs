@@ -20,18 +20,19 @@ use crate::percolator::end_orphaned_locks;
 use crate::sweep::{Sweeper, Sweeps};
 
 impl Store {
-    /// Opens the store in the directory `dir`, or makes one if
-    /// [`DbOptions::create_if_missing`] says so.
+    /// Opens the store in the directory `dir`, or creates it if [`DbOptions::create_if_missing`] is
+    /// set.
     ///
     /// # Errors
-    /// `NotVersioned` for a database that is no store; `Oracle` if the oracle has no timestamp, or is before the
-    /// store's safe point or timestamps that the store has had; `ClockAhead` if it is too far after these and
-    /// [`StoreOptions::refuse_clock_jump`] is set; those of [`Db::open`](titan::Db::open). A store whose timestamps are at their end can be
+    /// `NotVersioned` for a database that is not a store; `Oracle` if the oracle has no timestamp,
+    /// or one before the store's safe point or last timestamps; `ClockAhead` if it is too far ahead
+    /// of these and [`StoreOptions::refuse_clock_jump`] is set; those of
+    /// [`Db::open`](titan::Db::open). A store whose timestamps have ended can be
     /// [read](Store::open_read_only).
     pub fn open(dir: impl AsRef<Path>, options: &StoreOptions) -> Result<Self> {
         let dir = dir.as_ref();
         if options.write.disable_wal {
-            let what = "a store of versions needs a WAL, and disable_wal is set";
+            let what = "a store of versions needs a WAL, but disable_wal is set";
             return Err(titan::Error::new(ErrorKind::InvalidOption, what).into());
         }
         let droppable = Arc::default();

@@ -1,4 +1,4 @@
-//! Opening a store to read it alone, also beside the process that writes it.
+//! Opening a store read-only, also beside the process that writes it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,23 +19,24 @@ use crate::order::{CommitOrder, SafePoint};
 use crate::sweep::{Sweeper, Sweeps};
 use crate::timestamp::Timestamp;
 
-/// Where reads of the present are made if no lease says by when all commits were made. It is after all of
-/// them, and not the last timestamp, so that there are some in the future.
+/// The timestamp for reads of the present without a lease. It is after all commits, but not the
+/// last timestamp, so that some are in the future.
 const AFTER_ALL: Timestamp = Timestamp(u64::MAX / 2);
 
 impl Store {
-    /// Opens the store in the directory `dir` to read what it has at this moment. Nothing in the directory is
-    /// changed. If another process has it open, the store is shown as of one moment, which
-    /// [`Db::moment`](titan::Db::moment) of [`Store::db`] names, and that process goes on.
+    /// Opens the store in the directory `dir` read-only. Changes nothing in the directory. If
+    /// another process has the store open, this shows it as of one moment, which
+    /// [`Db::moment`](titan::Db::moment) of [`Store::db`] returns.
     ///
-    /// Reads of the present find all that was committed then, and so do reads at the timestamp of a commit that was
-    /// acknowledged before. Beside a process that goes on, a read at a later timestamp finds what there was at that
-    /// moment, and may miss commits up to that timestamp that were made after it. Commits, and whatever else would change the store,
-    /// fail. The options for writing and sweeping have no effect.
+    /// Reads of the present find every commit of that moment, and so do reads at the timestamp of a
+    /// commit that was acknowledged before. A read at a later timestamp finds the same, and may
+    /// miss commits that the other process made since. Commits and all other changes fail. Options
+    /// of writing and sweeping have no effect.
     ///
     /// # Errors
-    /// `NotVersioned` for a database that is no store; those of
-    /// [`Db::open_read_only`](titan::Db::open_read_only) and of [`Secondary::open`](titan::Secondary::open).
+    /// `NotVersioned` for a database that is not a store; those of
+    /// [`Db::open_read_only`](titan::Db::open_read_only) and of
+    /// [`Secondary::open`](titan::Secondary::open).
     pub fn open_read_only(dir: impl AsRef<Path>, options: &StoreOptions) -> Result<Self> {
         let dir = dir.as_ref();
         let filter = FilterFactory {
@@ -96,14 +97,14 @@ impl Store {
     }
 }
 
-/// The oracle of a store that is read alone: timestamps after everything that it has, so that reads in the
-/// future are recognised.
+/// The oracle of a read-only store. Its timestamps are after the store's, so that reads in the
+/// future are refused.
 struct ReadOnlyOracle(AtomicU64);
 
 impl TimestampOracle for ReadOnlyOracle {
     fn next(&self) -> Result<Timestamp> {
         let before = Timestamp(self.0.fetch_add(1, Ordering::Relaxed));
         let next = before.next();
-        next.ok_or_else(|| Error::oracle("the store was opened for reading only"))
+        next.ok_or_else(|| Error::oracle("the store is open read-only"))
     }
 }

@@ -1,4 +1,4 @@
-//! Transactions that are run again if others were in the way.
+//! Transactions that run again after a conflict.
 
 use titan::Retry;
 
@@ -8,11 +8,11 @@ use crate::timestamp::Timestamp;
 use crate::transaction::{PessimisticTransaction, Transaction};
 
 impl Store {
-    /// Runs `body` in an optimistic transaction and commits it; from the beginning again if others were in
-    /// the way, as [`Retry::default`] says. Returns what `body` returned, and the timestamp of the commit.
+    /// Runs `body` in an optimistic transaction and commits it. After a retryable error, runs it
+    /// again as [`Retry::default`] allows. Returns the result of `body` and the commit timestamp.
     ///
-    /// `body` may run several times, so it should have no other effects, and begin with what it knows from
-    /// the transaction alone. To roll back, return an error.
+    /// `body` may run several times. So it should have no other effects, and depend on the
+    /// transaction alone. To roll back, return an error.
     ///
     /// ```
     /// # fn main() -> titan_mvcc::Result<()> {
@@ -30,7 +30,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// Those of `body` and of [`Transaction::commit`]. A retryable one if it was run as often as is allowed.
+    /// Those of `body` and of [`Transaction::commit`]. A retryable error after the last attempt.
     pub fn transaction<T>(
         &self,
         body: impl FnMut(&mut Transaction) -> Result<T>,
@@ -38,7 +38,7 @@ impl Store {
         self.transaction_with(&Retry::default(), body)
     }
 
-    /// The same, run again as `retry` says, with errors of the caller's own type.
+    /// Runs `body` in an optimistic transaction as `retry` allows, with the caller's error type.
     ///
     /// # Errors
     /// Those of [`Store::transaction`].
@@ -54,8 +54,7 @@ impl Store {
         })
     }
 
-    /// Runs `body` in a pessimistic transaction, which locks what it writes, and commits it; from the
-    /// beginning again as `retry` says.
+    /// Runs `body` in a pessimistic transaction and commits it, as `retry` allows.
     ///
     /// # Errors
     /// Those of `body`, of [`Store::begin_pessimistic`] and of [`PessimisticTransaction::commit`].

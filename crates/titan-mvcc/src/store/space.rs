@@ -1,8 +1,8 @@
-//! The report on space: that of the engine, with what the store knows about versions and holds.
+//! The report on space: the engine's report, with versions and holds.
 //!
-//! Versions are counted by what each table records about itself (`sweep`). What is in memory is in no table,
-//! and a version that only another table supersedes counts as needed until a compaction has both. So bytes
-//! that may be dropped are estimated too low rather than too high.
+//! It counts versions by the records about tables (`old_versions`). Versions in memory are in no
+//! table, and a version that only another table supersedes counts as needed until a compaction
+//! reads both tables. So droppable bytes are rather underestimated.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::order::HoldInfo;
 use crate::sweep::Sweeps;
 use crate::timestamp::Timestamp;
 
-/// What a store takes on disk, and what keeps it.
+/// The space of a store on disk, and the reasons why versions stay.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct StoreSpaceReport {
@@ -23,11 +23,11 @@ pub struct StoreSpaceReport {
     pub safe_point: Timestamp,
     /// The timestamp at which reads of the present are made.
     pub now: Timestamp,
-    /// What tables have.
+    /// Versions in tables.
     pub versions: VersionSpace,
-    /// What keeps the safe point back, and versions with it, the oldest timestamp first.
+    /// The holds of the safe point, the oldest timestamp first.
     pub holds: Vec<HoldSpace>,
-    /// The report of the engine: every file, and what pins it.
+    /// The report of the engine: every file and its pins.
     pub engine: titan::SpaceReport,
 }
 
@@ -35,29 +35,29 @@ pub struct StoreSpaceReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct VersionSpace {
-    /// Tables.
+    /// The number of tables.
     pub tables: u64,
-    /// Tables of which nothing is known, since other programs wrote them. Not in the fields below.
+    /// Tables without a record, which other programs wrote. Not in the fields below.
     pub unknown_tables: u64,
     /// All versions.
     pub versions: u64,
-    /// Different keys, of each table for itself: a key that is in several tables counts in each.
+    /// Different keys in each table: a key in several tables counts in each.
     pub rows: u64,
     /// Versions that are puts.
     pub puts: u64,
     /// Versions that are deletions.
     pub deletes: u64,
-    /// Versions that change nothing.
+    /// Locks and rollback records.
     pub locks: u64,
-    /// Versions of the key that has most of them in a table.
+    /// The most versions of one key in a table.
     pub row_versions: u64,
-    /// The oldest commit; none without versions.
+    /// The oldest commit; `None` without versions.
     pub oldest: Option<Timestamp>,
     /// The newest commit.
     pub newest: Option<Timestamp>,
     /// Versions that may be dropped at the safe point.
     pub droppable: u64,
-    /// Their bytes: keys, and values as stored.
+    /// Bytes of the droppable versions: keys, and values as stored.
     pub droppable_bytes: u64,
 }
 
@@ -65,16 +65,16 @@ pub struct VersionSpace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct HoldSpace {
-    /// The name; "snapshot" and "transaction" for those of the store.
+    /// The name of the holds; "snapshot" and "transaction" for the store's own.
     pub name: Cow<'static, str>,
-    /// How many there are.
+    /// The number of holds.
     pub count: u64,
-    /// The safe point does not pass it.
+    /// The timestamp that the safe point does not pass.
     pub timestamp: Timestamp,
-    /// The age of the oldest of them, in microseconds.
+    /// The age of the oldest hold, in microseconds.
     pub age_micros: u64,
-    /// Bytes of versions that may be dropped when these holds end, and all older ones have. What a newer
-    /// hold, or the retention, still keeps does not count.
+    /// Bytes of versions that may be dropped once these holds and all older ones end. Without
+    /// versions that a newer hold or the retention keeps.
     pub kept_bytes: u64,
 }
 
@@ -117,7 +117,8 @@ fn versions(tables: &Tables, safe_point: Timestamp) -> VersionSpace {
     sum
 }
 
-/// What each hold keeps. `reach` is where the safe point would be without any.
+/// The holds with the bytes that each keeps. `reach` is the safe point that the retention alone
+/// would allow.
 fn kept(holds: &[HoldInfo], tables: &Tables, reach: Timestamp) -> Vec<HoldSpace> {
     let mut all: Vec<HoldSpace> = Vec::new();
     for hold in holds {

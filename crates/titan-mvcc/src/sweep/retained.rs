@@ -1,70 +1,72 @@
-//! For how long versions have been retained, in real time.
+//! The age of versions in real time.
 //!
-//! Timestamps follow the clock, and the clock may be wrong: what it says about the age of a version is worth no more than
-//! the clock. So the age of commits is measured in two ways, and the safe point goes where either leads.
+//! Timestamps follow the clock, and the clock may be wrong. So the age of commits is measured in
+//! two ways, and the safe point follows the one that leads further:
 //!
-//! - *By looks.* Each sweep notes the visible timestamp with the monotonic time. What was visible at a look
-//!   that is as old as the retention is old enough, whatever its timestamp says.
-//! - *By the clock*, as long as it runs evenly. That also tells the age of what earlier openings committed. When the clock is
-//!   set, forward or back, or an opening begins under a clock that is far ahead, it is trusted again after the
-//!   retention has passed: then all that was committed before is old enough.
+//! - *By samples.* Each sweep records the visible timestamp with the monotonic time. Everything
+//!   that was visible in a sample as old as the retention is old enough, whatever its timestamp.
+//! - *By the clock*, while it runs evenly. Only the clock knows the age of commits of earlier
+//!   openings. After the clock was set, forward or back, or after an opening under a clock that is
+//!   far ahead, it is trusted again when the retention has passed: then all earlier commits are old
+//!   enough.
 //!
-//! Timestamps that are ahead of the clock become old by looks alone, and an opening forgets its looks. So a store whose timestamps
-//! are ahead keeps a look on disk ([`StoredSample`]).
+//! Timestamps that are ahead of the clock become old by samples alone, and an opening loses its
+//! samples. So a store with such timestamps keeps one sample on disk ([`StoredSample`]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::timestamp::Timestamp;
 
-/// Looks that are remembered.
+/// The most samples that are kept.
 const MAX_SAMPLES: usize = 32;
-/// The time that the clock may gain or lose between two looks, beside a thousandth of the time.
+/// The deviation of an even clock between two samples, besides a thousandth of the time.
 const EVEN: Duration = Duration::from_secs(1);
-/// Timestamps that are ahead of the clock by less are so because of leases.
+/// Leases explain timestamps that are ahead of the clock by less.
 const AHEAD: Duration = Duration::from_secs(60);
 
-/// A moment, as a sweep finds it.
+/// The clocks and the visible timestamp at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     /// Monotonic time.
     pub(super) monotonic: Duration,
-    /// The time since 1970 by which timestamps are made.
+    /// Time since 1970 by the clock that makes timestamps.
     pub(super) clock: Duration,
     /// The visible timestamp.
     pub(super) visible: Timestamp,
 }
 
 impl Moment {
-    /// The time of the clock at a later monotonic time, if it runs on evenly.
+    /// The time of an even clock at a later monotonic time.
     fn later(&self, monotonic: Duration) -> Duration {
         let passed = monotonic.saturating_sub(self.monotonic);
         self.clock.saturating_add(passed)
     }
 }
 
-/// A look that is kept on disk: what was visible at a time by the clock.
+/// A sample on disk: the visible timestamp at a time by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredSample {
     pub(crate) at: Duration,
     pub(crate) visible: Timestamp,
 }
 
-/// See the module.
+/// The measurement of a store.
 pub(super) struct Retained {
     retention: Duration,
-    /// Since when the clock runs evenly.
+    /// The first moment since which the clock has run evenly.
     even_since: Moment,
-    /// The look since then at which it was furthest behind. Small steps add up.
+    /// The sample since then at which the clock was furthest behind. Small steps add up.
     slowest: Moment,
-    /// Whether it says how old the commits before that are.
+    /// True if the clock also knows the age of earlier commits.
     covers_earlier: bool,
     last: Moment,
     samples: VecDeque<(Duration, Timestamp)>,
 }
 
 impl Retained {
-    /// Begins at the opening. `is_clock_doubted` says that its clock is far ahead of the last one.
+    /// Begins at the opening. `is_clock_doubted` says that its clock is far ahead of the last
+    /// opening.
     pub(super) fn new(retention: Duration, opened: Moment, is_clock_doubted: bool) -> Self {
         Retained {
             retention,
@@ -76,7 +78,7 @@ impl Retained {
         }
     }
 
-    /// Looks.
+    /// Adds a sample.
     pub(super) fn add_sample(&mut self, now: Moment) {
         let passed = now.monotonic.saturating_sub(self.last.monotonic);
         let by_clock = now.clock.checked_sub(self.last.clock);
@@ -101,7 +103,7 @@ impl Retained {
         }
     }
 
-    /// Forgets the look, neither the first nor the last one, whose neighbours are closest.
+    /// Removes the sample, except the first and the last, whose neighbours are closest.
     fn remove_one(&mut self) {
         let gap = |at: &usize| {
             let before = self.samples.get(at - 1).map(|sample| sample.0);
@@ -115,7 +117,8 @@ impl Retained {
         }
     }
 
-    /// Up to where everything was replaced or committed a retention ago. `steady` is the monotonic time.
+    /// The timestamp up to which everything was replaced or committed a retention ago. `monotonic`
+    /// is now.
     pub(super) fn until(&self, monotonic: Duration) -> Timestamp {
         let since = monotonic.saturating_sub(self.even_since.monotonic);
         let is_old = |sample: &&(Duration, Timestamp)| {
@@ -134,7 +137,7 @@ impl Retained {
         by_samples.max(by_clock).unwrap_or(Timestamp::ZERO)
     }
 
-    /// Whether the timestamps are ahead of a clock that can be trusted.
+    /// Returns true if timestamps are ahead of a trusted clock.
     pub(super) fn is_ahead(&self) -> bool {
         let now = self.last;
         let since = now.monotonic.saturating_sub(self.even_since.monotonic);
@@ -142,8 +145,8 @@ impl Retained {
         !is_doubted && now.visible.unix_time() > now.clock.saturating_add(AHEAD)
     }
 
-    /// The same as [`Retained::until`] by what was noted on disk, and what is to be noted now. None if the timestamps are
-    /// not ahead.
+    /// The same limit by the sample on disk, and a new sample if one is due. `None` unless
+    /// timestamps are ahead.
     pub(super) fn by_stored_sample(
         &self,
         noted: Option<StoredSample>,
@@ -157,7 +160,7 @@ impl Retained {
             visible: now.visible,
         });
         Some(match noted {
-            // One that is in the future was made under a clock that was wrong.
+            // A sample of the future was stored under a wrong clock.
             Some(noted) if noted.at <= now.clock => match now.clock - noted.at >= self.retention {
                 true => (noted.visible, new),
                 false => (Timestamp::ZERO, None),
@@ -167,7 +170,7 @@ impl Retained {
     }
 }
 
-/// The timestamp of some time before another.
+/// The timestamp of a duration before a time.
 pub(super) fn before(time: Duration, by: Duration) -> Timestamp {
     Timestamp::at(time.saturating_sub(by)).unwrap_or(Timestamp::ZERO)
 }
@@ -176,8 +179,8 @@ pub(super) fn before(time: Duration, by: Duration) -> Timestamp {
 mod tests {
     use super::*;
 
-    /// Whatever the clock does, nothing is given up that was committed less than a retention ago, and all that was visible
-    /// at a look goes some looks after the retention has passed.
+    /// Under any clock, nothing younger than the retention is given up, and everything that a
+    /// sample saw goes a few samples after the retention.
     #[test]
     fn nothing_goes_early_and_nothing_stays() {
         let retention = Duration::from_secs(600);
@@ -192,9 +195,9 @@ mod tests {
                 visible,
             };
             let mut retained = Retained::new(retention, opened(monotonic, clock, last), false);
-            // When each timestamp was committed.
+            // The time of each commit.
             let mut commits: Vec<(Duration, Timestamp)> = Vec::new();
-            // Where small steps are to add up, few large ones begin anew.
+            // In runs of small steps, large ones are rare, because each begins anew.
             let jumps = if seed % 3 == 0 { 30 } else { 200 };
             for _ in 0..200 {
                 let passed = Duration::from_secs(rng.u64(1..20));
@@ -206,7 +209,7 @@ mod tests {
                         false => clock.saturating_sub(by),
                     };
                 }
-                // Steps that each look takes for even. They may add up for hours.
+                // Each step looks even by itself. They may add up for hours.
                 let small = Duration::from_millis(900);
                 match (seed % 3, rng.u8(..4)) {
                     (1, 1..) | (2, 0) => clock -= small,
@@ -221,7 +224,7 @@ mod tests {
                 for (at, commit) in &commits {
                     let age = monotonic - *at;
                     assert!(*commit > until || age >= retention, "seed {seed}: {age:?}");
-                    // Of 32 looks in 600 s.
+                    // With 32 samples in 600 s.
                     assert!(
                         *commit <= until || age < retention * 2,
                         "seed {seed}: {age:?}"
@@ -247,14 +250,14 @@ mod tests {
             let (to, note) = retained.by_stored_sample(noted).unwrap();
             noted = note.or(noted);
             until = until.max(to);
-            // What was committed 60 openings before, or later, is retained.
+            // Commits of the last 60 openings are retained.
             assert!(until.0 <= ahead.0 + n.saturating_sub(60), "{n}");
             assert!(n < 125 || until.0 + 125 >= ahead.0 + n, "{n}");
-            // Under a clock that is far ahead nothing is concluded.
+            // A clock that is far ahead proves nothing.
             let doubted = Retained::new(retention, now, true);
             assert_eq!(doubted.by_stored_sample(noted), None);
         }
-        // Timestamps that follow the clock need no note.
+        // Timestamps that follow the clock need no sample on disk.
         let now = Moment {
             monotonic: Duration::ZERO,
             clock: second(0),

@@ -1,4 +1,4 @@
-//! One sweep: the safe point moves by time, and ranges that are worth it are compacted.
+//! One sweep: moves the safe point by time, and compacts ranges with many old versions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,45 +15,45 @@ use crate::order::Wakeups;
 use crate::percolator::end_expired_locks;
 use crate::timestamp::Timestamp;
 
-/// For how long a version may have been droppable before the range is compacted that has fewer of them.
+/// Droppable versions older than this make a range overdue, which needs fewer of them.
 const OVERDUE_AFTER: Duration = Duration::from_secs(3600);
 
 /// The sweeps of a store.
 pub(crate) struct Sweeps {
     pub(super) core: Arc<Core>,
-    /// For how long versions can be read; for ever, or as long as the safe point is not moved by hand.
+    /// The retention; `None` if only calls move the safe point.
     retention: Option<Duration>,
-    /// The time for which they have been so.
+    /// The age of versions, with a retention.
     retained: Option<Mutex<Retained>>,
     /// The time between two sweeps.
     pub(super) interval: Duration,
-    /// What all sweeps have done. Locked only for moments.
+    /// The results of all sweeps. Locked only for moments.
     stats: Mutex<SweepStats>,
-    /// One sweep at a time.
+    /// Locked during a sweep, so that sweeps exclude each other.
     running: Mutex<()>,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Swept {
-    /// Where the safe point is now.
+    /// The safe point after the sweep.
     pub safe_point: Timestamp,
-    /// How many ranges of keys were compacted.
+    /// Compacted ranges of keys.
     pub ranges: u64,
 }
 
-/// What the sweeps of a store have done since it was opened.
+/// The results of all sweeps since the store was opened.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SweepStats {
-    /// Sweeps that have ended well.
+    /// Successful sweeps.
     pub sweeps: u64,
     /// Ranges of keys that they compacted.
     pub ranges: u64,
-    /// Sweeps that have failed. What they did not do, the next one does.
+    /// Failed sweeps. The next one does their work.
     pub failed: u64,
-    /// Why the last sweep failed, if it did.
+    /// The error of the last sweep, if it failed.
     pub error: Option<Error>,
 }
 
@@ -62,7 +62,7 @@ impl Sweeps {
         let visible = core.order.visible();
         let opened = Moment {
             monotonic: core.clock.monotonic(),
-            // The oracle of a program has just given its first timestamp.
+            // The program's oracle has just given its first timestamp.
             clock: match core.timestamps.is_given {
                 true => visible.unix_time(),
                 false => core.clock.unix_time(),
@@ -81,20 +81,20 @@ impl Sweeps {
         }
     }
 
-    /// What they have done.
+    /// The results so far.
     pub(crate) fn stats(&self) -> SweepStats {
         self.stats.lock().clone()
     }
 
-    /// What wakes the thread that does them.
+    /// The wake-ups of the thread.
     pub(super) fn wake(&self) -> &Wakeups {
         self.core.order.wake()
     }
 
-    /// Sweeps. Waits for a sweep that is under way.
+    /// Sweeps. Waits for a running sweep.
     ///
     /// # Errors
-    /// `Oracle`, `Engine`; the next sweep does what was not done.
+    /// `Oracle`, `Engine`. The next sweep does the rest.
     pub(crate) fn sweep(&self) -> Result<Swept> {
         let _running = self.running.lock();
         let swept = self.run();
@@ -132,7 +132,7 @@ impl Sweeps {
         Ok(Swept { safe_point, ranges })
     }
 
-    /// Drops everything that can be dropped at the safe point.
+    /// Drops every version that may be dropped at the safe point.
     ///
     /// # Errors
     /// `Engine`.
@@ -141,12 +141,12 @@ impl Sweeps {
         if safe_point == Timestamp::ZERO {
             return Ok(());
         }
-        // What is committed up to the safe point is in tables then.
+        // Now every commit up to the safe point is in tables.
         self.core.versions.flush()?;
         for range in Tables::load(&self.core.versions)?.with_droppable(safe_point) {
             self.compact(&range)?;
         }
-        // A deletion goes one compaction after what it hid.
+        // A deletion goes one compaction after the versions that it hid.
         for range in self.deletions_left(safe_point)? {
             self.compact(&range)?;
         }
@@ -182,7 +182,7 @@ impl Sweeps {
         Ok(self.core.versions.compact_range(begin, end, &options)?)
     }
 
-    /// Moves the safe point to where the retention lets it go.
+    /// Moves the safe point as far as the retention allows.
     fn follow_time(&self) -> Result<()> {
         let Some(retained) = &self.retained else {
             return Ok(());
@@ -203,18 +203,18 @@ impl Sweeps {
             .until(now.monotonic)
             .max(self.by_stored_sample(&retained)?);
         drop(retained);
-        // MUTANT: the safe point follows the present, whatever is to be retained.
+        // MUTANT: the safe point follows the present, without regard to the retention.
         let to = match mutant!("retention-ignored", "-p titan-mvcc --test it sweeps::") {
             true => visible,
             false => to.min(visible),
         };
-        // Locks keep the safe point back.
+        // The safe point does not pass locks.
         let ended = end_expired_locks(&self.core, to);
         self.core.safe_point.advance_by_time(to, &self.core.order)?;
         ended
     }
 
-    /// The time by which timestamps are made.
+    /// The time of the clock that makes timestamps.
     fn time(&self) -> Result<Duration> {
         match self.core.timestamps.is_given {
             true => Ok(self.core.timestamps.oracle.next()?.unix_time()),
@@ -222,8 +222,8 @@ impl Sweeps {
         }
     }
 
-    /// Where a look leads that an earlier opening has noted. Notes one if that is due. Cost: none, unless timestamps are ahead
-    /// of the clock; then a synced write once in a retention.
+    /// The limit by the sample on disk. Stores a new one if it is due. Cost: none, unless
+    /// timestamps are ahead of the clock; then a synced write once in a retention.
     fn by_stored_sample(&self, retained: &Retained) -> Result<Timestamp> {
         let meta = Meta(self.core.db.clone());
         let noted = || -> Result<Option<StoredSample>> {
@@ -246,7 +246,7 @@ impl Sweeps {
         Ok(to)
     }
 
-    /// Where the safe point would be without holds.
+    /// The safe point that the retention alone would allow.
     pub(crate) fn limit_without_holds(&self) -> Timestamp {
         let visible = self.core.order.visible();
         let reach = match &self.retained {
@@ -259,7 +259,7 @@ impl Sweeps {
         reach.max(self.core.safe_point.get())
     }
 
-    /// What could be dropped at this timestamp already is overdue.
+    /// Versions that could have been dropped at this safe point are overdue.
     fn overdue(&self, safe_point: Timestamp) -> Timestamp {
         let now = match self.retention {
             Some(retention) => self.core.clock.unix_time().saturating_sub(retention),
@@ -268,8 +268,7 @@ impl Sweeps {
         before(now, OVERDUE_AFTER).min(safe_point)
     }
 
-    /// Whether there will be something to sweep after some time, though nothing is committed. If not, the next
-    /// commit wakes the sweeper.
+    /// Returns true if time alone will bring work. Otherwise the next commit wakes the sweeper.
     pub(super) fn waits_for_time(&self) -> bool {
         if self.retention.is_none() {
             return false;
@@ -279,7 +278,7 @@ impl Sweeps {
         if self.has_work_later() && !always {
             return true;
         }
-        // ORDER: before the look at the visible timestamp, so no commit is missed.
+        // ORDER: before the visible timestamp is read, so that no commit is missed.
         self.wake().await_commit();
         self.has_work_later()
     }

@@ -1,4 +1,4 @@
-//! The commit of a transaction in one batch of the engine.
+//! Commits in one batch of the engine.
 
 use bytes::Bytes;
 use titan::WriteBatch;
@@ -12,10 +12,10 @@ use crate::lookup::{last_change, newest_write};
 use crate::percolator::{Mutation, wait_for_locks};
 use crate::timestamp::Timestamp;
 
-/// Bytes of a batch for an entry, beside its key and value; a little more than most entries need.
+/// Bytes of an entry in a batch, besides its key and value: a little more than most entries need.
 const MOST_BESIDE: usize = 48;
 
-/// Commits an optimistic transaction.
+/// Commits an optimistic transaction, which began at `start`.
 ///
 /// # Errors
 /// See [`Transaction::commit`](super::Transaction::commit).
@@ -38,19 +38,19 @@ pub(super) fn commit(core: &Core, writes: &Writes, start: Timestamp) -> Result<T
         }
         check_conflicts(core, &latches, writes, start)?;
         let below_locks = below_locks(core, writes);
-        // ORDER: with the latches, so versions of a key are written in the order of their timestamps; after the
-        // check, so that a commit that conflicts takes none.
+        // ORDER: under the latches, so that versions of a key are written in the order of their
+        // timestamps; after the check, so that a commit with a conflict takes no timestamp.
         let in_flight = core.order.begin()?;
         let batch = batch(core, writes, below_locks, start, in_flight.timestamp())?;
         latches.note(in_flight.timestamp());
         core.db.write(batch, &core.config.write)?;
-        // ORDER: after the engine has published the versions, for the next commit to find them.
+        // ORDER: after the engine has published the versions, so that the next commit finds them.
         drop(latches);
         return Ok(in_flight.published());
     }
 }
 
-/// Commits a pessimistic transaction, which has locks of all its keys.
+/// Commits a pessimistic transaction, which has locked all its keys.
 ///
 /// # Errors
 /// See [`PessimisticTransaction::commit`](super::PessimisticTransaction::commit).
@@ -77,7 +77,7 @@ pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> R
     Ok(in_flight.published())
 }
 
-/// A pessimistic transaction finds that it no longer has a lock.
+/// The error for a pessimistic transaction that has lost a lock.
 fn lost(key: &[u8], start: Timestamp) -> Error {
     Error::PessimisticLockNotFound {
         key: Bytes::copy_from_slice(key),
@@ -85,7 +85,7 @@ fn lost(key: &[u8], start: Timestamp) -> Error {
     }
 }
 
-/// Whether one of the keys is locked.
+/// Returns true if one of the keys is locked.
 fn has_locked(core: &Core, writes: &Writes) -> bool {
     // MUTANT: a commit in one batch overlooks locks.
     !core.locks.is_empty()
@@ -122,8 +122,8 @@ fn check_conflicts(
     Ok(())
 }
 
-/// Each write that only locks its key, in the order of the writes, with what the key has. The caller has the latches.
-/// Cost: a point read for each of them; none for other writes.
+/// The keys of writes that only lock, in order, with their last changes. The caller has taken the
+/// latches. Cost: a point read for each of them.
 fn below_locks<'w>(core: &Core, writes: &'w Writes) -> Vec<(&'w [u8], LastChange)> {
     let locked = writes.iter().filter_map(|write| match write {
         Mutation::Lock { key } => Some(key),

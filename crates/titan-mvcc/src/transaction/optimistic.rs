@@ -1,4 +1,4 @@
-//! Optimistic transactions: their commit finds conflicts.
+//! Optimistic transactions, whose commits find conflicts.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::lookup::Direction;
 use crate::read::Snapshot;
 use crate::timestamp::Timestamp;
 
-/// A transaction. Dropping it rolls it back. Its writes take memory until it ends: the engine is given them by the
-/// commit.
+/// An optimistic transaction. Dropping it rolls it back. Its writes take memory until the commit
+/// gives them to the engine.
 #[must_use = "a transaction that is dropped writes nothing"]
 pub struct Transaction {
     pub(super) snapshot: Snapshot,
@@ -30,13 +30,14 @@ impl Transaction {
         }
     }
 
-    /// When the transaction began: it sees the commits up to this timestamp. Transactions that begin while
-    /// nothing commits have the same one.
+    /// The timestamp of the transaction's snapshot. It sees the commits up to here. Transactions
+    /// that begin while nothing commits share it.
     pub fn start(&self) -> Timestamp {
         self.snapshot.timestamp()
     }
 
-    /// The value of `key`: the transaction's own, which is copied, or that of its snapshot. Cost: as [`Snapshot::get`].
+    /// Returns the value of `key`: the transaction's own, copied, or that of its snapshot. Cost: as
+    /// [`Snapshot::get`].
     ///
     /// # Errors
     /// Those of [`Snapshot::get`].
@@ -45,7 +46,7 @@ impl Transaction {
         Ok(value.map(|value| value.fetch()).transpose()?)
     }
 
-    /// The same, without reading a value from a blob file.
+    /// Finds `key` without reading a blob file.
     ///
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
@@ -60,7 +61,7 @@ impl Transaction {
         }
     }
 
-    /// The values of many keys, in the order of the keys.
+    /// Returns the values of `keys` in their order.
     ///
     /// # Errors
     /// Those of [`Snapshot::batch_get`].
@@ -68,7 +69,8 @@ impl Transaction {
         keys.iter().map(|key| self.get(key.as_ref())).collect()
     }
 
-    /// The rows from the key `from` to before the key `to`, the transaction's own writes among them.
+    /// Scans the rows from the key `from` to before the key `to`, with the transaction's own
+    /// writes.
     ///
     /// # Errors
     /// Those of [`Snapshot::scan`].
@@ -86,34 +88,35 @@ impl Transaction {
         self.writes.put(key, value);
     }
 
-    /// Removes the value of `key`. This is a write, also if the key has none.
+    /// Removes the value of `key`. Counts as a write even if there is none.
     pub fn delete(&mut self, key: &[u8]) {
         self.writes.delete(key);
     }
 
-    /// Makes the commit conflict with every other one that writes or locks `key`, as if the transaction wrote
-    /// it, but leaves its value. A key that the transaction only read and that must not change is to be locked;
-    /// this prevents write skew.
+    /// Makes the commit conflict with others that write or lock `key`, but keeps its value. Lock a
+    /// key that the transaction only reads and that must not change: this prevents write skew.
     pub fn lock(&mut self, key: &[u8]) {
         self.writes.lock(key);
     }
 
-    /// Commits. Returns the timestamp at which the writes are seen; for a transaction that wrote and locked
-    /// nothing, that of its start. From then on every read of the present sees them.
+    /// Commits. Returns the commit timestamp, or the start of a transaction that wrote and locked
+    /// nothing. From then on, reads of the present see the writes.
     ///
-    /// What has up to [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes) is committed in one batch of
-    /// the engine; anything larger in two phases, as [`Transaction::prewrite`] says.
+    /// A transaction of up to [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes) is
+    /// one batch of the engine. A larger one commits in two phases, as by
+    /// [`Transaction::prewrite`].
     ///
-    /// Cost: a point read for each key that a transaction with an equal hash wrote since this one began, one for each key
-    /// that is only locked, and one batch of the engine; in two phases a point read for each key, and each value is written to the WAL
-    /// twice. It waits for commits of the same keys that are being written, then for commits with older timestamps,
-    /// and up to [`lock_wait`](crate::TransactionOptions::lock_wait) for a key that another transaction has
-    /// locked.
+    /// Cost: one batch of the engine, a point read for each key that is only locked, and for each
+    /// key whose hash another transaction wrote since this one began. In two phases: a point read
+    /// for each key, and each value goes to the WAL twice. The commit waits for other commits of
+    /// its keys, then for commits with older timestamps, and up to
+    /// [`lock_wait`](crate::TransactionOptions::lock_wait) for a lock of another transaction.
     ///
     /// # Errors
-    /// `Conflict` with the key; `KeyIsLocked`; `Oracle`; `Deadlock` in two phases: nothing was committed.
-    /// `RolledBack`: it took so long that others gave it up. `Engine`: as for [`Db::write`](titan::Db::write),
-    /// nothing is seen by this opening, but after a failed sync a later opening may find the whole commit.
+    /// `Conflict` with the key; `KeyIsLocked`; `Oracle`; `Deadlock` in two phases: nothing was
+    /// committed. `RolledBack`: its locks expired, and another transaction rolled it back.
+    /// `Engine`: as for [`Db::write`](titan::Db::write), this opening sees nothing of it, but after
+    /// a failed sync a later one may find the whole commit.
     pub fn commit(self) -> Result<Timestamp> {
         if self.writes.is_empty() {
             return Ok(self.start());
@@ -126,15 +129,15 @@ impl Transaction {
         }
     }
 
-    /// The first phase of a commit in two: locks all keys, with the values. They are written in batches of about
-    /// [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes).
+    /// Runs the first phase of a commit in two: locks all keys, with their values, in batches of
+    /// about [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes).
     ///
     /// # Errors
-    /// Those of [`Transaction::commit`]; the locks have been released then.
+    /// Those of [`Transaction::commit`]. The locks have been released then.
     pub fn prewrite(self) -> Result<PrewrittenTransaction> {
         let core = Arc::clone(self.snapshot.core());
         core.check_not_inherited()?;
-        // Others may have the same start. The locks need a name that is theirs alone.
+        // Another transaction may share the snapshot. Locks need a start timestamp of their own.
         let start = core.order.next_timestamp()?;
         let timestamps = two_phase::TransactionTimestamps {
             start,
@@ -144,7 +147,7 @@ impl Transaction {
         two_phase::prewrite(core, &self.writes, timestamps, None)
     }
 
-    /// Rolls back: nothing was written.
+    /// Rolls back. Nothing was written.
     pub fn rollback(self) {}
 }
 

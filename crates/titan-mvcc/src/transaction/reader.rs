@@ -1,4 +1,4 @@
-//! Snapshots and transactions as [`Reader`]s, which the engine's are as well.
+//! Snapshots and transactions as [`Reader`]s, an interface that the engine's share.
 
 use bytes::Bytes;
 use titan::{LazyValue, Reader, Retryable, Rows};

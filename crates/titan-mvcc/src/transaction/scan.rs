@@ -10,11 +10,12 @@ use crate::lookup::{Direction, ReadStats};
 use crate::percolator::Mutation;
 use crate::read::{Row, Scan, Snapshot};
 
-/// The rows of a range, from [`Transaction::scan`](crate::Transaction::scan). Ends after the first error.
+/// The rows of a range, from [`Transaction::scan`](crate::Transaction::scan). Ends after the first
+/// error.
 pub struct TransactionScan<'t> {
     own: Peekable<OwnWrites<'t>>,
     stored: Scan,
-    /// The next row of the snapshot, if it has been read.
+    /// The next row of the snapshot, read ahead.
     next_stored: Option<Row>,
     direction: Direction,
     has_failed: bool,
@@ -28,7 +29,7 @@ impl<'t> TransactionScan<'t> {
         to: Option<&[u8]>,
         direction: Direction,
     ) -> Result<Self> {
-        // An empty range, where `BTreeMap` would refuse one that goes backwards.
+        // Makes a reversed range empty, because `BTreeMap` would panic.
         let to = match (from, to) {
             (Some(from), Some(to)) => Some(from.max(to)),
             _ => to,
@@ -45,7 +46,7 @@ impl<'t> TransactionScan<'t> {
         })
     }
 
-    /// What the scan of the snapshot has cost so far. It may be one row ahead.
+    /// The cost of the snapshot's scan so far. It may be one row ahead.
     pub fn stats(&self) -> ReadStats {
         self.stored.stats()
     }
@@ -115,7 +116,7 @@ impl<'t> Iterator for OwnWrites<'t> {
                 Direction::Forward => self.range.next()?,
                 Direction::Backward => self.range.next_back()?,
             };
-            // A lock leaves what the snapshot has.
+            // A lock keeps the value of the snapshot.
             if !matches!(write, Mutation::Lock { .. }) {
                 return Some(write);
             }

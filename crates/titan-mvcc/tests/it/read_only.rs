@@ -199,14 +199,18 @@ fn a_check_finds_what_the_store_cannot_have_written() {
             "",
             "another version has this commit",
         ),
-        (entry(a, 7, b"P\x00"), "", "committed when it began"),
-        (entry(a, u64::MAX, b"P\x05"), "", "after all timestamps"),
+        (
+            entry(a, 7, b"P\x00"),
+            "",
+            "committed at its start or before",
+        ),
+        (entry(a, u64::MAX, b"P\x05"), "", "the end of the lease"),
         (entry(a, 7, b"D\x05"), "value", "a deletion has a value"),
         (entry(a, 7, b"L\x05"), "value", "value of a lock is damaged"),
         (
             entry(a, store.now().0 + 1, b"L\x05"),
             "\x02\x03",
-            "says that the last change is a put at",
+            "records a put at",
         ),
         (entry(a, 7, b"L\x05"), "\x02\x05", "no older version"),
     ] {
@@ -220,8 +224,8 @@ fn a_check_finds_what_the_store_cannot_have_written() {
     // The value of a lock that is not there, and what is no lock.
     let locks = store.db().column_family("locks").unwrap();
     for (key, what) in [
-        (&b"a\0\0\0\0\0\0\0\xf8V"[..], "value of no lock"),
-        (b"a\0\0\0\0\0\0\0\xf8X", "it is no lock"),
+        (&b"a\0\0\0\0\0\0\0\xf8V"[..], "a value without a lock"),
+        (b"a\0\0\0\0\0\0\0\xf8X", "not the entry of a lock"),
     ] {
         locks.put(key, b"value").unwrap();
         let report = store.check(&mut |_| {}).unwrap();
