@@ -70,7 +70,7 @@ pub(super) fn owner_status(
 
 fn of_status(status: TransactionStatus) -> Result<OwnerStatus> {
     Ok(match status {
-        TransactionStatus::Alive { .. } => OwnerStatus::Running,
+        TransactionStatus::Running { .. } => OwnerStatus::Running,
         TransactionStatus::Committed(at) => OwnerStatus::Committed(at),
         TransactionStatus::RolledBack => OwnerStatus::RolledBack,
     })

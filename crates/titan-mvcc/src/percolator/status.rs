@@ -17,7 +17,7 @@ use crate::timestamp::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
     /// Running: its primary key is locked.
-    Alive {
+    Running {
         /// The primary lock.
         lock: Box<LockInfo>,
         /// True if it will commit after the timestamp of the reader. False for an async commit,
@@ -97,7 +97,7 @@ fn check_if(
     let is_pushed =
         reader != Timestamp::MAX && core.locks.push(primary, start, reader) == Push::Done;
     let now = core.locks.owned_by(primary, start).unwrap_or(active);
-    Ok(TransactionStatus::Alive {
+    Ok(TransactionStatus::Running {
         lock: Box::new(now.lock.info(primary)),
         is_pushed,
     })

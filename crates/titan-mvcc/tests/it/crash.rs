@@ -24,7 +24,7 @@ fn rows(store: &Store, at: Timestamp) -> Rows {
         .collect()
 }
 
-/// What was acknowledged when a step of the history had ended.
+/// The acknowledged writes after a step of the history.
 struct Step {
     commit: Timestamp,
     rows: Rows,

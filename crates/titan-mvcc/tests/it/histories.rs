@@ -28,7 +28,7 @@ type Value = Option<u64>;
 struct Commit {
     start: Timestamp,
     commit: Timestamp,
-    /// What it wrote; nothing for keys that it locked.
+    /// Its writes; `None` for keys that it locked.
     writes: BTreeMap<u8, Option<Value>>,
 }
 
@@ -51,7 +51,7 @@ struct Client<'a> {
     place: &'a Place,
     store: &'a Store,
     history: &'a History,
-    /// Whether some are killed and time jumps. Otherwise they wait for each other.
+    /// True if some are killed and time jumps. Otherwise they wait for each other.
     has_deaths: bool,
 }
 

@@ -15,6 +15,7 @@
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `sweeps` | what tables say about old versions, the safe point by time, what is compacted |
 //! | `space` | the report on space; overwriting everything again and again |
+//! | `golden` | Percolator calls and resolving as text, in all orders of several actors |
 //! | `model` | random histories against a model |
 //! | `histories` | random histories of several threads, checked for snapshot isolation |
 //! | `faults` | the disk fails in either phase of a commit |
@@ -37,6 +38,7 @@ mod async_commit;
 mod crash;
 mod faults;
 mod forks;
+mod golden;
 mod histories;
 mod hot_locks;
 mod limits;

@@ -1,4 +1,4 @@
-//! Where the stores of tests are, a clock that jumps, and what is stored.
+//! The simulated disk and clock of a test, and helpers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -90,7 +90,7 @@ impl Place {
     }
 }
 
-/// How many seeds a test runs whose usual number is `usual`.
+/// The seeds of a test, of which it usually runs `usual`.
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     let times = std::env::var("TITAN_MVCC_TEST_SEEDS");
     0..usual * times.map_or(1, |times| times.parse().unwrap())
@@ -110,7 +110,7 @@ pub fn delete(store: &Store, key: &[u8]) -> Timestamp {
     transaction.commit().unwrap()
 }
 
-/// How many versions are stored.
+/// The number of stored versions.
 pub fn stored_versions(store: &Store) -> usize {
     let family = store.db().column_family("versions").unwrap();
     let mut entries = family.iter(&ReadOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! What the store takes on disk, and what keeps it.
+//! The space of a store on disk, and the reasons why versions stay.
 
 use std::collections::VecDeque;
 use std::time::Duration;

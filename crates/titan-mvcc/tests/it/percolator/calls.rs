@@ -237,7 +237,7 @@ fn a_prewrite_keeps_what_its_pessimistic_lock_has_promised() {
         .check_transaction_status(b"k", start, reader, reader, false);
     assert!(matches!(
         status.unwrap(),
-        TransactionStatus::Alive {
+        TransactionStatus::Running {
             is_pushed: true,
             ..
         }

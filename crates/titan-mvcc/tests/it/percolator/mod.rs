@@ -1,7 +1,7 @@
 //! The calls of Percolator transactions, and what each does when it is late, repeated or out of order.
 
 mod calls;
-mod standing;
+mod status;
 mod stored;
 
 use std::time::Duration;

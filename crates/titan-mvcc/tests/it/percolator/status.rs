@@ -1,4 +1,4 @@
-//! How transactions stand, and ending their locks.
+//! The status of transactions, and ending their locks.
 
 use super::*;
 use crate::pessimistic::lock;
@@ -69,7 +69,7 @@ fn a_status_is_alive_until_the_time_to_live_is_over() {
             .check_transaction_status(b"k", start, start, now, true)
     };
     match status(at(9)).unwrap() {
-        TransactionStatus::Alive { lock, is_pushed } => {
+        TransactionStatus::Running { lock, is_pushed } => {
             assert!(is_pushed && lock.min_commit > start && lock.ttl == ttl);
         }
         other => panic!("{other:?}"),
@@ -84,7 +84,7 @@ fn a_status_is_alive_until_the_time_to_live_is_over() {
     assert_eq!(bench.calls.heartbeat(b"k", start, ttl).unwrap(), longer);
     assert!(matches!(
         status(at(19)).unwrap(),
-        TransactionStatus::Alive { .. }
+        TransactionStatus::Running { .. }
     ));
     assert_eq!(status(at(21)).unwrap(), TransactionStatus::RolledBack);
     assert_eq!(status(at(21)).unwrap(), TransactionStatus::RolledBack);
@@ -197,7 +197,7 @@ fn secondary_locks_say_how_an_async_commit_stands() {
         other => panic!("{other:?}"),
     }
     match bench.status(b"p", start, true).unwrap() {
-        TransactionStatus::Alive { lock, is_pushed } => {
+        TransactionStatus::Running { lock, is_pushed } => {
             assert_eq!(lock.secondaries.as_deref(), Some(&secondaries[..]));
             assert!(!is_pushed);
         }
