@@ -8,6 +8,7 @@ mod commands;
 mod complaints;
 mod config;
 mod entries;
+mod global;
 mod input;
 mod keys;
 mod open;
@@ -31,6 +32,7 @@ use commands::{
     bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, ime, inspect, load, mvcc,
     options, put, repair, scan, space, stats,
 };
+use global::Global;
 
 /// Load, read, inspect, check, repair and benchmark Titan databases.
 #[derive(Parser)]
@@ -40,7 +42,7 @@ struct Cli {
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Another program's name for a key order: ORDER is bytewise or reverse.
-    #[arg(long = "comparator", global = true, value_name = "NAME=ORDER", value_parser = alias)]
+    #[arg(long = "comparator", global = true, value_name = "NAME=ORDER", value_parser = global::alias)]
     comparators: Vec<(String, KeyOrder)>,
     /// Print data as JSON.
     #[arg(long, global = true)]
@@ -82,22 +84,6 @@ enum Command {
     Ime(ime::Args),
     Bench(Box<bench::Args>),
     Options(options::Args),
-}
-
-/// Settings for every command.
-struct Global {
-    config: Option<PathBuf>,
-    comparators: Vec<(String, KeyOrder)>,
-    json: bool,
-}
-
-/// A name and the order it stands for. Names may contain `=`, orders do not.
-fn alias(text: &str) -> Result<(String, KeyOrder), String> {
-    match text.rsplit_once('=') {
-        Some((name, "bytewise")) if !name.is_empty() => Ok((name.to_owned(), KeyOrder::Bytewise)),
-        Some((name, "reverse")) if !name.is_empty() => Ok((name.to_owned(), KeyOrder::Reverse)),
-        _ => Err("expected NAME=bytewise or NAME=reverse".to_owned()),
-    }
 }
 
 fn main() -> ExitCode {
