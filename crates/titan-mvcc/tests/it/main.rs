@@ -11,6 +11,7 @@
 //! | `percolator` | the calls of Percolator transactions: late, repeated, out of order |
 //! | `two_phase`, `async_commit`, `pessimistic` | transactions of these kinds, and those whose owners are gone |
 //! | `hot_locks` | rows that are locked often: what reads of them cost, which locks stay |
+//! | `layers` | the laws of modules |
 //! | `limits` | times and timestamps at their limits |
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `sweeps` | what tables say about old versions, the safe point by time, what is compacted |
@@ -41,6 +42,7 @@ mod forks;
 mod golden;
 mod histories;
 mod hot_locks;
+mod layers;
 mod limits;
 mod model;
 mod old_versions;
