@@ -9,6 +9,8 @@
 //! ([`LockValue`](super::LockValue)), and that of a rollback record its protection. So a reader
 //! knows everything but the value without reading a blob file.
 
+use titan::invariant;
+
 use super::families::VERSIONS;
 use super::key;
 use crate::error::{Error, Result};
@@ -73,9 +75,14 @@ pub(crate) struct Version {
 impl Version {
     /// Appends the suffix that makes an encoded key the engine's key of this version.
     pub(crate) fn put_after(&self, encoded: &mut Vec<u8>) {
-        put_timestamp(encoded, self.commit);
+        let Version { commit, start, .. } = *self;
+        invariant!(
+            start <= commit,
+            "a version of {start} is committed at {commit}"
+        );
+        put_timestamp(encoded, commit);
         encoded.push(self.kind.byte());
-        put_varint(encoded, self.commit.0 - self.start.0);
+        put_varint(encoded, commit.0 - start.0);
     }
 
     #[cfg(test)]
@@ -173,6 +180,20 @@ mod tests {
         };
         let expected = b"k\0\0\0\0\0\0\0\xf8\xff\xff\xff\xff\xff\xff\xfe\xfdP\x80\x02";
         assert_eq!(version.engine_key(&encode_key(b"k")), expected);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a version of 9 is committed at 8")]
+    fn a_version_that_is_committed_before_its_start_is_a_bug() {
+        let (commit, start) = (Timestamp(8), Timestamp(9));
+        let kind = Kind::Put;
+        let version = Version {
+            commit,
+            start,
+            kind,
+        };
+        version.engine_key(b"");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
-use titan::{ColumnFamily, LazyValue, ReadOptions, SystemClock, WriteBatch};
+use titan::{ColumnFamily, LazyValue, ReadOptions, SystemClock, WriteBatch, invariant};
 
 use super::active_lock::{ActiveLock, Push};
 use super::waits::Waits;
@@ -254,6 +254,11 @@ impl LockTable {
             let after = at.next().unwrap_or(at);
             active.lock.min_commit = active.lock.min_commit.max(after);
         }
+        let min_commit = active.lock.min_commit;
+        invariant!(
+            min_commit > at || at == Timestamp::MAX,
+            "a reader at {at} pushes a commit from {min_commit} on"
+        );
         Push::Done
     }
 
@@ -334,6 +339,8 @@ impl LockTable {
         let mut table = self.table.write();
         let Index { by_key, by_start } = &mut *table;
         if let Some(before) = by_key.get_mut(&key) {
+            let (old, new) = (before.lock.start, active.lock.start);
+            invariant!(old == new, "the lock of {new} replaces that of {old}");
             return Ok(Some(std::mem::replace(before, active)));
         }
         let of = match by_start.entry(active.lock.start) {
@@ -350,6 +357,7 @@ impl LockTable {
         of.keys.insert(key.clone());
         by_key.insert(key, active);
         self.count.fetch_add(1, Ordering::Release);
+        self.check_count(&table);
         Ok(None)
     }
 
@@ -374,10 +382,22 @@ impl LockTable {
         let mut table = RwLockUpgradableReadGuard::upgrade(table);
         for key in keys {
             if let Some(active) = table.by_key.get_mut(key) {
+                let start = active.lock.start;
+                invariant!(active.committing.is_none(), "{start} commits twice at once");
+                invariant!(start < commit, "{start} commits at {commit}");
                 active.committing = Some(commit);
             }
         }
         Ok(())
+    }
+
+    /// States that the number that readers load is that of the locks.
+    fn check_count(&self, table: &Index) {
+        let (count, locks) = (self.count.load(Ordering::Relaxed), table.by_key.len());
+        invariant!(
+            count == locks,
+            "{count} locks are counted, and {locks} are there"
+        );
     }
 
     /// Unmarks the locks of a commit that failed.
@@ -385,6 +405,8 @@ impl LockTable {
         let mut table = self.table.write();
         for key in keys {
             if let Some(active) = table.by_key.get_mut(key) {
+                let start = active.lock.start;
+                invariant!(active.committing.is_some(), "{start} was not committing");
                 active.committing = None;
             }
         }
@@ -408,6 +430,7 @@ impl LockTable {
                 }
             }
         }
+        self.check_count(&table);
         drop(table);
         self.waits.wake();
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use titan::SystemClock;
+use titan::{SystemClock, invariant};
 
 use crate::timestamp::Timestamp;
 
@@ -31,10 +31,14 @@ struct State {
 impl State {
     /// Removes one wait of a transaction for another.
     fn remove(&mut self, waiter: Timestamp, holder: Timestamp) {
-        let Some(holders) = self.waiting.get_mut(&waiter) else {
+        let holders = self.waiting.get_mut(&waiter);
+        invariant!(holders.is_some(), "{waiter} waits for nothing");
+        let Some(holders) = holders else {
             return;
         };
-        if let Some(at) = holders.iter().position(|other| *other == holder) {
+        let at = holders.iter().position(|other| *other == holder);
+        invariant!(at.is_some(), "{waiter} does not wait for {holder}");
+        if let Some(at) = at {
             holders.swap_remove(at);
         }
         if holders.is_empty() {

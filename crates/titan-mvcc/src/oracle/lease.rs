@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use titan::invariant;
+
 use super::clock_jump::ClockJump;
 use crate::error::Result;
 use crate::meta::{LEASE, Meta};
@@ -69,10 +71,17 @@ impl Lease {
             let by_time = time.0.saturating_add(1 + LEASED_AHEAD);
             let at_least = timestamp.0.saturating_add(1 + LEASED_AHEAD_OF_CLOCK);
             let end = by_time.max(at_least);
+            let before = self.end;
+            invariant!(durable: end > before.0, "the lease ends at {before} and then at {end}")?;
             // ORDER: the lease is durable before a timestamp within it is handed out.
             self.meta.set(LEASE, end)?;
             self.end = Timestamp(end);
         }
+        let end = self.end;
+        invariant!(
+            timestamp < end,
+            "{timestamp} is not in the lease, which ends at {end}"
+        );
         Ok(())
     }
 }

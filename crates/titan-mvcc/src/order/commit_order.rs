@@ -48,6 +48,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use titan::invariant;
 
 use super::commits_in_flight::CommitsInFlight;
 use super::wakeups::Wakeups;
@@ -161,6 +162,8 @@ impl CommitOrder {
             self.in_flight.include(commit);
         }
         self.in_flight.wait(commit);
+        let visible = self.visible();
+        invariant!(visible >= commit, "{commit} is included at {visible}");
     }
 
     /// The commits in flight, for the commit hook.
@@ -203,6 +206,8 @@ impl InFlight<'_> {
         if order.visible() < commit && !early {
             order.in_flight.wait(commit);
         }
+        let visible = order.visible();
+        invariant!(visible >= commit, "{commit} is acknowledged at {visible}");
         commit
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Thread};
 
 use parking_lot::{Mutex, MutexGuard};
+use titan::invariant;
 
 use super::wakeups::Wakeups;
 use crate::timestamp::Timestamp;
@@ -101,6 +102,8 @@ impl CommitsInFlight {
     /// Adds the newest commit.
     pub(crate) fn enter(&self, commit: Timestamp) {
         let mut state = self.state.lock();
+        let newest = state.newest;
+        invariant!(newest < commit, "commit {commit} enters after {newest}");
         let before = std::mem::replace(&mut state.newest, commit);
         state.commits.push_back(Commit {
             at: commit,
@@ -145,6 +148,12 @@ impl CommitsInFlight {
             )
         });
         let visible = oldest.map_or(state.newest, |oldest| oldest.before);
+        let was = self.visible.load(Ordering::Relaxed);
+        invariant!(was <= visible.0, "{visible} is visible after {was}");
+        invariant!(
+            oldest.is_none_or(|oldest| !oldest.has_ended && visible < oldest.at),
+            "{visible} is visible before an older commit has ended"
+        );
         // ORDER: releases the engine's publication of all commits up to here: each of them ended
         // under the mutex after that.
         self.visible.store(visible.0, Ordering::Release);
@@ -213,6 +222,13 @@ mod tests {
         assert_eq!((in_flight.visible(), in_flight.len()), (Timestamp(40), 1));
         in_flight.end([Timestamp(50)].into_iter());
         assert_eq!((in_flight.visible(), in_flight.len()), (Timestamp(50), 0));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "commit 20 enters after 30")]
+    fn a_commit_that_enters_out_of_order_is_a_bug() {
+        entered(&[10, 30, 20]);
     }
 
     #[test]

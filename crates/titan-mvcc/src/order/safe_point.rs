@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use titan::SystemClock;
+use titan::{SystemClock, invariant};
 
 use super::commit_order::CommitOrder;
 use super::wakeups::Wakeups;
@@ -149,6 +149,8 @@ impl SafePoint {
     }
 
     fn insert(self: &Arc<Self>, state: &mut State, name: Cow<'static, str>, at: Timestamp) -> Hold {
+        let safe_point = state.safe_point;
+        invariant!(at >= safe_point, "hold at {at}, before {safe_point}");
         let id = (at, state.next_hold);
         state.next_hold += 1;
         let since = self.clock.monotonic();
@@ -214,9 +216,20 @@ impl SafePoint {
             // MUTANT: the safe point passes holds.
             let passes = mutant!("holds-passed", "-p titan-mvcc --test it old_versions::");
             let oldest_hold = oldest_hold.filter(|_| !passes);
+            let before = state.safe_point;
             state.safe_point = oldest_hold.map_or(to, |hold| hold.min(to));
-            state.safe_point
+            let safe_point = state.safe_point;
+            invariant!(
+                before <= safe_point,
+                "the safe point goes from {before} to {safe_point}"
+            );
+            invariant!(
+                state.holds.keys().all(|(hold, _)| *hold >= safe_point),
+                "the safe point {safe_point} passes a hold"
+            );
+            safe_point
         };
+        invariant!(durable: safe_point <= now, "the safe point {safe_point} is after {now}")?;
         if *stored < safe_point {
             // ORDER: first reads before it are refused, then it is durable, and only then may
             // versions be dropped. So no opening admits a read whose versions another one has
@@ -252,7 +265,8 @@ impl Drop for Hold {
     fn drop(&mut self) {
         let mut state = self.safe_point.state.lock();
         let was_oldest = state.holds.keys().next() == Some(&self.id);
-        state.holds.remove(&self.id);
+        let removed = state.holds.remove(&self.id);
+        invariant!(removed.is_some(), "hold at {} was lost", self.id.0);
         if was_oldest && state.target > state.safe_point {
             drop(state);
             self.safe_point.wake.raise();

@@ -1,7 +1,7 @@
 //! The second phase of a commit: versions replace locks.
 
 use bytes::Bytes;
-use titan::{WriteBatch, WriteOptions};
+use titan::{WriteBatch, WriteOptions, invariant};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -92,6 +92,12 @@ fn write_committed(
 ) -> Result<()> {
     let mut batch = WriteBatch::new();
     for (key, lock) in locked {
+        let (start, min_commit) = (lock.start, lock.min_commit);
+        invariant!(durable: start < commit, "{start} commits at {commit}")?;
+        invariant!(
+            min_commit <= commit,
+            "{commit} is before the bound {min_commit}"
+        );
         core.locks.batch_delete(&mut batch, key, lock)?;
         let (kind, value) = match lock.kind {
             LockKind::Put => (Kind::Put, value(core, key)?),

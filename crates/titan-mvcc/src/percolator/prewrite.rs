@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan::WriteBatch;
+use titan::{WriteBatch, invariant};
 
 use super::mutation::Mutation;
 use crate::core::Core;
@@ -129,6 +129,8 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
     if let Some(in_flight) = &in_flight {
         result.min_commit = in_flight.timestamp();
     }
+    let min_commit = result.min_commit;
+    invariant!(durable: start < min_commit, "{start} may commit from {min_commit} on")?;
     let secondaries: Option<Arc<[Bytes]>> = request.secondaries.map(Arc::from);
     let none: Option<Arc<[Bytes]>> = request.secondaries.map(|_| Arc::from([]));
     let primary = Bytes::copy_from_slice(request.primary);
@@ -159,7 +161,12 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
         locks.push((Bytes::copy_from_slice(key), lock));
     }
     // ORDER: readers find the locks before the transaction can have a commit timestamp.
+    let safe_point = core.safe_point.get();
     let inserted = core.locks.insert_all(locks)?;
+    invariant!(
+        core.safe_point.get() < start,
+        "{start} has locks, and the safe point was {safe_point}"
+    );
     core.db.write(batch, &core.config.write)?;
     inserted.keep();
     // ORDER: before the wait for older commits: one of them may wait for a latch.

@@ -2,6 +2,8 @@
 //!
 //! A scan remembers one key of the current run, and counts its rows.
 
+use titan::invariant;
+
 use crate::format::AFTER_VERSIONS;
 use crate::lookup::Direction;
 
@@ -74,6 +76,10 @@ impl DeadRows {
                 first().map_or_else(|| self.upper.clone(), |first| Some(after(first))),
             ),
         };
+        invariant!(
+            upper.as_ref().is_none_or(|upper| lower < *upper),
+            "a run of {rows} rows has no keys"
+        );
         Some(Run { lower, upper, rows })
     }
 }

@@ -10,6 +10,8 @@
 
 use std::vec;
 
+use titan::invariant;
+
 use super::deferred_values::Deferrals;
 use super::engine_scan::{EngineScan, Row};
 use super::locked_keys::LockedKeys;
@@ -182,6 +184,16 @@ impl Scan {
                 end
             }
         };
+        invariant!(
+            match (&end, self.direction) {
+                (None, _) => true,
+                (Some(end), Direction::Forward) => *end > self.lower,
+                (Some(end), Direction::Backward) => {
+                    self.upper.as_ref().is_none_or(|upper| end < upper)
+                }
+            },
+            "a part of a scan takes nothing away"
+        );
         match (end, self.direction) {
             (None, _) => self.has_parts = false,
             (Some(end), Direction::Forward) => self.lower = end,

@@ -16,6 +16,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use titan::invariant;
+
 use crate::timestamp::Timestamp;
 
 /// The most samples that are kept.
@@ -80,6 +82,11 @@ impl Retained {
 
     /// Adds a sample.
     pub(super) fn add_sample(&mut self, now: Moment) {
+        invariant!(
+            self.last.monotonic <= now.monotonic && self.last.visible <= now.visible,
+            "{now:?} is before the last sample, {:?}",
+            self.last
+        );
         let passed = now.monotonic.saturating_sub(self.last.monotonic);
         let by_clock = now.clock.checked_sub(self.last.clock);
         let is_even =
@@ -101,6 +108,8 @@ impl Retained {
         if self.samples.len() > MAX_SAMPLES {
             self.remove_one();
         }
+        let samples = self.samples.len();
+        invariant!(samples <= MAX_SAMPLES, "{samples} samples are kept");
     }
 
     /// Removes the sample, except the first and the last, whose neighbours are closest.

@@ -1,7 +1,7 @@
 //! Commits in one batch of the engine.
 
 use bytes::Bytes;
-use titan::WriteBatch;
+use titan::{WriteBatch, invariant};
 
 use super::writes::Writes;
 use crate::core::Core;
@@ -162,6 +162,7 @@ fn batch(
                 (Kind::Lock, &lock_value[..])
             }
         };
+        invariant!(durable: start < commit, "{start} commits at {commit}")?;
         let version = Version {
             commit,
             start,
@@ -172,5 +173,7 @@ fn batch(
         version.put_after(&mut engine_key);
         batch.put(&core.versions, &engine_key, value)?;
     }
+    let left = below_locks.count();
+    invariant!(left == 0, "{left} locks lost their last change");
     Ok(batch)
 }

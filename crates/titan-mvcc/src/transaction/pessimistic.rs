@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan::LazyValue;
+use titan::{LazyValue, invariant};
 
 use super::optimistic::Transaction;
 use super::scan::TransactionScan;
@@ -219,6 +219,7 @@ impl PessimisticTransaction {
         let Some(primary) = self.primary.take() else {
             return Ok(self.inner.start());
         };
+        invariant!(writes.contains(&primary), "the primary key has no write");
         let core = Arc::clone(self.inner.snapshot.core());
         core.check_not_inherited()?;
         let one_batch = core.config.transactions.one_batch_bytes;

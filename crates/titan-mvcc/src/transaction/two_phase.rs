@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use titan::invariant;
 
 use super::writes::Writes;
 use crate::core::Core;
@@ -80,6 +81,10 @@ pub(super) fn prewrite(
         keys: mutations.iter().map(|it| it.key().to_vec()).collect(),
         committed: None,
     };
+    invariant!(
+        prewritten.keys.first() == primary.as_ref(),
+        "the first key of a transaction is not its primary key"
+    );
     let done = prewritten.prewrite_pieces(&mutations, timestamps);
     if done.is_err() {
         prewritten.release();
@@ -219,6 +224,8 @@ impl PrewrittenTransaction {
                 }
             }
         }
+        let start = timestamps.start;
+        invariant!(start < last, "{start} may commit from {last} on");
         self.committed = secondaries.map(|_| last);
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::ops::{Bound, Range};
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use titan::LazyValue;
+use titan::{LazyValue, invariant};
 
 use crate::format::Kind;
 use crate::locks::KeyHash;
@@ -131,6 +131,11 @@ impl Writes {
             self.overwritten += entry.value.len();
             (entry.kind, entry.value) = (kind, value);
         }
+        let (overwritten, all) = (self.overwritten, self.bytes.len());
+        invariant!(
+            overwritten <= all,
+            "{overwritten} of {all} bytes are overwritten"
+        );
         if self.overwritten > OVERWRITTEN_STAY.max(self.size()) {
             self.drop_overwritten();
         }
@@ -147,6 +152,11 @@ impl Writes {
                 *range = from..left.len();
             }
         }
+        invariant!(
+            left.len() == self.size(),
+            "writes have {} bytes",
+            left.len()
+        );
         (self.bytes, self.overwritten) = (left, 0);
     }
 
