@@ -206,6 +206,9 @@ pub(crate) fn pessimistic_rollback(
 ) -> Result<()> {
     let _latches = core.latches.take(keys.iter().copied());
     release_latched(core, keys, start, |lock| {
-        !lock.is_prewritten() && lock.for_update <= for_update
+        // MUTANT: a release of pessimistic locks takes those with it that were taken later.
+        let is_older = lock.for_update <= for_update
+            || mutant!("later-locks-released", "-p titan-mvcc --test it golden::");
+        !lock.is_prewritten() && is_older
     })
 }

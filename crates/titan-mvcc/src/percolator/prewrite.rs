@@ -93,7 +93,13 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
         match check(core, request, mutation.key())? {
             Found::New => to_lock.push((mutation, None)),
             Found::Locked(lock) => {
-                result.min_commit = result.min_commit.max(lock.min_commit);
+                // MUTANT: a prewrite forgets that a reader has pushed the pessimistic lock.
+                if !mutant!(
+                    "converted-lock-forgets-push",
+                    "-p titan-mvcc --test it golden::"
+                ) {
+                    result.min_commit = result.min_commit.max(lock.min_commit);
+                }
                 to_lock.push((mutation, Some(lock)));
             }
             Found::Prewritten(lock) => {

@@ -118,7 +118,14 @@ pub(crate) fn heartbeat(
         });
     };
     let mut lock = active.lock;
-    lock.ttl = lock.ttl.max(ttl);
+    // MUTANT: a heartbeat with a shorter time to live shortens that of the lock.
+    lock.ttl = match mutant!(
+        "heartbeat-shortens-a-life",
+        "-p titan-mvcc --test it golden::"
+    ) {
+        true => ttl,
+        false => lock.ttl.max(ttl),
+    };
     let ttl = lock.ttl;
     let mut batch = WriteBatch::new();
     core.locks.batch_put(&mut batch, primary, &lock, None)?;
