@@ -97,10 +97,7 @@ impl LockTable {
                 // MUTANT: what was pushed before a restart is forgotten.
                 let is_pushed = !lock.is_async()
                     && lock.primary == key
-                    && !mutant!(
-                        "restart-forgets-pushes",
-                        "-p titan-mvcc --test it percolator::"
-                    );
+                    && !mutant!("restart-forgets-pushes", "-p titan-mvcc --test it golden::");
                 if is_pushed {
                     lock.min_commit = lock.min_commit.max(after);
                 }
@@ -250,7 +247,7 @@ impl LockTable {
             };
         }
         // MUTANT: readers leave the transactions alone whose locks they ignore.
-        if !mutant!("lock-not-pushed", "-p titan-mvcc --test it percolator::") {
+        if !mutant!("lock-not-pushed", "-p titan-mvcc --test it golden::") {
             let after = at.next().unwrap_or(at);
             active.lock.min_commit = active.lock.min_commit.max(after);
         }
@@ -374,7 +371,7 @@ impl LockTable {
                 && active.lock.min_commit > commit
                 // MUTANT: a transaction commits at a timestamp at which others have read below its
                 // locks.
-                && !mutant!("committed-before-pushed", "-p titan-mvcc --test it percolator::")
+                && !mutant!("committed-before-pushed", "-p titan-mvcc --test it golden::")
             {
                 return Err((key.to_vec(), active.lock.min_commit));
             }

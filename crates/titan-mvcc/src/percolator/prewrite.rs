@@ -226,7 +226,7 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
             Outcome::Committed(at) => return Ok(Found::Committed(at)),
             // MUTANT: a late prewrite brings a transaction back to life that was rolled back.
             Outcome::RolledBack
-                if mutant!("rollback-forgotten", "-p titan-mvcc --test it percolator::") =>
+                if mutant!("rollback-forgotten", "-p titan-mvcc --test it golden::") =>
             {
                 return Ok(Found::New);
             }
@@ -248,12 +248,7 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     match conflict {
         None => Ok(Found::New),
         // MUTANT: a prewrite overlooks what was committed since the transaction's read.
-        Some(_)
-            if mutant!(
-                "prewrite-over-newer",
-                "-p titan-mvcc --test it percolator::"
-            ) =>
-        {
+        Some(_) if mutant!("prewrite-over-newer", "-p titan-mvcc --test it golden::") => {
             Ok(Found::New)
         }
         Some(_) if request.for_update.is_some() => Err(Error::PessimisticLockNotFound {

@@ -167,7 +167,7 @@ fn write_record(
         let is_protected = *value.fetch()? == *PROTECTED
             && !mutant!(
                 "protected-rollback-replaced",
-                "-p titan-mvcc --test it percolator::"
+                "-p titan-mvcc --test it golden::"
             );
         if !is_protected {
             batch.delete(&core.versions, before)?;

@@ -8,7 +8,7 @@
 //! | `timestamps` | the local oracle: clocks that jump, restarts |
 //! | `reads` | reads at a timestamp and what scans cost |
 //! | `transactions` | conflicts, own writes, locks |
-//! | `percolator` | the calls of Percolator transactions: late, repeated, out of order |
+//! | `percolator` | locks of Percolator transactions on disk |
 //! | `two_phase`, `async_commit`, `pessimistic` | transactions of these kinds, and those whose owners are gone |
 //! | `hot_locks` | rows that are locked often: what reads of them cost, which locks stay |
 //! | `layers` | the laws of modules |

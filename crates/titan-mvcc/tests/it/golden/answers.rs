@@ -5,6 +5,7 @@ use titan_mvcc::{
 };
 
 use super::names::Names;
+use super::steps::TTL;
 
 /// The text of a key or value.
 pub(super) fn text(bytes: &[u8]) -> String {
@@ -86,6 +87,9 @@ pub(super) fn lock(info: &LockInfo, names: &mut Names) -> String {
         text(&info.primary),
         names.show(info.min_commit)
     );
+    if info.ttl != TTL {
+        line += &format!(" ttl {} s", info.ttl.as_secs());
+    }
     if let Some(secondaries) = &info.secondaries {
         let keys: Vec<String> = secondaries.iter().map(|key| text(key)).collect();
         line += &format!(" async[{}]", keys.join(","));

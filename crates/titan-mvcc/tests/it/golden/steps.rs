@@ -14,7 +14,7 @@
 //! | `txn W...` | an optimistic transaction of the store, at once |
 //! | `begin X [pessimistic]`, `write X W...`, `see X [K]`, `get_for_update X K`, `end X`, `drop X`, `abandon X` | a transaction of the store in steps |
 //! | `prewrite_own X`, `commit_primary X`, `commit_secondaries X` | the phases of its commit |
-//! | `read K [at:T]`, `scan [at:T backward]`, `versions K`, `locks [until:T]` | |
+//! | `read K [at:T]`, `scan [at:T backward]`, `versions K`, `locks [until:T from:K limit:N]` | |
 //! | `safe_point T`, `flush`, `drop_old`, `advance S`, `reopen` | |
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ use super::words::{Words, list, mutation, seconds};
 use crate::setup::Place;
 
 /// Time to live of locks without an option.
-const TTL: Duration = Duration::from_secs(1000);
+pub(super) const TTL: Duration = Duration::from_secs(1000);
 
 /// A transaction of the store between two steps.
 enum Open {
@@ -454,7 +454,11 @@ impl World {
             }
             _ => {
                 let until = self.option_at(words, "until").unwrap_or(Timestamp::MAX);
-                let locks = self.calls().scan_locks(until, b"", usize::MAX);
+                let from = words.option("from").unwrap_or_default().as_bytes();
+                let limit = words.option("limit").map(|n| n.parse().unwrap());
+                let locks = self
+                    .calls()
+                    .scan_locks(until, from, limit.unwrap_or(usize::MAX));
                 let lines = locks
                     .iter()
                     .map(|lock| answers::lock(lock, &mut self.names));

@@ -17,7 +17,7 @@ pub(super) struct Words<'a> {
 }
 
 /// The options of all commands.
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 18] = [
     "primary",
     "ttl",
     "async",
@@ -34,6 +34,8 @@ const OPTIONS: [&str; 16] = [
     "backward",
     "pessimistic",
     "until",
+    "from",
+    "limit",
 ];
 
 impl<'a> Words<'a> {
