@@ -6,11 +6,11 @@
 //! |---|---|
 //! | `mvcc.versions` | versions |
 //! | `mvcc.rows` | different keys |
-//! | `mvcc.puts`, `mvcc.deletes`, `mvcc.locks` | versions by kind; rollback records count as locks |
+//! | `mvcc.puts`, `mvcc.deletes`, `mvcc.locks` | versions by kind; rollback records are locks |
 //! | `mvcc.row.versions` | versions of the key that has most |
 //! | `mvcc.commit.oldest`, `mvcc.commit.newest` | commit timestamps |
 //! | `mvcc.delete.oldest` | the commit timestamp of the oldest deletion |
-//! | `mvcc.droppable.first`, `mvcc.droppable.last` | the first and the last timestamp of the next row |
+//! | `mvcc.droppable.first`, `mvcc.droppable.last` | the ends of the next property |
 //! | `mvcc.droppable` | pairs: a timestamp, and the versions that become droppable at it |
 //!
 //! A put becomes droppable at the commit of the next newer put or deletion in the table, a deletion

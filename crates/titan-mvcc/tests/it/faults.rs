@@ -126,7 +126,8 @@ fn a_sweep_that_could_not_write_the_safe_point_is_made_up_for_by_the_next_one() 
     assert_eq!(super::setup::stored_versions(&store), 1);
 }
 
-/// The value below a lock is only an aid to reads. So a damaged row does not keep its lock, nor the safe point.
+/// The value below a lock is only an aid to reads. So a damaged row does not keep its lock, nor the
+/// safe point.
 #[test]
 fn a_lock_ends_though_the_row_below_it_cannot_be_read() {
     for is_client in [false, true] {

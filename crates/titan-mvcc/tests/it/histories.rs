@@ -1,8 +1,9 @@
 //! Histories of several threads, checked for snapshot isolation.
 //!
-//! Threads run transactions of all sorts on a few keys: optimistic and pessimistic, in one batch and in two phases,
-//! with and without async commit. Some are killed between the phases, and some give others up whose time is over,
-//! because a thread lets time jump. Each read and each commit is written down. Then it must hold, exactly:
+//! Threads run transactions of all sorts on a few keys: optimistic and pessimistic, in one batch
+//! and in two phases, with and without async commit. Some are killed between the phases, and some
+//! give others up whose time is over, because a thread lets time jump. Each read and each commit is
+//! written down. Then it must hold, exactly:
 //!
 //! - Every read found the newest committed write at its snapshot.
 //! - Of two committed transactions that overlap, no two wrote or locked the same key.
@@ -268,7 +269,8 @@ fn run(seed: u64, has_deaths: bool) -> usize {
     transactions.lock_ttl = TTL;
     transactions.lock_wait = Duration::ZERO;
     if !has_deaths {
-        // With a clock that follows real time, threads wait for each other, and deadlocks are found.
+        // With a clock that follows real time, threads wait for each other, and deadlocks are
+        // found.
         transactions.lock_wait = Duration::from_secs(600);
         place.options.db.clock = titan::DbOptions::default().clock;
     }

@@ -9,7 +9,7 @@
 //! | `reads` | reads at a timestamp and what scans cost |
 //! | `transactions` | conflicts, own writes, locks |
 //! | `percolator` | locks of Percolator transactions on disk |
-//! | `two_phase`, `async_commit`, `pessimistic` | transactions of these kinds, and those whose owners are gone |
+//! | `two_phase`, `async_commit`, `pessimistic` | these transactions, also without owners |
 //! | `hot_locks` | rows that are locked often: what reads of them cost, which locks stay |
 //! | `layers` | the laws of modules |
 //! | `limits` | times and timestamps at their limits |
@@ -24,7 +24,8 @@
 //! | `forks` | children that are forked while a store is open |
 //! | `crash` | the machine stops at any operation of the disk |
 //!
-//! Everything random has a seed, which a failure names. `TITAN_MVCC_TEST_SEEDS=20` runs twenty times as many.
+//! Everything random has a seed, which a failure names. `TITAN_MVCC_TEST_SEEDS=20` runs twenty
+//! times as many.
 
 #![allow(
     clippy::unwrap_used,

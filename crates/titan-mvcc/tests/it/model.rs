@@ -1,4 +1,5 @@
-//! Random histories on a store and on a model: all that is read is compared, and in the end all that is stored.
+//! Random histories on a store and on a model: all that is read is compared, and in the end all
+//! that is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -130,8 +130,9 @@ fn each_hold_keeps_what_goes_with_it_when_the_older_ones_have_ended() {
     drop(snapshots);
 }
 
-/// Rows are overwritten again and again, and the safe point is a fixed number of commits behind. What is
-/// stored after each sweep is in proportion to what can be read, and all of that is right after a reopening.
+/// Rows are overwritten again and again, and the safe point is a fixed number of commits behind.
+/// What is stored after each sweep is in proportion to what can be read, and all of that is right
+/// after a reopening.
 #[test]
 fn overwriting_everything_keeps_space_in_proportion_to_what_can_be_read() {
     const BEHIND: usize = 100;

@@ -3,11 +3,10 @@
 //! Each file of `tests/golden` is one store in a simulated file system, in the form of
 //! [`titan_testkit::golden`]. These are the commands:
 //!
-//! | command | input | output |
-//! |---|---|---|
-//! | `open SETTING...` | | nothing: a new store, whose settings are `two-phases`, `no-async`, `wait:S` |
-//! | `run` | steps, one a line (`steps`) | each step with its result |
-//! | `orders SETTING...` | steps of several actors (`orders`) | the outcomes of all orders of their steps |
+//! - `open SETTING...` opens a new store. The settings are `two-phases`, `no-async` and `wait:S`.
+//! - `run` takes steps, one a line (`steps`), and prints each with its result.
+//! - `orders SETTING...` takes steps of several actors (`orders`), and prints the outcomes of all
+//!   orders of their steps, each on a new store.
 //!
 //! After each command the store is checked, and each read is repeated: a read at a timestamp always
 //! finds the same.

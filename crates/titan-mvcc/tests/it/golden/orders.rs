@@ -1,9 +1,9 @@
 //! All orders of the steps of several actors.
 //!
-//! The input has lines `first: STEPS`, one line `NAME: STEPS` for each actor, and `last: STEPS`. Steps
-//! are separated by `;`. Each order of the actors' steps runs on a new store, between the first and
-//! the last steps. Orders with the same results are one outcome: its number of orders, the earliest
-//! of them, and the results of each actor and of the last steps.
+//! The input has lines `first: STEPS`, one line `NAME: STEPS` for each actor, and `last: STEPS`.
+//! Steps are separated by `;`. Each order of the actors' steps runs on a new store, between the
+//! first and the last steps. Orders with the same results are one outcome: its number of orders,
+//! the earliest of them, and the results of each actor and of the last steps.
 
 use super::steps::World;
 

@@ -1,21 +1,23 @@
 //! Steps on a store: calls of Percolator transactions, transactions of the store, reads, time.
 //!
-//! `T` is the start timestamp of a transaction, `C` a commit timestamp, `X` the name of a transaction
-//! of the store, `W` a write (`words`). Names in place of timestamps are given by `ts` or `as`.
+//! `T` is the start timestamp of a transaction, `C` a commit timestamp, `X` the name of a
+//! transaction of the store, `W` a write (`words`). Names in place of timestamps are given by `ts`
+//! or `as`.
 //!
-//! | step | |
-//! |---|---|
-//! | `ts NAME...` | take timestamps from the oracle |
-//! | `prewrite T W... [primary:K async:K,K for_update:T ttl:S read_at:T min_commit:T]` | the first key is the primary one |
-//! | `commit T C K...`, `rollback T K...`, `cleanup T K now:T` | the calls of these names |
-//! | `lock T K... for_update:T [primary:K since:T wait:S ttl:S values]`, `unlock T K... for_update:T` | pessimistic locks |
-//! | `status T K [reader:T now:T or_roll_back]`, `secondaries T K...`, `heartbeat T K ttl:S` | |
-//! | `resolve T [C] [K...]` | end the locks of a transaction; `-` in place of `C` rolls back |
-//! | `txn W...` | an optimistic transaction of the store, at once |
-//! | `begin X [pessimistic]`, `write X W...`, `see X [K]`, `get_for_update X K`, `end X`, `drop X`, `abandon X` | a transaction of the store in steps |
-//! | `prewrite_own X`, `commit_primary X`, `commit_secondaries X` | the phases of its commit |
-//! | `read K [at:T]`, `scan [at:T backward]`, `versions K`, `locks [until:T from:K limit:N]` | |
-//! | `safe_point T`, `flush`, `drop_old`, `advance S`, `reopen` | |
+//! - `ts NAME...`: takes timestamps from the oracle.
+//! - `prewrite T W... [primary:K async:K,K for_update:T ttl:S read_at:T min_commit:T]`: the first
+//!   key is the primary one.
+//! - `commit T C K...`, `rollback T K...`, `cleanup T K [now:T]`: the calls of these names.
+//! - `lock T K... for_update:T [primary:K since:T wait:S ttl:S values]`: takes pessimistic locks;
+//!   `unlock T K... for_update:T` releases them.
+//! - `status T K [reader:T now:T or_roll_back]`, `secondaries T K...`, `heartbeat T K ttl:S`.
+//! - `resolve T [C] [K...]`: ends the locks of a transaction; `-` in place of `C` rolls back.
+//! - `txn W...`: runs an optimistic transaction of the store.
+//! - `begin X [pessimistic]`, `write X W...`, `see X [K]`, `get_for_update X K`, `end X`, `drop X`,
+//!   `abandon X`: the steps of a transaction of the store.
+//! - `prewrite_own X`, `commit_primary X`, `commit_secondaries X`: the phases of its commit.
+//! - `read K [at:T]`, `scan [at:T backward]`, `versions K`, `locks [until:T from:K limit:N]`.
+//! - `safe_point T`, `flush`, `drop_old`, `advance S`, `reopen`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,8 +114,8 @@ impl World {
         result
     }
 
-    /// Takes a timestamp, and the next one, so that a text can tell a timestamp from a bound that is
-    /// one after it.
+    /// Takes a timestamp, and the next one, so that a text can tell a timestamp from a bound that
+    /// is one after it.
     fn skip(&self) -> Result<Timestamp> {
         let at = self.store().oracle().next()?;
         self.store().oracle().next()?;

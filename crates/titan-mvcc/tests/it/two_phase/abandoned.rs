@@ -78,8 +78,8 @@ fn an_opening_ends_at_once_what_no_living_owner_can_have_and_nothing_else() {
         );
         let expected = ["a=old", "d=new", "e=new", "f=new", "i=new", "j=new"];
         assert_eq!(scan(&store, Direction::Forward), expected);
-        // The value that was there and five that were committed: no record of a rollback is left, because no late call
-        // can come.
+        // The value that was there and five that were committed: no record of a rollback is left,
+        // because no late call can come.
         assert_eq!(crate::setup::stored_versions(&store), 6);
         let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
         writes(&store, &keys, b"next").commit().unwrap();

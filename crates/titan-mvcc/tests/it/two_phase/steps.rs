@@ -221,7 +221,8 @@ fn no_step_of_a_large_commit_writes_more_than_one_batch_may_have() {
     }
 }
 
-/// Its owner has got an error and may not come back, so nobody would end them before their time to live is over.
+/// Its owner has got an error and may not come back, so nobody would end them before their time to
+/// live is over.
 #[test]
 fn a_commit_that_does_not_wait_for_a_stall_leaves_no_locks() {
     let mut place = Place::new(31);
