@@ -15,6 +15,7 @@
 //! | `limits` | times and timestamps at their limits |
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `sweeps` | what tables say about old versions, the safe point by time, what is compacted |
+//! | `second_actors` | another actor in the middle of a read or of a commit |
 //! | `space` | the report on space; overwriting everything again and again |
 //! | `golden` | Percolator calls and resolving as text, in all orders of several actors |
 //! | `model` | random histories against a model |
@@ -52,6 +53,7 @@ mod percolator;
 mod pessimistic;
 mod read_only;
 mod reads;
+mod second_actors;
 mod setup;
 mod space;
 mod sweeps;
