@@ -87,7 +87,7 @@ pub fn files(dir: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Makes a test of each named file `NAME.txt` in a folder of the crate, on a new
-/// [`Machine`](crate::golden::Machine) each, and one that fails for a file without a test.
+/// [`Machine`] each, and one that fails for a file without a test.
 #[macro_export]
 macro_rules! golden_tests {
     ($machine:ty, $dir:literal, $($test:ident,)*) => {
