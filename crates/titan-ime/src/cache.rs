@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use titan::vfs::Vfs;
 use titan::{CommitHook, EventListener};
-use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
+use titan_mvcc::{RangeSource, Store, StoreOptions, codec};
 
 use crate::error::{Error, Result};
 use crate::maintenance::attached::Attached;
@@ -89,10 +89,7 @@ impl RangeCache {
         let vfs = Arc::clone(&options.db.vfs);
         let file = HotSetFile::new(vfs, dir.as_ref());
         let store = Store::open(dir, &options)?;
-        let family = store
-            .db()
-            .column_family(entries::FAMILY)
-            .ok_or(Error::Off)?;
+        let family = store.db().column_family(codec::FAMILY).ok_or(Error::Off)?;
         shared.set_family(family.id());
         let attached = Attached {
             shared,
@@ -163,8 +160,8 @@ impl RangeCache {
         if self.is_inherited() {
             return 0;
         }
-        let lower = from.map(entries::encode_key).unwrap_or_default();
-        let upper = to.map(entries::encode_key);
+        let lower = from.map(codec::encode_key).unwrap_or_default();
+        let upper = to.map(codec::encode_key);
         let overlaps = |segment: &crate::segments::segment::Segment| {
             segment.overlaps(&lower, upper.as_deref())
         };

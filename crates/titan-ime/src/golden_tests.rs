@@ -275,7 +275,7 @@ impl World {
             ["bypass", bounds] => {
                 let (from, to) = range(bounds);
                 let family = self.store().db().column_family("versions").unwrap();
-                let key = |key: Option<&[u8]>| titan_mvcc::entries::encode_key(key.unwrap());
+                let key = |key: Option<&[u8]>| titan_mvcc::codec::encode_key(key.unwrap());
                 family.delete_range(&key(from), &key(to)).unwrap();
                 "deleted in the engine".to_owned()
             }
@@ -368,7 +368,7 @@ impl World {
     fn spoil(&self, key: &str, word: &str) -> String {
         use crate::content::write::{NewValue, Write};
         let shared = self.cache().shared();
-        let encoded = titan_mvcc::entries::encode_key(key.as_bytes());
+        let encoded = titan_mvcc::codec::encode_key(key.as_bytes());
         let value = value(word);
         let write = Write {
             key: &encoded,
@@ -446,7 +446,7 @@ impl World {
 
 /// The keys of encoded bounds.
 fn bounds(lower: &[u8], upper: Option<&[u8]>) -> String {
-    use titan_mvcc::entries::{AFTER_VERSIONS, decode_key};
+    use titan_mvcc::codec::{AFTER_VERSIONS, decode_key};
     let key = |bound: &[u8]| {
         let (encoded, after) = match bound.strip_suffix(&AFTER_VERSIONS) {
             Some(encoded) => (encoded, "+"),

@@ -87,10 +87,6 @@ mod sweep;
 mod timestamp;
 mod transaction;
 
-/// The former name of [`codec`].
-#[doc(hidden)]
-pub use codec as entries;
-
 pub use self::core::TransactionOptions;
 pub use error::{Error, Result};
 pub use format::Kind as VersionKind;

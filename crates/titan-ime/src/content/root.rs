@@ -359,7 +359,7 @@ mod tests {
         for n in 0..rows {
             // A key of 20 bytes, which takes 27 in its encoded form, and a value of 80.
             let n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let key = titan_mvcc::entries::encode_key(format!("{n:020}").as_bytes());
+            let key = titan_mvcc::codec::encode_key(format!("{n:020}").as_bytes());
             let value = NewValue::of(&[7; 80]);
             let write = Write {
                 key: &key,

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 use titan::LazyValue;
 use titan_mvcc::Timestamp;
-use titan_mvcc::entries::{self, Effect};
+use titan_mvcc::codec::{self, Effect};
 
 use crate::content::root::Root;
 use crate::content::versions::Seen;
@@ -154,7 +154,7 @@ impl EngineRows {
         let cursor = &mut self.0;
         let mut row: Option<EngineRow> = None;
         while cursor.valid() {
-            let entry = entries::decode(cursor.key())?;
+            let entry = codec::decode(cursor.key())?;
             if row.as_ref().is_some_and(|row| *row.key != *entry.encoded) {
                 break;
             }
@@ -240,7 +240,7 @@ mod tests {
 
     use titan::DbOptions;
     use titan_mvcc::StoreOptions;
-    use titan_mvcc::entries::encode_key;
+    use titan_mvcc::codec::encode_key;
     use titan_testkit::sim::SimVfs;
 
     use crate::content::write::{NewValue, Write};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use titan::vfs::Vfs;
-use titan_mvcc::entries::{self, AFTER_VERSIONS};
+use titan_mvcc::codec::{self, AFTER_VERSIONS};
 
 use crate::maintenance::hot_set::{self, Hot};
 use crate::segments::faults::Trouble;
@@ -65,5 +65,5 @@ impl Remembered {
 /// The key of a bound, which may follow all versions of the key.
 fn key(bound: &[u8]) -> Vec<u8> {
     let encoded = bound.strip_suffix(&AFTER_VERSIONS).unwrap_or(bound);
-    entries::decode_key(encoded).unwrap_or_else(|| bound.to_vec())
+    codec::decode_key(encoded).unwrap_or_else(|| bound.to_vec())
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use titan_mvcc::{Store, entries};
+use titan_mvcc::{Store, codec};
 
 use crate::content::keys::EncodedRange;
 use crate::error::Result;
@@ -47,8 +47,8 @@ impl Maintenance {
     ) -> Result<Load> {
         self.store.db().check_not_inherited()?;
         self.update_target();
-        let lower = from.map(entries::encode_key).unwrap_or_default();
-        let range = (lower, to.map(entries::encode_key));
+        let lower = from.map(codec::encode_key).unwrap_or_default();
+        let range = (lower, to.map(codec::encode_key));
         Load::begin(&self.attached, range, kind)
     }
 

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use titan::ReadOptions;
-use titan_mvcc::entries;
+use titan_mvcc::codec;
 
 use crate::content::keys::EncodedRange;
 use crate::error::{Error, Result};
@@ -316,7 +316,7 @@ fn first_key(attached: &Attached, lower: &[u8], upper: Option<Vec<u8>>) -> Resul
     })?;
     cursor.seek_to_first()?;
     match cursor.valid() {
-        true => Ok(Some(entries::decode(cursor.key())?.encoded.to_vec())),
+        true => Ok(Some(codec::decode(cursor.key())?.encoded.to_vec())),
         false => Ok(None),
     }
 }

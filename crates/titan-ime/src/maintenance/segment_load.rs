@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use titan::DbIterator;
-use titan_mvcc::entries::{self, Effect};
+use titan_mvcc::codec::{self, Effect};
 
 use crate::content::keys::EncodedRange;
 use crate::content::leaf::Rows;
@@ -268,7 +268,7 @@ impl SegmentLoad {
                 let root = Root::new(served, leaves, &self.attached.shared.budget);
                 return Ok(Stage::Merging(Merging::new(root)));
             }
-            let entry = entries::decode(cursor.key())?;
+            let entry = codec::decode(cursor.key())?;
             if *entry.encoded != *encoded {
                 self.end_row(&encoded, &mut versions)?;
                 encoded.clear();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use titan_mvcc::entries::AFTER_VERSIONS;
+use titan_mvcc::codec::AFTER_VERSIONS;
 use titan_mvcc::{Direction, Found, Part, PartRequest, SourceRow, Timestamp};
 
 use crate::content::leaf::Leaf;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use parking_lot::Mutex;
-use titan_mvcc::entries::AFTER_VERSIONS;
+use titan_mvcc::codec::AFTER_VERSIONS;
 
 use crate::content::keys::EncodedRange;
 use crate::segments::costs::{COUNTED, is_counted};

@@ -52,7 +52,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use titan::BatchOp;
-    use titan_mvcc::{StoreOptions, entries};
+    use titan_mvcc::{StoreOptions, codec};
     use titan_testkit::sim::SimVfs;
 
     use super::*;
@@ -70,7 +70,7 @@ mod tests {
             let panics = self.panics.load(Ordering::SeqCst);
             assert!(!panics, "as a test asked");
             let puts = operations.iter().filter(
-                |(_, op)| matches!(op, BatchOp::Put { key, .. } if entries::decode(key).is_ok()),
+                |(_, op)| matches!(op, BatchOp::Put { key, .. } if codec::decode(key).is_ok()),
             );
             self.operations.fetch_add(puts.count(), Ordering::SeqCst);
         }

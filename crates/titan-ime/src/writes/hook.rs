@@ -7,7 +7,7 @@
 use std::panic::resume_unwind;
 
 use titan::{BatchOp, BypassedRange, CommitHook, CommittedOps, EventListener, SequenceNumber};
-use titan_mvcc::entries::{self, Effect};
+use titan_mvcc::codec::{self, Effect};
 
 use crate::content::write::{NewValue, Write};
 use crate::segments::shared::Shared;
@@ -83,7 +83,7 @@ impl Shared {
             BatchOp::Delete { cf, key } if self.is_versions(cf) => {
                 // The store deletes records of transactions that were rolled back, which memory
                 // does not have.
-                return match entries::decode(key) {
+                return match codec::decode(key) {
                     Ok(entry) if entry.effect == Effect::None => Change::Nothing,
                     _ => unknown(key),
                 };
@@ -100,7 +100,7 @@ impl Shared {
             }
             _ => return Change::Nothing,
         };
-        let Ok(entry) = entries::decode(key) else {
+        let Ok(entry) = codec::decode(key) else {
             return unknown(key);
         };
         Change::Version(Write {
@@ -129,7 +129,7 @@ impl Shared {
 fn unknown(key: &[u8]) -> Change<'_> {
     // The range of the encoded keys that `key` can belong to: those that it begins with, which are
     // one or none.
-    match entries::decode(key) {
+    match codec::decode(key) {
         Ok(entry) => Change::Unknown(entry.encoded, Some(key)),
         Err(_) => Change::Unknown(key, None),
     }
@@ -138,7 +138,7 @@ fn unknown(key: &[u8]) -> Change<'_> {
 #[cfg(test)]
 mod tests {
     use titan::{DbOptions, EventListener, WriteBatch, WriteOptions};
-    use titan_mvcc::entries::encode_key;
+    use titan_mvcc::codec::encode_key;
     use titan_mvcc::{Direction, Found, RangeSource, Store, StoreOptions};
     use titan_testkit::sim::SimVfs;
 
