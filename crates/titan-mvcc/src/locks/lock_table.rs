@@ -454,7 +454,8 @@ impl PendingInsert<'_> {
 
 impl Drop for PendingInsert<'_> {
     fn drop(&mut self) {
-        for (key, before) in self.before.drain(..) {
+        // The last first: a client may ask twice for a pessimistic lock of a key in one call.
+        for (key, before) in self.before.drain(..).rev() {
             match before {
                 None => self.locks.remove(std::iter::once(&*key)),
                 Some(active) => {
@@ -464,5 +465,39 @@ impl Drop for PendingInsert<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Store, StoreOptions};
+
+    #[test]
+    fn locks_that_are_not_kept_leave_the_one_before_them_however_often_a_key_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
+        let locks = &store.percolator().0.locks;
+        let start = store.oracle().next().unwrap();
+        let lock = |for_update: u64| {
+            let lock = Lock {
+                kind: LockKind::Pessimistic,
+                owner: Owner::Client,
+                primary: Bytes::from_static(b"k"),
+                start,
+                for_update: Timestamp(start.0 + for_update),
+                min_commit: Timestamp(start.0 + for_update + 1),
+                ttl: Duration::from_secs(1000),
+                txn_size: 0,
+                secondaries: None,
+            };
+            (Bytes::from_static(b"k"), lock)
+        };
+        drop(locks.insert_all(vec![lock(1), lock(2)]).unwrap());
+        assert!(locks.get(b"k").is_none() && locks.is_empty());
+        locks.insert_all(vec![lock(3)]).unwrap().keep();
+        drop(locks.insert_all(vec![lock(4), lock(5)]).unwrap());
+        assert_eq!(locks.get(b"k").unwrap().lock, lock(3).1);
+        locks.remove(std::iter::once(&b"k"[..]));
     }
 }

@@ -1,5 +1,6 @@
 //! The calls of Percolator transactions on a store.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ impl Percolator {
         start: Timestamp,
         commit: Timestamp,
     ) -> Result<()> {
-        let (core, keys) = (self.core()?, slices(keys));
+        let (core, keys) = (self.core()?, distinct_slices(keys));
         core.order.check_handed_out(commit)?;
         commit_at(core, &keys, start, commit, &core.config.write)?;
         core.order.include(commit);
@@ -189,7 +190,7 @@ impl Percolator {
             Some(keys) => keys.to_vec(),
             None => core.locks.keys_of(start, |_| true),
         };
-        let resolved = end_locks(core, &slices(&found), start, commit)?;
+        let resolved = end_locks(core, &distinct_slices(&found), start, commit)?;
         if let Some(commit) = commit {
             core.order.include(commit);
         }
@@ -213,4 +214,15 @@ impl std::fmt::Debug for Percolator {
 
 fn slices<K: AsRef<[u8]>>(keys: &[K]) -> Vec<&[u8]> {
     keys.iter().map(AsRef::as_ref).collect()
+}
+
+/// The keys without those that have come before, which a client may repeat.
+fn distinct_slices<K: AsRef<[u8]>>(keys: &[K]) -> Vec<&[u8]> {
+    let mut slices = slices(keys);
+    // The order in which most clients send them.
+    if !slices.is_sorted_by(|a, b| a < b) {
+        let mut seen = BTreeSet::new();
+        slices.retain(|key| seen.insert(*key));
+    }
+    slices
 }

@@ -42,7 +42,8 @@ pub(super) fn commit_locked(
     commit_if(core, keys, start, commit, &core.config.unsynced, true)
 }
 
-/// Commits keys. With `may_be_unknown`, a key may have no trace of the transaction.
+/// Commits keys, none of them twice. With `may_be_unknown`, a key may have no trace of the
+/// transaction.
 fn commit_if(
     core: &Core,
     keys: &[&[u8]],

@@ -13,9 +13,10 @@ use crate::timestamp::Timestamp;
 /// The most keys of a batch.
 const MOST_KEYS: usize = 256;
 
-/// Ends the locks of a transaction on these keys: commits them at `commit`, or rolls them back if
-/// it is `None`. The primary key implies the result, so the writes need no sync. Batches have about
-/// [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes). Returns the number of locks.
+/// Ends the locks of a transaction on these keys, none of them twice: commits them at `commit`, or
+/// rolls them back if it is `None`. The primary key implies the result, so the writes need no sync.
+/// Batches have about [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes). Returns the
+/// number of locks.
 ///
 /// # Errors
 /// Those of [`commit_locked`] and [`roll_back`].
