@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 use titan::{ColumnFamily, DbIterator, ReadOptions};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::version::{newest_at, split};
-use crate::format::{Kind, LastChange, LockValue, Version, encode_key};
+use crate::format::{Kind, LastChange, LockValue, VERSIONS, Version, encode_key};
 use crate::timestamp::Timestamp;
 
 /// The outcome of a transaction on a key.
@@ -91,6 +91,9 @@ fn claim_of(version: Version, value: impl FnOnce() -> titan::Result<Bytes>) -> R
 
 /// The outcome of the transaction `start` on a key. Cost: a point read if the newest version of the
 /// key is older. Otherwise an iterator steps over the versions between the start and the outcome.
+///
+/// # Errors
+/// Those of the engine; `Corruption`, also for a version that is committed at its start.
 pub(crate) fn outcome(family: &ColumnFamily, key: &[u8], start: Timestamp) -> Result<Outcome> {
     match newest_version(family, key)? {
         Some(newest) if newest.commit >= start => {}
@@ -108,6 +111,10 @@ pub(crate) fn outcome(family: &ColumnFamily, key: &[u8], start: Timestamp) -> Re
             }
             Ok(ControlFlow::Break(match version.kind {
                 Kind::Rollback => Outcome::RolledBack,
+                _ if version.commit == start => {
+                    let wrong = "it was committed at its start or before";
+                    return Err(Error::corrupt_entry(VERSIONS, cursor.key(), wrong));
+                }
                 Kind::Put | Kind::Delete | Kind::Lock => Outcome::Committed(version.commit),
             }))
         },

@@ -1,7 +1,6 @@
 //! Ending the locks of a transaction whose status is final.
 
 use bytes::Bytes;
-use titan::invariant;
 
 use super::commit::commit_locked;
 use super::rollback::roll_back;
@@ -26,10 +25,6 @@ pub(crate) fn end_locks(
     start: Timestamp,
     commit: Option<Timestamp>,
 ) -> Result<usize> {
-    invariant!(
-        keys.is_empty() || commit.is_none_or(|commit| start < commit),
-        "locks of {start} are ended at {commit:?}"
-    );
     let is_locked = |key: &&[u8]| core.locks.owned_by(key, start).is_some();
     let locked: Vec<&[u8]> = keys.iter().copied().filter(is_locked).collect();
     let mut left = &locked[..];

@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use super::rollback::roll_back_latched;
 use crate::core::Core;
-use crate::error::Result;
-use crate::format::lock::Lock;
+use crate::error::{Error, Result};
+use crate::format::LOCKS;
+use crate::format::lock::{Lock, record_key};
 use crate::lock_info::LockInfo;
 use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
@@ -65,6 +66,9 @@ pub(crate) enum AsyncStatus {
 }
 
 /// The status of an async commit, by all its keys; `lock` is its primary lock.
+///
+/// # Errors
+/// Those of the engine; `Corruption` if it would have committed at its start or before.
 pub(crate) fn async_status(core: &Core, lock: &Lock) -> Result<AsyncStatus> {
     let secondaries: &[Bytes] = lock.secondaries.as_deref().unwrap_or_default();
     let keys = || std::iter::once(&lock.primary).chain(secondaries);
@@ -87,6 +91,14 @@ pub(crate) fn async_status(core: &Core, lock: &Lock) -> Result<AsyncStatus> {
                 Outcome::Unknown => return Ok(AsyncStatus::Undecided),
             },
         }
+    }
+    if last <= lock.start {
+        let wrong = "its transaction has committed at its start or before";
+        return Err(Error::corrupt_entry(
+            LOCKS,
+            &record_key(&lock.primary),
+            wrong,
+        ));
     }
     Ok(AsyncStatus::Committed(last))
 }

@@ -301,6 +301,10 @@ fn check_locks(core: &Core, meta: &Meta, report: &mut CheckReport) -> Result<()>
                         let what = "its transaction began after the end of the lease";
                         report.add_problem(LOCKS, &engine_key, what);
                     }
+                    if lock.is_prewritten() && lock.min_commit <= lock.start {
+                        let what = "its transaction may commit at its start or before";
+                        report.add_problem(LOCKS, &engine_key, what);
+                    }
                     last = Some((value_key(&key), lock.kind, false));
                 }
             },

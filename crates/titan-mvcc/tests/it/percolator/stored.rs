@@ -3,6 +3,8 @@
 use titan::{WriteBatch, WriteOptions};
 use titan_mvcc::Direction;
 
+use crate::setup::DIR;
+
 use super::*;
 
 #[test]
@@ -151,4 +153,88 @@ fn a_lock_that_cannot_be_ended_keeps_no_other_one() {
     assert!(matches!(lost, Error::Corruption { .. }), "{lost}");
     assert_eq!(bench.locks(), [b"b"]);
     assert_eq!(bench.read(b"c").unwrap(), b"v");
+}
+
+/// Expects damage from a reader, a writer and a sweep that meet a lock of `k`.
+fn expect_damage(store: &Store, family: &str) {
+    let later = put(store, b"other", b"1");
+    let read = store.snapshot().get(b"k").err();
+    let scan = store.snapshot().scan(None, None, Direction::Forward);
+    let scan = scan.unwrap().find_map(Result::err);
+    let mut writer = store.begin();
+    writer.put(b"k", b"new");
+    let write = writer.commit().err();
+    let swept = store.advance_safe_point(later).err();
+    for (who, error) in [
+        ("read", read),
+        ("scan", scan),
+        ("write", write),
+        ("swept", swept),
+    ] {
+        let text = error.as_ref().map_or_else(String::new, Error::to_string);
+        let is_damage = matches!(error, Some(Error::Corruption { .. }));
+        assert!(is_damage && text.contains(family), "{who}: {error:?}");
+    }
+}
+
+#[test]
+fn a_primary_version_that_is_committed_at_its_start_is_damage() {
+    let mut bench = Bench::new(25);
+    let start = bench.ts();
+    let key = b"k";
+    let writes = [Mutation::Put { key, value: b"v" }];
+    bench.prewrite(start, b"p", &writes).unwrap();
+    let versions = bench.store.db().column_family("versions").unwrap();
+    let suffix = (!start.0).to_be_bytes();
+    let version = [&b"p\0\0\0\0\0\0\0\xf8"[..], &suffix, b"P\0"].concat();
+    versions.put(&version, b"v").unwrap();
+    bench.place.clock.advance(TTL + Duration::from_secs(1));
+    for _ in 0..2 {
+        expect_damage(&bench.store, "versions");
+        let repeated = bench.calls.commit(&[b"p"], start, bench.ts());
+        assert!(matches!(repeated, Err(Error::Corruption { .. })));
+        bench.store.close().unwrap();
+        bench.store = bench.place.open();
+        bench.calls = bench.store.percolator();
+    }
+    // The client decides by itself.
+    let resolved = bench.calls.resolve_lock(start, Some(bench.ts()), None);
+    assert_eq!(resolved.unwrap(), 1);
+    assert_eq!(bench.read(b"k").unwrap(), b"v");
+}
+
+#[test]
+fn an_async_commit_that_is_not_after_its_start_is_damage() {
+    const RECORD: &[u8] = b"k\0\0\0\0\0\0\0\xf8L";
+    for (of_store, min_commit) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
+        let bench = Bench::new(26);
+        let start = bench.ts();
+        let mutations = [Mutation::Put {
+            key: b"k",
+            value: b"v",
+        }];
+        let request = Prewrite {
+            secondaries: Some(&[]),
+            ..request(start, b"k", &mutations)
+        };
+        bench.calls.prewrite(&request).unwrap();
+        let locks = bench.store.db().column_family("locks").unwrap();
+        let mut record = locks.get(RECORD).unwrap().unwrap().to_vec();
+        // Kind, flags, start and timestamp for update precede it; then come the time to live and
+        // the size, whose highest bit is the owner.
+        record[18..26].copy_from_slice(&(start.0 * min_commit).to_be_bytes());
+        record[34] |= u8::from(of_store) << 7;
+        locks.put(RECORD, &record).unwrap();
+        let report = bench.store.check(&mut |_| {}).unwrap();
+        assert_eq!(report.problems_found, 1, "{report:?}");
+        bench.store.close().unwrap();
+        let read_only = Store::open_read_only(DIR, &bench.place.options).unwrap();
+        let read = read_only.snapshot().get(b"k");
+        assert!(matches!(read, Err(Error::Corruption { .. })), "{read:?}");
+        drop(read_only);
+        let store = bench.place.open();
+        expect_damage(&store, "locks");
+        let found = store.snapshot().get(b"other").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"1"[..]));
+    }
 }
