@@ -102,7 +102,11 @@ impl LockTable {
                     lock.min_commit = lock.min_commit.max(after);
                 }
                 let is_orphaned = lock.owner == Owner::Store && !is_read_only;
-                locks.put(Bytes::from(key), locks.active(lock, is_orphaned))?;
+                let active = locks.active(lock, is_orphaned);
+                locks.put(Bytes::from(key), active).map_err(|_| {
+                    let damaged = "its transaction began at the safe point or before";
+                    Error::corrupt_entry(LOCKS, entries.key(), damaged)
+                })?;
             }
             entries.next()?;
         }
@@ -332,6 +336,9 @@ impl LockTable {
     }
 
     /// Inserts or replaces a lock of the same transaction. Returns the replaced one.
+    ///
+    /// # Errors
+    /// `BeforeSafePoint` if the transaction began at the safe point or before.
     fn put(&self, key: Bytes, active: ActiveLock) -> Result<Option<ActiveLock>> {
         let mut table = self.table.write();
         let Index { by_key, by_start } = &mut *table;
@@ -343,10 +350,8 @@ impl LockTable {
         let of = match by_start.entry(active.lock.start) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let before = active.lock.start.previous();
-                let hold = self
-                    .safe_point
-                    .hold("locks of a transaction".into(), before)?;
+                let name = "locks of a transaction".into();
+                let hold = self.safe_point.hold_before(name, active.lock.start)?;
                 let keys = BTreeSet::new();
                 entry.insert(LocksOfTransaction { keys, hold })
             }

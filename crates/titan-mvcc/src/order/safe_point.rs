@@ -127,6 +127,27 @@ impl SafePoint {
         Ok(self.insert(&mut state, name, at))
     }
 
+    /// Keeps the safe point before `start`, the start of a transaction.
+    ///
+    /// # Errors
+    /// `BeforeSafePoint` if it has reached `start`.
+    pub(crate) fn hold_before(
+        self: &Arc<Self>,
+        name: Cow<'static, str>,
+        start: Timestamp,
+    ) -> Result<Hold> {
+        let mut state = self.state.lock();
+        let at = start.previous();
+        // Also for zero, which has no timestamp before it.
+        if start <= state.safe_point {
+            return Err(Error::BeforeSafePoint {
+                asked: at,
+                safe_point: state.safe_point,
+            });
+        }
+        Ok(self.insert(&mut state, name, at))
+    }
+
     /// Confirms, after a search, that all versions after `at` were still there.
     ///
     /// # Errors

@@ -81,10 +81,13 @@ fn damaged_entries_are_errors_that_name_them() {
 
 #[test]
 fn damaged_locks_are_errors_that_name_them() {
+    let record_of_zero = [&b"D\0"[..], &[0; 40], b"\0\0\0\x01k"].concat();
     for (key, value) in [
         (&b"k\0\0\0\0\0\0\0\xf8L"[..], &b"no record"[..]),
         (b"k\0\0\0\0\0\0\0\xf8X", b""),
         (b"k", b""),
+        // A transaction that began at zero, which is not after the safe point.
+        (b"k\0\0\0\0\0\0\0\xf8L", &record_of_zero),
     ] {
         let place = Place::new(5);
         let store = place.open();
