@@ -167,11 +167,10 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
         locks.push((Bytes::copy_from_slice(key), lock));
     }
     // ORDER: readers find the locks before the transaction can have a commit timestamp.
-    let safe_point = core.safe_point.get();
     let inserted = core.locks.insert_all(locks)?;
     invariant!(
         core.safe_point.get() < start,
-        "{start} has locks, and the safe point was {safe_point}"
+        "{start} has locks, and the safe point has reached it"
     );
     core.db.write(batch, &core.config.write)?;
     inserted.keep();
