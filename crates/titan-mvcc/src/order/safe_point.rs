@@ -238,8 +238,7 @@ impl SafePoint {
             let passes = mutant!("holds-passed", "-p titan-mvcc --test it old_versions::");
             let oldest_hold = oldest_hold.filter(|_| !passes);
             let before = state.safe_point;
-            state.safe_point = oldest_hold.map_or(to, |hold| hold.min(to));
-            let safe_point = state.safe_point;
+            let safe_point = oldest_hold.map_or(to, |hold| hold.min(to));
             invariant!(
                 before <= safe_point,
                 "the safe point goes from {before} to {safe_point}"
@@ -248,9 +247,10 @@ impl SafePoint {
                 state.holds.keys().all(|(hold, _)| *hold >= safe_point),
                 "the safe point {safe_point} passes a hold"
             );
+            invariant!(durable: safe_point <= now, "the safe point {safe_point} is after {now}")?;
+            state.safe_point = safe_point;
             safe_point
         };
-        invariant!(durable: safe_point <= now, "the safe point {safe_point} is after {now}")?;
         if *stored < safe_point {
             // ORDER: first reads before it are refused, then it is durable, and only then may
             // versions be dropped. So no opening admits a read whose versions another one has
