@@ -26,8 +26,8 @@ use std::time::Duration;
 use titan::SystemClock;
 use titan_mvcc::{
     CommittedTransaction, Direction, Error, Mutation, Percolator, PessimisticLock,
-    PessimisticTransaction, Prewrite, PrewrittenTransaction, Result, Store, Timestamp, Transaction,
-    Wait,
+    PessimisticTransaction, Prewrite, PrewrittenTransaction, Result, Snapshot, Store, Timestamp,
+    Transaction, Wait,
 };
 
 use super::answers;
@@ -55,7 +55,29 @@ pub(super) struct World {
     pub(super) names: Names,
     open: BTreeMap<String, Open>,
     /// Each read at a timestamp, with its result.
-    reads: BTreeMap<(Timestamp, String), String>,
+    reads: BTreeMap<(Timestamp, Read), String>,
+}
+
+/// A read that can be repeated.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Read {
+    Get(String),
+    Scan { is_backward: bool },
+}
+
+impl Read {
+    fn result(&self, snapshot: &Snapshot) -> Result<String> {
+        match self {
+            Read::Get(key) => Ok(answers::value(snapshot.get(key.as_bytes())?)),
+            Read::Scan { is_backward } => {
+                let direction = match is_backward {
+                    true => Direction::Backward,
+                    false => Direction::Forward,
+                };
+                answers::rows(snapshot.scan(None, None, direction)?)
+            }
+        }
+    }
 }
 
 impl Default for World {
@@ -126,13 +148,13 @@ impl World {
     pub(super) fn check(&self) {
         let report = self.store().check(&mut |_| {}).unwrap();
         assert_eq!(report.problems, [], "{report:?}");
-        for ((at, key), expected) in &self.reads {
+        for ((at, read), expected) in &self.reads {
             let again = match self.store().snapshot_at(*at) {
-                Ok(snapshot) => answers::value(snapshot.get(key.as_bytes()).unwrap()),
+                Ok(snapshot) => read.result(&snapshot).unwrap(),
                 Err(Error::BeforeSafePoint { .. }) => continue,
                 Err(e) => panic!("{e}"),
             };
-            assert_eq!(again, *expected, "{key} at {at} has changed");
+            assert_eq!(again, *expected, "{read:?} at {at} has changed");
         }
     }
 
@@ -419,32 +441,30 @@ impl World {
         }
     }
 
+    /// A read at the option `at`, or at the present.
+    fn read(&mut self, words: &Words<'_>, read: Read) -> Result<String> {
+        let snapshot = match self.option_at(words, "at") {
+            Some(at) => self.store().snapshot_at(at)?,
+            None => self.store().snapshot(),
+        };
+        let found = read.result(&snapshot)?;
+        let at = snapshot.timestamp();
+        let before = self.reads.get(&(at, read.clone()));
+        assert!(
+            before.is_none_or(|before| *before == found),
+            "{read:?} at {at}: {before:?}, and then {found}"
+        );
+        self.reads.insert((at, read), found.clone());
+        Ok(found)
+    }
+
     /// A step that only looks.
     fn look(&mut self, words: &Words<'_>) -> Result<String> {
         match words.command {
-            "read" => {
-                let at = self.option_at(words, "at");
-                let snapshot = match at {
-                    Some(at) => self.store().snapshot_at(at)?,
-                    None => self.store().snapshot(),
-                };
-                let key = words.first();
-                let found = answers::value(snapshot.get(key.as_bytes())?);
-                let read = (snapshot.timestamp(), key.to_owned());
-                let before = self.reads.insert(read, found.clone());
-                assert!(before.is_none_or(|before| before == found), "{key}");
-                Ok(found)
-            }
+            "read" => self.read(words, Read::Get(words.first().to_owned())),
             "scan" => {
-                let snapshot = match self.option_at(words, "at") {
-                    Some(at) => self.store().snapshot_at(at)?,
-                    None => self.store().snapshot(),
-                };
-                let direction = match words.option("backward") {
-                    Some(_) => Direction::Backward,
-                    None => Direction::Forward,
-                };
-                answers::rows(snapshot.scan(None, None, direction)?)
+                let is_backward = words.option("backward").is_some();
+                self.read(words, Read::Scan { is_backward })
             }
             "versions" => {
                 let versions = self.store().versions(words.first().as_bytes())?;
