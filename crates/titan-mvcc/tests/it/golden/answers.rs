@@ -90,18 +90,25 @@ pub(super) fn lock(info: &LockInfo, names: &mut Names) -> String {
     if info.ttl != TTL {
         line += &format!(" ttl {} s", info.ttl.as_secs());
     }
-    if let Some(secondaries) = &info.secondaries {
-        let keys: Vec<String> = secondaries.iter().map(|key| text(key)).collect();
-        line += &format!(" async[{}]", keys.join(","));
-    }
-    line
+    line + &secondary_keys(info)
+}
+
+/// The secondary keys of an async commit, on the lock of its primary key.
+fn secondary_keys(info: &LockInfo) -> String {
+    let Some(secondaries) = &info.secondaries else {
+        return String::new();
+    };
+    let keys: Vec<String> = secondaries.iter().map(|key| text(key)).collect();
+    format!(" async[{}]", keys.join(","))
 }
 
 pub(super) fn status(status: &TransactionStatus, names: &mut Names) -> String {
     match status {
         TransactionStatus::Running { lock, is_pushed } => {
+            let secondaries = secondary_keys(lock);
             let pushed = if *is_pushed { ", pushed" } else { "" };
-            format!("running from {}{pushed}", names.show(lock.min_commit))
+            let from = names.show(lock.min_commit);
+            format!("running from {from}{secondaries}{pushed}")
         }
         TransactionStatus::Committed(at) => format!("committed at {}", names.show(*at)),
         TransactionStatus::RolledBack => "rolled back".to_owned(),
