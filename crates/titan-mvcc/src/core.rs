@@ -1,6 +1,6 @@
 //! The parts of an open store that all its handles share.
 //!
-//! Each part has a file of its own. Modules above take the whole.
+//! The parts have modules of their own below. Modules above take the whole.
 
 use std::sync::Arc;
 use std::time::Duration;

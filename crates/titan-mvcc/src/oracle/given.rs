@@ -17,7 +17,7 @@ use crate::timestamp::Timestamp;
 /// all commits.
 ///
 /// Refuses timestamps that certainly precede one that the store has had: a commit at them would be
-/// hidden. It does not notice an oracle that is behind by less than the lease.
+/// hidden. It does not notice an oracle that goes back by less than the lease.
 pub(crate) struct GivenOracle {
     given: Arc<dyn TimestampOracle>,
     /// A timestamp that earlier openings have reached.

@@ -1,4 +1,4 @@
-//! The order of commits, and the safe point behind it.
+//! The order of commits, and the safe point, which follows it.
 //!
 //! | file | owns |
 //! |---|---|

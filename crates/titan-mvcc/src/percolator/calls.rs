@@ -25,12 +25,13 @@ use crate::timestamp::Timestamp;
 /// A client identifies its transaction by a start timestamp of
 /// [`Store::oracle`](crate::Store::oracle). It prewrites all keys, takes a commit timestamp after
 /// all prewrites have returned, and commits the primary key, which commits the transaction. Then it
-/// commits the other keys. Each start timestamp identifies one transaction. Each call is atomic,
-/// and may be repeated.
+/// commits the other keys. Each start timestamp identifies one transaction. Each call may be
+/// repeated, and is atomic, except [`Percolator::resolve_lock`], which ends locks in batches.
 ///
-/// Every call fails with `Engine` if the engine does, with `Corruption` for entries that no version
-/// of the crate can have written, and with `InFuture` for timestamps that the oracle has not handed
-/// out.
+/// Every call but [`Percolator::scan_locks`] fails with `Engine` if the engine does, and with
+/// `Corruption` for entries that no version of the crate can have written. Those calls, except
+/// [`Percolator::heartbeat`] and [`Percolator::pessimistic_rollback`], fail with `InFuture` for a
+/// start, commit or reader that the oracle has not handed out.
 #[derive(Clone)]
 pub struct Percolator(pub(crate) Arc<Core>);
 
@@ -172,10 +173,13 @@ impl Percolator {
 
     /// Ends the locks of a transaction by the status of its primary key: commits them at `commit`,
     /// or rolls them back if it is `None`. All locks of the transaction, or those on `keys`.
-    /// Returns the number of locks.
+    /// Returns the number of locks. Writes a batch for each 256 keys, or for each
+    /// [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes); after an error, earlier
+    /// batches stay written. The call can be repeated.
     ///
     /// # Errors
-    /// `CommitTsExpired` and `LockNotFound` if the primary key contradicts.
+    /// `CommitTsExpired`, if `commit` is not after the start or a lock has a later bound;
+    /// `LockNotFound` or `AlreadyCommitted` if another call ended a lock otherwise.
     pub fn resolve_lock(
         &self,
         start: Timestamp,
@@ -198,7 +202,7 @@ impl Percolator {
     }
 
     /// Lists the first `limit` locks from the key `from` on, of transactions that began at `until`
-    /// or before.
+    /// or before. Reads memory only.
     pub fn scan_locks(&self, until: Timestamp, from: &[u8], limit: usize) -> Vec<LockInfo> {
         let locks = self.0.locks.list(from, limit, |lock| lock.start <= until);
         let info = |(key, lock): (Bytes, Lock)| lock.info(&key);

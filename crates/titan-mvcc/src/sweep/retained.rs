@@ -58,7 +58,7 @@ pub(super) struct Retained {
     retention: Duration,
     /// The first moment since which the clock has run evenly.
     even_since: Moment,
-    /// The sample since then at which the clock was furthest behind. Small steps add up.
+    /// The sample since then at which the clock had lost most time. Small steps add up.
     slowest: Moment,
     /// True if the clock also knows the age of earlier commits.
     covers_earlier: bool,

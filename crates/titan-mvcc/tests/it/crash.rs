@@ -125,7 +125,7 @@ fn check(image: SimVfs, seed: u64, steps: &[Step], acknowledged: usize) {
     }
     let new = put(&store, b"new", b"");
     assert!(kept.iter().all(|step| step.commit < new));
-    // What is left of transactions that were stopped can be resolved, and that changes nothing.
+    // Locks of transactions that were stopped can be resolved, and that changes nothing.
     let before = rows(&store, store.now());
     place.clock.advance(TTL + Duration::from_secs(1));
     store.advance_safe_point(store.now()).unwrap();

@@ -240,8 +240,8 @@ fn locks_that_a_newer_write_replaces_are_not_kept_and_the_newest_one_conflicts_s
     }
 }
 
-/// A lock is found by whoever asks how its transaction in two phases ended, until the safe point
-/// has passed it.
+/// A caller that asks for the outcome of a transaction in two phases finds its lock, until the safe
+/// point has passed it.
 #[test]
 fn locks_that_late_calls_ask_for_are_kept() {
     let bench = Bench::new(5);

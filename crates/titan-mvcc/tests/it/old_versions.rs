@@ -110,7 +110,7 @@ fn nothing_is_dropped_without_a_safe_point_and_nothing_stays_that_no_read_can_se
     store.advance_safe_point(last).unwrap();
     store.drop_old_versions().unwrap();
     assert_eq!(stored_versions(&store), 2);
-    // What was dropped is garbage of blob files, by the engine's exact accounts.
+    // The dropped versions are garbage of blob files, by the engine's exact accounts.
     let family = store.db().column_family("versions").unwrap();
     let live = family.property("rocksdb.live-blob-file-size").unwrap();
     let garbage = family

@@ -179,7 +179,7 @@ fn a_check_finds_what_the_store_cannot_have_written() {
         |key: &[u8], commit: u64, tail: &[u8]| [key, &(!commit).to_be_bytes(), tail].concat();
     let a = b"a\0\0\0\0\0\0\0\xf8";
     for (key, value, what) in [
-        // Behind the format.
+        // Damaged entries.
         (
             entry(a, commit.0, b"P\x05\x00"),
             "",

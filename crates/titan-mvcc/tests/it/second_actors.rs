@@ -256,7 +256,7 @@ fn a_read_finds_the_same_whatever_another_actor_does_in_its_middle() {
                 }
                 assert_eq!(read(&snapshot), found, "{context}");
                 drop(snapshot);
-                // All or nothing, whoever was first.
+                // All or nothing, in either order.
                 let [p, s] = read(&world.store.snapshot());
                 assert_eq!(p, s, "{context}");
                 let report = world.store.check(&mut |_| {}).unwrap();

@@ -130,12 +130,12 @@ fn each_hold_keeps_what_goes_with_it_when_the_older_ones_have_ended() {
     drop(snapshots);
 }
 
-/// Rows are overwritten again and again, and the safe point is a fixed number of commits behind.
-/// What is stored after each sweep is in proportion to what can be read, and all of that is right
+/// Rows are overwritten again and again, and the safe point follows at a fixed number of commits.
+/// The stored bytes after each sweep are in proportion to the readable ones, and all rows are right
 /// after a reopening.
 #[test]
 fn overwriting_everything_keeps_space_in_proportion_to_what_can_be_read() {
-    const BEHIND: usize = 100;
+    const DISTANCE: usize = 100;
     let mut place = by_hand(3, Duration::from_secs(1_000_000_000));
     place.options.versions.write_buffer_size = 128 << 10;
     place.options.versions.blob_file_size = 64 << 10;
@@ -152,12 +152,12 @@ fn overwriting_everything_keeps_space_in_proportion_to_what_can_be_read() {
             recent.push_back(put(&store, &row.to_be_bytes(), &value));
             newest[row as usize] = round;
         }
-        let keep = recent.len().saturating_sub(BEHIND);
+        let keep = recent.len().saturating_sub(DISTANCE);
         let safe_point = recent.drain(..keep).next_back().unwrap();
         assert_eq!(store.advance_safe_point(safe_point).unwrap(), safe_point);
         store.sweep().unwrap();
         let after = bytes(&place, &store);
-        let readable = (u64::from(ROWS) + BEHIND as u64) * (VALUE as u64 + 64);
+        let readable = (u64::from(ROWS) + DISTANCE as u64) * (VALUE as u64 + 64);
         // Four write buffers, as for the engine.
         let constant = 4 * (128 << 10);
         assert!(

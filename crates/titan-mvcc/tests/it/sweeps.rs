@@ -83,8 +83,8 @@ fn tables(store: &Store) -> BTreeSet<u64> {
     tables.iter().map(|table| table.file.0).collect()
 }
 
-/// Brings everything to the last level.
-fn settle(store: &Store) {
+/// Compacts all versions to the last level.
+fn compact_all(store: &Store) {
     let options = CompactRangeOptions {
         force_bottommost: true,
     };
@@ -154,7 +154,7 @@ fn the_engine_compacts_tables_with_much_to_drop_by_itself() {
         }
     }
     let last = store.now();
-    settle(&store);
+    compact_all(&store);
     assert_eq!(stored_versions(&store), 500);
     store.advance_safe_point(last).unwrap();
     store.db().wait_idle().unwrap();
@@ -173,7 +173,7 @@ fn dropping_by_hand_leaves_tables_alone_that_have_nothing_to_drop() {
     for key in 0..100_u8 {
         put(&store, &[key], &[1; 500]);
     }
-    settle(&store);
+    compact_all(&store);
     let before = tables(&store);
     assert!(before.len() > 20);
     store.advance_safe_point(store.now()).unwrap();
@@ -246,9 +246,9 @@ fn the_safe_point_follows_time_at_the_distance_of_the_retention() {
     let swept = store.sweep().unwrap();
     assert_eq!(swept.safe_point, store.safe_point());
     assert!((first..second).contains(&swept.safe_point));
-    let behind = place.clock.unix_time() - swept.safe_point.unix_time();
+    let distance = place.clock.unix_time() - swept.safe_point.unix_time();
     // Threads of the engine that wait let time pass, too.
-    assert!((600..660).contains(&behind.as_secs()), "{behind:?}");
+    assert!((600..660).contains(&distance.as_secs()), "{distance:?}");
     let refused = store.snapshot_at(first).unwrap_err();
     assert!(
         matches!(refused, Error::BeforeSafePoint { .. }),
@@ -319,7 +319,7 @@ fn dead_rows_are_dropped_with_their_deletions() {
     for n in 0..1000_u32 {
         put(&store, &n.to_be_bytes(), b"message");
     }
-    settle(&store);
+    compact_all(&store);
     for n in 0..990_u32 {
         delete(&store, &n.to_be_bytes());
     }
@@ -367,7 +367,7 @@ fn few_old_versions_are_dropped_after_a_long_time_and_once() {
     for n in 0..20_u32 {
         put(&store, &n.to_be_bytes(), b"2");
     }
-    settle(&store);
+    compact_all(&store);
     place.clock.advance(HOUR / 2);
     assert_eq!(store.sweep().unwrap().ranges, 0);
     assert_eq!(stored_versions(&store), 120);
@@ -521,7 +521,7 @@ fn a_sweep_ends_the_locks_of_transactions_whose_owners_are_gone() {
     store.percolator().prewrite(&prewrite).unwrap();
     let later = put(&store, b"other", b"1");
     place.clock.advance(HOUR);
-    // Its owner may be alive.
+    // Its owner may be running.
     let held = store.sweep().unwrap().safe_point;
     assert!((before..start).contains(&held));
     let report = store.space_report().unwrap();

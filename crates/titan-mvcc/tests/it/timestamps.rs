@@ -71,7 +71,8 @@ fn timestamps_ascend_over_jumps_and_restarts() {
         let place = Place::new(seed);
         let mut last = Timestamp::ZERO;
         for _ in 0..10 {
-            // What is not closed is like a process that was killed: unsynced writes are in the log.
+            // A store that is not closed is like a process that was killed: the log has the unsynced
+            // writes.
             let store = place.open();
             for _ in 0..rng.usize(..200) {
                 place.clock.jump_ms(match rng.u32(..20) {
@@ -284,7 +285,7 @@ fn an_oracle_comes_to_its_end_without_harm() {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     store.close().unwrap();
     drop(store);
-    // What has been written can be read for ever.
+    // The store can be read for ever.
     let store = Store::open_read_only(DIR, &options).unwrap();
     assert_eq!(
         store.snapshot().get(b"a").unwrap().as_deref(),
@@ -351,9 +352,9 @@ fn timestamps_ascend_from_one_oracle_to_the_next() {
     assert_eq!(found(&store), "3");
     store.close().unwrap();
     drop(store);
-    // What it commits would be hidden by what is there.
-    let behind = Arc::new(Remote(AtomicU64::new(second.0)));
-    let refused = Store::open(DIR, &with(&behind)).unwrap_err();
+    // Newer versions would hide its commits.
+    let earlier = Arc::new(Remote(AtomicU64::new(second.0)));
+    let refused = Store::open(DIR, &with(&earlier)).unwrap_err();
     assert!(matches!(refused, Error::Oracle { .. }), "{refused}");
     assert_eq!(found(&place.open()), "3");
 }

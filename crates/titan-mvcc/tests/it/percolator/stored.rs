@@ -21,7 +21,7 @@ fn the_safe_point_stays_before_locks() {
     assert!(bench.locks().is_empty());
     bench.store.drop_old_versions().unwrap();
     assert_eq!(bench.read(b"s").unwrap(), b"v");
-    // That of a living one holds it.
+    // The lock of a running transaction holds it.
     let start = bench.ts();
     bench.put(start, K).unwrap();
     let later = put(&bench.store, b"p", b"later");
@@ -98,7 +98,7 @@ fn locks_survive_restarts_with_values_in_tables_and_blob_files() {
     bench.calls = bench.store.percolator();
     let mut after = bench.calls.scan_locks(start, b"", 9);
     for (before, after) in before.iter().zip(&mut after) {
-        // What may have been read below the primary lock is not committed into.
+        // A read below the primary lock stays valid: no commit goes before it.
         assert_eq!(
             after.key == after.primary,
             after.min_commit > before.min_commit

@@ -33,17 +33,17 @@ fn a_clock_that_is_set_back_or_forward_an_hour_neither_kills_nor_saves_a_lock() 
         open(&mut place, false).close().unwrap();
         place.options.transactions.lock_ttl = Duration::from_secs(600);
         let store = place.open();
-        let alive = writes(&store, KEYS, b"alive").prewrite().unwrap();
+        let running = writes(&store, KEYS, b"running").prewrite().unwrap();
         place.clock.jump_ms(jump);
         let blocked = writes(&store, &["b"], b"new").commit().unwrap_err();
         assert!(matches!(blocked, Error::KeyIsLocked(_)), "{blocked}");
-        alive.commit().unwrap();
-        assert_eq!(values(&store, &["b"]), some(&["alive"]));
+        running.commit().unwrap();
+        assert_eq!(values(&store, &["b"]), some(&["running"]));
         drop(writes(&store, KEYS, b"dead").prewrite().unwrap());
         place.clock.jump_ms(-jump);
         place.clock.advance(Duration::from_secs(601));
         writes(&store, &["b"], b"new").commit().unwrap();
-        assert_eq!(values(&store, KEYS), some(&["alive", "new", "alive"]));
+        assert_eq!(values(&store, KEYS), some(&["running", "new", "running"]));
     }
 }
 
