@@ -93,11 +93,6 @@ impl Lock {
         }
     }
 
-    /// The error for a transaction that needs `key`, which this lock protects.
-    pub(crate) fn key_is_locked(&self, key: &[u8]) -> Error {
-        Error::KeyIsLocked(Box::new(self.info(key)))
-    }
-
     /// Encodes the record.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(50 + self.primary.len());

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::format::lock::Lock;
 use crate::lock_info::LockKind;
 use crate::timestamp::Timestamp;
@@ -25,6 +26,11 @@ impl ActiveLock {
             && self.lock.start <= at
             && self.lock.min_commit <= at
             && self.committing.is_none_or(|commit| commit <= at)
+    }
+
+    /// The error for a transaction that needs `key`, which this lock protects.
+    pub(crate) fn key_is_locked(&self, key: &[u8]) -> Error {
+        Error::KeyIsLocked(Box::new(self.lock.info(key)))
     }
 }
 

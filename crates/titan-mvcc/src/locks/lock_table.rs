@@ -395,10 +395,11 @@ impl LockTable {
 
     /// States that the number that readers load is that of the locks.
     fn check_count(&self, table: &Index) {
-        let (count, locks) = (self.count.load(Ordering::Relaxed), table.by_key.len());
+        let locks = table.by_key.len();
         invariant!(
-            count == locks,
-            "{count} locks are counted, and {locks} are there"
+            self.count.load(Ordering::Relaxed) == locks,
+            "{:?} locks are counted, and {locks} are there",
+            self.count
         );
     }
 

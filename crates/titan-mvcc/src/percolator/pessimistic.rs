@@ -47,7 +47,7 @@ pub enum Wait {
 }
 
 impl Wait {
-    pub(crate) fn duration(self) -> Duration {
+    fn duration(self) -> Duration {
         match self {
             Wait::No => Duration::ZERO,
             Wait::For(time) => time,
@@ -80,7 +80,7 @@ pub(crate) fn pessimistic_lock(
         }
         let keys = keys.iter().copied();
         if let Some((key, active)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
-            return Err(active.lock.key_is_locked(key));
+            return Err(active.key_is_locked(key));
         }
     }
 }
@@ -198,7 +198,7 @@ fn check(core: &Core, key: &[u8], request: &PessimisticLock<'_>) -> Result<()> {
 }
 
 /// See [`Percolator::pessimistic_rollback`](super::Percolator::pessimistic_rollback).
-pub(crate) fn pessimistic_rollback(
+pub(super) fn pessimistic_rollback(
     core: &Core,
     keys: &[&[u8]],
     start: Timestamp,

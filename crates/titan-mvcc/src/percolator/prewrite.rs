@@ -208,11 +208,10 @@ pub(super) fn refuse_repeated_keys(mutations: &[Mutation<'_>]) -> Result<()> {
 fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     let start = request.start;
     if let Some(active) = core.locks.get(key) {
-        let lock = active.lock;
-        return match lock.start == start {
-            false => Err(lock.key_is_locked(key)),
-            true if lock.is_prewritten() => Ok(Found::Prewritten(lock)),
-            true => Ok(Found::Locked(lock)),
+        return match active.lock.start == start {
+            false => Err(active.key_is_locked(key)),
+            true if active.lock.is_prewritten() => Ok(Found::Prewritten(active.lock)),
+            true => Ok(Found::Locked(active.lock)),
         };
     }
     let since = request.conflicts_after();

@@ -30,7 +30,7 @@ const PROTECTED: &[u8] = b"p";
 ///
 /// # Errors
 /// See [`Percolator::batch_rollback`](super::Percolator::batch_rollback).
-pub(crate) fn roll_back(
+pub(super) fn roll_back(
     core: &Core,
     keys: &[&[u8]],
     start: Timestamp,
@@ -86,7 +86,7 @@ pub(super) fn roll_back_latched(
 
 /// Releases locks of a transaction that has ended without a commit. The caller is its owner and
 /// makes no late call, so no record is needed. Skips keys that the transaction has not locked.
-pub(crate) fn release_batch(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
+fn release_batch(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
     let _latches = core.latches.take(keys.iter().copied());
     release_latched(core, keys, start, |_| true)
 }
@@ -130,7 +130,7 @@ pub(super) fn cleanup(core: &Core, key: &[u8], start: Timestamp, now: Timestamp)
     if let Some(active) = core.locks.owned_by(key, start)
         && !has_expired(&active.lock, now)
     {
-        return Err(active.lock.key_is_locked(key));
+        return Err(active.key_is_locked(key));
     }
     roll_back_latched(core, &[key], start, true)
 }

@@ -24,7 +24,7 @@ pub enum SecondariesStatus {
 }
 
 /// See [`Percolator::check_secondary_locks`](super::Percolator::check_secondary_locks).
-pub(crate) fn check_secondaries(
+pub(super) fn check_secondaries(
     core: &Core,
     keys: &[&[u8]],
     start: Timestamp,
@@ -56,7 +56,7 @@ pub(crate) fn check_secondaries(
 
 /// The status of an async commit, from a check that changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AsyncStatus {
+pub(super) enum AsyncStatus {
     /// Committed at this timestamp.
     Committed(Timestamp),
     /// Rolled back.
@@ -69,7 +69,7 @@ pub(crate) enum AsyncStatus {
 ///
 /// # Errors
 /// Those of the engine; `Corruption` if it would have committed at its start or before.
-pub(crate) fn async_status(core: &Core, lock: &Lock) -> Result<AsyncStatus> {
+pub(super) fn async_status(core: &Core, lock: &Lock) -> Result<AsyncStatus> {
     let secondaries: &[Bytes] = lock.secondaries.as_deref().unwrap_or_default();
     let keys = || std::iter::once(&lock.primary).chain(secondaries);
     // Under the latches, every lock in memory is written.

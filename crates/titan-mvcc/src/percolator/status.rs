@@ -48,7 +48,7 @@ pub(super) fn check(
 
 /// Checks the status as of now: a lock expires by the owner's last heartbeat, independent of the
 /// clock.
-pub(crate) fn check_expired(
+pub(super) fn check_expired(
     core: &Core,
     primary: &[u8],
     start: Timestamp,

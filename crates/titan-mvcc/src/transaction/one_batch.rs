@@ -32,7 +32,7 @@ pub(super) fn commit(core: &Core, writes: &Writes, start: Timestamp) -> Result<T
             match wait_for_locks(core, writes.keys(), None, deadline)? {
                 None => continue,
                 Some((key, active)) => {
-                    return Err(active.lock.key_is_locked(key));
+                    return Err(active.key_is_locked(key));
                 }
             }
         }
@@ -140,6 +140,7 @@ fn batch(
     start: Timestamp,
     commit: Timestamp,
 ) -> Result<WriteBatch> {
+    invariant!(durable: start < commit, "{start} commits at {commit}")?;
     let keys: usize = writes.keys().map(<[u8]>::len).sum();
     let room = keys + writes.size() + writes.len() * MOST_BESIDE;
     let mut batch = WriteBatch::with_capacity(room);
@@ -162,7 +163,6 @@ fn batch(
                 (Kind::Lock, &lock_value[..])
             }
         };
-        invariant!(durable: start < commit, "{start} commits at {commit}")?;
         let version = Version {
             commit,
             start,

@@ -248,7 +248,7 @@ fn prewrite_piece(core: &Core, request: &Prewrite<'_>) -> Result<percolator::Pre
         }
         let keys = request.mutations.iter().map(Mutation::key);
         if let Some((key, active)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
-            return Err(active.lock.key_is_locked(key));
+            return Err(active.key_is_locked(key));
         }
     }
 }

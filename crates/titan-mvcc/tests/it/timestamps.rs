@@ -71,8 +71,8 @@ fn timestamps_ascend_over_jumps_and_restarts() {
         let place = Place::new(seed);
         let mut last = Timestamp::ZERO;
         for _ in 0..10 {
-            // A store that is not closed is like a process that was killed: the log has the unsynced
-            // writes.
+            // A store that is not closed is like a process that was killed: unsynced writes are in
+            // the log.
             let store = place.open();
             for _ in 0..rng.usize(..200) {
                 place.clock.jump_ms(match rng.u32(..20) {

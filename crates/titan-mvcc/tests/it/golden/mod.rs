@@ -8,8 +8,8 @@
 //! - `orders SETTING...` takes steps of several actors (`orders`), and prints the outcomes of all
 //!   orders of their steps, each on a new store.
 //!
-//! After each command the store is checked, and each read and scan is repeated: a read at a timestamp
-//! always finds the same. Repeated reads resolve locks as the first ones do. So a later command may
+//! After each command the store is checked, and each read and scan is repeated: at a timestamp they
+//! always find the same. Repeated reads resolve locks as the first ones do. So a later command may
 //! find a lock pushed, or ended, that no step of its text has met.
 
 mod answers;
