@@ -39,7 +39,22 @@ pub(super) fn commit_locked(
     start: Timestamp,
     commit: Timestamp,
 ) -> Result<()> {
+    check_recorded(core, start, commit)?;
     commit_if(core, keys, start, commit, &core.config.unsynced, true)
+}
+
+/// Checks the commit timestamp that locks or versions of a transaction record. A commit after the
+/// present would hide all later ones. Costs an atomic load if reads of the present see it.
+///
+/// # Errors
+/// `Corruption` if the oracle has not handed it out; those of the oracle.
+pub(super) fn check_recorded(core: &Core, start: Timestamp, commit: Timestamp) -> Result<()> {
+    match core.order.check_handed_out(commit) {
+        Err(Error::InFuture { now, .. }) => Err(Error::Corruption {
+            what: format!("transaction {start} has committed at {commit}, but it is {now} now"),
+        }),
+        checked => checked,
+    }
 }
 
 /// Commits keys, none of them twice. With `may_be_unknown`, a key may have no trace of the

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan::{WriteBatch, invariant};
 
+use super::commit::check_recorded;
 use super::mutation::Mutation;
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -112,6 +113,7 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
                 result.committed = Some(at);
                 // ORDER: before the wait, so that no other call waits for this one's latches.
                 drop(latches);
+                check_recorded(core, start, at)?;
                 // The call that committed it may not have returned yet.
                 core.order.include(at);
                 return Ok(result);

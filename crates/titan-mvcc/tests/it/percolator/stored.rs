@@ -238,3 +238,53 @@ fn an_async_commit_that_is_not_after_its_start_is_damage() {
         assert_eq!(found.as_deref(), Some(&b"1"[..]));
     }
 }
+
+#[test]
+fn a_recorded_commit_after_the_present_is_damage_that_does_not_spread() {
+    const RECORD: &[u8] = b"a\0\0\0\0\0\0\0\xf8L";
+    let mut bench = Bench::new(27);
+    let [start, of_async] = [bench.ts(), bench.ts()];
+    let key = b"k";
+    let writes = [Mutation::Put { key, value: b"v" }];
+    bench.prewrite(start, b"p", &writes).unwrap();
+    let async_writes = [Mutation::Delete { key: b"a" }];
+    let async_request = Prewrite {
+        secondaries: Some(&[]),
+        ..request(of_async, b"a", &async_writes)
+    };
+    bench.calls.prewrite(&async_request).unwrap();
+    // The version of the primary key `p`, and the lock of `a`, say that they have committed at the
+    // last timestamp.
+    let mut version = b"p\0\0\0\0\0\0\0\xf8\0\0\0\0\0\0\0\0P".to_vec();
+    let mut age = u64::MAX - start.0;
+    while age >= 0x80 {
+        version.push(age as u8 | 0x80);
+        age >>= 7;
+    }
+    version.push(age as u8);
+    let versions = bench.store.db().column_family("versions").unwrap();
+    versions.put(&version, b"v").unwrap();
+    let locks = bench.store.db().column_family("locks").unwrap();
+    let mut record = locks.get(RECORD).unwrap().unwrap().to_vec();
+    record[18..26].copy_from_slice(&u64::MAX.to_be_bytes());
+    locks.put(RECORD, &record).unwrap();
+    bench.store.close().unwrap();
+    bench.store = bench.place.open();
+    bench.calls = bench.store.percolator();
+    for key in [b"k", b"a"] {
+        let mut writer = bench.store.begin();
+        writer.put(key, b"new");
+        let damage = writer.commit().unwrap_err();
+        assert!(matches!(damage, Error::Corruption { .. }), "{damage}");
+        let damage = bench.store.advance_safe_point(bench.store.now());
+        assert!(matches!(damage, Err(Error::Corruption { .. })));
+        assert_eq!(bench.read(key), None);
+    }
+    assert_eq!(bench.locks(), [b"a", b"k"]);
+    // The client repeats its prewrites.
+    let primary = [Mutation::Delete { key: b"p" }];
+    let again = bench.prewrite(start, b"p", &primary);
+    assert!(matches!(again, Err(Error::Corruption { .. })), "{again:?}");
+    put(&bench.store, b"other", b"1");
+    assert_eq!(bench.read(b"other").unwrap(), b"1");
+}
