@@ -8,7 +8,7 @@ use super::family::Family;
 use super::job::{Claimed, Job, JobSource, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
-use crate::compaction::aged::memtable_due_at;
+use crate::compaction::choosing::aged_tables::memtable_due_at;
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::stats::Listeners;

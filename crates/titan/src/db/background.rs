@@ -15,7 +15,7 @@ use super::idle_cleanup::Idle;
 use super::job::{Claimed, JobSource, Running};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
-use crate::compaction::budget::{Budget, Lack};
+use crate::compaction::choosing::budget::{Budget, Lack};
 use crate::error::{Error, Result};
 use crate::filter::check_may_wait_for_jobs;
 use crate::gates;

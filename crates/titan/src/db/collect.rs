@@ -21,7 +21,7 @@ use crate::stats::{
     self, GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, Listeners, notify,
 };
 use crate::version::edit::{Relocation, VersionEdit};
-use crate::version::files::PhysicalBlobFile;
+use crate::version::state::files::PhysicalBlobFile;
 use crate::version::{Version, VersionSet};
 
 /// What a collection did.

@@ -12,14 +12,14 @@ use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use super::yielding::YieldsToReads;
 use crate::compaction::CompactRangeOptions;
-use crate::compaction::aged;
-use crate::compaction::budget::Fitting;
-use crate::compaction::filter::Filtering;
-use crate::compaction::inputs::{Compaction, InputMarks};
-use crate::compaction::job::{self, JobContext};
-use crate::compaction::levels::{Circumstances, LevelTargets};
-use crate::compaction::picker::{self, pick_range};
-use crate::compaction::tombstones::Droppable;
+use crate::compaction::building::filter::Filtering;
+use crate::compaction::building::inputs::{Compaction, InputMarks};
+use crate::compaction::building::job::{self, JobContext};
+use crate::compaction::choosing::aged_tables;
+use crate::compaction::choosing::budget::Fitting;
+use crate::compaction::choosing::levels::{Circumstances, LevelTargets};
+use crate::compaction::choosing::picker::{self, pick_range};
+use crate::compaction::choosing::tombstones::Droppable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{FilterReason, check_may_wait_for_jobs};
 use crate::format::ColumnFamilyId;
@@ -201,7 +201,7 @@ impl Shared {
             });
             let picked = picked.or_else(|| {
                 let revisit = family.family.revisit?;
-                let aged = || aged::pick(&family.version, &options, base, revisit, now);
+                let aged = || aged_tables::pick(&family.version, &options, base, revisit, now);
                 let aged = family.due.may_revisit(now).then(aged).flatten();
                 fitting.admit(aged?)
             });
@@ -215,7 +215,7 @@ impl Shared {
                 Some(_) => family.due.is_some(),
                 None => {
                     let revisit = family.family.revisit;
-                    let aged_at = revisit.and_then(|r| aged::first_due(&family.version, r));
+                    let aged_at = revisit.and_then(|r| aged_tables::first_due(&family.version, r));
                     // What is due and was not picked is being compacted: the end of that job counts.
                     let aged_at = aged_at.map(|at| at.max(now + 1));
                     family.due.none_under(circumstances, aged_at);

@@ -11,7 +11,7 @@ use super::job::{Claimed, Job, JobSource, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use super::survivors::shadowed_by_memtables;
-use crate::compaction::shadows::OlderTables;
+use crate::compaction::building::shadows::OlderTables;
 use crate::error::Result;
 use crate::memtable::{EstimateStart, Memtable};
 use crate::stats::Listeners;

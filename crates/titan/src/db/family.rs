@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::compaction::job_env::OutputFamily;
+use crate::compaction::building::job_env::OutputFamily;
 use crate::dead_ranges::DeadRanges;
 use crate::error::{Error, Result};
 use crate::filter::Revisit;

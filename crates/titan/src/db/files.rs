@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::blob::ValueFetcher;
-use crate::compaction::job_env::JobEnv;
+use crate::compaction::building::job_env::JobEnv;
 use crate::format::file_name::FileKind;
 use crate::open_files::OpenFiles;
 use crate::stats::{self, Listeners, Statistics, notify};

@@ -13,8 +13,10 @@ use super::family::Family;
 use super::room::LOOK_EACH;
 use super::signals::Seen;
 use super::state::{FamilyState, State};
-use crate::compaction::levels::{Circumstances, IDLE_SHADOWED_SHARE, LevelTargets, ShadowedData};
-use crate::compaction::tombstones::{Droppable, MANY};
+use crate::compaction::choosing::levels::{
+    Circumstances, IDLE_SHADOWED_SHARE, LevelTargets, ShadowedData,
+};
+use crate::compaction::choosing::tombstones::{Droppable, MANY};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::sync::MutexGuard;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::Family;
-use crate::compaction::job_env::JobEnv;
+use crate::compaction::building::job_env::JobEnv;
 use crate::format::total;
 use crate::options::DataInMemory;
 use crate::stats;

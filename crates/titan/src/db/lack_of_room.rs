@@ -10,7 +10,7 @@ use std::path::Path;
 use super::core::Shared;
 use super::room::{FlushWait, LOOK_EACH, Room, RoomWait};
 use super::state::{FamilyState, FlushBarrier, Immutable, State};
-use crate::compaction::budget::Budget;
+use crate::compaction::choosing::budget::Budget;
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, total};
 use crate::stats::{StallCause, StallEvent};

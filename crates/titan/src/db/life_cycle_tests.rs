@@ -12,7 +12,7 @@ use super::Db;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::options::{ColumnFamilyOptions, Options};
-use crate::version::recorded::{Counted, Recorded, assert_recovered, assert_same};
+use crate::version::set::recorded::{Counted, Recorded, assert_recovered, assert_same};
 use crate::vfs::{Overlay, StdVfs};
 use crate::{CollectGarbageOptions, ColumnFamily, CompressionType, Stated, WriteBatch};
 

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::core::Shared;
 use super::family::Family;
 use super::space::shadowed_and_kept;
-use crate::compaction::levels::Circumstances;
-use crate::compaction::levels::{LevelTargets, ShadowedData};
+use crate::compaction::choosing::levels::Circumstances;
+use crate::compaction::choosing::levels::{LevelTargets, ShadowedData};
 use crate::format::{SequenceNumber, total};
 use crate::stats::StallEvent;
 

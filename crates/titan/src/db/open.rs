@@ -31,7 +31,7 @@ use super::writing::Writing;
 use crate::batch::OpeningId;
 use crate::block_cache::BlockCache;
 use crate::clock::{SteadyClock, SystemClock};
-use crate::compaction::job_env::JobEnv;
+use crate::compaction::building::job_env::JobEnv;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::survivors::write_memtables;
-use crate::compaction::job_env::{JobEnv, OutputFamily};
-use crate::compaction::job_output::JobOutput;
-use crate::compaction::shadows::OlderTables;
+use crate::compaction::building::job_env::{JobEnv, OutputFamily};
+use crate::compaction::building::job_output::JobOutput;
+use crate::compaction::building::shadows::OlderTables;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::memtable::Memtable;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::compaction::budget::{Budget, Lack};
+use crate::compaction::choosing::budget::{Budget, Lack};
 use crate::error::Error;
 use crate::memtable::Memtable;
 

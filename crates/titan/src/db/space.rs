@@ -19,7 +19,7 @@ use crate::gc::report::{
     BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceReport, SpaceUsage,
 };
 use crate::gc::selection::select;
-use crate::version::files::PhysicalBlobFile;
+use crate::version::state::files::PhysicalBlobFile;
 use crate::version::{FamilyVersions, Version, VersionSet};
 
 impl Shared {

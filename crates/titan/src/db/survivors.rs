@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::family::Family;
-use crate::compaction::combine::Combiner;
-use crate::compaction::filter::{FilteredJob, Filtering, JobFilter};
-use crate::compaction::job_env::{JobEnv, OutputFamily};
-use crate::compaction::job_output::JobOutput;
-use crate::compaction::merge::{SurvivorIterator, surviving_tombstones};
-use crate::compaction::older_versions::UnknownOlderVersions;
-use crate::compaction::output::OutputWriter;
-use crate::compaction::shadows::{Effort, OlderTables, Shadows};
+use crate::compaction::building::combine::Combiner;
+use crate::compaction::building::filter::{FilteredJob, Filtering, JobFilter};
+use crate::compaction::building::job_env::{JobEnv, OutputFamily};
+use crate::compaction::building::job_output::JobOutput;
+use crate::compaction::building::merge::{SurvivorIterator, surviving_tombstones};
+use crate::compaction::building::older_versions::UnknownOlderVersions;
+use crate::compaction::building::output::OutputWriter;
+use crate::compaction::building::shadows::{Effort, OlderTables, Shadows};
 use crate::error::Result;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::sequence_times::SequenceTimes;

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{order, stride};
-use crate::compaction::filter::JobFilter;
-use crate::compaction::merge::{SurvivorIterator, surviving_tombstones};
-use crate::compaction::older_versions::OlderVersions;
-use crate::compaction::references::ReferenceCounts;
+use crate::compaction::building::filter::JobFilter;
+use crate::compaction::building::merge::{SurvivorIterator, surviving_tombstones};
+use crate::compaction::building::older_versions::OlderVersions;
+use crate::compaction::building::references::ReferenceCounts;
 use crate::error::{Error, Result};
 use crate::filter::KeysBelow;
 use crate::format::blob_index::BlobIndex;

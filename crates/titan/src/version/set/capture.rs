@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::edit::VersionEdit;
-use super::files::PhysicalBlobFile;
 use super::manifest::Manifest;
-use super::set::VersionSet;
-use super::version::Version;
+use super::version_set::VersionSet;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
+use crate::version::edit::VersionEdit;
+use crate::version::state::files::PhysicalBlobFile;
+use crate::version::state::version::Version;
 use crate::vfs::Vfs;
 
 /// The files of all families and what a MANIFEST says about them. While it exists, none of the

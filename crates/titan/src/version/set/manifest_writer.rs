@@ -1,10 +1,10 @@
 //! The MANIFEST to which edits go, and what a failed one leaves to be done.
 
-use super::edit::VersionEdit;
 use super::manifest::Manifest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
+use crate::version::edit::VersionEdit;
 
 /// Appends edits to the MANIFEST of this opening, until one fails. The end of the file is unknown
 /// then, so it is never appended to again.

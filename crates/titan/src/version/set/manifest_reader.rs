@@ -16,9 +16,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::edit::VersionEdit;
 use crate::error::{Error, Result};
 use crate::format::FileNumber;
+use crate::version::edit::VersionEdit;
 use crate::vfs::ReadableFile;
 use crate::wal::{LogEnd, LogReader, Search, TailMode};
 

@@ -73,15 +73,15 @@ impl LevelSums {
 }
 
 /// Neighbouring tables of a level.
-pub(super) struct Piece {
-    pub(super) tables: Tables,
+pub(crate) struct Piece {
+    pub(crate) tables: Tables,
     /// The index of the table with the smallest user key.
-    pub(super) smallest: usize,
+    pub(crate) smallest: usize,
     /// The index of the table that ends last.
-    pub(super) last: usize,
-    pub(super) newest: FileNumber,
-    pub(super) may_have_tombstones: bool,
-    pub(super) sums: LevelSums,
+    pub(crate) last: usize,
+    pub(crate) newest: FileNumber,
+    pub(crate) may_have_tombstones: bool,
+    pub(crate) sums: LevelSums,
 }
 
 impl Piece {
@@ -141,9 +141,9 @@ impl Piece {
 /// See the [module](self) documentation. Level 0 comes newest first, the others by key.
 #[derive(Clone, Default)]
 pub(crate) struct Level {
-    pub(super) pieces: Vec<Arc<Piece>>,
-    pub(super) len: usize,
-    pub(super) sums: LevelSums,
+    pub(crate) pieces: Vec<Arc<Piece>>,
+    pub(crate) len: usize,
+    pub(crate) sums: LevelSums,
 }
 
 impl Level {
@@ -182,7 +182,7 @@ impl Level {
     }
 
     /// This level 0 with a table that is newer than all others.
-    pub(super) fn with_newest(
+    pub(crate) fn with_newest(
         &self,
         table: Arc<TableFile>,
         comparator: &InternalKeyComparator,
@@ -205,7 +205,7 @@ impl Level {
     }
 
     /// The largest number of its tables.
-    pub(super) fn newest_number(&self) -> Option<FileNumber> {
+    pub(crate) fn newest_number(&self) -> Option<FileNumber> {
         self.pieces.iter().map(|piece| piece.newest).max()
     }
 

@@ -307,13 +307,13 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::compaction::budget::{Budget, Fitting};
-    use crate::compaction::picker;
+    use crate::compaction::choosing::budget::{Budget, Fitting};
+    use crate::compaction::choosing::picker;
     use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
     use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
-    use crate::version::blob_set::BlobSet;
     use crate::version::edit::{NewFile, TableFacts};
-    use crate::version::level::Level;
+    use crate::version::state::blob_set::BlobSet;
+    use crate::version::state::level::Level;
     use crate::version::{ObsoleteFiles, TableFile};
 
     /// A table of one key.

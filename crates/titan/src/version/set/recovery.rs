@@ -6,13 +6,10 @@ use std::sync::Arc;
 
 use super::builder::VersionBuilder;
 use super::database_record::DatabaseRecord;
-use super::edit::VersionEdit;
-use super::files::ObsoleteFiles;
 use super::manifest::read_current;
 use super::manifest_reader::ManifestReader;
 use super::manifest_writer::ManifestWriter;
-use super::set::{Counters, FamilyVersions, VersionSet};
-use super::version::Version;
+use super::version_set::{Counters, FamilyVersions, VersionSet};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::comparator::{self, Comparator};
 use crate::format::file_name::MAX_FILE_NUMBER;
@@ -22,6 +19,9 @@ use crate::options::Options;
 use crate::options::SettingTexts;
 use crate::options::kept::Kept;
 use crate::stats::Statistics;
+use crate::version::edit::VersionEdit;
+use crate::version::state::files::ObsoleteFiles;
+use crate::version::state::version::Version;
 use crate::vfs::{Access, Vfs};
 
 /// A family while the MANIFEST is read.

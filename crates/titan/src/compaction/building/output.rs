@@ -374,6 +374,6 @@ fn max_logical_bytes(max_table_bytes: u64) -> u64 {
 }
 
 /// Bytes of the level below that a table may overlap, values included.
-pub(super) fn max_overlap(max_table_bytes: u64) -> u64 {
+pub(crate) fn max_overlap(max_table_bytes: u64) -> u64 {
     max_logical_bytes(max_table_bytes).saturating_mul(MAX_GRANDPARENT_OVERLAP)
 }

@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::blob_set::BlobSet;
-use super::edit::{TableFacts, VersionEdit};
-use super::files::{ObsoleteFiles, PhysicalBlobFile, SharedBlobFile, TableFile};
-use super::level::Level;
-use super::version::Version;
 use crate::error::{Error, Result};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, FileNumber};
+use crate::version::edit::{TableFacts, VersionEdit};
+use crate::version::state::blob_set::BlobSet;
+use crate::version::state::files::{ObsoleteFiles, PhysicalBlobFile, SharedBlobFile, TableFile};
+use crate::version::state::level::Level;
+use crate::version::state::version::Version;
 
 /// Collects edits on top of a version. Within an edit, deletions come before additions, so that
 /// moving a file to another level is deleting and adding the same number.

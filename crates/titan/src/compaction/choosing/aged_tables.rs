@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
-use super::filter::spacing;
-use super::inputs::Compaction;
 use super::picker::{clean_cut, complete, pick_level0};
+use crate::compaction::building::filter::spacing;
+use crate::compaction::building::inputs::Compaction;
 use crate::filter::{FilterReason, Revisit};
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};

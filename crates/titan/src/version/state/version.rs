@@ -5,7 +5,6 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use super::blob_set::BlobSet;
-use super::edit::Relocation;
 use super::files::{BlobFileMeta, PhysicalBlobFile, TableFile};
 use super::level::{Level, LevelSums};
 use super::watch::Watch;
@@ -14,6 +13,7 @@ use crate::error::Result;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
 use crate::range_del::FragmentedTombstones;
+use crate::version::edit::Relocation;
 
 /// The files of a column family, as of one edit. Readers pin it while they read (VER-1); installing
 /// another one never changes this one or waits for it.
@@ -21,14 +21,14 @@ pub(crate) struct Version {
     pub(crate) column_family: ColumnFamilyId,
     pub(crate) comparator: InternalKeyComparator,
     /// Level 0 newest first; the other levels by key, without overlaps. Cursors share the lists.
-    pub(super) levels: Vec<Level>,
+    pub(crate) levels: Vec<Level>,
     /// Whether a table has range tombstones, or may have.
-    pub(super) may_have_tombstones: bool,
+    pub(crate) may_have_tombstones: bool,
     /// The range tombstones of all tables together, after their first use.
-    pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
+    pub(crate) tombstones: OnceLock<Arc<FragmentedTombstones>>,
     pub(crate) blob_files: BlobSet,
     /// Is notified when this version ends.
-    pub(super) watch: OnceLock<Arc<Watch>>,
+    pub(crate) watch: OnceLock<Arc<Watch>>,
 }
 
 impl Drop for Version {

@@ -4,8 +4,8 @@
 //! that is nearly full it could fail after it has written all the room there is, and the next one
 //! would do the same. So a compaction is not begun unless it fits.
 
-use super::inputs::Compaction;
 use super::levels::Circumstances;
+use crate::compaction::building::inputs::Compaction;
 use crate::format::total;
 use crate::options::ColumnFamilyOptions;
 use crate::version::TableFile;
@@ -78,7 +78,10 @@ impl Budget {
         let left = available.saturating_sub(promised);
         let reserve = memtables.saturating_add(buffer).min(total / RESERVE);
         // MUTANT: compactions take the room that flushes need.
-        let reserve = match mutant!("no-room-for-flushes", "-p titan --lib compaction::budget") {
+        let reserve = match mutant!(
+            "no-room-for-flushes",
+            "-p titan --lib compaction::choosing::budget"
+        ) {
             true => 0,
             false => reserve,
         };

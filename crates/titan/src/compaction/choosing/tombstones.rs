@@ -14,9 +14,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::inputs::Compaction;
 use super::levels::Circumstances;
 use super::picker::{clean_cut, complete, pick_level0};
+use crate::compaction::building::inputs::Compaction;
 use crate::dead_ranges::DeadRanges;
 use crate::format::total;
 use crate::options::ColumnFamilyOptions;

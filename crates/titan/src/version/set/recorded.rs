@@ -8,14 +8,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::RecoveredState;
-use super::blob_set::{BlobSet, Physical};
 use super::database_record::DatabaseRecord;
-use super::edit::{NewFile, TableFacts};
-use super::files::{BlobFileMeta, Known, Lifetime, PhysicalBlobFile, SharedBlobFile, TableFile};
-use super::level::{Level, LevelSums, Piece};
-use super::set::{Counters, FamilyVersions, VersionSet};
-use super::version::Version;
+use super::recovery::RecoveredState;
+use super::version_set::{Counters, FamilyVersions, VersionSet};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
@@ -23,6 +18,13 @@ use crate::options::Options;
 use crate::options::SettingTexts;
 use crate::stats::Statistics;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::version::edit::{NewFile, TableFacts};
+use crate::version::state::blob_set::{BlobSet, Physical};
+use crate::version::state::files::{
+    BlobFileMeta, Known, Lifetime, PhysicalBlobFile, SharedBlobFile, TableFile,
+};
+use crate::version::state::level::{Level, LevelSums, Piece};
+use crate::version::state::version::Version;
 use crate::vfs::Vfs;
 
 /// A version set.

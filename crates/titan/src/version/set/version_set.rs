@@ -7,12 +7,9 @@ use std::time::Duration;
 
 use super::builder::{BuiltVersion, VersionBuilder};
 use super::database_record::DatabaseRecord;
-use super::edit::{BlobFileAddition, BlobFileGarbage, KeptSettings, VersionEdit};
-use super::files::ObsoleteFiles;
 use super::logs_since::LogsSince;
 use super::manifest::Manifest;
 use super::manifest_writer::ManifestWriter;
-use super::version::Version;
 use crate::clock::SystemClock;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, MAX_FOUND_NUMBER};
@@ -23,6 +20,9 @@ use crate::options::file::OptionsFile;
 use crate::options::rocksdb;
 use crate::stats::{self, Statistics};
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::version::edit::{BlobFileAddition, BlobFileGarbage, KeptSettings, VersionEdit};
+use crate::version::state::files::ObsoleteFiles;
+use crate::version::state::version::Version;
 use crate::vfs::Vfs;
 
 /// The counters for file numbers and sequence numbers. Shared without the set's lock.
@@ -437,7 +437,7 @@ impl VersionSet {
         // MUTANT: a family is created without its options.
         if mutant!(
             "created-family-without-its-options",
-            "-p titan --lib version::recorded"
+            "-p titan --lib version::set::recorded"
         ) {
             edit.kept_settings.clear();
         }
@@ -529,17 +529,17 @@ impl VersionSet {
         // MUTANT: a new MANIFEST forgets the ids of dropped families.
         let forgets_ids = mutant!(
             "largest-family-id-not-in-a-new-manifest",
-            "-p titan --lib version::recorded"
+            "-p titan --lib version::set::recorded"
         );
         // MUTANT: a new MANIFEST forgets which WAL files are no longer needed.
         let forgets_logs = mutant!(
             "kept-logs-not-in-a-new-manifest",
-            "-p titan --lib version::recorded"
+            "-p titan --lib version::set::recorded"
         );
         // MUTANT: a new MANIFEST counts all blob records as live.
         let forgets_garbage = mutant!(
             "garbage-not-in-a-new-manifest",
-            "-p titan --lib version::recorded"
+            "-p titan --lib version::set::recorded"
         );
         let mut edits = vec![VersionEdit {
             prev_log_number: Some(FileNumber(0)),

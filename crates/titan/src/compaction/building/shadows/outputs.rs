@@ -4,8 +4,8 @@
 use bytes::Bytes;
 
 use super::{OlderTables, ranges};
-use crate::compaction::inputs::Compaction;
-use crate::compaction::job_output::OutputTable;
+use crate::compaction::building::inputs::Compaction;
+use crate::compaction::building::job_output::OutputTable;
 use crate::format::internal_key::{InternalKeyComparator, user_key};
 use crate::format::total;
 use crate::range_del::{Fragment, FragmentedTombstones};

@@ -4,9 +4,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::budget::Fitting;
-use super::inputs::Compaction;
 use super::level0_move;
 use super::levels::{Circumstances, LevelTargets, ShadowedData};
+use crate::compaction::building::inputs::Compaction;
 use crate::filter::FilterReason;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{FileNumber, total};

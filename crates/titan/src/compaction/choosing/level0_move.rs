@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::inputs::Compaction;
-use super::output::max_overlap;
+use crate::compaction::building::inputs::Compaction;
+use crate::compaction::building::output::max_overlap;
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
 

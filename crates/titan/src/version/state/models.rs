@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use loom::sync::Arc as Held;
 
-use super::edit::NewFile;
 use super::files::{ObsoleteFiles, TableFile};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, model, spawn, thread};
+use crate::version::edit::NewFile;
 
 /// A directory with one table in it, and its current version.
 struct Directory {

@@ -8,23 +8,23 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::edit::BlobFileGarbage;
 use super::files::{BlobFileMeta, PhysicalBlobFile, SharedBlobFile};
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
 use crate::shared_map::SharedMap;
+use crate::version::edit::BlobFileGarbage;
 
 /// The logical blob files of a version, by number; see the [module](self) documentation.
 #[derive(Clone, Default)]
 pub(crate) struct BlobSet {
-    pub(super) files: SharedMap<BlobFileNumber, BlobFileMeta>,
+    pub(crate) files: SharedMap<BlobFileNumber, BlobFileMeta>,
     /// The physical files that have their records.
-    pub(super) physical: SharedMap<BlobFileNumber, Physical>,
+    pub(crate) physical: SharedMap<BlobFileNumber, Physical>,
     /// How many tables name a file as the oldest to which they point.
-    pub(super) links: SharedMap<BlobFileNumber, u64>,
-    pub(super) live_bytes: u128,
-    pub(super) live_count: u128,
-    pub(super) physical_bytes: u128,
+    pub(crate) links: SharedMap<BlobFileNumber, u64>,
+    pub(crate) live_bytes: u128,
+    pub(crate) live_count: u128,
+    pub(crate) physical_bytes: u128,
 }
 
 /// What a version knows about a physical file. Not the file itself: a collection relocates the
@@ -71,7 +71,7 @@ impl BlobSet {
     ///
     /// # Errors
     /// `Corruption` if it is there already.
-    pub(super) fn add(&mut self, file: SharedBlobFile) -> Result<()> {
+    pub(crate) fn add(&mut self, file: SharedBlobFile) -> Result<()> {
         let meta = BlobFileMeta {
             shared: Arc::new(file),
             garbage_count: 0,
@@ -95,7 +95,7 @@ impl BlobSet {
     /// # Errors
     /// `Corruption` if the file is not there, or has less content (BLOB-3: garbage cannot be more
     /// than what was written).
-    pub(super) fn add_garbage(&mut self, garbage: &BlobFileGarbage) -> Result<()> {
+    pub(crate) fn add_garbage(&mut self, garbage: &BlobFileGarbage) -> Result<()> {
         let number = garbage.number;
         let Some(meta) = self.files.get_mut(&number) else {
             return Err(Error::corruption(format!(
@@ -118,7 +118,7 @@ impl BlobSet {
     }
 
     /// Notes that the records of a logical file were relocated from one physical file to another.
-    pub(super) fn relocate(
+    pub(crate) fn relocate(
         &mut self,
         logical: BlobFileNumber,
         from: BlobFileNumber,
@@ -157,7 +157,7 @@ impl BlobSet {
     }
 
     /// Notes a new table that names the file as the oldest to which it points.
-    pub(super) fn link(&mut self, file: BlobFileNumber) {
+    pub(crate) fn link(&mut self, file: BlobFileNumber) {
         match self.links.get_mut(&file) {
             Some(links) => *links += 1,
             None => {
@@ -167,7 +167,7 @@ impl BlobSet {
     }
 
     /// Notes that a table that named the file as the oldest to which it points was removed.
-    pub(super) fn unlink(&mut self, file: BlobFileNumber) {
+    pub(crate) fn unlink(&mut self, file: BlobFileNumber) {
         if let Some(links) = self.links.get_mut(&file) {
             *links -= 1;
             if *links == 0 {
@@ -177,7 +177,7 @@ impl BlobSet {
     }
 
     /// Whether a table names the file as the oldest to which it points.
-    pub(super) fn is_linked(&self, file: BlobFileNumber) -> bool {
+    pub(crate) fn is_linked(&self, file: BlobFileNumber) -> bool {
         self.links.contains_key(&file)
     }
 
@@ -186,7 +186,7 @@ impl BlobSet {
     /// and nothing points to a file whose records are all garbage unless a table names it.
     /// `changed` are the files that edits have added, added garbage to or unlinked since the last
     /// call.
-    pub(super) fn unused(&self, changed: &BTreeSet<BlobFileNumber>) -> Vec<BlobFileNumber> {
+    pub(crate) fn unused(&self, changed: &BTreeSet<BlobFileNumber>) -> Vec<BlobFileNumber> {
         let oldest = self.links.keys().next();
         let too_old = |number: &&BlobFileNumber| oldest.is_none_or(|oldest| *number < oldest);
         let mut unused: Vec<_> = self.files.keys().take_while(too_old).copied().collect();
@@ -210,7 +210,7 @@ impl BlobSet {
     }
 
     /// Removes a file whose records are in the physical file `place`.
-    pub(super) fn remove(
+    pub(crate) fn remove(
         &mut self,
         number: BlobFileNumber,
         physical: BlobFileNumber,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::edit::VersionEdit;
 use crate::format::{ColumnFamilyId, FileNumber};
 use crate::options::SettingTexts;
+use crate::version::edit::VersionEdit;
 
 /// The fields of edits that belong to no family.
 #[derive(Default)]

@@ -23,7 +23,7 @@ pub(crate) struct Compaction {
     /// Why it runs.
     pub(crate) reason: FilterReason,
     /// Whether the inputs are all of level 0 and can change level together as they are.
-    pub(super) in_order: bool,
+    pub(crate) in_order: bool,
     marks: InputMarks,
 }
 
@@ -44,7 +44,7 @@ impl Drop for InputMarks {
 }
 
 impl Compaction {
-    pub(super) fn new(
+    pub(crate) fn new(
         version: &Arc<Version>,
         start_level: usize,
         output_level: usize,

@@ -43,10 +43,10 @@ impl ObsoleteFiles {
 }
 
 /// Queues files for deletion when its last owner is dropped, if it has been marked.
-pub(super) struct Lifetime {
-    pub(super) files: Vec<FileKind>,
-    pub(super) obsolete: AtomicBool,
-    pub(super) queue: Arc<ObsoleteFiles>,
+pub(crate) struct Lifetime {
+    pub(crate) files: Vec<FileKind>,
+    pub(crate) obsolete: AtomicBool,
+    pub(crate) queue: Arc<ObsoleteFiles>,
 }
 
 impl Lifetime {
@@ -72,9 +72,9 @@ impl Drop for Lifetime {
 }
 
 /// The facts about a table, and a sum over them that is often needed.
-pub(super) struct Known {
-    pub(super) facts: TableFacts,
-    pub(super) referenced_blob_bytes: u64,
+pub(crate) struct Known {
+    pub(crate) facts: TableFacts,
+    pub(crate) referenced_blob_bytes: u64,
 }
 
 impl From<TableFacts> for Known {
@@ -92,14 +92,14 @@ pub(crate) struct TableFile {
     pub(crate) meta: NewFile,
     /// Counts that RocksDB's MANIFEST does not have, from our own field. A table without it,
     /// written by RocksDB, counts with its file size until it is rewritten.
-    pub(super) facts: OnceLock<Known>,
+    pub(crate) facts: OnceLock<Known>,
     /// Facts of the table itself about its entries, where the MANIFEST says nothing.
-    pub(super) counts: OnceLock<EntryCounts>,
+    pub(crate) counts: OnceLock<EntryCounts>,
     /// The table's range tombstones, after their first use.
-    pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
+    pub(crate) tombstones: OnceLock<Arc<FragmentedTombstones>>,
     /// Input of a running compaction; guarded by the state lock of the database.
-    pub(super) compacting: AtomicBool,
-    pub(super) lifetime: Lifetime,
+    pub(crate) compacting: AtomicBool,
+    pub(crate) lifetime: Lifetime,
 }
 
 impl TableFile {
@@ -289,10 +289,10 @@ pub(crate) struct PhysicalBlobFile {
     /// Sum over all records of header, key and stored value.
     pub(crate) total_bytes: u64,
     /// Bytes of blocks that were given back to the file system, as far as known.
-    pub(super) hole_bytes: AtomicU64,
+    pub(crate) hole_bytes: AtomicU64,
     /// The holes that were punched since the database was opened, by offset.
-    pub(super) holes: Mutex<Vec<Range<u64>>>,
-    pub(super) lifetime: Lifetime,
+    pub(crate) holes: Mutex<Vec<Range<u64>>>,
+    pub(crate) lifetime: Lifetime,
 }
 
 impl PhysicalBlobFile {
@@ -373,7 +373,7 @@ impl PhysicalBlobFile {
     }
 
     /// Must be called only after the edit that removed or relocated its logical files is durable.
-    pub(super) fn mark_obsolete(&self) {
+    pub(crate) fn mark_obsolete(&self) {
         // MUTANT: obsolete blob files are deleted while older versions still refer to them.
         if mutant!(
             "blob-file-deleted-under-readers",
@@ -397,7 +397,7 @@ pub(crate) struct SharedBlobFile {
     pub(crate) checksum_value: Vec<u8>,
     /// The file that has its records. A collection replaces it, for every version at once; after
     /// that, this logical file does not pin the file before.
-    pub(super) physical: ArcSwap<PhysicalBlobFile>,
+    pub(crate) physical: ArcSwap<PhysicalBlobFile>,
 }
 
 impl SharedBlobFile {
@@ -423,7 +423,7 @@ impl SharedBlobFile {
     }
 
     /// Must be called only after the edit that relocates the records is durable.
-    pub(super) fn move_to(&self, physical: &Arc<PhysicalBlobFile>) {
+    pub(crate) fn move_to(&self, physical: &Arc<PhysicalBlobFile>) {
         self.physical.store(Arc::clone(physical));
     }
 }

@@ -27,7 +27,7 @@ use crate::memtable::Memtable;
 use crate::open_files::OpenFiles;
 use crate::range_del::FragmentedTombstones;
 use crate::version::Version;
-use crate::version::tombstones::version_tombstones;
+use crate::version::state::tombstones::version_tombstones;
 use points::Lookup;
 
 /// The older tables, of which new entries may shadow something.

@@ -3,12 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::edit::{
-    BlobFileAddition, BlobFileGarbage, KeptSettings, NewFile, Relocation, TableFacts, VersionEdit,
-};
 use super::recorded::{Counted, Recorded, assert_recovered, assert_same, recovered};
-use super::set::{FamilyVersions, VersionSet};
-use super::version::Version;
+use super::version_set::{FamilyVersions, VersionSet};
 use crate::collector::{CollectedReport, GarbageByMoment};
 use crate::format::blob_index::BlobRefs;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
@@ -17,6 +13,10 @@ use crate::format::{
 };
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::Statistics;
+use crate::version::edit::{
+    BlobFileAddition, BlobFileGarbage, KeptSettings, NewFile, Relocation, TableFacts, VersionEdit,
+};
+use crate::version::state::version::Version;
 use crate::vfs::{Overlay, StdVfs, Vfs};
 
 const ONE: ColumnFamilyId = ColumnFamilyId(1);

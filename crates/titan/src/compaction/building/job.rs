@@ -24,8 +24,8 @@ use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::TableIterOptions;
 use crate::version::edit::{BlobFileGarbage, VersionEdit};
-use crate::version::level_iterator::{LevelIterator, open_table_iter};
-use crate::version::tombstones::table_tombstones;
+use crate::version::state::level_iterator::{LevelIterator, open_table_iter};
+use crate::version::state::tombstones::table_tombstones;
 
 /// The readahead of a compaction in the tables that it reads, in bytes.
 const READAHEAD: usize = 2 << 20;
