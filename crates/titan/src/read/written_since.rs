@@ -55,7 +55,7 @@ impl WrittenSince<'_> {
         // MUTANT: conditions are checked against memtables only.
         if mutant!(
             "conditions-overlook-tables",
-            "-p titan --lib db::conditions_tests"
+            "-p titan --lib db::tests::conditions"
         ) {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl WrittenSince<'_> {
         // MUTANT: the first write after a sequence number counts as not newer.
         let missed = u64::from(mutant!(
             "conflict-off-by-one",
-            "-p titan --lib db::conditions_tests"
+            "-p titan --lib db::tests::conditions"
         ));
         (newest.0 > self.since.plus(missed)).then_some(newest.0)
     }
@@ -93,7 +93,7 @@ impl WrittenSince<'_> {
         // MUTANT: conditions overlook range deletions.
         let overlooked = mutant!(
             "conditions-overlook-range-deletions",
-            "-p titan --lib db::conditions_tests"
+            "-p titan --lib db::tests::conditions"
         );
         let covering = match memtable.has_range_tombstones() && !overlooked {
             true => {

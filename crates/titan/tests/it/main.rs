@@ -25,6 +25,7 @@ mod downgrade;
 mod entities;
 mod faults;
 mod filters;
+mod folders;
 mod forks;
 mod full;
 mod gc;

@@ -19,11 +19,17 @@ use super::picker::{clean_cut, complete, pick_level0};
 use crate::compaction::building::inputs::Compaction;
 use crate::dead_ranges::DeadRanges;
 use crate::format::total;
+use crate::memtable::Memtable;
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
 
 /// Tombstones from which on a table, level 0 or a memtable has many.
 pub(crate) const MANY: u64 = 4096;
+
+/// Whether a memtable has so many tombstones that an idle database flushes it.
+pub(crate) fn has_many_tombstones(memtable: &Memtable) -> bool {
+    memtable.num_deletes() >= MANY
+}
 /// At most so many entries are rewritten for each tombstone, unless iterators have met a dead range.
 const MOST_REWRITTEN: u64 = 16;
 

@@ -33,7 +33,7 @@ impl TableFile {
                 if !found(oldest)
                     && !mutant!(
                         "unknown-pointers-are-garbage",
-                        "-p titan --lib db::unknown_pointers"
+                        "-p titan --lib db::recovery::unknown_pointers"
                     ) =>
             {
                 Err(unknown_pointers(self.number(), oldest))
