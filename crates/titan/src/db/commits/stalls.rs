@@ -149,7 +149,8 @@ impl Shared {
         let kept = state.keeps_for_snapshots();
         self.signals.set_kept_for_snapshots(kept);
         self.signals.progress.raise();
-        if state.to_collect().is_some() || state.may_drop_tombstones() {
+        let to_collect = || state.to_collect().is_some();
+        if state.to_count().is_some() || to_collect() || state.may_drop_tombstones() {
             self.signals.collector.raise();
         }
         drop(state);

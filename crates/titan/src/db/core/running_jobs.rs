@@ -16,8 +16,10 @@ pub(crate) enum RunningJob {
     ManualCompaction,
     /// The search for what to collect.
     Selection,
-    /// A look at the files that are to be read into the kernel's cache.
+    /// Reading files into the kernel's cache. Nobody waits for it.
     WarmUp,
+    /// A look, in a warm-up, at versions and the files that they name.
+    WarmUpLook,
     /// A change of options, on the thread of a user.
     OptionsChange,
     /// A collection that is due.
@@ -54,13 +56,15 @@ impl RunningCounts {
         self.0.get(&job).copied().unwrap_or_default()
     }
 
+    /// Whether no job runs whose end is waited for.
     pub(crate) fn is_idle(&self) -> bool {
         // MUTANT: closing does not wait for a collection that a user runs.
         let forgotten = mutant!(
             "closing-forgets-a-users-collection",
             "-p titan --test it gc::manual::closing"
         );
-        let counts = |job| !(forgotten && job == RunningJob::ManualCollection);
+        let is_forgotten = |job| forgotten && job == RunningJob::ManualCollection;
+        let counts = |job| job != RunningJob::WarmUp && !is_forgotten(job);
         self.0
             .iter()
             .all(|(job, count)| *count == 0 || !counts(*job))

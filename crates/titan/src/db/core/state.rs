@@ -115,6 +115,8 @@ pub(crate) struct FamilyJobs {
     pub(crate) flush_wait: Option<FlushWait>,
     pub(crate) compactions_wait: RoomWait,
     pub(crate) collections_wait: RoomWait,
+    /// Its tables have pointers that are to be counted.
+    pub(crate) count_due: bool,
     /// Before this time, in seconds since 1970, the memtable is not switched because of its age.
     pub(crate) switch_not_before: u64,
 }
@@ -363,6 +365,8 @@ pub(crate) struct State {
     pub(crate) turn: ColumnFamilyId,
     /// The threads for flushes and compactions that look for jobs, by number.
     pub(crate) workers: BTreeSet<usize>,
+    /// The kernel's cache is to be warmed up.
+    pub(crate) warm_up_due: bool,
 }
 
 /// The garbage collections of all families.
@@ -505,9 +509,20 @@ impl State {
         self.families.values().any(FamilyState::keeps_for_snapshots)
     }
 
+    /// Whether neither a collection runs nor collections are paused.
+    fn may_collect(&self) -> bool {
+        !self.running.is_collecting() && self.collections.pauses == 0
+    }
+
+    /// The next family whose pointers are to be counted, if that may begin now.
+    pub(crate) fn to_count(&self) -> Option<&FamilyState> {
+        let mut due = self.families.values().filter(|f| f.jobs.count_due);
+        due.next().filter(|_| self.may_collect())
+    }
+
     /// The family whose garbage is to be collected next, if that may begin now.
     pub(crate) fn to_collect(&self) -> Option<&FamilyState> {
-        if self.running.is_collecting() || self.collections.pauses > 0 {
+        if !self.may_collect() {
             return None;
         }
         // The most urgent; of several, the first in turn.

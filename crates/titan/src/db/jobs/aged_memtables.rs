@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::job::{Claimed, Job, JobSource, claimed};
+use super::job::{Claimed, Job, JobSource, Threads, claimed};
 use crate::compaction::choosing::aged_tables::memtable_due_at;
 use crate::db::core::family::Family;
 use crate::db::core::running_jobs::RunningJob;
@@ -61,6 +61,7 @@ impl Job for Switch {
 }
 
 pub(super) const SWITCHES: JobSource = JobSource {
+    threads: Threads::Workers,
     is_due: |shared, state| {
         let now = shared.aged_at();
         let mut families = state.families.values();

@@ -5,53 +5,55 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::aged_memtables::SWITCHES;
-use super::collect::CollectionJob;
 use super::compact::COMPACTIONS;
+use super::count_rocksdb_tables::{COUNTS, has_uncounted};
+use super::due_collections::COLLECTIONS;
 use super::estimate::ESTIMATES;
 use super::flush::FLUSHES;
 use super::idle_cleanup::Idle;
-use super::job::{Claimed, JobSource, Running};
-use crate::compaction::choosing::budget::{Budget, Lack};
-use crate::db::core::family::Family;
-use crate::db::core::running_jobs::RunningJob;
+use super::job::{Claimed, JobSource, Threads};
+use super::warm_up::WARM_UPS;
 use crate::db::core::shared::{Core, Shared};
-use crate::db::core::state::{FamilyState, State};
+use crate::db::core::state::State;
 use crate::error::{Error, Result};
 use crate::filter::check_may_wait_for_jobs;
 use crate::gates;
-use crate::gc::selection::{Collection, Exclusions, select};
 use crate::sync::thread::{self, JoinHandle};
-use crate::version::Version;
 
-/// The kinds of jobs that any background thread does, the most urgent one first.
-const SOURCES: [JobSource; 4] = [FLUSHES, ESTIMATES, SWITCHES, COMPACTIONS];
+/// All kinds of background jobs; of those of the same threads, the most urgent one first.
+const SOURCES: [JobSource; 7] = [
+    FLUSHES,
+    ESTIMATES,
+    SWITCHES,
+    COMPACTIONS,
+    COUNTS,
+    COLLECTIONS,
+    WARM_UPS,
+];
 
 /// Starts the threads of a database. If one cannot be started, dropping the core ends those that
 /// were.
 pub(crate) fn start(core: &Core) -> Result<()> {
-    core.shared.update_stalls(core.shared.state.lock());
+    let shared = &core.shared;
+    // Before any thread can wait for the database to be idle.
+    let mut state = shared.state.lock();
+    for family in state.families.values_mut() {
+        family.jobs.count_due = has_uncounted(&family.version);
+    }
+    state.warm_up_due = shared.wants_warm_up();
+    let warms_up = state.warm_up_due;
+    shared.update_stalls(state);
     start_missing(core)?;
-    if core.shared.wants_warm_up() {
-        spawn(core, "titan-warm-up".to_owned(), Shared::warm_up)?;
+    if warms_up {
+        spawn(core, "titan-warm-up".to_owned(), |shared| {
+            let job = shared.find_job(Threads::WarmUp, &mut shared.state.lock());
+            job.into_iter().for_each(|job| job(shared));
+        })?;
     }
-    let uncounted = core.shared.claim_counting();
-    let collect = move |shared: &Shared| {
-        if let Some(first) = uncounted {
-            shared.count_claimed(first);
-        }
-        shared.run_collections();
-    };
-    let spawned = spawn(core, "titan-gc".to_owned(), collect);
-    // MUTANT: what a thread that was not started had to count goes on counting as running.
-    let forgotten = mutant!(
-        "unstarted-thread-counts",
-        "-p titan --lib db::jobs::background::"
-    );
-    if let (Err(_), Some(claimed), false) = (&spawned, uncounted, forgotten) {
-        // No thread has taken over what was counted as running, and closing would wait for it.
-        Running::counted(&core.shared, claimed, RunningJob::Collection).end();
-    }
-    spawned
+    spawn(core, "titan-gc".to_owned(), |shared| {
+        let mut idle = shared.idle();
+        shared.run_jobs(|| shared.next_collection(&mut idle));
+    })
 }
 
 /// Starts the threads for flushes and compactions that the options ask for and that are not there. Does
@@ -62,7 +64,7 @@ pub(crate) fn start_missing(core: &Core) -> Result<()> {
         if shared.lifecycle.is_closed() || !shared.state.lock().workers.insert(number) {
             continue;
         }
-        let run = move |shared: &Shared| shared.run_jobs(number);
+        let run = move |shared: &Shared| shared.run_jobs(|| shared.next_job(number));
         if let Err(e) = spawn(core, format!("titan-{number}"), run) {
             shared.state.lock().workers.remove(&number);
             return Err(e);
@@ -93,8 +95,9 @@ fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result
 }
 
 impl Shared {
-    fn run_jobs(&self, number: usize) {
-        while let Some(job) = self.find_or_fail(|| self.next_job(number)) {
+    /// Runs the jobs that `next` finds, until it finds none.
+    fn run_jobs(&self, mut next: impl FnMut() -> Option<Claimed>) {
+        while let Some(job) = self.find_or_fail(&mut next) {
             // Failures have been recorded and listeners notified, also of panics. The thread has
             // nothing to add, and is needed when the database resumes.
             let _ = catch_unwind(AssertUnwindSafe(|| job(self)));
@@ -130,7 +133,7 @@ impl Shared {
                 state.workers.remove(&number);
                 return None;
             }
-            let job = self.find_job(&mut state);
+            let job = self.find_job(Threads::Workers, &mut state);
             let timeout = match self.jobs_postponed_for() {
                 None => self.time_to_next_look(&state),
                 Some(postponed) => Some(self.opening.clock.begin_wait(postponed)),
@@ -150,28 +153,18 @@ impl Shared {
         }
     }
 
-    fn find_job(&self, state: &mut State) -> Option<Claimed> {
+    /// Claims the most urgent job that is due and that `threads` do.
+    fn find_job(&self, threads: Threads, state: &mut State) -> Option<Claimed> {
         if self.failure.get().is_some() || self.jobs_postponed_for().is_some() {
             return None;
         }
-        SOURCES
-            .iter()
-            .find_map(|source| (source.claim)(self, state))
+        let mut sources = SOURCES.iter().filter(|source| source.threads == threads);
+        sources.find_map(|source| (source.claim)(self, state))
     }
 
-    /// Collects garbage until the database closes. Collections run one at a time, since the device
-    /// is the bottleneck.
-    fn run_collections(&self) {
-        let mut idle = self.idle();
-        while let Some(job) = self.find_or_fail(|| self.next_collection(&mut idle)) {
-            // Panics have been recorded, as in `run_jobs`.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.run_job(job)));
-            let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
-        }
-    }
-
-    /// Waits for a collection that is due; `None` when the database closes.
-    fn next_collection(&self, idle: &mut Idle) -> Option<CollectionJob<'static>> {
+    /// Waits for a job of the collecting thread, and makes due what cleans up an idle database;
+    /// `None` when the database closes.
+    fn next_collection(&self, idle: &mut Idle) -> Option<Claimed> {
         loop {
             let seen = self.signals.collector.seen();
             self.heed_ended_versions();
@@ -188,76 +181,11 @@ impl Shared {
                 continue;
             }
             let mut state = self.state_with_room();
-            let Some(family) = state.to_collect() else {
-                self.wait_or_clean_up(state, seen, idle);
-                continue;
-            };
-            let candidate = FamilyToCollect::of(family, state.collections.begun);
-            let budget = state.room.budget;
-            // What it reads from is pinned, so a caller who waits for the database to be idle, and for
-            // files to be deleted, must wait for it, too.
-            // MUTANT: the search for what to collect does not count as running.
-            let id = candidate.family.id;
-            let counts = !mutant!(
-                "selection-does-not-count",
-                "-p titan --lib db::races::collections"
-            );
-            if counts {
-                state.begin(RunningJob::Selection, id);
+            match self.find_job(Threads::Collector, &mut state) {
+                Some(job) => return Some(job),
+                None => self.wait_or_clean_up(state, seen, idle),
             }
-            drop(state);
-            let selecting = counts.then(|| Running::counted(self, id, RunningJob::Selection));
-            gate!("collector: candidate chosen");
-            let collection = candidate.select(&budget);
-            let claimed = self.claim_collection(&mut self.state.lock(), &candidate, collection);
-            drop(candidate);
-            if let Some(selecting) = selecting {
-                selecting.end();
-            }
-            if claimed.is_some() {
-                return claimed;
-            }
-            let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
         }
-    }
-
-    /// Counts a collection as running, unless it is out of date. If there is none, notes that the
-    /// family has nothing to collect.
-    fn claim_collection(
-        &self,
-        state: &mut State,
-        candidate: &FamilyToCollect,
-        collection: Result<Option<Collection>, Lack>,
-    ) -> Option<CollectionJob<'static>> {
-        let may_begin = !self.lifecycle.is_closed()
-            && self.failure.get().is_none()
-            && state.to_collect().is_some()
-            && state.collections.begun == candidate.collections_begun;
-        let family = state.families.get_mut(&candidate.family.id);
-        let family = family.filter(|_| may_begin)?;
-        let is_current = Arc::ptr_eq(&family.version, &candidate.version);
-        match &collection {
-            Ok(None) if is_current => {
-                if let Some(garbage) = &mut family.evaluation.garbage {
-                    garbage.urgency = None;
-                }
-                family.jobs.collections_wait.succeeded();
-                self.signals.progress.raise();
-            }
-            Err(lack) if is_current => {
-                family.jobs.collections_wait.lacks(Some(*lack));
-                self.signals.progress.raise();
-            }
-            _ => {}
-        }
-        let collection = collection.ok().flatten()?;
-        let family = Arc::clone(&family.family);
-        state.begin(RunningJob::Collection, family.id);
-        Some(CollectionJob {
-            family,
-            collection,
-            manual_rate_limit: None,
-        })
     }
 
     /// See [`Db::wait_idle`](crate::Db::wait_idle).
@@ -283,8 +211,7 @@ impl Shared {
                 || state.families.values().any(|f| f.jobs.manual_compaction)
                 || SOURCES
                     .iter()
-                    .any(|source| (source.is_due)(self, &mut state))
-                || state.to_collect().is_some();
+                    .any(|source| (source.is_due)(self, &mut state));
             drop(state);
             if !busy {
                 self.purge();
@@ -308,31 +235,6 @@ impl Shared {
             gate!("jobs: waited for");
             self.signals.progress.wait(seen);
         }
-    }
-}
-
-/// A family that has something to collect, to be evaluated without the state lock.
-struct FamilyToCollect {
-    family: Arc<Family>,
-    version: Arc<Version>,
-    excluded: Arc<Exclusions>,
-    /// The count at that moment: if no collection has begun since, records are where they were.
-    collections_begun: u64,
-}
-
-impl FamilyToCollect {
-    fn of(family: &FamilyState, collections_begun: u64) -> Self {
-        FamilyToCollect {
-            family: Arc::clone(&family.family),
-            version: Arc::clone(&family.version),
-            excluded: Arc::clone(&family.excluded),
-            collections_begun,
-        }
-    }
-
-    /// The files that are to be collected; an error if there is no room for any of it.
-    fn select(&self, budget: &Budget) -> Result<Option<Collection>, Lack> {
-        select(&self.version, &self.family.options(), &self.excluded).next_within(budget)
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::job::{Claimed, Job, JobSource, claimed};
+use super::job::{Claimed, Job, JobSource, Threads, claimed};
 use crate::compaction::CompactRangeOptions;
 use crate::compaction::building::filter::Filtering;
 use crate::compaction::building::inputs::{Compaction, InputMarks};
@@ -27,6 +27,7 @@ use crate::stats::{self, CompactionBeginEvent, CompactionEvent, Listeners, notif
 use crate::version::{TableFile, Version, VersionSet};
 
 pub(super) const COMPACTIONS: JobSource = JobSource {
+    threads: Threads::Workers,
     is_due: |shared, state| shared.due_compaction(state).is_some(),
     claim: Shared::claim_compaction,
 };

@@ -6,17 +6,17 @@
 //! the size of a level includes the values that its keys point to.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::job::Running;
+use super::job::{Job, JobSource, Threads, claimed};
 use crate::db::core::family::Family;
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
-use crate::error::{Error, Result};
+use crate::db::core::state::State;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::internal_key::ParsedInternalKey;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
-use crate::stats::notify;
+use crate::stats::{Listeners, notify};
 use crate::table::TableVisitor;
 use crate::version::edit::{BlobFileGarbage, TableFacts, VersionEdit};
 use crate::version::{TableFile, Version, VersionSet};
@@ -26,43 +26,80 @@ fn is_uncounted(table: &TableFile) -> bool {
     table.uncounted_blob_file().is_some()
 }
 
-fn has_uncounted(version: &Version) -> bool {
+pub(super) fn has_uncounted(version: &Version) -> bool {
     version.tables().any(|(_, table)| is_uncounted(table))
 }
 
-impl Shared {
-    /// Counts a collection as running, if there is something to be counted first. To be called
-    /// before any thread can wait for the database to be idle.
-    pub(super) fn claim_counting(&self) -> Option<ColumnFamilyId> {
-        let mut state = self.state.lock();
-        let mut families = state.families.values();
-        let first = families.find(|f| has_uncounted(&f.version))?.family.id;
-        state.begin(RunningJob::Collection, first);
-        Some(first)
+/// Before collections, which the counts make exact.
+pub(super) const COUNTS: JobSource = JobSource {
+    threads: Threads::Collector,
+    is_due: |_, state| state.to_count().is_some(),
+    claim: |_, state| {
+        let family = Arc::clone(&state.to_count()?.family);
+        state.begin(RunningJob::Collection, family.id);
+        Some(claimed(Count { family }))
+    },
+};
+
+/// A count of the pointers of a family's tables, at the rate of a collection. If a pause of collections
+/// or a lack of file descriptors ends it, it is due again. What closing or damage keeps from being
+/// counted stays for the next opening.
+struct Count {
+    family: Arc<Family>,
+}
+
+impl Job for Count {
+    const DOING: &'static str = "counting references of";
+    /// The reason why nothing was counted, if a table cannot be read.
+    type Done = Option<Error>;
+    type Claim = ColumnFamilyId;
+
+    fn kind(&self) -> RunningJob {
+        RunningJob::Collection
     }
 
-    /// Counts what has been [claimed](Shared::claim_counting), at the rate of a collection. What
-    /// closing, a pause of collections or damage keeps from being counted stays for the next
-    /// opening.
-    pub(super) fn count_claimed(&self, first: ColumnFamilyId) {
-        let running = Running::counted(self, first, RunningJob::Collection);
-        for family in self.families.load().values() {
-            // As for other jobs, a comparator may panic.
-            let _ = catch_unwind(AssertUnwindSafe(|| match self.count_references(family) {
-                Err(e) if e.is_unreadable() => {
-                    notify!(self.opening.listeners, garbage_collection_failed(&e));
-                }
-                // It ended early, or has stopped writes.
-                _ => {}
-            }));
+    fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
+    fn announce(&self, _: &Listeners) {}
+
+    fn run(self, shared: &Shared) -> (Result<Option<Error>>, ColumnFamilyId) {
+        let outcome = match shared.count_references(&self.family) {
+            Ok(counted) => shared.install_counts(&self.family, counted).map(|()| None),
+            Err(e) if is_abandoned(&e) => Err(e),
+            Err(e) => Ok(Some(e)),
+        };
+        (outcome, self.family.id)
+    }
+
+    fn release(family: ColumnFamilyId, outcome: &Result<Option<Error>>, state: &mut State) {
+        if let Some(family) = state.families.get_mut(&family) {
+            family.jobs.count_due = outcome.as_ref().is_err_and(is_abandoned);
         }
-        running.end();
     }
 
-    fn count_references(&self, family: &Family) -> Result<()> {
+    fn report(failure: &Option<Error>, listeners: &Listeners) {
+        if let Some(e) = failure {
+            notify!(listeners, garbage_collection_failed(e));
+        }
+    }
+}
+
+/// Whether a count ended for a reason that passes.
+fn is_abandoned(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Busy | ErrorKind::Closed | ErrorKind::TooManyOpenFiles
+    )
+}
+
+impl Shared {
+    /// The counts of each table that has none.
+    fn count_references(&self, family: &Family) -> Result<BTreeMap<FileNumber, TableFacts>> {
         let current = self.versions.lock().current(family.id);
         let Some(version) = current.filter(|version| has_uncounted(version)) else {
-            return Ok(());
+            return Ok(BTreeMap::new());
         };
         let limit_rate = self.rate_limit_of(family);
         let mut counted = BTreeMap::new();
@@ -71,8 +108,7 @@ impl Shared {
             limit_rate(table.size())?;
             counted.insert(table.number(), self.count(table, &version)?);
         }
-        drop(version);
-        self.install_counts(family, counted)
+        Ok(counted)
     }
 
     /// Reads and verifies a whole table.
@@ -99,6 +135,9 @@ impl Shared {
         family: &Family,
         mut counted: BTreeMap<FileNumber, TableFacts>,
     ) -> Result<()> {
+        if counted.is_empty() {
+            return Ok(());
+        }
         let prepare = |versions: &VersionSet| {
             let version = versions.current(family.id)?;
             let mut referenced: BTreeMap<BlobFileNumber, (u64, u64)> = BTreeMap::new();
@@ -122,9 +161,7 @@ impl Shared {
             Some((vec![edit], ()))
         };
         let installed = self.install(&[family], &[], prepare, |_, ()| {});
-        installed.map_err(|e| self.job_failed(family, "counting references of", e))?;
-        self.update_stalls(self.state.lock());
-        Ok(())
+        installed.map(|_| ())
     }
 }
 
@@ -164,6 +201,7 @@ pub(crate) use self::tests::{change_manifest, forget_counts};
 mod tests {
     use std::path::Path;
 
+    use crate::format::ColumnFamilyId;
     use crate::format::checksum::ChecksumType;
     use crate::format::file_name::FileKind;
     use crate::tools::check;
@@ -263,6 +301,32 @@ mod tests {
         db.close().unwrap();
         let report = check(dir, &options, &mut |_| {}).unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+
+    #[test]
+    fn a_count_waits_for_the_end_of_a_pause_of_collections() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        db.wait_idle().unwrap();
+        let is_due = |db: &Db| {
+            let state = db.core.shared.state.lock();
+            state.families[&ColumnFamilyId::DEFAULT].jobs.count_due
+        };
+        let pause = db.pause_garbage_collection().unwrap();
+        let mut state = db.core.shared.state.lock();
+        let family = state.families.get_mut(&ColumnFamilyId::DEFAULT).unwrap();
+        family.jobs.count_due = true;
+        db.core.shared.update_stalls(state);
+        // Nobody waits for what a pause keeps from being done.
+        db.wait_idle().unwrap();
+        assert!(is_due(&db));
+        drop(pause);
+        let (done, outcome) = std::sync::mpsc::channel();
+        let waiting = db.clone();
+        std::thread::spawn(move || done.send(waiting.wait_idle()));
+        let idle = outcome.recv_timeout(std::time::Duration::from_secs(60));
+        idle.expect("the end of a pause wakes nobody").unwrap();
+        assert!(!is_due(&db));
     }
 
     fn flip(table: &mut [u8]) {

@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::job::{Claimed, Job, JobSource, claimed};
+use super::job::{Claimed, Job, JobSource, Threads, claimed};
 use super::survivors::shadowed_by_memtables;
 use crate::compaction::building::shadows::OlderTables;
 use crate::db::core::family::Family;
@@ -65,6 +65,7 @@ impl Job for Estimate {
 }
 
 pub(super) const ESTIMATES: JobSource = JobSource {
+    threads: Threads::Workers,
     is_due: |_, state| state.families.values().any(needs_estimate),
     claim: Shared::claim_estimate,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::job::{Claimed, Job, JobSource, claimed};
+use super::job::{Claimed, Job, JobSource, Threads, claimed};
 use super::survivors::{FlushFilter, bytes_of_flush, write_memtables};
 use crate::compaction::building::filter::Filtering;
 use crate::compaction::building::job_output::JobOutput;
@@ -22,6 +22,7 @@ use crate::version::edit::VersionEdit;
 use crate::write::queue::Lead;
 
 pub(super) const FLUSHES: JobSource = JobSource {
+    threads: Threads::Workers,
     is_due: |_, state| {
         let mut families = state.families.values();
         families.any(|f| f.may_flush(f.immutables.len(), &state.room))

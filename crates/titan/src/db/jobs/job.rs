@@ -46,8 +46,21 @@ pub(crate) trait Job: Sized {
 /// A job for a background thread, which the state counts as running.
 pub(super) type Claimed = Box<dyn FnOnce(&Shared) + Send>;
 
-/// Where background threads find jobs of one kind.
+/// Background threads that look for the same kinds of jobs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Threads {
+    /// As many as `max_background_jobs` says.
+    Workers,
+    /// The one thread that collects garbage: the device is the bottleneck.
+    Collector,
+    /// A thread that ends after its only job.
+    WarmUp,
+}
+
+/// A kind of jobs, as background threads find them.
 pub(super) struct JobSource {
+    /// The threads that do them.
+    pub(super) threads: Threads,
     /// Whether one is due, also if it may not begin yet.
     pub(super) is_due: fn(&Shared, &mut State) -> bool,
     /// Claims one that is due and may begin, and counts it as running.

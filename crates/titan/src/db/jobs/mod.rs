@@ -7,7 +7,7 @@
 //! | [`install`] | how the edits of jobs become durable and visible |
 //! | [`flush`], [`survivors`] | flushes; the entries of memtables that one writes |
 //! | [`compact`], [`filtering`] | compactions; compaction filters in them and in flushes |
-//! | [`collect`], [`collection_rate`] | collections of garbage, and how fast they may copy |
+//! | [`due_collections`], [`collect`], [`collection_rate`] | finding what to collect; collections of garbage, and how fast they may copy |
 //! | [`count_rocksdb_tables`] | counting, once, the pointers of tables that RocksDB wrote |
 //! | [`warm_up`] | reading what fits into the kernel's page cache after an opening |
 //! | [`estimate`] | estimating what memtables shadow |
@@ -23,6 +23,7 @@ pub(super) mod collect;
 pub(super) mod collection_rate;
 pub(super) mod compact;
 pub(super) mod count_rocksdb_tables;
+pub(super) mod due_collections;
 pub(super) mod estimate;
 pub(super) mod filtering;
 pub(super) mod flush;

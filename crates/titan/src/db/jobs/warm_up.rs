@@ -8,15 +8,20 @@
 //!
 //! Only the cache changes: a failure is met again, and reported, by the reader that needs the file.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::job::Running;
+use super::job::{Job, JobSource, Running, Threads, claimed};
+use crate::db::core::family::Family;
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
+use crate::db::core::state::State;
+use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
 use crate::options::DataInMemory;
-use crate::stats;
+use crate::stats::{self, Listeners};
 use crate::vfs::{Access, ReadableFile};
 
 /// Bytes read at once. The kernel is told of the next piece before the last one is waited for.
@@ -55,9 +60,60 @@ impl Shared {
             DataInMemory::Never => false,
         }
     }
+}
 
+/// Once, after an opening.
+pub(super) const WARM_UPS: JobSource = JobSource {
+    threads: Threads::WarmUp,
+    // Nobody waits for it.
+    is_due: |_, _| false,
+    claim: |_, state| {
+        let family = state.families.get(&ColumnFamilyId::DEFAULT)?;
+        let family = Arc::clone(&family.family);
+        if !std::mem::take(&mut state.warm_up_due) {
+            return None;
+        }
+        state.begin(RunningJob::WarmUp, family.id);
+        Some(claimed(WarmUp { family }))
+    },
+};
+
+/// The only warm-up of an opening.
+struct WarmUp {
+    /// The default one, which is never dropped.
+    family: Arc<Family>,
+}
+
+impl Job for WarmUp {
+    const DOING: &'static str = "warming up the cache for";
+    type Done = ();
+    type Claim = ();
+
+    fn kind(&self) -> RunningJob {
+        RunningJob::WarmUp
+    }
+
+    fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
+    fn announce(&self, _: &Listeners) {}
+
+    fn run(self, shared: &Shared) -> (Result<()>, ()) {
+        // A file system of the application may panic; that concerns no data. In a look at versions
+        // it stops writes.
+        let _ = catch_unwind(AssertUnwindSafe(|| shared.warm_up()));
+        (Ok(()), ())
+    }
+
+    fn release((): (), _: &Result<()>, _: &mut State) {}
+
+    fn report((): &(), _: &Listeners) {}
+}
+
+impl Shared {
     /// Reads what fits. Ends early when the database closes, or no longer fits.
-    pub(super) fn warm_up(&self) {
+    fn warm_up(&self) {
         gate!("warm-up: begun");
         let everything = self.while_counted(|| self.memory_fit()).fits;
         let mut allowance = Allowance {
@@ -117,8 +173,8 @@ impl Shared {
         ) {
             return look();
         }
-        self.state.lock().begin(RunningJob::WarmUp, family);
-        let running = Running::counted(self, family, RunningJob::WarmUp);
+        self.state.lock().begin(RunningJob::WarmUpLook, family);
+        let running = Running::counted(self, family, RunningJob::WarmUpLook);
         let seen = look();
         running.end();
         seen

@@ -384,6 +384,7 @@ fn assemble(
         stalls: Stalls::default(),
         room: Room::default(),
         recent_writes: RecentWrites::default(),
+        warm_up_due: false,
         turn: crate::ColumnFamilyId::DEFAULT,
         workers: BTreeSet::new(),
     };
