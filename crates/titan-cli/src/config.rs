@@ -10,7 +10,7 @@ use std::path::Path;
 
 use titan::{Error, Options, Result};
 
-use crate::Global;
+use crate::global::Global;
 
 /// The largest file of options, in bytes.
 const MAX_BYTES: u64 = 16 << 20;

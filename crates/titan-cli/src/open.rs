@@ -8,7 +8,8 @@ use titan::{
     Options, Result, Secondary, WalDamageEvent,
 };
 
-use crate::{Global, config, output};
+use crate::global::Global;
+use crate::{config, output};
 
 /// What a command does with the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

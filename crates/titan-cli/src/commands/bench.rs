@@ -21,8 +21,9 @@ use titan_workload::keys::{self, Chooser, KEY_BYTES};
 use titan_workload::live::LiveKeys;
 use titan_workload::step::{Choice, KeyOrder, ValueSizes};
 
+use crate::global::Global;
 use crate::output::Out;
-use crate::{Global, config, progress};
+use crate::{config, progress};
 
 use opened::Opened;
 use report::{Report, StepReport};

@@ -7,8 +7,9 @@ use serde::Serialize;
 use titan::tools::{self, CheckReport, Progress};
 use titan::{Error, Result};
 
+use crate::global::Global;
 use crate::output::{self, Out};
-use crate::{Global, config, progress, status};
+use crate::{config, progress, status};
 
 /// Verify every file of a database
 ///

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use titan::Result;
 
-use crate::Global;
+use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
 

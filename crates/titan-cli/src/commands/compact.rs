@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::json;
 use titan::{CompactRangeOptions, Result};
 
-use crate::Global;
+use crate::global::Global;
 use crate::keys;
 use crate::open::{self, Access};
 use crate::output::{self, Out};

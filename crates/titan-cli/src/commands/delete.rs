@@ -9,9 +9,10 @@ use std::process::ExitCode;
 use serde_json::json;
 use titan::{ColumnFamily, Db, Error, Result, WriteBatch, WriteOptions};
 
+use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
-use crate::{Global, input, keys, owner};
+use crate::{input, keys, owner};
 
 /// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;

@@ -7,8 +7,9 @@ use serde::Serialize;
 use titan::Result;
 use titan::tools::{self, DowngradePlan, DowngradeReport, Progress};
 
+use crate::global::Global;
 use crate::output::{self, Out};
-use crate::{Global, config, progress};
+use crate::{config, progress};
 
 /// Make a database readable for RocksDB
 ///

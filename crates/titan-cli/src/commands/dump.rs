@@ -13,9 +13,10 @@ use serde::Serialize;
 use titan::{ColumnFamily, DbIterator, Error, ErrorKind, ReadOptions, Result};
 
 use crate::complaints::Complaints;
+use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
-use crate::{Global, keys, progress, status};
+use crate::{keys, progress, status};
 
 use names::Names;
 

@@ -16,9 +16,10 @@ use titan::{
     Result,
 };
 
+use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
-use crate::{Global, keys, progress, status, usage};
+use crate::{keys, progress, status, usage};
 
 /// Free the space of overwritten and deleted values
 ///

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use titan::Result;
 
-use crate::Global;
 use crate::entries::print_value;
+use crate::global::Global;
 use crate::keys;
 use crate::open::{self, Access};
 use crate::status;

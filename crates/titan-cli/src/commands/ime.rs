@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use titan::Result;
 
-use crate::Global;
+use crate::global::Global;
 
 /// Look at the range cache of a store of versions
 ///

@@ -7,8 +7,9 @@ use serde::{Serialize, Serializer};
 use titan::tools::{self, FileSummary, InspectItem};
 use titan::{Error, Result};
 
+use crate::global::Global;
 use crate::output::{self, Out};
-use crate::{Global, status};
+use crate::status;
 
 /// Show what a file of a database contains
 ///

@@ -17,10 +17,11 @@ use clap::ValueEnum;
 use serde::Serialize;
 use titan::{ColumnFamily, Db, DiskUsage, Error, Result};
 
+use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out, Table};
 use crate::usage::{Live, disk_usage};
-use crate::{Global, config, owner, progress};
+use crate::{config, owner, progress};
 
 use loader::{Loader, Tally};
 use walk::Walk;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use titan::Result;
 
-use crate::Global;
+use crate::global::Global;
 
 /// Read and write stores of versions, and drop their old versions
 ///

@@ -10,8 +10,9 @@ use serde_json::json;
 use titan::vfs::StdVfs;
 use titan::{Error, LoadedOptions, Options, Result, TakenOptions};
 
+use crate::global::Global;
 use crate::output::Out;
-use crate::{Global, config, option_table};
+use crate::{config, option_table};
 
 /// Print every option with its meaning and default, or those that a database keeps, as TOML
 ///

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use titan::{Error, Result, WriteBatch, WriteOptions};
 
+use crate::global::Global;
 use crate::open::{self, Access};
-use crate::{Global, input, keys, owner};
+use crate::{input, keys, owner};
 
 /// Store an entry
 ///

@@ -7,8 +7,9 @@ use serde::Serialize;
 use titan::tools::{self, Progress, RepairReport, RepairTo};
 use titan::{Error, Result};
 
+use crate::global::Global;
 use crate::output::{self, Out};
-use crate::{Global, config, progress, status};
+use crate::{config, progress, status};
 
 /// Losses printed; the JSON has all of them.
 const SHOWN: usize = 100;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use serde_json::{Map, Value};
 use titan::{Bytes, DbIterator, ReadOptions, Result};
 
-use crate::Global;
 use crate::entries::Entries;
+use crate::global::Global;
 use crate::keys;
 use crate::open::{self, Access};
 use crate::output;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use titan::{Error, Result};
 
-use crate::Global;
+use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::Out;
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use titan::{Db, DiskUsage, FamilyMetrics, LevelMetrics, Metrics, Moment, Result};
 
-use crate::Global;
+use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out, Table};
 use crate::usage;

@@ -8,8 +8,9 @@ use titan::vfs::{StdVfs, Vfs};
 use titan::{Error, Result};
 use titan_ime::{HeldRange, Remembered, Trouble};
 
+use crate::global::Global;
+use crate::keys;
 use crate::output::{Out, count, size};
-use crate::{Global, keys};
 
 /// Characters of the longest bar.
 const BAR: u64 = 40;

@@ -8,8 +8,9 @@ use titan_mvcc::CheckReport;
 
 use super::store::{read, translated};
 use crate::commands::check::{Document, verdict};
+use crate::global::Global;
 use crate::output::{self, Out};
-use crate::{Global, progress};
+use crate::progress;
 
 /// Verify that every entry is one that a store writes
 ///

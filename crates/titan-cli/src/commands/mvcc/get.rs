@@ -9,7 +9,8 @@ use titan_mvcc::Timestamp;
 
 use super::store::{read, snapshot, timestamp, translated};
 use crate::entries::print_value;
-use crate::{Global, keys, status};
+use crate::global::Global;
+use crate::{keys, status};
 
 /// Print the value of a key, byte for byte
 ///

@@ -8,8 +8,9 @@ use titan::Result;
 use titan_mvcc::{LockInfo, LockKind, Timestamp};
 
 use super::store::{read, translated};
+use crate::global::Global;
+use crate::keys;
 use crate::output::Out;
-use crate::{Global, keys};
 
 /// List the locks of transactions that have not ended, in the order of their keys
 ///

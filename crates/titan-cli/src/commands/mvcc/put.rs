@@ -7,8 +7,8 @@ use serde_json::json;
 use titan::Result;
 
 use super::store::{AnyClock, translated, write};
-use crate::Global;
 use crate::commands::put::Entry;
+use crate::global::Global;
 use crate::output::Out;
 
 /// Store a new version of a key, and print its commit timestamp

@@ -9,7 +9,8 @@ use titan_mvcc::{Direction, Scan, Timestamp};
 
 use super::store::{read, snapshot, timestamp, translated};
 use crate::entries::Entries;
-use crate::{Global, keys, output};
+use crate::global::Global;
+use crate::{keys, output};
 
 /// Print the rows of a range as of a timestamp, in the order of their keys
 ///

@@ -6,7 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use titan::{Error, ErrorKind, Result, WriteOptions};
 use titan_mvcc::{Snapshot, Store, StoreOptions, Timestamp};
 
-use crate::{Global, config, output};
+use crate::global::Global;
+use crate::{config, output};
 
 /// The family of versions, whose options `--config` gives under this name.
 const VERSIONS: &str = "versions";

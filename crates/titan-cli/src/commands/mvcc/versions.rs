@@ -9,8 +9,9 @@ use titan::Result;
 use titan_mvcc::{Store, StoredVersion};
 
 use super::store::{read, translated};
+use crate::global::Global;
 use crate::output::Out;
-use crate::{Global, keys, status};
+use crate::{keys, status};
 
 /// List the stored versions of a key, the newest first
 ///
