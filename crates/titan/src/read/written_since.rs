@@ -36,7 +36,7 @@ impl WrittenSince<'_> {
     /// The sequence number of a write of the key in `since + 1 ..= up_to`, if there is one: a value,
     /// a deletion of any kind, or a range deletion that covers the key. A snapshot that is not newer
     /// than `since` must be alive: then compactions have kept the newest such write (see
-    /// `compaction/building/merge.rs`), though perhaps none of the others.
+    /// `compaction/building/survival.rs`), though perhaps none of the others.
     ///
     /// Cost: none if nothing was written since. Otherwise a lookup in each memtable, and in each table
     /// whose range has the key and which has something newer than `since`, which a version knows. Ends

@@ -10,7 +10,7 @@ use super::inputs::Compaction;
 use super::job_env::{JobEnv, OutputFamily};
 use super::job_output::JobOutput;
 use super::merge::{SurvivorIterator, surviving_tombstones};
-use super::older_versions::LevelsBelow;
+use super::older_versions::{LevelsBelow, OlderVersions};
 use super::output::OutputWriter;
 use super::shadows::OlderTables;
 use super::shadows::outputs::hand_on;
@@ -23,6 +23,7 @@ use crate::open_files::{Holder, OpenFiles};
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::TableIterOptions;
+use crate::version::TableFile;
 use crate::version::edit::{BlobFileGarbage, VersionEdit};
 use crate::version::state::level_iterator::{LevelIterator, open_table_iter};
 use crate::version::state::tombstones::table_tombstones;
@@ -74,69 +75,27 @@ impl JobContext<'_> {
 pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<CompactionResult> {
     let mut edit = VersionEdit {
         column_family: context.family.id,
+        deleted_files: compaction.input_numbers(),
         ..VersionEdit::default()
     };
-    edit.deleted_files = compaction.input_numbers();
     if compaction.is_trivial_move() {
-        for file in &compaction.inputs {
-            edit.new_files
-                .push((compaction.output_level, file.meta.clone()));
-        }
-        let output = JobOutput {
-            tables: Vec::new(),
-            blob_files: Vec::new(),
-            filtered: FilterCounts::default(),
-            collector_failures: Vec::new(),
-        };
-        return Ok(CompactionResult {
-            edit,
-            output,
-            bytes_read: 0,
-            trivial_move: true,
-        });
+        return Ok(moved(compaction, edit));
     }
     let comparator = &context.family.comparator;
     let tombstones = input_tombstones(compaction, &context)?;
-    let cursor = TombstoneCursor::new(
-        Arc::clone(&tombstones),
-        comparator.clone(),
-        SequenceNumber::MAX,
-    );
+    let newest = SequenceNumber::MAX;
+    let cursor = TombstoneCursor::new(Arc::clone(&tombstones), comparator.clone(), newest);
     let older = LevelsBelow::new(Arc::clone(&compaction.version), compaction.output_level);
     let surviving = surviving_tombstones(&tombstones, &context.snapshots, &older);
     let input = input_iterator(compaction, &context)?;
     let times = input_times(compaction, &context)?;
     let pause = || context.pause();
-    let filter = match context.filtering {
-        Some(filtering) => JobFilter::create(
-            filtering,
-            &FilteredJob {
-                family: context.family,
-                level: compaction.output_level,
-                is_bottommost: compaction.is_bottommost(),
-                snapshots: &context.snapshots,
-                version: &compaction.version,
-                open_files: context.open_files,
-                times: times.as_ref(),
-                pause: &pause,
-            },
-            &older,
-        )?,
-        None => None,
-    };
-    let mut survivors = SurvivorIterator::new(
-        input,
-        older,
-        SequenceNumber::MAX,
-        context.snapshots.clone(),
-        cursor,
-        Combiner::new(
-            context.family.options.merge_operator.as_ref(),
-            &compaction.version,
-            context.open_files,
-        ),
-        filter,
-    )?;
+    let filter = job_filter(compaction, &context, times.as_ref(), &older, &pause)?;
+    let operator = context.family.options.merge_operator.as_ref();
+    let combiner = Combiner::new(operator, &compaction.version, context.open_files);
+    let snapshots = context.snapshots.clone();
+    let mut survivors =
+        SurvivorIterator::new(input, older, newest, snapshots, cursor, combiner, filter)?;
     let mut writer = OutputWriter::cut(
         context.env.clone(),
         context.family.clone(),
@@ -146,42 +105,11 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
     .overlapping_at_most(compaction.max_overlap)
     .recording(times.clone())
     .after_dropping_garbage(context.filtering.map(|f| f.garbage_moment));
-    let options = &context.family.options;
-    let mut inliner = Inliner::new(options, &compaction.version, context.open_files);
-    let mut entries = 0_u64;
-    let written = (|| {
-        while survivors.valid() {
-            if entries.is_multiple_of(YIELD_EVERY) {
-                context.pause()?;
-            }
-            entries += 1;
-            let (key, value) = (survivors.key(), survivors.value());
-            match &mut inliner {
-                Some(inliner) => inliner.add(key, value, &mut writer)?,
-                None => writer.add(key, value)?,
-            }
-            survivors.next()?;
-        }
-        let mut unshadowed = survivors.dropped_unshadowed();
-        if let Some(inliner) = &mut inliner {
-            inliner.write(&mut writer)?;
-            unshadowed = unshadowed.saturating_add(inliner.brought_back());
-        }
-        for (_, file) in compaction.all_inputs() {
-            file.require_pointer(|oldest| survivors.read_references().has(oldest))?;
-        }
-        let mut output = writer.finish()?;
-        let mut garbage = survivors.read_references().garbage(writer.carried_on())?;
-        output.filtered = survivors.filter_counts();
-        // MUTANT: what a filter drops is not booked as garbage.
-        if output.filtered.removed > 0
-            && mutant!("filtered-not-booked", "-p titan --test it filters::")
-        {
-            garbage.clear();
-        }
-        Ok((output, garbage, unshadowed))
-    })();
-    let (mut output, garbage, unshadowed) = match written {
+    let Written {
+        mut output,
+        garbage,
+        unshadowed,
+    } = match write(compaction, &context, &mut survivors, &mut writer) {
         Ok(written) => written,
         Err(e) => {
             context.env.discard(&writer.created());
@@ -209,6 +137,102 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
         output,
         bytes_read,
         trivial_move: false,
+    })
+}
+
+/// The result of a compaction that only moves its inputs to the output level.
+fn moved(compaction: &Compaction, mut edit: VersionEdit) -> CompactionResult {
+    let moved = |file: &Arc<TableFile>| (compaction.output_level, file.meta.clone());
+    edit.new_files.extend(compaction.inputs.iter().map(moved));
+    CompactionResult {
+        edit,
+        output: JobOutput {
+            tables: Vec::new(),
+            blob_files: Vec::new(),
+            filtered: FilterCounts::default(),
+            collector_failures: Vec::new(),
+        },
+        bytes_read: 0,
+        trivial_move: true,
+    }
+}
+
+/// The compaction filter of the job, if there is one.
+fn job_filter<'a>(
+    compaction: &'a Compaction,
+    context: &'a JobContext<'a>,
+    times: Option<&'a Arc<SequenceTimes>>,
+    older: &LevelsBelow,
+    pause: &'a dyn Fn() -> Result<()>,
+) -> Result<Option<JobFilter<'a>>> {
+    let Some(filtering) = context.filtering else {
+        return Ok(None);
+    };
+    let job = FilteredJob {
+        family: context.family,
+        level: compaction.output_level,
+        is_bottommost: compaction.is_bottommost(),
+        snapshots: &context.snapshots,
+        version: &compaction.version,
+        open_files: context.open_files,
+        times,
+        pause,
+    };
+    JobFilter::create(filtering, &job, older)
+}
+
+/// The survivors of a compaction, on disk.
+struct Written {
+    output: JobOutput,
+    /// The blob records to which the inputs pointed and the output does not.
+    garbage: Vec<BlobFileGarbage>,
+    /// The bytes of those that no newer version shadowed.
+    unshadowed: u64,
+}
+
+/// Writes what survives.
+fn write<I: InternalIterator, B: OlderVersions>(
+    compaction: &Compaction,
+    context: &JobContext<'_>,
+    survivors: &mut SurvivorIterator<'_, I, B>,
+    writer: &mut OutputWriter,
+) -> Result<Written> {
+    let options = &context.family.options;
+    let mut inliner = Inliner::new(options, &compaction.version, context.open_files);
+    let mut entries = 0_u64;
+    while survivors.valid() {
+        if entries.is_multiple_of(YIELD_EVERY) {
+            context.pause()?;
+        }
+        entries += 1;
+        let (key, value) = (survivors.key(), survivors.value());
+        match &mut inliner {
+            Some(inliner) => inliner.add(key, value, writer)?,
+            None => writer.add(key, value)?,
+        }
+        survivors.next()?;
+    }
+    let mut unshadowed = survivors.dropped_unshadowed();
+    if let Some(inliner) = &mut inliner {
+        inliner.write(writer)?;
+        unshadowed = unshadowed.saturating_add(inliner.brought_back());
+    }
+    let read = survivors.read_references();
+    for (_, file) in compaction.all_inputs() {
+        file.require_pointer(|oldest| read.has(oldest))?;
+    }
+    let mut output = writer.finish()?;
+    let mut garbage = read.garbage(writer.carried_on())?;
+    output.filtered = survivors.filter_counts();
+    // MUTANT: what a filter drops is not booked as garbage.
+    if output.filtered.removed > 0 && mutant!("filtered-not-booked", "-p titan --test it filters::")
+    {
+        garbage.clear();
+    }
+    Ok(Written {
+        output,
+        garbage,
+        unshadowed,
     })
 }
 

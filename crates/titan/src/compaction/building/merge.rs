@@ -1,24 +1,8 @@
-//! Decides which entries of a sorted input survive.
+//! Walks a sorted input and stops at the entries that survive.
 //!
-//! Snapshots cut sequence numbers into *stripes*: no snapshot distinguishes two versions in one
-//! stripe, so the older is dropped if the newer shadows it. In detail, for the versions of one user
-//! key, newest first:
-//!
-//! * A value, or a deletion, shadows everything older in its stripe, except that a value does not
-//!   shadow a single deletion, which must still meet the one value for which it was written.
-//! * A deletion that every snapshot sees is dropped if nothing older can be below.
-//! * A single deletion and the next older value of the same stripe annihilate each other.
-//! * The newest version of a key is never dropped without a trace if the oldest snapshot does not see
-//!   it: that the key was written must be known to conditions. So a single deletion that is the
-//!   newest version counts as a deletion then.
-//! * An entry that a range tombstone of its own stripe covers is dropped.
-//! * Merge operands shadow nothing. Those of one stripe are [combined](super::combine) if the family
-//!   has an operator, with the value below them if that is of the same stripe; so is what nothing lies
-//!   below.
-//! * A [compaction filter](super::filter) decides about the newest version of a key that is here, if
-//!   it is a value, or operands that became one, and none of the rules above drops it. A value that it
-//!   removes becomes a deletion with the same sequence number, for which the same rules hold: it stays
-//!   as long as it may shadow something, and as long as it may be evidence of a write.
+//! What survives is decided in [`survival`](super::survival), one version after the other. This reads
+//! the versions, does what is decided (asks the filter, combines operands), and counts the pointers
+//! into blob files that it reads.
 
 use std::collections::VecDeque;
 
@@ -28,36 +12,21 @@ use super::combine::{Below, Combined, Combiner, Entry, Run};
 use super::filter::{Effect, FilterCounts, JobFilter};
 use super::older_versions::OlderVersions;
 use super::references::ReferenceCounts;
+use super::survival::{Follows, Step, Survival};
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
-use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_key};
+use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_key, user_key};
 use crate::iterator::InternalIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
-
-/// What the newest version seen so far of the current key shadows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hides {
-    Nothing,
-    /// Everything but single deletions, in the stripe.
-    ValuesIn(SequenceNumber),
-    /// Everything in the stripe.
-    AllIn(SequenceNumber),
-}
-
-/// A single deletion that waits until the next entry shows whether it meets its value.
-struct PendingSingleDeletion {
-    key: Vec<u8>,
-    sequence: SequenceNumber,
-    stripe: SequenceNumber,
-}
 
 /// Where the current entry of the merge is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     Nowhere,
     OnInput,
-    OnPending,
+    /// On a single deletion that has waited in vain.
+    OnWaiting,
     OnCombined,
     OnFiltered,
 }
@@ -96,17 +65,16 @@ impl FilteredEntry {
 /// Walks a sorted input and stops only at entries that survive.
 pub(crate) struct SurvivorIterator<'a, I, B> {
     input: I,
+    /// The sequence number and the type of the input's entry.
+    version: Option<(SequenceNumber, ValueType)>,
     older: B,
     newest: SequenceNumber,
-    /// Ascending.
-    snapshots: Vec<SequenceNumber>,
     tombstones: TombstoneCursor,
+    rule: Survival,
     user_key: Vec<u8>,
     has_key: bool,
-    hides: Hides,
-    pending: Option<PendingSingleDeletion>,
-    /// Whether the input stands on the newest version of `user_key` in it.
-    on_newest: bool,
+    /// The internal key of the single deletion that waits, or waited last.
+    waiting: Vec<u8>,
     position: Position,
     references: ReferenceCounts,
     combiner: Option<Combiner>,
@@ -133,15 +101,14 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         input.seek_to_first()?;
         let mut this = SurvivorIterator {
             input,
+            version: None,
             older,
             newest,
-            snapshots,
             tombstones,
+            rule: Survival::new(snapshots, combiner.is_some(), filter.is_some()),
             user_key: Vec::new(),
             has_key: false,
-            hides: Hides::Nothing,
-            pending: None,
-            on_newest: false,
+            waiting: Vec::new(),
             position: Position::Nowhere,
             references: ReferenceCounts::default(),
             combiner,
@@ -150,7 +117,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
             filter,
             filtered: FilteredEntry::default(),
         };
-        this.count_references()?;
+        this.read_version()?;
         this.find_next()?;
         Ok(this)
     }
@@ -160,12 +127,12 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
     }
 
     pub(crate) fn key(&self) -> &[u8] {
-        match (self.position, &self.pending) {
-            (Position::OnPending, Some(pending)) => &pending.key,
-            (Position::OnInput, _) => self.input.key(),
-            (Position::OnCombined, _) => self.combined.front().map_or(&[], |(key, _)| key),
-            (Position::OnFiltered, _) => &self.filtered.key,
-            _ => &[],
+        match self.position {
+            Position::OnInput => self.input.key(),
+            Position::OnWaiting => &self.waiting,
+            Position::OnCombined => self.combined.front().map_or(&[], |(key, _)| key),
+            Position::OnFiltered => &self.filtered.key,
+            Position::Nowhere => &[],
         }
     }
 
@@ -174,7 +141,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
             Position::OnInput => self.input.value(),
             Position::OnCombined => self.combined.front().map_or(&[], |(_, value)| value),
             Position::OnFiltered => &self.filtered.value,
-            Position::OnPending | Position::Nowhere => &[],
+            Position::OnWaiting | Position::Nowhere => &[],
         }
     }
 
@@ -196,7 +163,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
     pub(crate) fn next(&mut self) -> Result<()> {
         match self.position {
             Position::Nowhere => return Ok(()),
-            Position::OnPending => self.pending = None,
+            Position::OnWaiting => {}
             Position::OnInput | Position::OnFiltered => self.advance()?,
             Position::OnCombined => drop(self.combined.pop_front()),
         }
@@ -210,252 +177,110 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
 
     fn advance(&mut self) -> Result<()> {
         self.input.next()?;
-        self.count_references()
+        self.read_version()
     }
 
-    fn count_references(&mut self) -> Result<()> {
+    /// Reads what the input stands on, and counts its pointers.
+    fn read_version(&mut self) -> Result<()> {
+        self.version = None;
         if self.input.valid() {
             let parsed = ParsedInternalKey::parse(self.input.key())?;
             self.references.add(&parsed, self.input.value())?;
+            self.version = Some((parsed.sequence, parsed.value_type));
         }
         Ok(())
     }
 
-    /// The newest sequence number that is seen by exactly the snapshots that see `sequence`.
-    fn stripe(&self, sequence: SequenceNumber) -> SequenceNumber {
-        // MUTANT: a version of a key that the older of two snapshots sees counts as shadowed.
-        let too_many = u64::from(mutant!(
-            "stripe-off-by-one",
-            "-p titan-campaigns --test it metamorphic::"
-        ));
-        let end = sequence.plus(too_many);
-        let at = self.snapshots.partition_point(|s| *s < end);
-        self.snapshots
-            .get(at)
-            .copied()
-            .unwrap_or(SequenceNumber::MAX)
-    }
-
-    /// Whether every snapshot sees the entry.
-    fn seen_by_all(&self, sequence: SequenceNumber) -> bool {
-        // MUTANT: a deletion that is newer than the oldest snapshot counts as seen by it.
-        let too_many = u64::from(mutant!(
-            "oldest-snapshot-off-by-one",
-            "-p titan --lib compaction::tests"
-        ));
-        self.snapshots
-            .first()
-            .is_none_or(|oldest| sequence <= oldest.plus(too_many))
-    }
-
     /// Goes forward from the position of the input to the next survivor.
     fn find_next(&mut self) -> Result<()> {
-        self.position = Position::Nowhere;
         loop {
+            self.position = Position::Nowhere;
             if !self.combined.is_empty() {
                 self.position = Position::OnCombined;
                 return Ok(());
             }
-            if !self.input.valid() {
-                if self.release_pending() {
-                    self.position = Position::OnPending;
-                }
+            let Some((sequence, value_type)) = self.version else {
+                self.end_wait();
                 return Ok(());
-            }
-            let entry = ParsedInternalKey::parse(self.input.key())?;
-            let (sequence, value_type) = (entry.sequence, entry.value_type);
+            };
             if sequence > self.newest {
                 self.advance()?;
                 continue;
             }
-            if !self.has_key || entry.user_key != self.user_key {
-                if self.pending.is_some() {
-                    if self.release_pending() {
-                        self.position = Position::OnPending;
-                        return Ok(());
-                    }
-                    continue;
-                }
-                self.user_key.clear();
-                self.user_key.extend_from_slice(entry.user_key);
-                self.has_key = true;
-                self.hides = Hides::Nothing;
-                self.on_newest = true;
-            }
-            let is_newest = std::mem::take(&mut self.on_newest);
-            let stripe = self.stripe(sequence);
-            let shadowed = match self.hides {
-                Hides::Nothing => false,
-                Hides::AllIn(s) => s == stripe,
-                // MUTANT: a value shadows an older single deletion, which then meets no value.
-                Hides::ValuesIn(s) => {
-                    let all = mutant!(
-                        "single-deletion-shadowed-by-a-value",
-                        "-p titan --lib compaction::tests"
-                    );
-                    s == stripe && (all || value_type != ValueType::SingleDeletion)
-                }
-            };
-            if shadowed
-                || self
-                    .tombstones
-                    .covering_in_stripe(&self.user_key, sequence, stripe)
-            {
-                // A shadowed value may still be the one for which a pending single deletion waits.
-                if self.meets_pending(value_type, stripe) {
-                    self.pending = None;
-                }
-                self.advance()?;
-                continue;
-            }
-            if let Some(pending) = &self.pending {
-                if self.meets_pending(value_type, stripe) {
-                    self.pending = None;
-                    self.advance()?;
-                    continue;
-                }
-                let superseded = pending.stripe == stripe && value_type.is_point_deletion();
-                if superseded {
-                    self.pending = None;
-                } else if self.release_pending() {
-                    self.position = Position::OnPending;
+            let key = user_key(self.input.key());
+            if !self.has_key || key != self.user_key {
+                if self.rule.is_waiting() && self.end_wait() {
                     return Ok(());
                 }
+                self.user_key.clear();
+                self.user_key.extend_from_slice(user_key(self.input.key()));
+                self.has_key = true;
+                self.rule.begin_key();
             }
-            // MUTANT: a filter is also asked about the versions that only snapshots see.
-            let each = mutant!(
-                "filter-asked-about-older-versions",
-                "-p titan --test it filters::"
+            let (key, tombstones, older) = (&*self.user_key, &mut self.tombstones, &mut self.older);
+            let step = self.rule.see(
+                sequence,
+                value_type,
+                |stripe| tombstones.covering_in_stripe(key, sequence, stripe),
+                || older.nothing_at(key),
             );
-            let filtered = match &mut self.filter {
-                Some(filter) if is_newest || each => {
-                    let value = self.input.value();
-                    let effect = filter.decide(&self.user_key, sequence, value_type, value)?;
-                    self.filtered.set(effect, &self.user_key, sequence)
-                }
-                _ => None,
+            self.position = Position::OnInput;
+            let step = match step {
+                Step::Filter => self.ask_filter(sequence, value_type)?,
+                step => step,
             };
-            let value_type = filtered.unwrap_or(value_type);
-            // MUTANT: a single deletion and its value are dropped, and with them the only trace of
-            // a write that is newer than a snapshot.
-            let forgotten = mutant!(
-                "single-deletion-leaves-no-evidence",
-                "-p titan --lib compaction::tests"
-            );
-            match value_type {
-                ValueType::SingleDeletion
-                    if is_newest && !self.seen_by_all(sequence) && !forgotten =>
-                {
-                    self.hides = Hides::AllIn(stripe);
-                }
-                ValueType::SingleDeletion => {
-                    let key = self.input.key().to_vec();
-                    self.pending = Some(PendingSingleDeletion {
-                        key,
-                        sequence,
-                        stripe,
-                    });
+            match step {
+                Step::Keep | Step::Filter => return Ok(()),
+                Step::Drop => self.advance()?,
+                Step::Wait => {
+                    self.waiting.clear();
+                    self.waiting.extend_from_slice(self.input.key());
                     self.advance()?;
-                    continue;
                 }
-                ValueType::Deletion => {
-                    self.hides = Hides::AllIn(stripe);
-                    if self.needs_no_deletion(sequence, filtered.is_some()) {
-                        self.advance()?;
-                        continue;
+                Step::EndWait => {
+                    if self.end_wait() {
+                        return Ok(());
                     }
                 }
-                ValueType::Merge if self.combiner.is_some() => {
-                    self.combine_operands(sequence, stripe, is_newest)?;
-                    continue;
-                }
-                ValueType::Merge => {}
-                _ => self.hides = Hides::ValuesIn(stripe),
+                Step::Combine => self.combine_operands(sequence)?,
             }
-            self.position = match filtered {
-                Some(_) => Position::OnFiltered,
-                None => Position::OnInput,
-            };
-            return Ok(());
         }
     }
 
-    /// Whether a deletion of the current key is dropped: it shadows nothing, and is no evidence.
-    fn needs_no_deletion(&mut self, sequence: SequenceNumber, is_by_filter: bool) -> bool {
-        // MUTANT: a compaction drops deletions although older versions of the key lie below.
-        let too_early = mutant!(
-            "tombstone-dropped-too-early",
-            "-p titan-campaigns --test it metamorphic::"
-        );
-        // MUTANT: a value that a filter removes leaves no trace for conditions.
-        let no_trace = is_by_filter
-            && mutant!(
-                "removal-leaves-no-evidence",
-                "-p titan --lib compaction::tests::filtered"
-            );
-        (self.seen_by_all(sequence) || no_trace)
-            && (too_early || self.older.nothing_at(&self.user_key))
+    /// Ends the wait of a single deletion. Stops at it and returns `true` if it survives.
+    fn end_wait(&mut self) -> bool {
+        let (key, older) = (user_key(&self.waiting), &mut self.older);
+        let survives = self.rule.end_wait(|| older.nothing_at(key));
+        if survives {
+            self.position = Position::OnWaiting;
+        }
+        survives
     }
 
-    /// From the newest operand of a run, goes on to what is below the run and combines it. `is_newest`:
-    /// whether that operand is the newest version of the key here.
+    /// Asks the filter about the input's entry, and stands on what it left of it.
+    fn ask_filter(&mut self, sequence: SequenceNumber, value_type: ValueType) -> Result<Step> {
+        let mut left = None;
+        if let Some(filter) = &mut self.filter {
+            let value = self.input.value();
+            let effect = filter.decide(&self.user_key, sequence, value_type, value)?;
+            left = self.filtered.set(effect, &self.user_key, sequence);
+        }
+        if left.is_some() {
+            self.position = Position::OnFiltered;
+        }
+        let (key, older) = (&*self.user_key, &mut self.older);
+        let value_type = left.unwrap_or(value_type);
+        let below = || older.nothing_at(key);
+        Ok(self.rule.filtered(value_type, left.is_some(), below))
+    }
+
+    /// From the newest operand of a run, goes on to what is below the run and combines it.
     #[cold]
-    fn combine_operands(
-        &mut self,
-        newest: SequenceNumber,
-        stripe: SequenceNumber,
-        is_newest: bool,
-    ) -> Result<()> {
+    fn combine_operands(&mut self, newest: SequenceNumber) -> Result<()> {
         let mut run = Run::default();
         run.push(newest, self.input.value());
         self.advance()?;
-        let below = loop {
-            let entry = match self.input.valid() {
-                true => Some(ParsedInternalKey::parse(self.input.key())?),
-                false => None,
-            };
-            let Some(entry) = entry.filter(|entry| entry.user_key == self.user_key) else {
-                // MUTANT: a compaction takes operands for all that a key has although there may be more
-                // at lower levels.
-                let too_early = mutant!(
-                    "operands-without-their-base",
-                    "-p titan --lib compaction::tests::merges"
-                );
-                break match too_early || self.older.nothing_at(&self.user_key) {
-                    true => Below::Nothing,
-                    false => Below::Unknown,
-                };
-            };
-            // MUTANT: operands are combined with what only older snapshots see.
-            let across = mutant!(
-                "operands-combined-across-a-snapshot",
-                "-p titan --lib compaction::tests::merges"
-            );
-            if self.stripe(entry.sequence) != stripe && !across {
-                break Below::Unknown;
-            }
-            // MUTANT: operands are combined with what a range deletion has deleted before.
-            let overlooked = mutant!(
-                "operands-combined-over-a-range-deletion",
-                "-p titan --lib compaction::tests::merges"
-            );
-            let (key, sequence) = (&self.user_key, entry.sequence);
-            if self.tombstones.covering_in_stripe(key, sequence, stripe) && !overlooked {
-                break Below::Nothing;
-            }
-            let value = self.input.value();
-            match entry.value_type {
-                ValueType::Merge => run.push(entry.sequence, value),
-                ValueType::Value => break Below::Inline(Bytes::copy_from_slice(value)),
-                ValueType::BlobIndex => break Below::Pointer(BlobIndex::decode(value)?),
-                ValueType::Deletion | ValueType::SingleDeletion => break Below::Nothing,
-                ValueType::WideColumnEntity => {
-                    break Below::Entity(Bytes::copy_from_slice(value));
-                }
-                ValueType::RangeDeletion => break Below::Unknown,
-            }
-            self.advance()?;
-        };
+        let below = self.find_below(&mut run)?;
         let Some(combiner) = &self.combiner else {
             return Ok(());
         };
@@ -464,24 +289,53 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         if !is_value {
             return Ok(());
         }
-        self.hides = Hides::ValuesIn(stripe);
         if let Some(base) = below.pointer()? {
             let bytes = base.record_len(self.user_key.len());
             self.combined_blob_bytes = self.combined_blob_bytes.saturating_add(bytes);
         }
-        // MUTANT: a filter is not asked about what operands became.
-        let unasked = mutant!(
-            "filter-not-asked-about-merged",
-            "-p titan --test it filters::"
-        );
-        match is_newest && !unasked {
-            true => self.filter_combined(newest, stripe),
+        match self.rule.combined() {
+            true => self.filter_combined(newest),
             false => Ok(()),
         }
     }
 
+    /// Adds the operands of a run that follow its newest one, and finds what is below them.
+    fn find_below(&mut self, run: &mut Run) -> Result<Below> {
+        loop {
+            let same_key = |_: &_| user_key(self.input.key()) == self.user_key;
+            let Some((sequence, value_type)) = self.version.filter(same_key) else {
+                // MUTANT: a compaction takes operands for all that a key has although there may be more
+                // at lower levels.
+                let too_early = mutant!(
+                    "operands-without-their-base",
+                    "-p titan --lib compaction::tests::merges"
+                );
+                return Ok(match too_early || self.older.nothing_at(&self.user_key) {
+                    true => Below::Nothing,
+                    false => Below::Unknown,
+                });
+            };
+            let (key, tombstones) = (&self.user_key, &mut self.tombstones);
+            let covered = |stripe| tombstones.covering_in_stripe(key, sequence, stripe);
+            let value = self.input.value();
+            match (self.rule.follow(sequence, value_type, covered), value_type) {
+                (Follows::Operand, _) => run.push(sequence, value),
+                (Follows::Base, ValueType::BlobIndex) => {
+                    return Ok(Below::Pointer(BlobIndex::decode(value)?));
+                }
+                (Follows::Base, ValueType::WideColumnEntity) => {
+                    return Ok(Below::Entity(Bytes::copy_from_slice(value)));
+                }
+                (Follows::Base, _) => return Ok(Below::Inline(Bytes::copy_from_slice(value))),
+                (Follows::Nothing, _) => return Ok(Below::Nothing),
+                (Follows::Unknown, _) => return Ok(Below::Unknown),
+            }
+            self.advance()?;
+        }
+    }
+
     /// Asks the filter about the value that operands became.
-    fn filter_combined(&mut self, sequence: SequenceNumber, stripe: SequenceNumber) -> Result<()> {
+    fn filter_combined(&mut self, sequence: SequenceNumber) -> Result<()> {
         let (Some(filter), Some((key, value))) = (&mut self.filter, self.combined.front()) else {
             return Ok(());
         };
@@ -491,52 +345,13 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
             return Ok(());
         };
         self.combined.clear();
-        if value_type == ValueType::Deletion {
-            self.hides = Hides::AllIn(stripe);
-            if self.needs_no_deletion(sequence, true) {
-                return Ok(());
-            }
+        let (key, older) = (&*self.user_key, &mut self.older);
+        let below = || older.nothing_at(key);
+        if self.rule.filtered(value_type, true, below) != Step::Drop {
+            let FilteredEntry { key, value } = std::mem::take(&mut self.filtered);
+            self.combined.push_back((key, value));
         }
-        let FilteredEntry { key, value } = std::mem::take(&mut self.filtered);
-        self.combined.push_back((key, value));
         Ok(())
-    }
-
-    /// Whether an entry is the value that the pending single deletion deletes.
-    fn meets_pending(&self, value_type: ValueType, stripe: SequenceNumber) -> bool {
-        let is_value = matches!(
-            value_type,
-            ValueType::Value | ValueType::BlobIndex | ValueType::WideColumnEntity
-        );
-        // MUTANT: a single deletion and its value are dropped although a snapshot is between them.
-        let across = mutant!(
-            "single-deletion-meets-across-a-snapshot",
-            "-p titan --lib compaction::tests"
-        );
-        is_value
-            && self
-                .pending
-                .as_ref()
-                .is_some_and(|pending| pending.stripe == stripe || across)
-    }
-
-    /// Whether the pending single deletion survives; if not, it is dropped.
-    fn release_pending(&mut self) -> bool {
-        let Some(pending) = &self.pending else {
-            return false;
-        };
-        let droppable = self.seen_by_all(pending.sequence) && {
-            let user_key = crate::format::internal_key::user_key(&pending.key);
-            // MUTANT: a compaction drops single deletions that have not met their value.
-            mutant!(
-                "single-deletion-dropped-too-early",
-                "-p titan-campaigns --test it metamorphic::"
-            ) || self.older.nothing_at(user_key)
-        };
-        if droppable {
-            self.pending = None;
-        }
-        !droppable
     }
 }
 

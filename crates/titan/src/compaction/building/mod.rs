@@ -4,8 +4,9 @@
 //!
 //! * A [`Compaction`](inputs::Compaction) names inputs and output level, and can be run anywhere.
 //!   [`job`] runs it and returns the edit that installs it.
-//! * [`merge`] decides, entry by entry, what survives: the rules that snapshots, deletions,
-//!   single deletions and range deletions impose. [`older_versions`] says what may be below.
+//! * [`survival`] decides, version by version, what survives of a key: the rules that snapshots,
+//!   deletions, single deletions and range deletions impose. [`older_versions`] says what may be
+//!   below. [`merge`] walks the inputs and does what is decided.
 //! * [`combine`] makes one entry of merge operands. [`filter`] runs the
 //!   [compaction filter](crate::filter) of a family.
 //! * [`inlining`] brings values back into tables where values are separated no more.
@@ -31,3 +32,4 @@ pub(crate) mod older_versions;
 pub(crate) mod output;
 pub(crate) mod references;
 pub(crate) mod shadows;
+pub(crate) mod survival;

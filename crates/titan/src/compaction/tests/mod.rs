@@ -19,7 +19,7 @@ mod merges;
 mod picks;
 mod readers;
 mod shapes;
-mod survivors;
+pub(super) mod survivors;
 mod worlds;
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use crate::version::{TableFile, Version};
 
 /// The distance between two indexes that a run takes of an enumeration: `usual`, or `long` in a long
 /// run.
-fn stride(usual: usize, long: usize) -> usize {
+pub(super) fn stride(usual: usize, long: usize) -> usize {
     match std::env::var_os("TITAN_ALL_WORLDS") {
         Some(_) => long,
         None => usual,
