@@ -15,6 +15,7 @@
 //! | [`peer`] | another engine in its own process |
 //! | [`requirement`] | whether a test that needs a tool can run, must be skipped, or must fail |
 //! | [`versions`] | what a store of versions should contain |
+//! | [`law`] | the laws of modules that every crate keeps |
 //! | [`ledger`] | what was begun and acknowledged, and which states may be found after a crash |
 //!
 //! # How to write a crash test
@@ -134,6 +135,7 @@ pub mod clock;
 pub mod counted;
 pub mod failure;
 mod history;
+pub mod law;
 pub mod ledger;
 pub mod model;
 pub mod ops;

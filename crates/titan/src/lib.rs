@@ -50,6 +50,10 @@ extern crate titan_mutants;
 #[macro_use]
 mod gates;
 
+#[macro_use]
+#[doc(hidden)]
+pub mod invariants;
+
 mod batch;
 mod blob;
 mod block_cache;

@@ -11,6 +11,7 @@ mod gc;
 mod ime;
 mod kept_options;
 mod keys;
+mod layers;
 mod looking;
 mod mvcc;
 mod records;

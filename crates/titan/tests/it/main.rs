@@ -25,7 +25,6 @@ mod downgrade;
 mod entities;
 mod faults;
 mod filters;
-mod folders;
 mod forks;
 mod full;
 mod gc;

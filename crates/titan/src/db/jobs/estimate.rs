@@ -104,7 +104,7 @@ impl Shared {
         let blobs = &version.blob_files;
         let average = blobs.live_bytes() / blobs.live_count().max(1);
         let lives = blobs.live_bytes().saturating_sub(shadowed);
-        let enough = enough_to_flush(lives, family.options().write_buffer_size);
+        let enough = family.options().shadowing_flush(lives);
         let next = next_estimate(start.entries, shadowed, average, enough);
         memtable.note_shadowed(shadowed, enough, *start, next);
         shadowed
@@ -155,13 +155,6 @@ impl Shared {
 /// Whether the memtable of a family may shadow separated values.
 pub(super) fn may_shadow(family: &FamilyState) -> bool {
     !family.memtable.is_empty() && family.version.blob_files.live_bytes() > 0
-}
-
-/// How many shadowed bytes are worth a flush: as many as are live beside them, since from then on
-/// files take twice what is live; no more than a full memtable of large values shadows, and no less
-/// than a quarter of that, or a small database would be flushed again and again.
-fn enough_to_flush(lives: u64, write_buffer_size: u64) -> u64 {
-    lives.clamp(write_buffer_size / 4, write_buffer_size).max(1)
 }
 
 /// How many entries there will be at the next estimate, if so many shadow so much: before it is
