@@ -18,13 +18,15 @@ pub(crate) mod set;
 pub(crate) mod state;
 
 pub(crate) use set::capture::Capture;
+pub(crate) use set::counters::Counters;
 pub(crate) use set::database_record::DatabaseRecord;
+pub(crate) use set::family_versions::FamilyVersions;
 pub(crate) use set::logs_since::LogsSince;
 pub(crate) use set::manifest::read_current;
 pub(crate) use set::manifest_reader::ManifestReader;
 pub use set::moment::Moment;
 pub(crate) use set::recovery::{Rebuilt, RecoveredState, choose_comparator};
-pub(crate) use set::version_set::{Counters, FamilyVersions, VersionSet};
+pub(crate) use set::version_set::VersionSet;
 pub(crate) use state::files::{ObsoleteFiles, TableFile};
 pub(crate) use state::stored_values::StoredValues;
 pub(crate) use state::unknown_pointers::unknown_pointers;

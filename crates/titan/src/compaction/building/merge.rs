@@ -209,11 +209,14 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
             }
             let key = user_key(self.input.key());
             if !self.has_key || key != self.user_key {
-                if self.rule.is_waiting() && self.end_wait() {
-                    return Ok(());
+                if self.rule.is_waiting() {
+                    if self.end_wait() {
+                        return Ok(());
+                    }
+                    continue;
                 }
                 self.user_key.clear();
-                self.user_key.extend_from_slice(user_key(self.input.key()));
+                self.user_key.extend_from_slice(key);
                 self.has_key = true;
                 self.rule.begin_key();
             }

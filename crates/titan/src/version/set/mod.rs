@@ -11,7 +11,9 @@
 
 pub(crate) mod builder;
 pub(crate) mod capture;
+pub(crate) mod counters;
 pub(crate) mod database_record;
+pub(crate) mod family_versions;
 pub(crate) mod logs_since;
 pub(crate) mod manifest;
 pub(crate) mod manifest_reader;

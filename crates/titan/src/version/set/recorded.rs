@@ -8,9 +8,11 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::counters::Counters;
 use super::database_record::DatabaseRecord;
+use super::family_versions::FamilyVersions;
 use super::recovery::RecoveredState;
-use super::version_set::{Counters, FamilyVersions, VersionSet};
+use super::version_set::VersionSet;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};

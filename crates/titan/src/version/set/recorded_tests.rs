@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::family_versions::FamilyVersions;
 use super::recorded::{Counted, Recorded, assert_recovered, assert_same, recovered};
-use super::version_set::{FamilyVersions, VersionSet};
+use super::version_set::VersionSet;
 use crate::collector::{CollectedReport, GarbageByMoment};
 use crate::format::blob_index::BlobRefs;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::builder::VersionBuilder;
+use super::counters::Counters;
 use super::database_record::DatabaseRecord;
+use super::family_versions::FamilyVersions;
 use super::manifest::read_current;
 use super::manifest_reader::ManifestReader;
 use super::manifest_writer::ManifestWriter;
-use super::version_set::{Counters, FamilyVersions, VersionSet};
+use super::version_set::VersionSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::comparator::{self, Comparator};
 use crate::format::file_name::MAX_FILE_NUMBER;

@@ -1,152 +1,28 @@
 //! The set of all versions: applies edits and keeps the MANIFEST.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::builder::{BuiltVersion, VersionBuilder};
+use super::counters::Counters;
 use super::database_record::DatabaseRecord;
+use super::family_versions::FamilyVersions;
 use super::logs_since::LogsSince;
 use super::manifest::Manifest;
 use super::manifest_writer::ManifestWriter;
 use crate::clock::SystemClock;
-use crate::error::{Error, Result};
-use crate::format::file_name::{FileKind, MAX_FOUND_NUMBER};
-use crate::format::internal_key::InternalKeyComparator;
+use crate::error::Result;
+use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::SettingTexts;
 use crate::options::file::OptionsFile;
 use crate::options::rocksdb;
 use crate::stats::{self, Statistics};
-use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage, KeptSettings, VersionEdit};
 use crate::version::state::files::ObsoleteFiles;
 use crate::version::state::version::Version;
 use crate::vfs::Vfs;
-
-/// The counters for file numbers and sequence numbers. Shared without the set's lock.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(super) next_file: AtomicU64,
-    pub(super) last_sequence: AtomicU64,
-}
-
-impl Counters {
-    /// Takes the next file number.
-    pub(crate) fn new_file_number(&self) -> FileNumber {
-        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Makes sure that `number` is never allocated.
-    pub(crate) fn mark_file_number_used(&self, number: FileNumber) {
-        self.next_file.fetch_max(number.0 + 1, Ordering::Relaxed);
-    }
-
-    /// Makes sure that `number`, which damaged files name, is never allocated. A number that no
-    /// database reaches is ignored: after it, none could be allocated.
-    pub(crate) fn mark_named_number_used(&self, number: FileNumber) {
-        if number.0 < MAX_FOUND_NUMBER {
-            self.mark_file_number_used(number);
-        }
-    }
-
-    /// Makes sure that none of these names, which are in `dir`, is ever written again.
-    ///
-    /// # Errors
-    /// As [`Counters::check_names`].
-    pub(crate) fn mark_names_used(&self, dir: &Path, files: &[FileKind]) -> Result<()> {
-        self.check_names(dir, files)?;
-        for number in files.iter().filter_map(|f| f.number()) {
-            self.mark_file_number_used(FileNumber(number));
-        }
-        Ok(())
-    }
-
-    /// Refuses numbers that no database reaches and after which no numbers could be allocated.
-    ///
-    /// # Errors
-    /// `Unsupported` naming such a file in `dir`.
-    pub(crate) fn check_names(&self, dir: &Path, files: &[FileKind]) -> Result<()> {
-        let known = MAX_FOUND_NUMBER.max(self.next_file_number().0);
-        let is_far = |f: &&FileKind| f.number().is_some_and(|number| number >= known);
-        match files.iter().find(is_far) {
-            None => Ok(()),
-            Some(file) => {
-                let message = "the number in a file's name is too large to allocate others after \
-                               it; no database writes such a file: move it elsewhere";
-                Err(Error::unsupported(message).in_file(&file.path(dir)))
-            }
-        }
-    }
-
-    pub(crate) fn next_file_number(&self) -> FileNumber {
-        FileNumber(self.next_file.load(Ordering::Relaxed))
-    }
-
-    /// The newest sequence number that readers may see.
-    pub(crate) fn last_sequence(&self) -> SequenceNumber {
-        SequenceNumber(self.last_sequence.load(Ordering::Acquire))
-    }
-
-    /// Publishes all writes up to `sequence` to readers.
-    pub(crate) fn publish_sequence(&self, sequence: SequenceNumber) {
-        self.last_sequence.fetch_max(sequence.0, Ordering::Release);
-    }
-}
-
-/// A column family as the MANIFEST knows it.
-pub(crate) struct FamilyVersions {
-    pub(crate) name: String,
-    pub(crate) comparator: InternalKeyComparator,
-    /// WAL files with a smaller number have nothing that this family still needs.
-    pub(crate) log_number: FileNumber,
-    /// The options that the MANIFEST keeps for the next opening.
-    pub(crate) settings: SettingTexts,
-    pub(crate) current: Arc<Version>,
-    /// The versions before `current` that are still in use, and when each was replaced.
-    pub(super) older: Vec<(Weak<Version>, Duration)>,
-}
-
-impl FamilyVersions {
-    pub(crate) fn new(
-        name: String,
-        comparator: InternalKeyComparator,
-        log_number: FileNumber,
-        current: Arc<Version>,
-    ) -> Self {
-        FamilyVersions {
-            name,
-            comparator,
-            log_number,
-            settings: SettingTexts::new(),
-            current,
-            older: Vec::new(),
-        }
-    }
-
-    /// Every version that a reader may use, the current one first. Together they have all live
-    /// tables, except those that a job is writing.
-    pub(crate) fn live_versions(&self) -> Vec<Arc<Version>> {
-        let older = self.older_versions().map(|(version, _)| version);
-        std::iter::once(Arc::clone(&self.current))
-            .chain(older)
-            .collect()
-    }
-
-    /// The versions before the current one that a reader may use, and when each was replaced, by
-    /// [`SystemClock::monotonic`].
-    pub(crate) fn older_versions(&self) -> impl Iterator<Item = (Arc<Version>, Duration)> {
-        let older = self.older.iter();
-        older.filter_map(|(version, replaced)| Some((version.upgrade()?, *replaced)))
-    }
-
-    fn replace(&mut self, version: Arc<Version>, now: Duration) {
-        self.older.retain(|(version, _)| version.strong_count() > 0);
-        self.older.push((Arc::downgrade(&self.current), now));
-        self.current = version;
-    }
-}
 
 /// All versions and the MANIFEST. Used under one lock, which no reader and no writer takes.
 pub(crate) struct VersionSet {
