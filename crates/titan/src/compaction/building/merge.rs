@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_key, user_key};
+use crate::format::pointers::may_point;
 use crate::iterator::InternalIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 
@@ -185,7 +186,9 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         self.version = None;
         if self.input.valid() {
             let parsed = ParsedInternalKey::parse(self.input.key())?;
-            self.references.add(&parsed, self.input.value())?;
+            if may_point(parsed.value_type) {
+                self.references.add(&parsed, self.input.value())?;
+            }
             self.version = Some((parsed.sequence, parsed.value_type));
         }
         Ok(())
