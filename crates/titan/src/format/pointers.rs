@@ -37,6 +37,15 @@ pub(crate) fn each_pointer(
     }
 }
 
+/// Whether an entry of this type can have pointers: for others, [`each_pointer`] calls nothing.
+#[inline]
+pub(crate) fn may_point(value_type: ValueType) -> bool {
+    matches!(
+        value_type,
+        ValueType::BlobIndex | ValueType::WideColumnEntity
+    )
+}
+
 /// The bytes of the blob records to which an entry points.
 ///
 /// # Errors

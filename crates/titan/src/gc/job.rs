@@ -7,7 +7,7 @@ use super::rate::STEP;
 use super::selection::Collection;
 use super::source::{Source, window_of};
 use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
-use crate::compaction::job_env::{JobEnv, OutputFamily};
+use crate::compaction::building::job_env::{JobEnv, OutputFamily};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, CompressionType, total};

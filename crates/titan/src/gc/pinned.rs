@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use crate::format::{BlobFileNumber, total};
 use crate::version::Version;
-use crate::version::files::BlobFileMeta;
+use crate::version::state::files::BlobFileMeta;
 
 /// What was copied for older versions, too, by the physical file that has it.
 #[derive(Clone, Default)]

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::pinned::CopiedForOlder;
 use super::report::CollectionStatus;
 use super::space::Space;
-use crate::compaction::budget::{Budget, Lack, Need};
+use crate::compaction::choosing::budget::{Budget, Lack, Need};
 use crate::error::Error;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, total};
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
-use crate::version::files::{PhysicalBlobFile, SharedBlobFile};
+use crate::version::state::files::{PhysicalBlobFile, SharedBlobFile};
 
 /// What one collection takes.
 pub(crate) struct Collection {

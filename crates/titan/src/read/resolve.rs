@@ -16,7 +16,7 @@
 //! If no version is `Done`, there is no base: the key has no value, or that of its operands.
 //!
 //! Compactions do not use this. They decide for each version whether any reader still needs it,
-//! which includes versions that no reader ever sees (see `compaction/merge.rs`).
+//! which includes versions that no reader ever sees (see `compaction/building/survival.rs`).
 //!
 //! Nothing is remembered here from one version to the next: a reader keeps the operands
 //! ([`Merged`](super::found::Merged)).

@@ -20,9 +20,9 @@ use crate::iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::open_files::{Holder, OpenFiles};
 use crate::table::TableIterOptions;
-use crate::version::level::{Level, Tables};
-use crate::version::level_iterator::LevelIterator;
-use crate::version::tombstones::{table_tombstones, tombstones_of_tables};
+use crate::version::state::level::{Level, Tables};
+use crate::version::state::level_iterator::LevelIterator;
+use crate::version::state::tombstones::{table_tombstones, tombstones_of_tables};
 use crate::version::{TableFile, Version};
 
 /// Something that has entries of one family.

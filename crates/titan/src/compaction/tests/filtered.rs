@@ -13,9 +13,9 @@ use super::stride;
 use super::survivors::{
     CHANGED, Entry, History, Op, Run, by_age, by_level, compact, every_list, every_snapshots,
 };
-use crate::compaction::filter::{FilteredJob, Filtering, JobFilter};
-use crate::compaction::job_env::OutputFamily;
-use crate::compaction::older_versions::UnknownOlderVersions;
+use crate::compaction::building::filter::{FilteredJob, Filtering, JobFilter};
+use crate::compaction::building::job_env::OutputFamily;
+use crate::compaction::building::older_versions::UnknownOlderVersions;
 use crate::error::Result;
 use crate::filter::{
     CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,

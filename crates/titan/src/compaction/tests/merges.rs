@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::order;
 use super::survivors::{Entries, Nothing};
-use crate::compaction::combine::Combiner;
-use crate::compaction::merge::{SurvivorIterator, surviving_tombstones};
+use crate::compaction::building::combine::Combiner;
+use crate::compaction::building::merge::{SurvivorIterator, surviving_tombstones};
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, internal_key};

@@ -19,26 +19,26 @@ mod merges;
 mod picks;
 mod readers;
 mod shapes;
-mod survivors;
+pub(super) mod survivors;
 mod worlds;
 
 use std::sync::Arc;
 
-use super::budget::{Budget, Fitting};
-use super::inputs::Compaction;
-use super::levels::Circumstances;
-use super::picker;
+use super::building::inputs::Compaction;
+use super::choosing::budget::{Budget, Fitting};
+use super::choosing::levels::Circumstances;
+use super::choosing::picker;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
 use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::ColumnFamilyOptions;
-use crate::version::blob_set::BlobSet;
 use crate::version::edit::{NewFile, TableFacts};
-use crate::version::level::Level;
+use crate::version::state::blob_set::BlobSet;
+use crate::version::state::level::Level;
 use crate::version::{TableFile, Version};
 
 /// The distance between two indexes that a run takes of an enumeration: `usual`, or `long` in a long
 /// run.
-fn stride(usual: usize, long: usize) -> usize {
+pub(super) fn stride(usual: usize, long: usize) -> usize {
     match std::env::var_os("TITAN_ALL_WORLDS") {
         Some(_) => long,
         None => usual,

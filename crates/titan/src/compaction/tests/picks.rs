@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::{Span, key, pick_any, sorted_levels, stride, tables, version};
-use crate::compaction::inputs::Compaction;
-use crate::compaction::picker::pick_range;
+use crate::compaction::building::inputs::Compaction;
+use crate::compaction::choosing::picker::pick_range;
 use crate::options::ColumnFamilyOptions;
 use crate::version::TableFile;
 

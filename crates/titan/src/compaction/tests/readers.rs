@@ -10,7 +10,7 @@ use super::order;
 use crate::blob::ValueFetcher;
 use crate::block_cache::BlockCache;
 use crate::clock::{StdClock, SteadyClock};
-use crate::compaction::job_env::{JobEnv, OutputFamily};
+use crate::compaction::building::job_env::{JobEnv, OutputFamily};
 use crate::dead_ranges::DeadRanges;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
@@ -24,7 +24,7 @@ use crate::read::found::FoundValue;
 use crate::read::lookup::lookup;
 use crate::read::{IteratorList, IteratorSource, ReadOptions, ScanHistory, SuperVersion};
 use crate::table::TableIterOptions;
-use crate::version::level_iterator::open_table_iter;
+use crate::version::state::level_iterator::open_table_iter;
 use crate::version::{Counters, TableFile, Version};
 use crate::vfs::{Overlay, StdVfs};
 

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use super::readers::{Bench, Found};
 use super::shapes::{BLOB_FILE, KEYS, SEPARATED, Shape, World};
 use super::{order, pick_any, stride};
-use crate::compaction::inputs::Compaction;
-use crate::compaction::job::{self, JobContext};
-use crate::compaction::picker::pick_range;
+use crate::compaction::building::inputs::Compaction;
+use crate::compaction::building::job::{self, JobContext};
+use crate::compaction::choosing::picker::pick_range;
 use crate::error::Result;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::sync::atomic::AtomicBool;
 use crate::version::Version;
-use crate::version::builder::VersionBuilder;
 use crate::version::edit::{BlobFileAddition, VersionEdit};
+use crate::version::set::builder::VersionBuilder;
 
 const LEVELS: usize = 4;
 

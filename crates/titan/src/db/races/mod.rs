@@ -20,7 +20,7 @@
 //! | [`options`] | a thread that changes options |
 //! | [`warm_up`] | the thread that reads the database into the kernel's cache |
 //!
-//! The models (`db/models.rs` and others) try all orders of small parts, and the `shuttle` campaign
+//! The models (`db/tests/models.rs` and others) try all orders of small parts, and the `shuttle` campaign
 //! random orders of random work. Here the order is given, and so is the work that makes a mistake
 //! visible.
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Downgrade;
 use super::plan::{DowngradePlan, FamilyPlan, Plan};
-use crate::compaction::job_output::JobOutput;
+use crate::compaction::building::job_output::JobOutput;
 use crate::db::remove_leftovers;
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;

@@ -69,7 +69,7 @@ use std::sync::Arc;
 use super::Progress;
 use crate::blob::BlobFileSummary;
 use crate::clock::SteadyClock;
-use crate::compaction::job_env::JobEnv;
+use crate::compaction::building::job_env::JobEnv;
 use crate::db::{LOST_DIR, create_dir_durably, files_of, has_directory, session_id, with_layout};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
