@@ -47,8 +47,8 @@ enum Command {
     Standard(Options),
     /// Most of a day: the same with more of everything.
     Long(Options),
-    /// Minutes: compares transactions, merges, reads within a prefix, the commit hook and the store of
-    /// versions with those of another engine, or with the same without them, call by call.
+    /// Minutes: compares transactions, merges, reads within a prefix, the commit hook and the store
+    /// of versions with those of another engine, or with the same without them, call by call.
     #[command(
         after_help = "Examples:\n  titan-bench features --dir /tmp/features --only prefixes\n  \
                       titan-bench features --dir /tmp/features --only mvcc-scans --badger --divisor 10"
@@ -74,8 +74,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// TPC-C over a store of versions with and without a range cache, and with as much more block cache: seven workloads at
-    /// fixed rates. Fifty minutes; with --quick ten.
+    /// TPC-C over a store of versions with and without a range cache, and with as much more block
+    /// cache: seven workloads at fixed rates. Fifty minutes; with --quick ten.
     #[command(after_help = "Example:\n  titan-bench ime --quick --only W1,W3 --out /tmp/ime")]
     Ime {
         /// Directory to write the report to.

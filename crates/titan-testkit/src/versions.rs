@@ -58,7 +58,8 @@ impl<T: Ord + Copy> Versions<T> {
         newest.is_some_and(|newest| *newest > start)
     }
 
-    /// How many versions remain when everything that no read from the safe point on can see is dropped.
+    /// How many versions remain when everything that no read from the safe point on can see is
+    /// dropped.
     pub fn needed(&self, safe_point: T) -> usize {
         let of_key = |(key, versions): (&Vec<u8>, &BTreeMap<T, Write>)| {
             let above = (Bound::Excluded(safe_point), Bound::Unbounded);

@@ -14,8 +14,9 @@ pub const CHECKED: bool = cfg!(any(debug_assertions, fuzzing));
 
 /// States what holds unless there is a bug.
 ///
-/// - `invariant!(condition, "text {values}")` is a statement. Where invariants are checked it panics
-///   if the condition is false. In a release build it is nothing: the condition is not evaluated.
+/// - `invariant!(condition, "text {values}")` is a statement. Where invariants are checked it
+///   panics if the condition is false. In a release build it is nothing: the condition is not
+///   evaluated.
 /// - `invariant!(durable: condition, "text {values}")?` stands before a step after which a wrong
 ///   state would be in a file. It panics as the first form does. In a release build it evaluates
 ///   the condition, and gives an error of kind `Internal` if it is false. The caller must let that

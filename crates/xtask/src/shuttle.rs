@@ -8,7 +8,8 @@ use clap::Args;
 
 use crate::campaign::Budget;
 
-/// Runs the whole engine, background jobs included, and the range cache, under schedules that a seed determines.
+/// Runs the whole engine, background jobs included, and the range cache, under schedules that a
+/// seed determines.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  cargo xtask shuttle --minutes 5\n  cargo xtask shuttle --scenario 'range cache' --rounds 10000\n  cargo xtask shuttle --replay 17"

@@ -1,11 +1,12 @@
 //! Two pools of threads that do jobs at a fixed rate: readers read, writers commit.
 //!
-//! The loop is open: job `n` is due at `n / rate`, whether or not those before it have ended, and its latency counts
-//! from then. So a read that is slow makes those that wait for it slow too, as it would for users.
+//! The loop is open: job `n` is due at `n / rate`, whether or not those before it have ended, and
+//! its latency counts from then. So a read that is slow makes those that wait for it slow too, as
+//! it would for users.
 //!
-//! A reader takes the next job when it is due, does its reads, and hands the transaction to the writers. The processor
-//! time of reads and of commits is so that of different threads. A commit that meets a conflict is begun again, by the
-//! writer.
+//! A reader takes the next job when it is due, does its reads, and hands the transaction to the
+//! writers. The processor time of reads and of commits is so that of different threads. A commit
+//! that meets a conflict is begun again, by the writer.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -174,7 +175,8 @@ impl Pool<'_> {
     }
 
     fn read(&self, sender: &Sender<Handed>) -> Result<Done> {
-        // Else the kernel may wake a thread 50 us late. Where it cannot be set, latencies have that in them.
+        // Else the kernel may wake a thread 50 us late. Where it cannot be set, latencies have that
+        // in them.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut done = Done::default();
         let shift = self.shift;

@@ -1,4 +1,5 @@
-//! The results as `report.json`, `report.md` and `report.html`, with the plots of this crate's other reports.
+//! The results as `report.json`, `report.md` and `report.html`, with the plots of this crate's
+//! other reports.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Runs one side of a workload: loads a store, lets the pools work on it phase after phase, and measures.
+//! Runs one side of a workload: loads a store, lets the pools work on it phase after phase, and
+//! measures.
 
 use std::fs;
 use std::path::Path;

@@ -144,8 +144,9 @@ impl Plan {
         !matches!(self.failing, Failing::Operation { lasting: false, .. })
     }
 
-    /// Whether it only keeps files from being opened: then nothing has happened when it strikes, and
-    /// writes never stop. A sync of a directory may come after a change, so it is not among these.
+    /// Whether it only keeps files from being opened: then nothing has happened when it strikes,
+    /// and writes never stop. A sync of a directory may come after a change, so it is not among
+    /// these.
     pub(super) fn spares_writes(&self) -> bool {
         match self.failing {
             Failing::OpenFiles(_) => true,

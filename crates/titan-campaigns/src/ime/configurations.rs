@@ -1,4 +1,5 @@
-//! The configurations of histories with a range cache. To add one, add an entry to [`CONFIGURATIONS`].
+//! The configurations of histories with a range cache. To add one, add an entry to
+//! [`CONFIGURATIONS`].
 
 use std::time::Duration;
 

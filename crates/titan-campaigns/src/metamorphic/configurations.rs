@@ -28,8 +28,8 @@ pub struct Configuration {
     pub changes_options: bool,
     /// Whether every requested compaction rewrites the last level.
     pub bottommost: bool,
-    /// Whether it is not known where a value is: `set` depends on the number, or entities stay in tables
-    /// however large they are.
+    /// Whether it is not known where a value is: `set` depends on the number, or entities stay in
+    /// tables however large they are.
     pub changing: bool,
     /// Whether the files are the operating system's, not simulated ones.
     pub real_files: bool,

@@ -19,7 +19,8 @@ pub struct Configuration {
     pub min_blob_size: u64,
     /// Whether commits are synced.
     pub sync: bool,
-    /// The safe point follows so many commits behind, when it moves; it never does if this is `None`.
+    /// The safe point follows so many commits behind, when it moves; it never does if this is
+    /// `None`.
     pub safe_point_lag: Option<usize>,
     /// Whether machines stop, instead of stores being closed.
     pub crashes: bool,
@@ -62,7 +63,8 @@ pub enum Phases {
         /// Whether a commit is acknowledged after the first one.
         is_async: bool,
     },
-    /// The same, and some clients are killed between the phases. Their locks expire, and others end them.
+    /// The same, and some clients are killed between the phases. Their locks expire, and others end
+    /// them.
     TwoAndKilled {
         /// The same.
         is_async: bool,

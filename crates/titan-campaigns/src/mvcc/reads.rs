@@ -99,7 +99,8 @@ impl World {
         same_rows(&found, &expected(&self.model, &none, at, &wanted))
     }
 
-    /// However often a key was written and locked, a read of it steps over nothing but records of rollbacks.
+    /// However often a key was written and locked, a read of it steps over nothing but records of
+    /// rollbacks.
     fn costs_little(&self, snapshot: &Snapshot, key: &[u8]) -> Checked<()> {
         let mut stats = ReadStats::default();
         snapshot.get_lazy_counted(key, &mut stats).doing("get")?;

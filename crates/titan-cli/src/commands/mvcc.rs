@@ -19,10 +19,10 @@ use crate::global::Global;
 
 /// Read and write stores of versions, and drop their old versions
 ///
-/// A store keeps the versions of each key, with the timestamps of the transactions that wrote them. A
-/// timestamp is a number: milliseconds since 1970 times 262,144, and a counter. Reads before the safe point
-/// are refused, because versions that they need may have been dropped. These commands move the safe point
-/// only when told to.
+/// A store keeps the versions of each key, with the timestamps of the transactions that wrote them.
+/// A timestamp is a number: milliseconds since 1970 times 262,144, and a counter. Reads before the
+/// safe point are refused, because versions that they need may have been dropped. These commands
+/// move the safe point only when told to.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -20,8 +20,8 @@ pub(super) struct Module {
     pub(super) items: BTreeSet<String>,
 }
 
-/// The modules of a crate by their paths (`["db", "core"]`; the root's is empty), without those that
-/// only tests, models and fuzz targets compile.
+/// The modules of a crate by their paths (`["db", "core"]`; the root's is empty), without those
+/// that only tests, models and fuzz targets compile.
 pub(super) struct Sources(pub(super) BTreeMap<Vec<String>, Module>);
 
 impl Sources {

@@ -11,8 +11,8 @@
 //!   writers.
 //!
 //! An operation that began and was not acknowledged is *in doubt*: it may be there or not. It is
-//! absent for certain once [`Ledger::undone`], [`Ledger::abandon`] or the acknowledgement of a later
-//! write says so.
+//! absent for certain once [`Ledger::undone`], [`Ledger::abandon`] or the acknowledgement of a
+//! later write says so.
 //!
 //! # Strands
 //!

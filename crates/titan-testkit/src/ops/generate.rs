@@ -9,7 +9,8 @@ use crate::model::DEFAULT;
 #[expect(missing_docs, reason = "named like the operations")]
 pub struct Weights {
     pub put: u32,
-    /// Families need the operator that appends: see [`merge_operator`](crate::apply::merge_operator).
+    /// Families need the operator that appends: see
+    /// [`merge_operator`](crate::apply::merge_operator).
     pub merge: u32,
     pub delete: u32,
     pub single_delete: u32,

@@ -93,7 +93,8 @@ pub enum Write {
         key: Vec<u8>,
         value: Value,
     },
-    /// Appends the value to what the key has, after a comma. If the key has nothing, it gets the value.
+    /// Appends the value to what the key has, after a comma. If the key has nothing, it gets the
+    /// value.
     Merge {
         family: String,
         key: Vec<u8>,

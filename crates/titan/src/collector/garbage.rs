@@ -18,11 +18,12 @@ pub struct GarbageFrom {
 
 /// Bytes of a table that are garbage, by moment.
 ///
-/// At most 128 moments are kept apart. Beyond that, neighbours are joined at the later moment: bytes
-/// count as garbage too late rather than too early.
+/// At most 128 moments are kept apart. Beyond that, neighbours are joined at the later moment:
+/// bytes count as garbage too late rather than too early.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GarbageByMoment {
-    /// By ascending moment, each moment once. So few that a search in one piece of memory is faster than a tree.
+    /// By ascending moment, each moment once. So few that a search in one piece of memory is faster
+    /// than a tree.
     sums: Vec<GarbageFrom>,
 }
 

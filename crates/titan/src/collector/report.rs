@@ -5,8 +5,8 @@
 //!   | p | p * { name length, name, value length, value }           all numbers are varints
 //! ```
 //!
-//! The MANIFEST has all of it. A table has the properties as entries of its properties block, and the
-//! first line as the property `titan.garbage`.
+//! The MANIFEST has all of it. A table has the properties as entries of its properties block, and
+//! the first line as the property `titan.garbage`.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Runs the compaction filter of a family in one job.
 //!
 //! Promises that a filter that fails or panics costs an error of the kind `CompactionFilter` and
-//! nothing else. Assumes that the job discards what it wrote when it gets that error. What a decision
-//! means for entries is said in [`merge`](super::merge): a removed value becomes a deletion with the
-//! same sequence number.
+//! nothing else. Assumes that the job discards what it wrote when it gets that error. What a
+//! decision means for entries is said in [`merge`](super::merge): a removed value becomes a
+//! deletion with the same sequence number.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -213,8 +213,8 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
 }
 
 /// The bytes that the inputs shadowed and the compaction did not drop: they are at lower levels, if
-/// there is anything, or snapshots see them. `found` is what the compaction dropped, `unshadowed` the
-/// part of it that nothing shadowed.
+/// there is anything, or snapshots see them. `found` is what the compaction dropped, `unshadowed`
+/// the part of it that nothing shadowed.
 fn still_shadowed(
     compaction: &Compaction,
     context: &JobContext<'_>,

@@ -8,17 +8,18 @@
 //!   shadow a single deletion, which must still meet the one value for which it was written.
 //! * A deletion that every snapshot sees is dropped if nothing older can be below.
 //! * A single deletion and the next older value of the same stripe annihilate each other.
-//! * The newest version of a key is never dropped without a trace if the oldest snapshot does not see
-//!   it: that the key was written must be known to conditions. So a single deletion that is the
+//! * The newest version of a key is never dropped without a trace if the oldest snapshot does not
+//!   see it: that the key was written must be known to conditions. So a single deletion that is the
 //!   newest version counts as a deletion then.
 //! * An entry that a range tombstone of its own stripe covers is dropped.
-//! * Merge operands shadow nothing. Those of one stripe are [combined](super::combine) if the family
-//!   has an operator, with the value below them if that is of the same stripe; so is what nothing lies
-//!   below.
-//! * A [compaction filter](super::filter) decides about the newest version of a key that is here, if
-//!   it is a value, or operands that became one, and none of the rules above drops it. A value that it
-//!   removes becomes a deletion with the same sequence number, for which the same rules hold: it stays
-//!   as long as it may shadow something, and as long as it may be evidence of a write.
+//! * Merge operands shadow nothing. Those of one stripe are [combined](super::combine) if the
+//!   family has an operator, with the value below them if that is of the same stripe; so is what
+//!   nothing lies below.
+//! * A [compaction filter](super::filter) decides about the newest version of a key that is here,
+//!   if it is a value, or operands that became one, and none of the rules above drops it. A value
+//!   that it removes becomes a deletion with the same sequence number, for which the same rules
+//!   hold: it stays as long as it may shadow something, and as long as it may be evidence of a
+//!   write.
 
 use std::collections::VecDeque;
 
@@ -397,8 +398,8 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
             && (too_early || self.older.nothing_at(&self.user_key))
     }
 
-    /// From the newest operand of a run, goes on to what is below the run and combines it. `is_newest`:
-    /// whether that operand is the newest version of the key here.
+    /// From the newest operand of a run, goes on to what is below the run and combines it.
+    /// `is_newest`: whether that operand is the newest version of the key here.
     #[cold]
     fn combine_operands(
         &mut self,
@@ -415,8 +416,8 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
                 false => None,
             };
             let Some(entry) = entry.filter(|entry| entry.user_key == self.user_key) else {
-                // MUTANT: a compaction takes operands for all that a key has although there may be more
-                // at lower levels.
+                // MUTANT: a compaction takes operands for all that a key has although there may be
+                // more at lower levels.
                 let too_early = mutant!(
                     "operands-without-their-base",
                     "-p titan --lib compaction::tests::merges"

@@ -123,8 +123,8 @@ impl OutputWriter {
         self
     }
 
-    /// Cuts tables that would overlap more than so many bytes of the level below, if that is fewer than
-    /// usual.
+    /// Cuts tables that would overlap more than so many bytes of the level below, if that is fewer
+    /// than usual.
     pub(crate) fn overlapping_at_most(mut self, bytes: Option<u64>) -> Self {
         self.max_overlap = self.max_overlap.min(bytes.unwrap_or(u64::MAX));
         self

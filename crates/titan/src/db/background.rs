@@ -51,8 +51,8 @@ pub(super) fn start(core: &Core) -> Result<()> {
     spawned
 }
 
-/// Starts the threads for flushes and compactions that the options ask for and that are not there. Does
-/// nothing once the database is closed.
+/// Starts the threads for flushes and compactions that the options ask for and that are not there.
+/// Does nothing once the database is closed.
 pub(super) fn start_missing(core: &Core) -> Result<()> {
     let shared = &core.shared;
     for number in 0..shared.context.options.load().max_background_jobs {
@@ -100,8 +100,8 @@ impl Shared {
         }
     }
 
-    /// What `find` finds. A comparator may panic there, too; that stops writes, and the thread waits
-    /// with the others until the database resumes.
+    /// What `find` finds. A comparator may panic there, too; that stops writes, and the thread
+    /// waits with the others until the database resumes.
     fn find_or_fail<T>(&self, mut find: impl FnMut() -> Option<T>) -> Option<T> {
         loop {
             match catch_unwind(AssertUnwindSafe(&mut find)) {
@@ -191,9 +191,9 @@ impl Shared {
             };
             let candidate = FamilyToCollect::of(family, state.collections.begun);
             let budget = state.room.budget;
-            // What it reads from is pinned, so a caller who waits for the database to be idle, and for
-            // files to be deleted, must wait for it, too.
-            // MUTANT: the search for what to collect does not count as running.
+            // What it reads from is pinned, so a caller who waits for the database to be idle, and
+            // for files to be deleted, must wait for it, too. MUTANT: the search for what to
+            // collect does not count as running.
             let id = candidate.family.id;
             let counts = !mutant!(
                 "selection-does-not-count",

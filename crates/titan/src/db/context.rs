@@ -1,5 +1,5 @@
-//! What a database is opened with: its options, its clock, and where events, counts and times of writes
-//! go.
+//! What a database is opened with: its options, its clock, and where events, counts and times of
+//! writes go.
 
 use std::sync::Arc;
 

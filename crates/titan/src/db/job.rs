@@ -93,9 +93,10 @@ impl Shared {
 
     /// What the failure of a job means: nothing to the database if the job was abandoned, since the
     /// database closes, collections are paused, the family was dropped or its compaction filter
-    /// failed, and nothing if the device is full and no edit has failed: the job [waits](super::lack_of_room).
-    /// If the process had no file descriptor left, nothing of the job took effect: it is retried
-    /// after a while. Any other failure stops writes. Returns the error, with what the job did.
+    /// failed, and nothing if the device is full and no edit has failed: the job
+    /// [waits](super::lack_of_room). If the process had no file descriptor left, nothing of the job
+    /// took effect: it is retried after a while. Any other failure stops writes. Returns the error,
+    /// with what the job did.
     pub(super) fn job_failed(&self, family: &Family, doing: &str, error: Error) -> Error {
         match error.kind() {
             ErrorKind::Closed | ErrorKind::Busy | ErrorKind::CompactionFilter => error,
@@ -133,7 +134,8 @@ impl Shared {
         notify!(self.context.listeners, job_postponed(reason));
     }
 
-    /// To be called before a caller waits for jobs: see [`Postponed::retry_now`](super::postponed::Postponed::retry_now).
+    /// To be called before a caller waits for jobs: see
+    /// [`Postponed::retry_now`](super::postponed::Postponed::retry_now).
     pub(super) fn retry_postponed_jobs(&self) -> Postponements {
         let (seen, any) = self.failure.postponed.retry_now();
         if any {

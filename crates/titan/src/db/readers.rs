@@ -1,5 +1,5 @@
-//! Who reads: snapshots, iterators, versions that are read although newer ones exist, and handles of
-//! families that were dropped.
+//! Who reads: snapshots, iterators, versions that are read although newer ones exist, and handles
+//! of families that were dropped.
 
 use std::sync::Arc;
 

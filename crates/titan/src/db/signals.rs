@@ -2,8 +2,8 @@
 //!
 //! A [`Signal`] counts how often it was raised. A thread reads the count first, then looks at what
 //! it waits for, and waits only while the count is still the same: nothing that is raised after it
-//! looked is lost. So a thread that raises a signal needs no lock of the engine, and a destructor may do
-//! it wherever it runs: under the state lock, or while a thread unwinds.
+//! looked is lost. So a thread that raises a signal needs no lock of the engine, and a destructor
+//! may do it wherever it runs: under the state lock, or while a thread unwinds.
 //!
 //! Destructors take no lock of the engine but those of the signals, which are held for moments and
 //! under which no other lock is taken. A destructor that must report more sets a flag

@@ -106,8 +106,8 @@ impl Shared {
         allowance.read.saturating_add(bytes) <= allowance.room && !self.lifecycle.is_closed()
     }
 
-    /// Looks at versions. A look pins them, so a caller who waits for the database to be idle, and for
-    /// files to be deleted, must wait for it, too.
+    /// Looks at versions. A look pins them, so a caller who waits for the database to be idle, and
+    /// for files to be deleted, must wait for it, too.
     fn while_counted<T>(&self, look: impl FnOnce() -> T) -> T {
         let family = ColumnFamilyId::DEFAULT;
         // MUTANT: looks of the thread that warms up the cache do not count as running.

@@ -22,9 +22,9 @@ pub(crate) struct CopiedForOlder {
 type LogicalFiles = BTreeMap<BlobFileNumber, Vec<(Weak<Version>, u64)>>;
 
 impl CopiedForOlder {
-    /// Records what `older` points to in its logical files `files`, each with the physical file that
-    /// has its records; returns whether that is anything. To be called under the lock of the version
-    /// set: collections change locations.
+    /// Records what `older` points to in its logical files `files`, each with the physical file
+    /// that has its records; returns whether that is anything. To be called under the lock of the
+    /// version set: collections change locations.
     pub(crate) fn note<'v>(
         &mut self,
         older: &'v Arc<Version>,

@@ -68,8 +68,8 @@ pub struct SpaceUsage {
     pub snapshot_blob_bytes: u64,
     /// Files that only older versions have that are being read. Not in the fields above.
     pub pinned_files: FileSum,
-    /// Deletions of keys in memtables, and of keys and ranges in tables: a number. They take space, and
-    /// so may what they delete, until compactions drop both.
+    /// Deletions of keys in memtables, and of keys and ranges in tables: a number. They take space,
+    /// and so may what they delete, until compactions drop both.
     pub tombstones: u64,
 }
 

@@ -138,8 +138,8 @@ pub(crate) struct GarbageEvaluation {
 }
 
 impl GarbageEvaluation {
-    /// Computed from the sums of a version, so that its cost depends only on what is excluded. Where
-    /// holes are punched, it adds up those of all files: O(logical files).
+    /// Computed from the sums of a version, so that its cost depends only on what is excluded.
+    /// Where holes are punched, it adds up those of all files: O(logical files).
     pub(crate) fn of(
         version: &Version,
         options: &ColumnFamilyOptions,
@@ -193,7 +193,8 @@ impl Selection<'_> {
 }
 
 impl<'v> Selection<'v> {
-    /// The collection that is due, if one is. Where there is no room for all of it, it has fewer files.
+    /// The collection that is due, if one is. Where there is no room for all of it, it has fewer
+    /// files.
     ///
     /// # Errors
     /// The room that is lacking, if there is no room for any of the files.
@@ -233,8 +234,8 @@ impl<'v> Selection<'v> {
 /// collection ([`Room`]). A file is left out if it frees less, in proportion, than the family as a
 /// whole must.
 ///
-/// Cost: O(n log n) for n logical files. Not to be called under the state lock: an [`GarbageEvaluation`] says
-/// whether it is worth it.
+/// Cost: O(n log n) for n logical files. Not to be called under the state lock: an
+/// [`GarbageEvaluation`] says whether it is worth it.
 pub(crate) fn select<'v>(
     version: &'v Version,
     options: &ColumnFamilyOptions,

@@ -101,8 +101,8 @@ impl LockTable {
     /// Locks a key.
     ///
     /// # Errors
-    /// `Deadlock`, `LockTimeout`; the error with which the table was closed. The owner has the locks then
-    /// that it had before.
+    /// `Deadlock`, `LockTimeout`; the error with which the table was closed. The owner has the
+    /// locks then that it had before.
     pub(crate) fn acquire(&self, request: &Request<'_>) -> Result<Acquired> {
         let Request { owner, key, .. } = *request;
         let stripe = self.stripe(key);
@@ -208,12 +208,14 @@ impl LockTable {
         }
     }
 
-    /// Requests wait no more: those that wait fail with `error`, and so do those that would have to.
+    /// Requests wait no more: those that wait fail with `error`, and so do those that would have
+    /// to.
     pub(crate) fn close(&self, error: Error) {
         // The first error stays.
         let _ = self.closed.set(error);
         for stripe in &self.stripes {
-            // ORDER: a request that has not seen the error waits by the time that its stripe is free.
+            // ORDER: a request that has not seen the error waits by the time that its stripe is
+            // free.
             drop(stripe.locks.lock());
             stripe.changed.notify_all();
         }

@@ -1,8 +1,8 @@
 //! The range tombstones of a memtable: a list of them as written, and the same sorted into
 //! fragments on demand.
 //!
-//! Range deletions are rare compared with reads, so a read pays one atomic load when there are none,
-//! and two when nothing changed since the last one.
+//! Range deletions are rare compared with reads, so a read pays one atomic load when there are
+//! none, and two when nothing changed since the last one.
 
 use std::sync::Arc;
 

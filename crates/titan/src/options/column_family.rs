@@ -19,14 +19,16 @@ use crate::merge::MergeOperator;
 options! {
     /// Options of one column family, given when it is created or opened.
     ///
-    /// They are kept with the family. An opening takes them over, except for those that it states anew: all
-    /// fields that differ from their default, and those that `stated` names. So
-    /// `ColumnFamilyOptions::default()` takes over everything. If a field that is taken over contradicts
-    /// one that is stated, such as a trigger that must not be above another, it follows the stated one.
+    /// They are kept with the family. An opening takes them over, except for those that it states
+    /// anew: all fields that differ from their default, and those that `stated` names. So
+    /// `ColumnFamilyOptions::default()` takes over everything. If a field that is taken over
+    /// contradicts one that is stated, such as a trigger that must not be above another, it follows
+    /// the stated one.
     ///
-    /// So a field that is written out with its default, such as `enable_blob_garbage_collection: true`, is
-    /// not stated by that: the database goes on with the kept value. Name it in `stated`, by
-    /// `Stated::fields(&["enable_blob_garbage_collection"])`, or state all with `Stated::all()`.
+    /// So a field that is written out with its default, such as
+    /// `enable_blob_garbage_collection: true`, is not stated by that: the database goes on with the
+    /// kept value. Name it in `stated`, by `Stated::fields(&["enable_blob_garbage_collection"])`,
+    /// or state all with `Stated::all()`.
     ///
     /// Options that `serde` reads from a file state what the file mentions.
     #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -69,10 +71,10 @@ options! {
         bloom_bits_per_key: f64 = 10.0, [0.0, 100.0, "0 to 100"];
         /// Compression of SST blocks: `none`, `snappy`, `lz4` or `zstd`.
         compression: CompressionType = CompressionType::Lz4;
-        /// Keep large values in blob files. If it is off, flushes write values inline, and compactions
-        /// bring the values of tables that they rewrite back inline.
-        /// [`compact_range`](crate::ColumnFamily::compact_range) rewrites all tables in its range that
-        /// have separated values.
+        /// Keep large values in blob files. If it is off, flushes write values inline, and
+        /// compactions bring the values of tables that they rewrite back inline.
+        /// [`compact_range`](crate::ColumnFamily::compact_range) rewrites all tables in its range
+        /// that have separated values.
         enable_blob_files: bool = true;
         /// Bytes from which a value counts as large.
         min_blob_size: u64 = 4096, is bytes;
@@ -110,33 +112,35 @@ options! {
     }
 
     of_a_program {
-        /// The fields that an opening states anew, in addition to those that differ from their default: so
-        /// a default can be restored. [`Options::load`](crate::Options::load) returns options that state
-        /// every field. Has no effect when a family is created. Default: no others.
+        /// The fields that an opening states anew, in addition to those that differ from their
+        /// default: so a default can be restored. [`Options::load`](crate::Options::load) returns
+        /// options that state every field. Has no effect when a family is created. Default: no
+        /// others.
         #[serde(skip)]
         stated: Stated = Stated::default();
         /// The order of keys. Stored by name; it can never change. Default: bytewise.
         #[serde(skip)]
         comparator: Arc<dyn Comparator> = bytewise();
-        /// Says which part of a key is its prefix, so that the filters of new tables have prefixes, too,
-        /// and reads within a prefix can use them. A family that has recorded one of
-        /// [`prefix`](crate::prefix) is opened with it; one that has recorded another is opened without
-        /// it. Another than the recorded one is refused, unless `stated` names the field. Default: none.
+        /// Says which part of a key is its prefix, so that the filters of new tables have prefixes,
+        /// too, and reads within a prefix can use them. A family that has recorded one of
+        /// [`prefix`](crate::prefix) is opened with it; one that has recorded another is opened
+        /// without it. Another than the recorded one is refused, unless `stated` names the field.
+        /// Default: none.
         #[serde(skip)]
         prefix_extractor: Option<Arc<dyn PrefixExtractor>> = None;
         /// Combines merge operands with values. A family that has recorded a built-in operator
-        /// ([`merge::builtin`](crate::merge::builtin)) is opened with it; one that has recorded another
-        /// is opened without it, and reads of keys with operands fail. Another than the recorded one is
-        /// refused, unless `stated` names the field. Default: none.
+        /// ([`merge::builtin`](crate::merge::builtin)) is opened with it; one that has recorded
+        /// another is opened without it, and reads of keys with operands fail. Another than the
+        /// recorded one is refused, unless `stated` names the field. Default: none.
         #[serde(skip)]
         merge_operator: Option<Arc<dyn MergeOperator>> = None;
-        /// Decides in flushes and compactions which values stay. Its name is recorded in OPTIONS; the
-        /// database opens without it too, and then nothing is filtered. Applies only to a family for
-        /// which an opening gives these options by its name. Default: none.
+        /// Decides in flushes and compactions which values stay. Its name is recorded in OPTIONS;
+        /// the database opens without it too, and then nothing is filtered. Applies only to a
+        /// family for which an opening gives these options by its name. Default: none.
         #[serde(skip)]
         compaction_filter: Option<Arc<dyn CompactionFilterFactory>> = None;
-        /// Describe the tables that are written. Their names are written into the tables. Apply only to
-        /// a family for which an opening gives these options by its name. Default: none.
+        /// Describe the tables that are written. Their names are written into the tables. Apply
+        /// only to a family for which an opening gives these options by its name. Default: none.
         #[serde(skip)]
         table_properties_collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>> = Vec::new();
     }
@@ -179,7 +183,8 @@ impl ColumnFamilyOptions {
         let hard = self.hard_pending_compaction_bytes_limit;
         let rule = "0 or at least soft_pending_compaction_bytes_limit";
         require(
-            // A soft limit of 0 is below all others: writes are stopped without being delayed before.
+            // A soft limit of 0 is below all others: writes are stopped without being delayed
+            // before.
             limit(hard) >= self.soft_pending_compaction_bytes_limit,
             "hard_pending_compaction_bytes_limit",
             rule,

@@ -254,8 +254,8 @@ macro_rules! options {
                 settings
             }
 
-            /// Sets an option by its name, whatever its range. The error says what was wrong with the
-            /// name or the value.
+            /// Sets an option by its name, whatever its range. The error says what was wrong with
+            /// the name or the value.
             pub(crate) fn parse(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
                 match name {
                     $(stringify!($field) => {
@@ -272,8 +272,8 @@ macro_rules! options {
                 }
             }
 
-            /// Sets an option by its name, to the nearest value in its range. The error says what was
-            /// wrong with the name or the value.
+            /// Sets an option by its name, to the nearest value in its range. The error says what
+            /// was wrong with the name or the value.
             pub(crate) fn set(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
                 self.parse(name, text)?;
                 $($(if name == stringify!($field)

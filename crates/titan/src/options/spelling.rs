@@ -30,7 +30,8 @@ pub(super) fn codec(option: &str, name: &str) -> Option<CompressionType> {
     })
 }
 
-/// A trigger that RocksDB disables by a negative number, as a number of files that is never reached.
+/// A trigger that RocksDB disables by a negative number, as a number of files that is never
+/// reached.
 pub(super) fn never(name: &str, value: &str) -> Option<String> {
     let triggers = [
         "level0_slowdown_writes_trigger",

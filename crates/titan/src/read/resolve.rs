@@ -2,16 +2,16 @@
 //!
 //! This is the only place with the rule: of the versions that are not newer than the snapshot, the
 //! newest one decides. A value is the value of the key, unless a newer range tombstone that the
-//! snapshot sees covers the key. A tombstone says that the key has no value. A merge operand changes
-//! what the versions below it decide, the *base*.
+//! snapshot sees covers the key. A tombstone says that the key has no value. A merge operand
+//! changes what the versions below it decide, the *base*.
 //!
 //! A reader feeds the versions of a key to [`Resolver::see`]:
 //!
 //! * **Newest first** (lookups, iterators that go forward): the first version that is
 //!   [`Step::Done`] is the base, and older versions need not be fed. [`Step::Operand`]s that came
 //!   before change it.
-//! * **Oldest first** (iterators that go backward): each version that is `Done` replaces the base and
-//!   all operands before it. Once a version is [`Step::TooNew`], so are all that follow.
+//! * **Oldest first** (iterators that go backward): each version that is `Done` replaces the base
+//!   and all operands before it. Once a version is [`Step::TooNew`], so are all that follow.
 //!
 //! If no version is `Done`, there is no base: the key has no value, or that of its operands.
 //!
@@ -156,8 +156,8 @@ mod tests {
         })
     }
 
-    /// A value: the operation that gave the key its base, if one did, and how; and the operands since,
-    /// oldest first.
+    /// A value: the operation that gave the key its base, if one did, and how; and the operands
+    /// since, oldest first.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     struct Value {
         base: Option<(usize, ValueType)>,

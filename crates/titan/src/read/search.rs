@@ -64,7 +64,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// An internal key before every version of the key that the snapshot sees, and after the others.
+    /// An internal key before every version of the key that the snapshot sees, and after the
+    /// others.
     #[inline]
     pub(super) fn seek_key(&self) -> &[u8] {
         self.seek_key

@@ -75,8 +75,8 @@ fn encoded(index: BlobIndex) -> Vec<u8> {
     bytes
 }
 
-/// What a reader finds: what the operation wrote that gave the key its base, if one did, and the form
-/// that it has; and the operands after it, oldest first.
+/// What a reader finds: what the operation wrote that gave the key its base, if one did, and the
+/// form that it has; and the operands after it, oldest first.
 type Found = Option<(Option<(Vec<u8>, Stored)>, Vec<Vec<u8>>)>;
 
 /// What a reader that sees the first `seen` operations must find; `Err` if it cannot be read.

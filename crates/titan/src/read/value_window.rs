@@ -162,8 +162,8 @@ impl ValueWindow {
         (1 + ahead).min(self.max)
     }
 
-    /// Takes entries from the position of `ahead` on until the window is full again, and requests their
-    /// values. Does nothing while more than half of it is left.
+    /// Takes entries from the position of `ahead` on until the window is full again, and requests
+    /// their values. Does nothing while more than half of it is left.
     pub(crate) fn fill(
         &mut self,
         ahead: &mut VisibleIterator,

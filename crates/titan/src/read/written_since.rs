@@ -33,14 +33,14 @@ impl Newest {
 }
 
 impl WrittenSince<'_> {
-    /// The sequence number of a write of the key in `since + 1 ..= up_to`, if there is one: a value,
-    /// a deletion of any kind, or a range deletion that covers the key. A snapshot that is not newer
-    /// than `since` must be alive: then compactions have kept the newest such write (see
+    /// The sequence number of a write of the key in `since + 1 ..= up_to`, if there is one: a
+    /// value, a deletion of any kind, or a range deletion that covers the key. A snapshot that is
+    /// not newer than `since` must be alive: then compactions have kept the newest such write (see
     /// `compaction/merge.rs`), though perhaps none of the others.
     ///
-    /// Cost: none if nothing was written since. Otherwise a lookup in each memtable, and in each table
-    /// whose range has the key and which has something newer than `since`, which a version knows. Ends
-    /// at the first source with the key.
+    /// Cost: none if nothing was written since. Otherwise a lookup in each memtable, and in each
+    /// table whose range has the key and which has something newer than `since`, which a version
+    /// knows. Ends at the first source with the key.
     pub(crate) fn find(&self) -> Result<Option<SequenceNumber>> {
         if self.up_to <= self.since {
             return Ok(None);

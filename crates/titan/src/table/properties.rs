@@ -295,8 +295,8 @@ impl TableProperties {
         SequenceTimes::decode(self.get(name::SEQUENCE_TIMES)?).ok()
     }
 
-    /// Whether the table may have timed values: RocksDB writes them only beside the times of sequence
-    /// numbers, since it finds the preferred ones by them.
+    /// Whether the table may have timed values: RocksDB writes them only beside the times of
+    /// sequence numbers, since it finds the preferred ones by them.
     pub(super) fn may_be_timed(&self) -> bool {
         self.get(name::SEQUENCE_TIMES)
             .is_some_and(|times| !times.is_empty())

@@ -166,7 +166,8 @@ impl TableWriter {
         self.collectors = Some(collectors);
     }
 
-    /// Takes what the collectors report, which the table will have. To be called after the last entry.
+    /// Takes what the collectors report, which the table will have. To be called after the last
+    /// entry.
     pub(crate) fn collect(&mut self) -> TableContent {
         let collectors = self.collectors.take();
         let content = collectors.map(Collectors::finish).unwrap_or_default();
@@ -260,7 +261,8 @@ impl TableWriter {
             "-p titan --test it prefixes::"
         );
         let Ok(prefix) = extracted.or_else(|e| if ignored { Ok(None) } else { Err(e) }) else {
-            // A filter without this prefix must not be asked about it: the table names no extractor.
+            // A filter without this prefix must not be asked about it: the table names no
+            // extractor.
             self.options.prefix_extractor = None;
             return None;
         };

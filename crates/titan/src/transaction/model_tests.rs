@@ -1,10 +1,12 @@
-//! Random schedules of several transactions and of plain writes, on one thread: every result is what a
-//! model says. `TITAN_TRANSACTION_STEPS` sets the number of steps, 1,000,000 in the long form.
+//! Random schedules of several transactions and of plain writes, on one thread: every result is
+//! what a model says. `TITAN_TRANSACTION_STEPS` sets the number of steps, 1,000,000 in the long
+//! form.
 //!
 //! The model has the contents after each write. A transaction commits if and only if no key that it
-//! touched was written since it had to be unchanged; so no write is lost, and none is refused without
-//! need. Reads see the contents of one moment and the transaction's own writes: no dirty read and no
-//! read skew. What transactions guard cannot have changed by their commit: no write skew.
+//! touched was written since it had to be unchanged; so no write is lost, and none is refused
+//! without need. Reads see the contents of one moment and the transaction's own writes: no dirty
+//! read and no read skew. What transactions guard cannot have changed by their commit: no write
+//! skew.
 
 mod locks;
 mod others;

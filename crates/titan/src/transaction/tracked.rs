@@ -124,8 +124,8 @@ impl TrackedKeys {
         });
     }
 
-    /// Takes back everything since the last save point, which ends. Returns the keys that need not be
-    /// unchanged any more.
+    /// Takes back everything since the last save point, which ends. Returns the keys that need not
+    /// be unchanged any more.
     pub(super) fn rollback_to_save_point(&mut self) -> Result<Vec<LockKey>> {
         let point = self.take_save_point()?;
         let mut released = Vec::new();

@@ -221,7 +221,8 @@ impl TableFile {
         }
     }
 
-    /// Bytes that collectors reported as garbage at a moment, and that no compaction could drop yet.
+    /// Bytes that collectors reported as garbage at a moment, and that no compaction could drop
+    /// yet.
     pub(crate) fn reported_garbage(&self, moment: u64) -> u64 {
         let facts = self.facts();
         facts.map_or(0, |facts| facts.collected.garbage_at(moment))

@@ -191,7 +191,8 @@ impl VersionSet {
         &self.record
     }
 
-    /// The last operation that is known to be in tables and older than the WAL files that are needed.
+    /// The last operation that is known to be in tables and older than the WAL files that are
+    /// needed.
     pub(crate) fn last_before_logs(&self) -> SequenceNumber {
         let oldest = self.families.values().map(|f| f.log_number).min();
         let first = self

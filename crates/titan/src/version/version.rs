@@ -265,8 +265,8 @@ impl Version {
         }
     }
 
-    /// Bytes of a level that collectors reported as garbage at a moment, and that no compaction could
-    /// drop yet. Cost: O(tables of the level) if there are any.
+    /// Bytes of a level that collectors reported as garbage at a moment, and that no compaction
+    /// could drop yet. Cost: O(tables of the level) if there are any.
     pub(crate) fn reported_garbage(&self, level: usize, moment: u64) -> u64 {
         match self.sums(level).reported_garbage {
             0 => 0,

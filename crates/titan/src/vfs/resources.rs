@@ -1,7 +1,7 @@
 //! What the process may use of the machine: memory and open files.
 //!
-//! The kernel reports it in `/proc` and, for a process in control groups, in the files of their memory
-//! controller, version 1 or 2. A file that cannot be read or parsed imposes no limit.
+//! The kernel reports it in `/proc` and, for a process in control groups, in the files of their
+//! memory controller, version 1 or 2. A file that cannot be read or parsed imposes no limit.
 
 use std::path::{Path, PathBuf};
 

@@ -32,8 +32,8 @@ pub(crate) enum LogEnd {
     Clean,
     /// In the middle of a record. Valid records end at `offset`.
     Truncated { offset: u64 },
-    /// At bytes that are not what was written. Valid records end at `offset`. `followed` says whether
-    /// more than zeros follow, so that this is not merely the end of the last append.
+    /// At bytes that are not what was written. Valid records end at `offset`. `followed` says
+    /// whether more than zeros follow, so that this is not merely the end of the last append.
     Corrupt {
         offset: u64,
         reason: &'static str,
@@ -66,7 +66,8 @@ pub(crate) struct Record<'a> {
     pub(crate) offset: u64,
 }
 
-/// Reads the records of a log from front to back. Needs the memory of the largest record and 256 KiB.
+/// Reads the records of a log from front to back. Needs the memory of the largest record and 256
+/// KiB.
 pub(crate) struct LogReader {
     pub(super) blocks: Blocks,
     path: PathBuf,

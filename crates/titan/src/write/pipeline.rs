@@ -14,11 +14,11 @@
 //! | hook | show them to the [commit hook](super::hook), if there is one |
 //! | publish | show them to readers, and tell the hook |
 //!
-//! Promises: a batch is visible to readers whole or not at all, and in the order of the WAL. After a
-//! failure from the log stage on, writes have stopped, and nothing of the group is ever visible.
+//! Promises: a batch is visible to readers whole or not at all, and in the order of the WAL. After
+//! a failure from the log stage on, writes have stopped, and nothing of the group is ever visible.
 //!
-//! Assumes that the database, a [`CommitEnv`], switches memtables only as the leader. Functions that
-//! only the leader may call take its [`Lead`], which the queue gives out.
+//! Assumes that the database, a [`CommitEnv`], switches memtables only as the leader. Functions
+//! that only the leader may call take its [`Lead`], which the queue gives out.
 
 use std::cmp::Ordering as KeyOrdering;
 use std::sync::Arc;
@@ -57,8 +57,8 @@ pub(crate) trait CommitEnv {
     fn target(&self, id: ColumnFamilyId) -> Result<Target<Self::Family>>;
 
     /// Fails with `Conflict` if the key of `condition` has a published write that is newer than
-    /// `checked_to`, and with `InvalidArgument` if the family does not exist. `is_newer` says whether
-    /// anything was published since.
+    /// `checked_to`, and with `InvalidArgument` if the family does not exist. `is_newer` says
+    /// whether anything was published since.
     fn validate(
         &self,
         condition: &Condition,
@@ -195,8 +195,8 @@ impl CommitPipeline {
         if logged {
             // ORDER: the WAL before the memtables, and durable before the acknowledgement (WAL-1).
             if group.options.sync {
-                // Here, and not with the record: for want of a file descriptor only this may fail, and
-                // then nothing was written.
+                // Here, and not with the record: for want of a file descriptor only this may fail,
+                // and then nothing was written.
                 let named = self.wal.sync_names_before_contents();
                 named
                     .map_err(|e| stop_unless_nothing_was_done(env, e.context("writing the WAL")))?;
@@ -236,8 +236,8 @@ impl CommitPipeline {
         if let Some(hook) = &self.hook
             && first <= last
         {
-            // ORDER: before the group is visible, so that what the hook maintains is never older than
-            // what a reader sees.
+            // ORDER: before the group is visible, so that what the hook maintains is never older
+            // than what a reader sees.
             hook.before_publish(lead, first, &group.batches);
             // MUTANT: the hook is told that batches are visible before they are.
             if mutant!("tickets-before-publish", "-p titan --test it hooks::") {
@@ -257,8 +257,8 @@ impl CommitPipeline {
         Ok(())
     }
 
-    /// Gives the operations of the group their sequence numbers. Returns the first and the last; the
-    /// last is one less than the first if there are none.
+    /// Gives the operations of the group their sequence numbers. Returns the first and the last;
+    /// the last is one less than the first if there are none.
     fn number(&self, group: &mut Group) -> Result<(SequenceNumber, SequenceNumber)> {
         let first = self.counters.last_sequence().plus(1);
         let mut next = first;

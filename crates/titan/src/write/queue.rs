@@ -194,8 +194,8 @@ impl CommitQueue {
         }
     }
 
-    /// Runs `f` while no batch is being committed, unless one is or another writer leads: then returns
-    /// `None` at once.
+    /// Runs `f` while no batch is being committed, unless one is or another writer leads: then
+    /// returns `None` at once.
     pub(crate) fn try_exclusive<T>(&self, f: impl FnOnce(&Lead<'_>) -> T) -> Option<T> {
         {
             let mut line = self.line.lock();

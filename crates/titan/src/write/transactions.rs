@@ -169,8 +169,8 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Looks at the next batch of a file. `expected` is what this returned for the previous batch of
-    /// that file.
+    /// Looks at the next batch of a file. `expected` is what this returned for the previous batch
+    /// of that file.
     ///
     /// # Errors
     /// As [`Transactions::apply`].

@@ -1,4 +1,5 @@
-//! Commits of transactions that put four values under random keys, beside write batches of the same rows.
+//! Commits of transactions that put four values under random keys, beside write batches of the same
+//! rows.
 
 use std::path::Path;
 use std::thread;

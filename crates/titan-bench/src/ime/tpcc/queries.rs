@@ -69,7 +69,8 @@ impl Reads for Snapshot {
     }
 }
 
-/// A customer of a district: of 100, 60 are asked for by name, of which the one in the middle is taken.
+/// A customer of a district: of 100, 60 are asked for by name, of which the one in the middle is
+/// taken.
 pub(super) fn customer(
     scale: Scale,
     district: District,

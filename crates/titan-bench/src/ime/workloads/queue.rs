@@ -1,4 +1,5 @@
-//! TPC-C: each delivery looks for the first row of a queue, in front of which are the dead rows of all deliveries before.
+//! TPC-C: each delivery looks for the first row of a queue, in front of which are the dead rows of
+//! all deliveries before.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;

@@ -38,7 +38,8 @@ impl Opened {
         }
     }
 
-    /// Passes on each key that a step could have written, with the bytes of its value as they are stored.
+    /// Passes on each key that a step could have written, with the bytes of its value as they are
+    /// stored.
     pub(super) fn for_each_key(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
         let versions = match self {
             Opened::Plain(titan) => return usage::for_each_key(titan.db(), each),

@@ -1,4 +1,5 @@
-//! `titan ime status`: the ranges that a range cache held when it last wrote them down, and how it fared.
+//! `titan ime status`: the ranges that a range cache held when it last wrote them down, and how it
+//! fared.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,12 +18,15 @@ const BAR: u64 = 40;
 
 /// List the ranges that a range cache held, with the memory that they took and what they saved
 ///
-/// A line is a range, from its first key to the first key after it, or for a gap of dead rows from the key before it. A bar
-/// shows its memory beside that of the largest. What a range saves is an average of the last looks of the cache, which are a second
-/// apart unless the program says otherwise, in steps of an iterator through the versions: those that scans and reads of the range were spared, less sixteen for each version that was written to it. It
-/// is negative if the range costs more than it saves. If the maintenance of the cache has panicked, or the cache has turned itself
-/// off, a last line says so and why. With --json a line is an object. The list is as of the moment when
-/// the program wrote it: about each minute, when there was trouble, and when it closed the store.
+/// A line is a range, from its first key to the first key after it, or for a gap of dead rows from
+/// the key before it. A bar shows its memory beside that of the largest. What a range saves is an
+/// average of the last looks of the cache, which are a second apart unless the program says
+/// otherwise, in steps of an iterator through the versions: those that scans and reads of the range
+/// were spared, less sixteen for each version that was written to it. It is negative if the range
+/// costs more than it saves. If the maintenance of the cache has panicked, or the cache has turned
+/// itself off, a last line says so and why. With --json a line is an object. The list is as of the
+/// moment when the program wrote it: about each minute, when there was trouble, and when it closed
+/// the store.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -14,9 +14,10 @@ use crate::progress;
 
 /// Verify that every entry is one that a store writes
 ///
-/// Reads all keys: each must have a whole timestamp, a known kind, a commit after its start and of its own, and
-/// nothing after these; nothing else may be in the database. Prints each problem with its entry; the exit
-/// status is then 6. Nothing is changed. titan check verifies the files, and that values can be read.
+/// Reads all keys: each must have a whole timestamp, a known kind, a commit after its start and of
+/// its own, and nothing after these; nothing else may be in the database. Prints each problem with
+/// its entry; the exit status is then 6. Nothing is changed. titan check verifies the files, and
+/// that values can be read.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

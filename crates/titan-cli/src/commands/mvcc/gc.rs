@@ -2,7 +2,8 @@
 //!
 //! Ctrl-C closes the store: the safe point stays moved, and what has been dropped is dropped.
 //!
-//! Locks keep the safe point back. Their time to live begins anew when a store is opened, so it is waited for.
+//! Locks keep the safe point back. Their time to live begins anew when a store is opened, so it is
+//! waited for.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,10 +21,11 @@ use crate::{progress, usage};
 
 /// Move the safe point, drop the versions before it that no read can find, and free their space
 ///
-/// From then on reads before the safe point are refused, in all later openings too: it never moves back. Of each
-/// key the newest version at the safe point stays, and everything newer. Locks that clients of the Percolator calls have
-/// left keep the safe point back: the command waits up to a minute for their time to live, ends them, and says on standard
-/// error if some are left. It can be interrupted at any time and keeps what it has done.
+/// From then on reads before the safe point are refused, in all later openings too: it never moves
+/// back. Of each key the newest version at the safe point stays, and everything newer. Locks that
+/// clients of the Percolator calls have left keep the safe point back: the command waits up to a
+/// minute for their time to live, ends them, and says on standard error if some are left. It can be
+/// interrupted at any time and keeps what it has done.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -178,7 +180,8 @@ fn advance(store: &Store, to: Timestamp) -> Result<(Timestamp, usize)> {
             return Ok((safe_point, locks.len()));
         }
         std::thread::sleep(PAUSE);
-        // Fails if an interruption has closed the store: moving the safe point no further needs no engine.
+        // Fails if an interruption has closed the store: moving the safe point no further needs no
+        // engine.
         store.versions(b"").map_err(translated)?;
     }
 }

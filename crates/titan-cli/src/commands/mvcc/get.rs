@@ -14,9 +14,9 @@ use crate::{keys, status};
 
 /// Print the value of a key, byte for byte
 ///
-/// The exit status is 4 if the key has no value at that timestamp, 5 if there is no such store, 6 if the value
-/// is damaged, and 1 for other failures: also if the timestamp is before the safe point, which the error
-/// names.
+/// The exit status is 4 if the key has no value at that timestamp, 5 if there is no such store, 6
+/// if the value is damaged, and 1 for other failures: also if the timestamp is before the safe
+/// point, which the error names.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

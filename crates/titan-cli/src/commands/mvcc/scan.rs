@@ -14,10 +14,11 @@ use crate::{keys, output};
 
 /// Print the rows of a range as of a timestamp, in the order of their keys
 ///
-/// A line is `key : value`, with unprintable bytes as \xHH. With --json a line is an object with `key` and
-/// `value`; bytes that are not UTF-8 are in hexadecimal, after 0x, under the name `key_hex` or `value_hex`. With
-/// --json and --hex both always are. A row whose value cannot be read is reported on standard error and left
-/// out; the exit status is then 6. It is 1 if the timestamp is before the safe point.
+/// A line is `key : value`, with unprintable bytes as \xHH. With --json a line is an object with
+/// `key` and `value`; bytes that are not UTF-8 are in hexadecimal, after 0x, under the name
+/// `key_hex` or `value_hex`. With --json and --hex both always are. A row whose value cannot be
+/// read is reported on standard error and left out; the exit status is then 6. It is 1 if the
+/// timestamp is before the safe point.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

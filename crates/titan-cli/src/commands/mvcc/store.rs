@@ -12,8 +12,8 @@ use crate::{config, output};
 /// The family of versions, whose options `--config` gives under this name.
 const VERSIONS: &str = "versions";
 
-/// Opens a store to read it. Nothing in its directory is changed; if another process has it open, it is shown
-/// as of one moment, and standard error says so.
+/// Opens a store to read it. Nothing in its directory is changed; if another process has it open,
+/// it is shown as of one moment, and standard error says so.
 pub(super) fn read(path: &Path, global: &Global) -> Result<Store> {
     let options = options(global)?;
     let store = Store::open_read_only(path, &options).map_err(translated)?;
@@ -24,14 +24,14 @@ pub(super) fn read(path: &Path, global: &Global) -> Result<Store> {
 /// Whether a clock that is far ahead is believed.
 #[derive(clap::Args)]
 pub(super) struct AnyClock {
-    /// Go on though the clock is more than a year after the last timestamp of the store. Timestamps never go back: if
-    /// the clock is wrong, those of the store stay ahead of the time.
+    /// Go on though the clock is more than a year after the last timestamp of the store. Timestamps
+    /// never go back: if the clock is wrong, those of the store stay ahead of the time.
     #[arg(long)]
     any_clock: bool,
 }
 
-/// Opens a store to change it. Writes are synced, and the safe point stays where it is. A clock that is far ahead is
-/// refused, unless it is to be believed.
+/// Opens a store to change it. Writes are synced, and the safe point stays where it is. A clock
+/// that is far ahead is refused, unless it is to be believed.
 pub(super) fn write(path: &Path, global: &Global, create: bool, clock: &AnyClock) -> Result<Store> {
     let mut options = options(global)?;
     options.db.create_if_missing = create;
@@ -62,8 +62,8 @@ pub(super) fn timestamp(text: &str) -> Result<Timestamp, &'static str> {
 
 /// The store as of a timestamp, or as of now.
 ///
-/// The newest timestamp that a store knows of is that of its last commit, or seconds later. Whoever asks for a later one
-/// that has passed by the clock is to see all that was committed.
+/// The newest timestamp that a store knows of is that of its last commit, or seconds later. Whoever
+/// asks for a later one that has passed by the clock is to see all that was committed.
 pub(super) fn snapshot(store: &Store, at: Option<Timestamp>) -> Result<Snapshot> {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).ok();
     let clock = clock.and_then(Timestamp::at).unwrap_or(Timestamp::ZERO);

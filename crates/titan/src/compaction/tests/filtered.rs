@@ -2,8 +2,8 @@
 //! compaction filter removes or changes what it is asked about.
 //!
 //! Whatever order: a reader finds the value that it found before, or what the filter made of it. It
-//! never finds an older one. The newest write stays known as long as a snapshot does not see it, and
-//! the garbage of every job is exact; [`compact`] asserts both.
+//! never finds an older one. The newest write stays known as long as a snapshot does not see it,
+//! and the garbage of every job is exact; [`compact`] asserts both.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! Every history of one key with merge operands, cut by snapshots in every way, its operations
-//! compacted in every order: what every reader finds stays the same, and at the end no operand is left.
+//! compacted in every order: what every reader finds stays the same, and at the end no operand is
+//! left.
 
 use std::sync::Arc;
 

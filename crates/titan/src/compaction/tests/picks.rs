@@ -1,8 +1,8 @@
 //! Which tables are compacted together, and which of them may be moved, for every arrangement of
 //! their bounds.
 //!
-//! The oracle knows nothing of sorted lists: it adds tables to a set until no table outside shares a
-//! key with what the compaction reads or writes.
+//! The oracle knows nothing of sorted lists: it adds tables to a set until no table outside shares
+//! a key with what the compaction reads or writes.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

@@ -155,8 +155,8 @@ impl Bench {
         Ok([by_lookup, forward, backward])
     }
 
-    /// What is wrong with the tables of a version: with their bounds and facts, their order, and the
-    /// number of pointers that the version counts.
+    /// What is wrong with the tables of a version: with their bounds and facts, their order, and
+    /// the number of pointers that the version counts.
     pub(super) fn problems(&self, version: &Version) -> Result<Vec<String>> {
         let mut problems = Vec::new();
         let mut runs: Vec<Ages> = Vec::new();

@@ -1,8 +1,8 @@
 //! The worlds of an enumeration: histories of some keys, and the tables that have them.
 //!
-//! A world has a few sorted runs, the oldest at the lowest level. A run of a sorted level may be cut
-//! into two tables: between two keys as Titan does it, or between two versions of a key as RocksDB
-//! may do it.
+//! A world has a few sorted runs, the oldest at the lowest level. A run of a sorted level may be
+//! cut into two tables: between two keys as Titan does it, or between two versions of a key as
+//! RocksDB may do it.
 
 use bytes::Bytes;
 
@@ -191,9 +191,9 @@ impl Part {
         part
     }
 
-    /// Two parts, if `cut` is not 0: of the keys before and from [`KEYS`]`[cut]` on, or, if `cut` is
-    /// the number of keys, of the versions before and after those of the first key that has several.
-    /// `None` if one would be empty.
+    /// Two parts, if `cut` is not 0: of the keys before and from [`KEYS`]`[cut]` on, or, if `cut`
+    /// is the number of keys, of the versions before and after those of the first key that has
+    /// several. `None` if one would be empty.
     fn cut(self, cut: usize, keys: usize) -> Option<Vec<Part>> {
         let order = order();
         if cut == 0 {

@@ -2,9 +2,10 @@
 //!
 //! Each test stops a thread of a real database at a [gate](crate::gates), does what could harm it,
 //! lets it go on, and compares every answer with what must be visible. The database is on a file
-//! system in memory. At the end of each test it is finished ([`Store::finish`](store::Store::finish)):
-//! nothing may have failed, the directory has exactly the files that the versions name, a check
-//! finds nothing, and the next opening has the same contents.
+//! system in memory. At the end of each test it is finished
+//! ([`Store::finish`](store::Store::finish)): nothing may have failed, the directory has exactly
+//! the files that the versions name, a check finds nothing, and the next opening has the same
+//! contents.
 //!
 //! | file | the thread that is stopped |
 //! |---|---|

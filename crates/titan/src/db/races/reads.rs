@@ -1,7 +1,7 @@
-//! A reader is stopped before, between and after it takes its super version and its sequence number.
-//! Meanwhile entries are overwritten or deleted, and what it might still need is flushed, compacted,
-//! collected and deleted. It must see the database of one moment, which is not before the read
-//! began; with a snapshot, that of the snapshot.
+//! A reader is stopped before, between and after it takes its super version and its sequence
+//! number. Meanwhile entries are overwritten or deleted, and what it might still need is flushed,
+//! compacted, collected and deleted. It must see the database of one moment, which is not before
+//! the read began; with a snapshot, that of the snapshot.
 
 use super::store::{Contents, Store, Way, abc, at, collect, compact, contents, scan, write};
 use crate::gates::control::{Gates, race};
@@ -210,8 +210,8 @@ fn mostly_deleted(gates: &Gates, live: &[&str]) -> Store {
     store
 }
 
-/// It has the memtable from before a switch, and a number of which the newer memtable has entries. What
-/// it does not see there it must not take for dead.
+/// It has the memtable from before a switch, and a number of which the newer memtable has entries.
+/// What it does not see there it must not take for dead.
 #[test]
 fn a_reader_across_a_switch_of_memtables_calls_no_live_key_dead() {
     for (way, find) in FINDS {
@@ -233,8 +233,8 @@ fn a_reader_across_a_switch_of_memtables_calls_no_live_key_dead() {
     }
 }
 
-/// Another reader has found that keys are dead. One of them is so only by a batch, of which the reader
-/// must see nothing or all.
+/// Another reader has found that keys are dead. One of them is so only by a batch, of which the
+/// reader must see nothing or all.
 #[test]
 fn a_reader_across_a_switch_of_memtables_sees_no_half_of_a_batch() {
     for (way, find) in FINDS {

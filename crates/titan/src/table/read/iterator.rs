@@ -131,8 +131,8 @@ impl TableIterator {
         self.skip_forward()
     }
 
-    /// Seeks a target that is after the entry, or was. First looks as many blocks ahead as it jumped the last
-    /// time.
+    /// Seeks a target that is after the entry, or was. First looks as many blocks ahead as it
+    /// jumped the last time.
     fn jump_ahead(&mut self, target: &[u8]) -> Result<()> {
         let Some(loaded) = self.loaded else {
             return self.seek(target);

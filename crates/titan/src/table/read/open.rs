@@ -101,8 +101,8 @@ pub(crate) fn prefetch_head(file: &dyn ReadableFile, identity: &TableIdentity) {
     file.prefetch(identity.size - len, len as usize);
 }
 
-/// Checks by its footer and its properties whether a table can be read. Returns how many entries these
-/// say it has. Cost: three reads.
+/// Checks by its footer and its properties whether a table can be read. Returns how many entries
+/// these say it has. Cost: three reads.
 ///
 /// # Errors
 /// Those of [`TableReader::open`], as far as these parts show them.

@@ -151,8 +151,8 @@ impl TableReader {
             .filter(|_| self.properties.whole_key_filtering)
     }
 
-    /// Whether the table may have point entries of keys whose prefix, by the extractor of this name, is
-    /// `prefix`; `false` is certain, and `None` says that the table cannot tell. No I/O.
+    /// Whether the table may have point entries of keys whose prefix, by the extractor of this
+    /// name, is `prefix`; `false` is certain, and `None` says that the table cannot tell. No I/O.
     #[inline]
     pub(crate) fn may_contain_prefix(&self, extractor: &str, prefix: &[u8]) -> Option<bool> {
         let filter = self.filter.as_ref()?;
@@ -161,8 +161,8 @@ impl TableReader {
     }
 
     /// The first entry, not newer than `snapshot`, of a user key at or after that of `seek_key`, an
-    /// internal key, and its user key, if that starts with `prefix`. Looks no further than to the first
-    /// key that does not. `fill_cache` as for [`TableReader::get`].
+    /// internal key, and its user key, if that starts with `prefix`. Looks no further than to the
+    /// first key that does not. `fill_cache` as for [`TableReader::get`].
     pub(crate) fn first_from(
         &self,
         seek_key: &[u8],

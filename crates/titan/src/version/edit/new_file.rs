@@ -93,8 +93,9 @@ impl NewFile {
         }
     }
 
-    /// Whether the sequence numbers are those of its entries. RocksDB writes the largest number as the
-    /// smallest one, and 0 as the largest, of tables whose numbers LevelDB's MANIFEST did not have.
+    /// Whether the sequence numbers are those of its entries. RocksDB writes the largest number as
+    /// the smallest one, and 0 as the largest, of tables whose numbers LevelDB's MANIFEST did not
+    /// have.
     pub(crate) fn knows_sequences(&self) -> bool {
         self.smallest_seq <= self.largest_seq
     }

@@ -331,8 +331,8 @@ fn a_filter_is_not_asked_about_what_only_snapshots_see() {
     assert_eq!(db.get_with(&key(1), &at).unwrap().unwrap(), &b"old"[..]);
 }
 
-/// A later iterator has met a row of dead keys, one of which the filter has removed. It must not tell that
-/// to an iterator that has the tables from before.
+/// A later iterator has met a row of dead keys, one of which the filter has removed. It must not
+/// tell that to an iterator that has the tables from before.
 #[test]
 fn an_open_iterator_shows_what_a_filter_has_removed_since() {
     let vfs = SimVfs::new();

@@ -290,7 +290,8 @@ fn a_skip_opens_no_table_that_has_only_the_prefix() {
 fn a_skip_says_what_it_stepped_over() {
     let vfs = SimVfs::new();
     let db = open(&options(&vfs, manual()));
-    // Five keys of each prefix, in a table, a table above it and the memtable; one of them is overwritten, one is deleted.
+    // Five keys of each prefix, in a table, a table above it and the memtable; one of them is
+    // overwritten, one is deleted.
     for part in 0..3_u8 {
         for prefix in *b"abcd" {
             match part {
