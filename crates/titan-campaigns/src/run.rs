@@ -91,7 +91,7 @@ impl Run {
         self.seed
     }
 
-    /// How long the run is to take, if that was given.
+    /// Time that the run is to take, if that was given.
     pub fn time(&self) -> Option<Duration> {
         self.time
     }

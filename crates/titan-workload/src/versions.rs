@@ -19,7 +19,7 @@ pub struct Versions {
     processed: AtomicU64,
 }
 
-/// What reads have cost, as TiKV counts it.
+/// Cost of reads, as TiKV counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadCounters {
     /// Steps from entry to entry.
@@ -29,7 +29,7 @@ pub struct ReadCounters {
 }
 
 impl ReadCounters {
-    /// What was counted since an earlier time.
+    /// Counts since an earlier time.
     pub fn since(self, before: ReadCounters) -> ReadCounters {
         ReadCounters {
             next: self.next - before.next,

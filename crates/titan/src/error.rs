@@ -14,7 +14,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of thing went wrong. Match on this; the text is for people.
+/// Kind of an error. Match on this; the text is for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -116,7 +116,7 @@ impl Retryable for Error {
     }
 }
 
-/// What went wrong, where, and why. One word wide and cheap to clone.
+/// An error: its kind, place and cause. One word wide and cheap to clone.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -252,7 +252,7 @@ impl Error {
         self
     }
 
-    /// What kind of thing went wrong.
+    /// Kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }

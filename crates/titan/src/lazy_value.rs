@@ -45,7 +45,7 @@ enum Kind {
     Deferred(Arc<dyn FindValue>),
 }
 
-/// What a merge operator makes a value of.
+/// Parts of which a merge operator makes a value.
 struct Parts {
     key: Bytes,
     base: Option<LazyValue>,

@@ -56,7 +56,7 @@ impl OpenFile {
     }
 }
 
-/// How many files may be kept open, and how much memory they may take.
+/// Number of files that may be kept open, and the memory that they may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenFilesLimits {
     /// At least one.
@@ -236,7 +236,7 @@ impl OpenFiles {
         }
     }
 
-    /// How many files are kept open now.
+    /// Number of files that are kept open now.
     pub(crate) fn len(&self) -> usize {
         self.files.len()
     }

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The application's code panicked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Panicked {
-    /// What it said, if that was a text.
+    /// Message of the panic, if that was a text.
     text: Option<String>,
 }
 

@@ -17,7 +17,7 @@ use crate::campaign::{self, Budget};
 pub(crate) struct ImeArgs {
     #[command(flatten)]
     budget: Budget,
-    /// How many operations all configurations together perform in a round.
+    /// Number of operations that all configurations together perform in a round.
     #[arg(long, value_name = "N", default_value_t = Ime::default().operations)]
     operations: u64,
 }

@@ -23,7 +23,7 @@ pub(crate) struct ShuttleArgs {
     /// Only rounds of this scenario; a name that does not exist lists all.
     #[arg(long, value_name = "NAME", conflicts_with = "replay")]
     scenario: Option<String>,
-    /// How many rounds of it, ten schedules each, if no time is given.
+    /// Number of rounds of it, ten schedules each, if no time is given.
     #[arg(long, value_name = "N", default_value_t = 100, requires = "scenario")]
     rounds: u64,
 }

@@ -31,7 +31,7 @@ pub(crate) const NAMES: &[&str] = &[
     "mvcc-scans",
 ];
 
-/// How much to do.
+/// Amount of work.
 #[derive(Clone, Copy)]
 pub(crate) struct Extent {
     /// Rounds of each side.
@@ -84,7 +84,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Debug, Serialize)]
 pub(crate) struct Compared {
     name: String,
@@ -92,7 +92,7 @@ pub(crate) struct Compared {
     sides: Vec<Measured>,
 }
 
-/// What a side did.
+/// Work that a side did.
 #[derive(Debug, Serialize)]
 struct Measured {
     name: &'static str,

@@ -23,12 +23,12 @@ use super::processor::{self, READER, WRITER};
 pub(super) const READERS: usize = 2;
 /// The time between two looks at a run.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
-/// How long after the end jobs that were due are still begun.
+/// Time after the end within which jobs that were due are still begun.
 const GRACE: Duration = Duration::from_secs(5);
 /// Sleeps are no longer, so that a run ends soon if it is interrupted.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// What the jobs do.
+/// Work of the jobs.
 pub(super) trait Work: Sync {
     /// Does the reads of a job. The same number gives the same job.
     fn read(&self, number: u64, store: &Store) -> Result<Job>;
@@ -38,7 +38,7 @@ pub(super) trait Work: Sync {
 pub(super) struct Job {
     /// Whether it scanned rows, beside or in place of single keys.
     pub(super) scans: bool,
-    /// What is to be committed.
+    /// Writes to be committed.
     pub(super) transaction: Option<Transaction>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Shift<'a> {
     pub(super) interrupted: &'a AtomicBool,
 }
 
-/// How long something took.
+/// Durations of one kind of step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Latency {
     /// When its job was due, in seconds since the begin.
@@ -65,7 +65,7 @@ pub(super) struct Latency {
     pub(super) scans: bool,
 }
 
-/// What was done.
+/// Steps that were done.
 #[derive(Default)]
 pub(super) struct Done {
     /// From when a job was due until its reads were done.

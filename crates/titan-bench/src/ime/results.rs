@@ -1,4 +1,4 @@
-//! What an experiment measured: the schema of its `report.json`.
+//! Measurements of an experiment: the schema of its `report.json`.
 //!
 //! `workloads` has an entry for each side of each workload, with `name`, `variant`,
 //! `next_per_processed`, `reader_cpu_percent`, `mean_us` and `p99_us` among its fields. Latencies
@@ -22,7 +22,7 @@ pub(super) struct Results {
     pub(super) machine: Machine,
     pub(super) workloads: Vec<Measured>,
     pub(super) targets: Vec<Judged>,
-    /// What is to be known besides.
+    /// Other remarks for the reader.
     pub(super) remarks: Vec<String>,
 }
 

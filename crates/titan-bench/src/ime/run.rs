@@ -55,7 +55,7 @@ struct Run<'a> {
     dir: &'a Path,
     time: Arc<StoreTime>,
     interrupted: &'a AtomicBool,
-    /// What earlier openings have counted.
+    /// Counts of earlier openings.
     before: Counters,
     /// A snapshot that is held.
     held: Option<Snapshot>,

@@ -1,5 +1,5 @@
-//! What a run of one side measured: counters at every look, latencies of every job; and the figures
-//! of any part of it.
+//! Measurements of a run of one side: counters at every look, latencies of every job; and the
+//! figures of any part of it.
 
 use serde::Serialize;
 
@@ -127,8 +127,8 @@ impl Series {
     }
 }
 
-/// How long it took in a phase until the hit ratio of scans was nine tenths of that in its last
-/// quarter, and that ratio. None if there is none.
+/// Time in a phase until the hit ratio of scans was nine tenths of that in its last quarter, and
+/// that ratio. None if there is none.
 pub(super) fn seconds_to_hits(points: &[Point], phase: &Phase) -> Option<(f64, f64)> {
     // The first look of a phase ends the time before it.
     let begun = phase.from + LOOK.as_secs_f64() / 2.0;

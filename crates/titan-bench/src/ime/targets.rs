@@ -1,4 +1,4 @@
-//! What the range cache is to reach, and what it has.
+//! Targets of the range cache, and the figures that it reached.
 
 use serde::Serialize;
 

@@ -37,7 +37,7 @@ impl Variant {
     }
 }
 
-/// How the store of a workload is opened.
+/// Settings for opening the store of a workload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     /// In the time of the store. `None`: its safe point is frozen.

@@ -11,7 +11,7 @@ use configurations::CONFIGURATIONS;
 use crate::mvcc::{self, Mvcc};
 use crate::run::Run;
 
-/// How large a campaign is.
+/// Size of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Ime {
     /// Operations of all configurations together, in each round.

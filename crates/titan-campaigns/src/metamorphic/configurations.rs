@@ -18,7 +18,7 @@ pub struct Configuration {
     pub name: &'static str,
     /// Changes the options of a small database, at its opening of this number.
     pub set: fn(&mut Options, usize),
-    /// How writes are made durable.
+    /// Way in which writes are made durable.
     pub logging: Logging,
     /// Whether writes go through transactions.
     pub transactions: bool,
@@ -36,7 +36,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// How operations are performed.
+    /// Way in which operations are performed.
     pub fn manner(&self) -> Manner {
         Manner {
             logging: self.logging,

@@ -25,7 +25,7 @@ use crate::run::Run;
 /// Operations between two reports of a history.
 const REPORTED: u64 = 500;
 
-/// How large a campaign is.
+/// Size of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Mvcc {
     /// Operations of all configurations together, in each round.

@@ -131,7 +131,7 @@ impl World {
         Ok(())
     }
 
-    /// How many versions are stored.
+    /// Number of versions that are stored.
     pub(super) fn stored(&self) -> Checked<usize> {
         let Some(versions) = self.store.db().column_family("versions") else {
             return Err(CheckFailure::wrong("the family of versions is missing"));
@@ -160,7 +160,7 @@ impl World {
     }
 }
 
-/// What a transaction that began at `at` finds.
+/// Value that a transaction that began at `at` finds.
 fn value<'m>(
     model: &'m Versions<Timestamp>,
     writes: &'m Writes,

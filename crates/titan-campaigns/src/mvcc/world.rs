@@ -51,9 +51,9 @@ pub(super) struct World {
     holds: Vec<Hold>,
     /// The newest commits, in order.
     pub(super) commits: Vec<Timestamp>,
-    /// How many commits there were.
+    /// Number of commits.
     pub(super) count: u64,
-    /// How many of them a crash must leave.
+    /// Number of them that a crash must leave.
     pub(super) durable: u64,
     pub(super) safe_point: Timestamp,
     /// The number of the next value.

@@ -24,7 +24,7 @@ const WRITERS: u8 = 2;
 
 type Versions = BTreeMap<u64, Option<Vec<u8>>>;
 
-/// What was committed. Its lock is never held where the scheduler may switch.
+/// Committed values. Its lock is never held where the scheduler may switch.
 struct Model {
     /// By encoded key.
     rows: BTreeMap<Vec<u8>, Versions>,

@@ -318,7 +318,7 @@ struct Live {
     known_by: KnownBy,
 }
 
-/// How the initial keys of a database were determined.
+/// Way in which the initial keys of a database were determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum KnownBy {

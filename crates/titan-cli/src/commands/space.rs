@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Also write the report to an HTML page, for browsers and printers.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// How many blob files of each family to list, those with the most garbage first.
+    /// Number of blob files of each family to list, those with the most garbage first.
     #[arg(long, value_name = "N", default_value_t = 20)]
     worst: usize,
 }

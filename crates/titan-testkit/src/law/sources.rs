@@ -144,7 +144,7 @@ impl Sources {
         Some(own)
     }
 
-    /// What the path of a `use` names: its first name may be a child of the module.
+    /// Module that the path of a `use` names: its first name may be a child of the module.
     fn used(&self, module: &[String], path: &[String], depth: usize) -> Option<&[String]> {
         match path.first().map(String::as_str) {
             Some("crate" | "self" | "super") => self.definer(module, path, depth + 1),

@@ -4,7 +4,7 @@ use super::legal::Legality;
 use super::{Bounds, Durability, Op, Ops, Step, Value, Write};
 use crate::model::DEFAULT;
 
-/// How often each operation is drawn, relative to the others; 0 means never.
+/// Frequency of each operation, relative to the others; 0 means never.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "named like the operations")]
 pub struct Weights {
@@ -129,7 +129,7 @@ pub struct Generator {
     legality: Legality,
     next_snapshot: u32,
     next_iterator: u32,
-    /// How often each operation is drawn.
+    /// Frequency of each operation.
     pub weights: Weights,
     /// The number of different keys; few make overwrites and collisions likely.
     pub keys: usize,

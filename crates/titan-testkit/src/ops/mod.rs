@@ -193,7 +193,7 @@ pub enum Step {
     Prev(u32),
 }
 
-/// What an acknowledged write survives.
+/// Failures that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// Nothing until its family is flushed: it is not logged.
@@ -211,7 +211,7 @@ pub enum Op {
     Write {
         /// The batch; a single write is a batch of one.
         writes: Vec<Write>,
-        /// What it survives once it is acknowledged.
+        /// Failures that it survives once it is acknowledged.
         durability: Durability,
     },
     /// Reads a key.

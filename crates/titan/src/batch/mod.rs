@@ -264,7 +264,7 @@ impl WriteBatch {
         self.ticket
     }
 
-    /// How many operations there are, [log data](WriteBatch::put_log_data) not counted.
+    /// Number of operations, [log data](WriteBatch::put_log_data) not counted.
     pub fn count(&self) -> u32 {
         match self.data.get(COUNT_OFFSET..).and_then(<[u8]>::first_chunk) {
             Some(bytes) => u32::from_le_bytes(*bytes),

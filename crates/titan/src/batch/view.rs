@@ -52,7 +52,7 @@ impl<'a> BatchView<'a> {
         self.sequence
     }
 
-    /// How many sequence numbers the batch takes, according to its header.
+    /// Number of sequence numbers that the batch takes, according to its header.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }

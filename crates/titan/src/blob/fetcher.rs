@@ -306,7 +306,7 @@ impl ValueFetcher {
 
 /// The records asked for, by their places.
 struct Located {
-    /// That of each request.
+    /// Location of each request.
     locations: Vec<Option<BlobLocation>>,
     /// In the order of files and offsets.
     targets: Vec<Target>,

@@ -37,7 +37,7 @@ pub(crate) trait BlobLocations {
     fn location(&self, logical: BlobFileNumber) -> Result<BlobLocation>;
 }
 
-/// What [`BlobLocations::location`] says of a file that does not exist.
+/// Error of [`BlobLocations::location`] for a file that does not exist.
 pub(crate) fn no_location(logical: BlobFileNumber) -> Error {
     Error::corruption(format!(
         "pointer into blob file {logical}, which does not exist"

@@ -1,10 +1,10 @@
-//! How much of a table is garbage, by the moment from which on it is.
+//! Garbage of a table over time: each amount counts from its moment on.
 
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::total;
 
-/// How many moments are left when neighbours are joined.
+/// Number of moments that are left when neighbours are joined.
 const MAX_MOMENTS: usize = 64;
 
 /// Bytes that are garbage from a moment on.

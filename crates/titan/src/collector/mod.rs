@@ -52,14 +52,14 @@ pub trait TablePropertiesCollector: Send {
     /// What the application reports: see [`TablePropertiesCollectorFactory`].
     fn add(&mut self, entry: &TableEntry<'_>) -> Result<()>;
 
-    /// What is to be known about the table. Called once, after the last entry.
+    /// Returns the report on the table. Called once, after the last entry.
     ///
     /// # Errors
     /// The same.
     fn finish(&mut self) -> Result<TableReport>;
 }
 
-/// What a collector reports about a table.
+/// Report of a collector on a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableReport {
     /// Properties by name. Names that begin with `rocksdb.` or `titan.` are reserved: a report with
@@ -67,8 +67,8 @@ pub struct TableReport {
     /// the later one in the list is kept. The MANIFEST keeps a copy in memory and on disk: a few
     /// KiB for each table are fine.
     pub properties: BTreeMap<String, Vec<u8>>,
-    /// How many bytes of the table's entries are garbage, and from when on. Bytes are those of keys
-    /// and values, separated values included. See
+    /// Garbage among the table's entries, in bytes, by the moment from which on it counts. Bytes
+    /// are those of keys and values, separated values included. See
     /// [`ColumnFamily::advance_garbage_moment`](crate::ColumnFamily::advance_garbage_moment).
     pub garbage: GarbageByMoment,
 }
@@ -107,7 +107,7 @@ pub enum EntryKind {
 pub struct TableEntry<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// What the entry is.
+    /// Kind of the entry.
     pub kind: EntryKind,
     /// The position of the write in the order of all writes.
     pub sequence: SequenceNumber,

@@ -1,4 +1,4 @@
-//! What the collectors of a table have reported, in the form that tables and the MANIFEST keep.
+//! Reports of the collectors of a table, in the form that tables and the MANIFEST keep.
 //!
 //! ```text
 //! seen (0, or the moment + 1) | n | n * { moment, bytes }

@@ -31,7 +31,7 @@ pub(crate) struct Combiner {
     values: Option<(ValueFetcher, Arc<Version>)>,
 }
 
-/// What lies below a run of operands.
+/// Entry below a run of operands.
 pub(super) enum Below {
     /// A value in the run's stripe.
     Inline(Bytes),
@@ -89,9 +89,9 @@ impl Run {
     }
 }
 
-/// What became of a run.
+/// Result of combining a run.
 pub(super) struct Combined {
-    /// What takes its place, newest first.
+    /// Entries that take its place, newest first.
     pub(super) entries: Vec<Entry>,
     /// Whether that is a value, which shadows what is below.
     pub(super) is_value: bool,

@@ -41,7 +41,7 @@ pub(crate) struct CompactionResult {
     pub(crate) trivial_move: bool,
 }
 
-/// What a job needs from its environment.
+/// Environment of a job.
 pub(crate) struct JobContext<'a> {
     pub(crate) env: &'a JobEnv,
     pub(crate) family: &'a OutputFamily,
@@ -52,7 +52,7 @@ pub(crate) struct JobContext<'a> {
     pub(crate) cancel: &'a AtomicBool,
     /// Called every few entries: the job may sleep here to yield to reads.
     pub(crate) yield_to_reads: &'a dyn Fn(),
-    /// How the job filters, if it may.
+    /// Filtering by the job, if it may.
     pub(crate) filtering: Option<&'a Filtering>,
 }
 

@@ -36,7 +36,7 @@ use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_
 use crate::iterator::InternalIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 
-/// What the newest version seen so far of the current key shadows.
+/// Versions that the newest one seen so far of the current key shadows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hides {
     Nothing,
@@ -111,7 +111,7 @@ pub(crate) struct SurvivorIterator<'a, I, B> {
     position: Position,
     references: ReferenceCounts,
     combiner: Option<Combiner>,
-    /// What combined operands became, to be shown before the input goes on.
+    /// Result of combined operands, to be shown before the input goes on.
     combined: VecDeque<Entry>,
     /// Bytes of the blob records of bases that were combined with operands.
     combined_blob_bytes: u64,
@@ -179,7 +179,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         }
     }
 
-    /// What the filter has done so far.
+    /// Counts of the filter's decisions so far.
     pub(crate) fn filter_counts(&self) -> FilterCounts {
         self.filter
             .as_ref()

@@ -100,8 +100,8 @@ impl Shared {
         }
     }
 
-    /// What `find` finds. A comparator may panic there, too; that stops writes, and the thread
-    /// waits with the others until the database resumes.
+    /// Result of `find`. A comparator may panic there, too; that stops writes, and the thread waits
+    /// with the others until the database resumes.
     fn find_or_fail<T>(&self, mut find: impl FnMut() -> Option<T>) -> Option<T> {
         loop {
             match catch_unwind(AssertUnwindSafe(&mut find)) {

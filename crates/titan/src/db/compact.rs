@@ -49,7 +49,7 @@ const MIN_RETRY: u64 = 60;
 /// the clock are noticed.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// What a compaction has claimed.
+/// Claim of a compaction.
 pub(super) struct CompactionClaim {
     family: ColumnFamilyId,
     marks: InputMarks,

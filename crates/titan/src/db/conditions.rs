@@ -112,7 +112,7 @@ impl Conditions {
         Ok(self)
     }
 
-    /// How many conditions there are.
+    /// Number of conditions.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -210,7 +210,7 @@ impl Shared {
         }
     }
 
-    /// What the leader does; see [`CommitEnv::validate`](crate::write::pipeline::CommitEnv).
+    /// Check by the leader; see [`CommitEnv::validate`](crate::write::pipeline::CommitEnv).
     pub(super) fn validate_condition(
         &self,
         condition: &Condition,

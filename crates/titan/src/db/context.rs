@@ -1,5 +1,4 @@
-//! What a database is opened with: its options, its clock, and where events, counts and times of
-//! writes go.
+//! Context of a database: its options, its clock, and where events, counts and times of writes go.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use crate::stats::{Listeners, Statistics};
 use crate::sync::ArcSwap;
 use crate::version::Moment;
 
-/// What the database is opened with. Only options change while it is open.
+/// Context with which the database is opened. Only options change while it is open.
 pub(crate) struct Context {
     /// Tells handles and batches of this opening from those of others.
     pub(super) opening: OpeningId,

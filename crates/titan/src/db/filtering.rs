@@ -30,7 +30,7 @@ impl Shared {
         }
     }
 
-    /// How a job of a family filters.
+    /// Filtering by a job of a family.
     pub(super) fn filtering(&self, family: &Family, reason: FilterReason) -> Filtering {
         let mut recent = Vec::new();
         if reason == FilterReason::Flush && family.revisit.is_some() {

@@ -414,7 +414,7 @@ fn begin_event(family: &Family, immutables: &[Immutable]) -> FlushBeginEvent {
 /// Memtables of a family that have been written to files.
 struct Flushed<'a> {
     family: &'a Family,
-    /// How many of the oldest memtables these are.
+    /// Number of the oldest memtables that these are.
     immutables: usize,
     output: JobOutput,
 }

@@ -39,15 +39,15 @@ use crate::version::{LogsSince, Moment, RecoveredState, VersionSet, read_current
 use crate::vfs::{Access, Frozen, MemoryFile, ReadableFile, Vfs};
 use crate::wal::{LogEnd, LogReader, TailMode};
 
-/// How many rounds are tried while files change.
+/// Number of rounds that are tried while files change.
 const MAX_ROUNDS: usize = 200;
 /// Descriptors that a process has and needs beside those of the files: its standard streams,
 /// CURRENT, MANIFEST and WAL files while they are read.
 const OTHER_FILES: u64 = 8;
-/// How often something wrong is read again: it may be about to change.
+/// Number of times that something wrong is read again: it may be about to change.
 const MAX_DOUBTS: usize = 3;
-/// How many of the newest WAL files may still grow: the one before the newest may get the rest of a
-/// buffer after the newest has been created.
+/// Number of the newest WAL files that may still grow: the one before the newest may get the rest
+/// of a buffer after the newest has been created.
 const GROWING: usize = 2;
 
 /// The contents of CURRENT and the MANIFEST.

@@ -475,7 +475,7 @@ impl Db {
         self.shared().metrics(families)
     }
 
-    /// What takes space now: what is live, what is garbage, which snapshot or iterator pins what,
+    /// Report on space now: what is live, what is garbage, which snapshot or iterator pins what,
     /// and which blob files are collected next, or why not. Cost: reads the metadata of every file
     /// in the directory, and O(tables, blob files and older versions in use) under the lock that
     /// installs flushes and compactions; no file is read.

@@ -19,14 +19,14 @@ use crate::stats::{Listeners, notify};
 
 /// A kind of background work.
 pub(super) trait Job: Sized {
-    /// What it does, in the context of an error: "flushing".
+    /// Name of its work, in the context of an error: "flushing".
     const DOING: &'static str;
-    /// What it did.
+    /// Result of a run.
     type Done;
-    /// What it has claimed that must be released under the state lock.
+    /// Claims that must be released under the state lock.
     type Claim;
 
-    /// How the state counts it.
+    /// Kind under which the state counts it.
     fn kind(&self) -> RunningJob;
 
     /// The family it works on.
@@ -91,7 +91,7 @@ impl Shared {
         Ok(done)
     }
 
-    /// What the failure of a job means: nothing to the database if the job was abandoned, since the
+    /// Handles the failure of a job: nothing to the database if the job was abandoned, since the
     /// database closes, collections are paused, the family was dropped or its compaction filter
     /// failed, and nothing if the device is full and no edit has failed: the job
     /// [waits](super::lack_of_room). If the process had no file descriptor left, nothing of the job

@@ -24,7 +24,7 @@ pub struct LevelMetrics {
     /// Bytes, with those of blob records, above which a compaction is due; 0 for level 0, where the
     /// number of files counts, and for unused levels.
     pub target_bytes: u64,
-    /// How urgently the level needs a compaction; due from 1.0.
+    /// Urgency of a compaction of the level; due from 1.0.
     pub score: f64,
 }
 

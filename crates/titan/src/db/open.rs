@@ -130,7 +130,7 @@ fn idle(shared: Shared) -> Core {
     }
 }
 
-/// What becomes of families that the options name and the database does not have.
+/// Treatment of families that the options name and the database does not have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Families {
     Created,

@@ -1,5 +1,5 @@
-//! Who reads: snapshots, iterators, versions that are read although newer ones exist, and handles
-//! of families that were dropped.
+//! Readers: snapshots, iterators, versions that are read although newer ones exist, and handles of
+//! families that were dropped.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::dropped::DroppedFamilies;
 use crate::read::{IteratorList, SnapshotList};
 use crate::version::Watch;
 
-/// What readers have. Each list has its own lock, which is taken after all others.
+/// Lists of readers. Each list has its own lock, which is taken after all others.
 #[derive(Default)]
 pub(crate) struct Readers {
     pub(super) snapshots: Arc<SnapshotList>,

@@ -26,7 +26,7 @@ struct Changed {
     database: Option<DbOptions>,
 }
 
-/// How many OPTIONS files are left.
+/// Number of OPTIONS files that are left.
 const OPTIONS_KEPT: usize = 2;
 
 impl ColumnFamily {

@@ -1,4 +1,4 @@
-//! How the threads of a database wake each other.
+//! Signals with which the threads of a database wake each other.
 //!
 //! A [`Signal`] counts how often it was raised. A thread reads the count first, then looks at what
 //! it waits for, and waits only while the count is still the same: nothing that is raised after it
@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// What threads of a database wait for.
+/// Events for which threads of a database wait.
 #[derive(Default)]
 pub(crate) struct Signals {
     /// There may be a flush, an estimate or a compaction for a background thread.
@@ -93,12 +93,12 @@ impl Signals {
 /// An event that threads wait for.
 #[derive(Default)]
 pub(crate) struct Signal {
-    /// How often it was raised.
+    /// Number of times that it was raised.
     raised: Mutex<u64>,
     changed: Condvar,
 }
 
-/// How often a signal had been raised when a thread began to look.
+/// Number of times that a signal had been raised when a thread began to look.
 #[derive(Clone, Copy)]
 #[must_use = "read it before looking at what to wait for"]
 pub(crate) struct Seen(u64);

@@ -1,5 +1,4 @@
-//! What is known about the tables of a range, and the moment up to which their reported garbage
-//! counts.
+//! Properties of the tables of a range, and the moment up to which their reported garbage counts.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -28,7 +27,7 @@ pub struct TableMetadata {
     /// Entries of all kinds but range deletions; `None` if another program wrote the table and it
     /// was not counted.
     pub entries: Option<u64>,
-    /// What [collectors](crate::TablePropertiesCollectorFactory) of any program reported, by name.
+    /// Reports of [collectors](crate::TablePropertiesCollectorFactory) of any program, by name.
     pub properties: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The garbage that collectors reported.
     pub garbage: GarbageByMoment,

@@ -34,7 +34,7 @@ struct Wanted {
     size: u64,
 }
 
-/// What may be read, and what was.
+/// Bytes that may be read, and bytes that were.
 struct Allowance {
     /// Whether the database fits as a whole, or else only as much is read as there is room for.
     everything: bool,

@@ -84,14 +84,14 @@ impl fmt::Debug for dyn CompactionFilterFactory {
 
 /// Decides about the entries of one job, in the order of their keys.
 pub trait CompactionFilter: Send {
-    /// What becomes of an entry.
+    /// Decides on an entry.
     ///
     /// # Errors
     /// What the application reports: see [`CompactionFilterFactory`].
     fn filter(&mut self, entry: &FilterEntry<'_>) -> Result<Decision>;
 }
 
-/// What becomes of an entry.
+/// Decides on an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It stays.

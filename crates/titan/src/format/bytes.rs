@@ -2,8 +2,8 @@
 
 const WORD: usize = 8;
 
-/// How many bytes two strings have in common at their beginning. Cost: a step for each eight bytes,
-/// as keys often share long prefixes.
+/// Length in bytes of the common beginning of two strings. Cost: a step for each eight bytes, as
+/// keys often share long prefixes.
 #[inline]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let (a_words, _) = a.as_chunks::<WORD>();

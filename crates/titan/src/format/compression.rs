@@ -10,7 +10,7 @@ use zstd::dict::DecoderDictionary;
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 
-/// How a block or blob is compressed. The numbers are RocksDB's. All of them can be read.
+/// Compression of a block or blob. The numbers are RocksDB's. All of them can be read.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -33,7 +33,7 @@ pub enum CompressionType {
     Lz4hc = 5,
     /// Zstandard.
     Zstd = 7,
-    /// What RocksDB called Zstandard before its format was final. Only read.
+    /// Zstandard before its format was final, as RocksDB calls it. Only read.
     #[serde(skip)]
     ZstdNotFinal = 0x40,
 }
@@ -287,8 +287,8 @@ fn bunzip(packed: &[u8], size: usize) -> Option<Vec<u8>> {
 /// Bytes of a bzip2 stream's first output buffer.
 const BUNZIP_ROOM: usize = 64 << 10;
 
-/// What RocksDB stores for `raw`, with a dictionary or without, and also with codecs that are only
-/// read here.
+/// Bytes that RocksDB stores for `raw`, with a dictionary or without, and also with codecs that are
+/// only read here.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn compress_as_rocksdb(
     kind: CompressionType,

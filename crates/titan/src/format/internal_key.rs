@@ -23,7 +23,7 @@ pub(crate) fn is_storable(user_key: &[u8], value: &[u8]) -> bool {
     (user_key.len() + TRAILER_LEN).saturating_add(value.len()) <= MAX_ENTRY
 }
 
-/// What an entry of a memtable or table means. The numbers are RocksDB's.
+/// Kind of an entry of a memtable or table. The numbers are RocksDB's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(crate) enum ValueType {

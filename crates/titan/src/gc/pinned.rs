@@ -1,5 +1,5 @@
-//! What collections copied for older versions only: garbage of the file that has it, and nothing
-//! that another collection would free.
+//! Records that collections copied for older versions only: garbage of the file that has it, and
+//! nothing that another collection would free.
 //!
 //! It is recorded by version, and counts for as long as that lives. So nothing needs to be called
 //! back at the end of a version, except for threads that wait for garbage.
@@ -11,7 +11,7 @@ use crate::format::{BlobFileNumber, total};
 use crate::version::Version;
 use crate::version::files::BlobFileMeta;
 
-/// What was copied for older versions, too, by the physical file that has it.
+/// Bytes that were copied for older versions, too, by the physical file that has it.
 #[derive(Clone, Default)]
 pub(crate) struct CopiedForOlder {
     files: BTreeMap<BlobFileNumber, LogicalFiles>,

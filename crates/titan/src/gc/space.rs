@@ -1,4 +1,4 @@
-//! What the files of a family take, and what of that is needed.
+//! Space of the files of a family, and the needed part of it.
 
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
@@ -10,7 +10,7 @@ const MOST_ALLOWED: u64 = 256 << 20;
 /// The same where nothing is live.
 const LEAST_ALLOWED: u64 = 64 << 20;
 
-/// How much more is allowed per live byte, up to the most.
+/// Additional bytes that are allowed per live byte, up to the most.
 const ALLOWED_PER_LIVE: u64 = 8;
 
 /// The most that is allowed if a family has such options: flushes of large write buffers need more.
@@ -70,12 +70,12 @@ impl Space {
         }
     }
 
-    /// What is on disk.
+    /// Bytes on disk.
     pub(crate) fn on_disk(&self) -> u64 {
         self.tables.saturating_add(self.blob_files)
     }
 
-    /// What present readers need of it.
+    /// Bytes of it that present readers need.
     pub(crate) fn live(&self) -> u64 {
         self.tables.saturating_add(self.blob_live - self.shadowed)
     }
@@ -89,13 +89,13 @@ impl Space {
             .min((share as u64).max(MIN_COLLECTION))
     }
 
-    /// How far the files exceed `max_space_amp` times the live data; negative where there is room.
+    /// Excess of the files over `max_space_amp` times the live data; negative where there is room.
     fn beyond(&self, options: &ColumnFamilyOptions) -> f64 {
         self.on_disk() as f64 - self.live() as f64 * options.max_space_amp
     }
 
-    /// What a flush and a collection may be writing beside that. A flush of more than is live adds
-    /// to what is live.
+    /// Bytes that a flush and a collection may be writing beside that. A flush of more than is live
+    /// adds to what is live.
     fn written(&self, options: &ColumnFamilyOptions) -> f64 {
         let flush = options.write_buffer_size.min(self.live());
         flush.saturating_add(self.collection_size(options)) as f64
@@ -142,7 +142,7 @@ impl Bound {
         allowed.min(most_allowed(self.write_buffer_size))
     }
 
-    /// How far the files exceed the bound, with what jobs are writing, as a part of the usable
+    /// Excess of the files over the bound, with what jobs are writing, as a part of the usable
     /// [allowance](Bound::allowance).
     pub(crate) fn excess(&self) -> f64 {
         let jobs = (self.written - self.room).max(0.0);

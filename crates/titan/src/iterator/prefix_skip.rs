@@ -18,7 +18,7 @@ pub(crate) type SkipRule<'r> = &'r mut dyn FnMut(&[u8]) -> Option<usize>;
 pub(crate) struct PrefixSkip<'r> {
     rule: SkipRule<'r>,
     order: &'r InternalKeyComparator,
-    /// What is skipped now.
+    /// Prefix that is skipped now.
     prefix: Vec<u8>,
     /// The entry, an internal key, that another source has: the rule is not asked about entries
     /// from there on.
@@ -69,7 +69,7 @@ impl<'r> PrefixSkip<'r> {
         self.stepped
     }
 
-    /// What is skipped now.
+    /// Prefix that is skipped now.
     #[inline]
     pub(crate) fn prefix(&self) -> &[u8] {
         &self.prefix

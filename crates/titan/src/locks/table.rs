@@ -221,7 +221,7 @@ impl LockTable {
         }
     }
 
-    /// How many keys are locked or waited for.
+    /// Number of keys that are locked or waited for.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn len(&self) -> usize {
         let stripes = self.stripes.iter();

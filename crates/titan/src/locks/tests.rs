@@ -168,7 +168,7 @@ mod threads {
     use super::*;
     use crate::gates::control::{Actor, Gates, race};
 
-    /// How often a request began to wait, again or for the first time.
+    /// Number of times that a request began to wait, again or for the first time.
     fn waits_begun(gates: &Gates) -> usize {
         let passed = gates.passed();
         passed.iter().filter(|gate| **gate == "lock: waits").count()

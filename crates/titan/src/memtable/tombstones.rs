@@ -22,8 +22,8 @@ pub(super) struct TombstoneSet {
 }
 
 struct Cached {
-    /// How many tombstones the fragments were made of. As tombstones are only ever added, this
-    /// shows whether they are current.
+    /// Number of tombstones of which the fragments were made. As tombstones are only ever added,
+    /// this shows whether they are current.
     count: u64,
     fragments: Arc<FragmentedTombstones>,
 }
@@ -38,7 +38,7 @@ impl TombstoneSet {
         }
     }
 
-    /// How many were added.
+    /// Number of tombstones that were added.
     pub(super) fn len(&self) -> u64 {
         self.count.load(Ordering::Acquire)
     }

@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(merged("bytesxor", None, &[&[1], &[3, 1]]), [2, 1]);
     }
 
-    /// What a compaction may do: combine any neighbours first.
+    /// A step that a compaction may take: combine any neighbours first.
     #[test]
     fn parts_that_were_combined_before_make_no_difference() {
         let mut rng = fastrand::Rng::with_seed(7);

@@ -180,14 +180,14 @@ impl ColumnFamilyOptions {
         }
     }
 
-    /// What is kept of the options of a family that is created with them.
+    /// Texts that are kept of the options of a family that is created with them.
     pub(crate) fn kept_texts(&self) -> SettingTexts {
         let mut texts = FamilySettings::of(self).texts();
         texts.extend(self.kept_names());
         texts
     }
 
-    /// What is kept of the objects.
+    /// Names that are kept of the objects.
     pub(super) fn kept_names(&self) -> SettingTexts {
         let operator = self.merge_operator.as_ref().map(|operator| operator.id());
         let extractor = self.prefix_extractor.as_ref();

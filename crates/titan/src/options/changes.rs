@@ -10,7 +10,7 @@ use super::spelling::as_titan_has_it;
 use super::{ColumnFamilyOptions, DbOptions, DbSettings, FamilySettings};
 use crate::error::{Error, Result};
 
-/// What a family is built on.
+/// Options on which a family is built.
 const FIXED: [&str; 1] = ["num_levels"];
 
 /// The parts of a database that can change. The rest concerns the opening.

@@ -57,7 +57,7 @@ options! {
         num_levels: usize = 7, [2, 64, "2 to 64"];
         /// Bytes of the first level below level 0, separated values included.
         max_bytes_for_level_base: u64 = 256 << 20, [1024, u64::MAX, "at least 1024"], is bytes;
-        /// How many times larger each level is than the one above.
+        /// Size of each level as a multiple of the one above.
         max_bytes_for_level_multiplier: u64 = 10, [2, u64::MAX, "at least 2"];
         /// Bytes of an SST after which compaction starts another.
         target_file_size_base: u64 = 64 << 20, [1024, u64::MAX, "at least 1024"], is bytes;
@@ -100,11 +100,11 @@ options! {
         /// other links, such as those of checkpoints, are copied as always. Not for file systems
         /// that compress: the space they save would be taken for holes.
         blob_garbage_collection_punch_holes: bool = false, is private;
-        /// How many times as large as the family's live data its files may be. In addition the
+        /// Largest size of the family's files as a multiple of its live data. In addition the
         /// families of a database share one allowance: 64 MiB and eight times the live data, at
         /// most 256 MiB, or four write buffers if that is more: listeners are notified of it at
-        /// opening. If garbage collection is on, garbage is found and collected in time, and
-        /// in the end writes wait for it: they are delayed, never stopped.
+        /// opening. If garbage collection is on, garbage is found and collected in time, and in the
+        /// end writes wait for it: they are delayed, never stopped.
         max_space_amp: f64 = 1.5, [1.1, 100.0, "1.1 to 100"], is private;
     }
 

@@ -251,7 +251,7 @@ fn worth_keeping(settings: &DbSettings) -> SettingTexts {
 }
 
 impl DbOptions {
-    /// What is kept with the database.
+    /// Texts that are kept with the database.
     pub(crate) fn kept_texts(&self) -> SettingTexts {
         worth_keeping(&DbSettings::of(self))
     }
@@ -297,7 +297,7 @@ pub struct LoadedOptions {
     /// The options that are not the default, the file that has them, and what Titan does
     /// differently.
     pub taken: Vec<TakenOptions>,
-    /// What is recorded by its name, of each family: the name of the field, such as
+    /// Objects of each family that are recorded by name: the name of the field, such as
     /// `merge_operator`, and that of the object. Those that are not built in are not in `options`:
     /// set them.
     pub recorded: BTreeMap<String, BTreeMap<&'static str, String>>,

@@ -15,7 +15,7 @@ use crate::format::CompressionType;
 use crate::format::prefix;
 use crate::merge;
 
-/// What is true of the option of this name.
+/// Traits of the option of this name.
 fn traits_of(key: &str) -> OptionTraits {
     let mut infos = FamilySettings::infos().chain(DbSettings::infos());
     let info = infos.find(|info| info.name == key);

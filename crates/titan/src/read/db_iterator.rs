@@ -25,7 +25,7 @@ use crate::read::Snapshot;
 use crate::version::StoredValues;
 use crate::wide_columns::WideColumns;
 
-/// What an iterator is made from.
+/// Sources of an iterator.
 pub(crate) struct IteratorSource {
     pub(crate) super_version: Arc<SuperVersion>,
     pub(crate) open_files: Arc<OpenFiles>,

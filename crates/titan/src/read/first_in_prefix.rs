@@ -31,14 +31,14 @@ const MAX_SKIPS: usize = 8;
 /// Room for this many runs is made at once.
 const RUNS: usize = 8;
 
-/// What is sought.
+/// Search for the first key with a prefix.
 pub(crate) struct PrefixSearch<'a> {
     /// The first key that may be found.
     pub(crate) from: &'a [u8],
     pub(crate) prefix: &'a [u8],
     /// The first key after those with the prefix, where the order of keys has one.
     pub(crate) end: Option<Vec<u8>>,
-    /// What filters know of all keys with the prefix: the name of an extractor and what it makes of
+    /// Entry of filters for all keys with the prefix: the name of an extractor and what it makes of
     /// them.
     pub(crate) filtered: Option<(&'a str, &'a [u8])>,
     /// Whether they have ruled out a table.

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::format::bytes::append_prefix_end;
 use crate::format::{BytewiseComparator, Comparator};
 
-/// What a read sees and where an iterator ends.
+/// Options of a read: the state that it sees, and the end of an iterator.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
     /// Read as of this snapshot instead of now. Default: none.
@@ -33,9 +33,8 @@ pub struct ReadOptions {
     /// Cache the blocks that the read loads. Turn it off for scans that should not evict what
     /// others use. Default: true.
     pub fill_cache: bool,
-    /// How many values an iterator that is used sequentially reads ahead at most; it begins with
-    /// few, and never reads ahead more than 4 MiB. 0 reads each value when it is fetched.
-    /// Default: 1024.
+    /// Largest number of values that a sequentially used iterator reads ahead; it begins with few,
+    /// and never reads ahead more than 4 MiB. 0 reads each value when it is fetched. Default: 1024.
     pub prefetch_values: usize,
 }
 

@@ -36,7 +36,7 @@ pub(crate) enum Stored {
     Entity,
 }
 
-/// What a version that decides says about its key.
+/// State of a key, from the version that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The key has the value of this version.
@@ -64,7 +64,7 @@ impl Outcome {
     }
 }
 
-/// What one version contributes.
+/// Contribution of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It decides. No older version matters.
@@ -86,7 +86,7 @@ impl Resolver {
         Resolver { snapshot }
     }
 
-    /// What the version of a key with this sequence number and type contributes. `covered` returns
+    /// Contribution of the version of a key with this sequence number and type. `covered` returns
     /// whether a range tombstone covers the key that is newer than this version and not newer than
     /// the snapshot. It is called at most once, and not for tombstones.
     #[inline]
@@ -127,7 +127,7 @@ fn misplaced() -> Error {
 mod tests {
     use super::*;
 
-    /// What was done to a key with one sequence number.
+    /// Operation on a key with one sequence number.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Op {
         Nothing,
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// What a map with one key has after these operations.
+    /// Content of a map with one key after these operations.
     fn model(history: &[Op]) -> Option<Value> {
         let mut value = Value::default();
         for (at, op) in history.iter().enumerate() {
@@ -211,7 +211,7 @@ mod tests {
         })
     }
 
-    /// What an outcome of one version says, in the terms of the model.
+    /// Outcome of one version in the terms of the model.
     fn value((at, _): (usize, ValueType), outcome: Outcome) -> Option<(usize, ValueType)> {
         match (outcome, outcome.stored()) {
             (Outcome::Deleted | Outcome::Covered, Ok(None)) => None,

@@ -84,7 +84,7 @@ impl SnapshotList {
         self.alive.is_locked()
     }
 
-    /// How many snapshots are alive.
+    /// Number of snapshots that are alive.
     pub(crate) fn len(&self) -> usize {
         self.alive.lock().values().map(|at| at.count).sum()
     }

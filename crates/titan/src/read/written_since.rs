@@ -22,7 +22,7 @@ pub(crate) struct WrittenSince<'a> {
     pub(crate) up_to: SequenceNumber,
 }
 
-/// What a source knows of the key.
+/// Newest sequence number of the key in a source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Newest(SequenceNumber);
 
@@ -106,7 +106,7 @@ impl WrittenSince<'_> {
         Newest::of(point.map(|entry| entry.sequence), covering)
     }
 
-    /// What a table has that is newer than `since`.
+    /// Newest entry of a table that is newer than `since`.
     fn in_table(&self, file: &TableFile) -> Result<Newest> {
         if file.meta.largest_seq <= self.since {
             return Ok(Newest(SequenceNumber::ZERO));

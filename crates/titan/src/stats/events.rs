@@ -34,7 +34,7 @@ impl fmt::Display for StallCause {
     }
 }
 
-/// How writes of a family are stalled, when that changes.
+/// Stall of the writes of a family, when it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallEvent {
@@ -85,7 +85,7 @@ pub struct MemtableSealedEvent {
 pub struct FlushBeginEvent {
     /// The family to be flushed.
     pub column_family: ColumnFamilyId,
-    /// How many memtables are written to one table.
+    /// Number of memtables that are written to one table.
     pub memtables: usize,
     /// Their entries, every version counted; without range deletions.
     pub entries: u64,
@@ -175,7 +175,7 @@ pub struct HolePunchEvent {
     pub column_family: ColumnFamilyId,
     /// The blob files.
     pub files: Vec<BlobFileNumber>,
-    /// How many holes were punched.
+    /// Number of holes that were punched.
     pub holes: u64,
     /// Bytes that the files take less on the device than before.
     pub bytes: u64,

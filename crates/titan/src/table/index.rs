@@ -42,7 +42,7 @@ impl IndexType {
     }
 }
 
-/// How index blocks of a table are encoded.
+/// Encoding of the index blocks of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IndexFormat {
     pub(super) delta_encoded: bool,

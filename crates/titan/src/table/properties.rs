@@ -279,7 +279,7 @@ impl TableProperties {
         Some(String::from_utf8_lossy(id).into_owned()).filter(|id| !id.is_empty())
     }
 
-    /// What distinguishes the table from every other; `None` in tables of old RocksDB versions.
+    /// Identity of the table among all tables; `None` in tables of old RocksDB versions.
     pub(crate) fn unique_id(&self) -> Option<UniqueId> {
         let number = self.get(name::ORIGINAL_FILE_NUMBER)?;
         let number = FileNumber(Decoder::new(number).varint().ok()?);
@@ -302,7 +302,7 @@ impl TableProperties {
             .is_some_and(|times| !times.is_empty())
     }
 
-    /// What collectors reported about the table: the properties of applications, and the garbage.
+    /// Reports of collectors on the table: the properties of applications, and the garbage.
     ///
     /// # Errors
     /// `Corruption`.

@@ -41,7 +41,7 @@ pub struct Transaction {
 
 #[derive(Default)]
 pub(super) struct State {
-    /// What reads see.
+    /// Snapshot that reads see.
     snapshot: Option<Snapshot>,
     /// Keeps what conditions need to be checked; no condition is about an earlier moment.
     evidence: Option<Snapshot>,
@@ -49,7 +49,7 @@ pub(super) struct State {
     batch: WriteBatch,
     /// The writes by family, for reads.
     written: HashMap<ColumnFamilyId, Index>,
-    /// What `written` was at each save point. The copies share what did not change since.
+    /// Copies of `written` at each save point. The copies share what did not change since.
     written_at: Vec<HashMap<ColumnFamilyId, Index>>,
 }
 
@@ -556,7 +556,7 @@ impl std::fmt::Debug for Transaction {
 }
 
 impl State {
-    /// What the transaction has written to a key, if anything: a value, or that there is none.
+    /// Write of the transaction to a key, if anything: a value, or that there is none.
     fn own(&self, family: &ColumnFamily, key: &[u8]) -> Option<Result<Option<Bytes>>> {
         let written = self.written.get(&family.id())?.get(key)?;
         Some(match written {
@@ -583,7 +583,7 @@ impl State {
         index.insert(Bytes::copy_from_slice(key), pending);
     }
 
-    /// What is to be written, and what must hold then: nothing if no key was touched.
+    /// Writes, and the conditions under which they are made: nothing if no key was touched.
     fn take_writes(&mut self) -> Result<(WriteBatch, Option<Conditions>)> {
         let batch = std::mem::take(&mut self.batch);
         let Some(evidence) = self.evidence.as_ref().filter(|_| !self.tracked.is_empty()) else {

@@ -1,4 +1,4 @@
-//! What a transaction has written to one family, sorted.
+//! Writes of a transaction to one family, sorted.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -41,7 +41,7 @@ struct Touched {
     writes: u32,
 }
 
-/// What a transaction can go back to.
+/// State to which a transaction can go back.
 #[derive(Clone, Default)]
 struct Progress {
     own: BTreeMap<Key, Option<u32>>,
@@ -162,7 +162,7 @@ impl World {
         self.next_value
     }
 
-    /// What a transaction sees of a key.
+    /// Value of a key for a transaction.
     fn seen(&self, at: usize, key: Key) -> Option<u32> {
         let t = &self.open[at];
         match t.now.own.get(&key) {

@@ -16,17 +16,17 @@ pub enum TransactionSnapshot {
     None,
 }
 
-/// How a transaction locks keys.
+/// Options of a transaction's locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockOptions {
-    /// How long to wait for a lock at most; `None` waits for ever, zero not at all. Default: 1
-    /// second.
+    /// Longest wait for a lock; `None` waits for ever, zero not at all. Default: 1 second.
     pub timeout: Option<Duration>,
     /// Fail with `Deadlock` at once if a lock would be waited for for ever, because transactions
     /// wait for each other. Without it such a wait ends by the timeout of one of them. Default:
     /// true.
     pub detect_deadlocks: bool,
-    /// How many keys the transaction may have touched at the same time. Default: no limit.
+    /// Largest number of keys that the transaction may have touched at the same time. Default: no
+    /// limit.
     pub max_locks: Option<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Default for LockOptions {
     }
 }
 
-/// How a transaction works.
+/// Options of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionOptions {
     /// Lock keys when they are touched; `None` for an optimistic transaction, which learns of
@@ -48,7 +48,7 @@ pub struct TransactionOptions {
     pub locks: Option<LockOptions>,
     /// When the snapshot is taken. Default: [`TransactionSnapshot::AtBegin`].
     pub snapshot: TransactionSnapshot,
-    /// How the transaction is written when it commits.
+    /// Options of the write when the transaction commits.
     pub write: WriteOptions,
 }
 

@@ -15,7 +15,7 @@ const ACCOUNTS: u8 = 6;
 const EACH: i64 = 100;
 const THREADS: u64 = 3;
 
-/// What the threads have done.
+/// Work of the threads.
 #[derive(Default)]
 struct Done {
     increments: AtomicU64,

@@ -20,14 +20,14 @@ pub(crate) struct BlobSet {
     pub(super) files: SharedMap<BlobFileNumber, BlobFileMeta>,
     /// The physical files that have their records.
     pub(super) physical: SharedMap<BlobFileNumber, Physical>,
-    /// How many tables name a file as the oldest to which they point.
+    /// Number of tables that name a file as the oldest to which they point.
     pub(super) links: SharedMap<BlobFileNumber, u64>,
     pub(super) live_bytes: u128,
     pub(super) live_count: u128,
     pub(super) physical_bytes: u128,
 }
 
-/// What a version knows about a physical file. Not the file itself: a collection relocates the
+/// Facts of a version about a physical file. Not the file itself: a collection relocates the
 /// records of all versions out of it, so a version must not pin it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Physical {

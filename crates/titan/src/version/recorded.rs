@@ -1,4 +1,4 @@
-//! What a MANIFEST must record of a [`VersionSet`], as plain data that tests compare.
+//! Record that a MANIFEST must have of a [`VersionSet`], as plain data that tests compare.
 //!
 //! Every struct is taken apart without `..`: a new field does not compile here until it is either
 //! compared or listed as not recorded.
@@ -313,7 +313,7 @@ fn blob_file(meta: &BlobFileMeta) -> RecordedBlobFile {
     }
 }
 
-/// How much of the counters the MANIFEST must have.
+/// Part of the counters that the MANIFEST must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     /// All: it was started just now.

@@ -352,7 +352,7 @@ pub(crate) fn choose_comparator(
     }
 }
 
-/// What a MANIFEST would say, reconstructed by other means.
+/// Content of a MANIFEST, reconstructed by other means.
 pub(crate) struct Rebuilt {
     pub(crate) families: BTreeMap<ColumnFamilyId, FamilyVersions>,
     pub(crate) record: DatabaseRecord,

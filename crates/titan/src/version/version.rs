@@ -231,7 +231,7 @@ impl Version {
         files
     }
 
-    /// What collections relocated, in the form that a MANIFEST has.
+    /// Relocations by collections, in the form that a MANIFEST has.
     pub(crate) fn relocations(&self) -> Vec<Relocation> {
         let files = self.physical_blob_files().into_values();
         let moved = files.filter_map(|(physical, logical)| {

@@ -176,7 +176,7 @@ pub trait Vfs: Send + Sync + 'static {
         Ok(canonical)
     }
 
-    /// What the process may use of the machine at present. `memory` bounds the cache through which
+    /// Resources of the machine for the process at present. `memory` bounds the cache through which
     /// files of this file system are read. The default knows no limits: no file is cached.
     fn resources(&self) -> Resources {
         Resources::default()
@@ -217,7 +217,7 @@ impl fmt::Debug for dyn Vfs {
     }
 }
 
-/// How a file will be read: advice for the kernel's readahead.
+/// Expected access to a file: advice for the kernel's readahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {

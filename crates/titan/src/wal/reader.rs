@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::numbers::FileNumber;
 use crate::vfs::ReadableFile;
 
-/// What to do where a log cannot be read further.
+/// Treatment of a place where a log cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TailMode {
     /// For a WAL: the log ends before the first thing that is not a whole record, whatever it is
@@ -98,7 +98,7 @@ struct Fragment {
     payload: Range<usize>,
 }
 
-/// What follows in the file.
+/// Next piece of the file.
 enum Physical {
     Fragment(Fragment),
     End(LogEnd),
@@ -187,7 +187,7 @@ impl LogReader {
         Ok(Some(Record { payload, offset }))
     }
 
-    /// How the log ended; `None` before `next` returned `None`.
+    /// End of the log; `None` before `next` returned `None`.
     pub(crate) fn end(&self) -> Option<&LogEnd> {
         match &self.outcome {
             Some(Ok(end)) => Some(end),

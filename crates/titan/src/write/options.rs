@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// How a write is made durable.
+/// Durability and waiting of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// Return only after the write survives a power failure. Without it, a write survives a crash

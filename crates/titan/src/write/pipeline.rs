@@ -38,9 +38,9 @@ use crate::write::sync_record::WalPosition;
 use crate::write::validate::{Validator, validate};
 use crate::write::wal_set::WalSet;
 
-/// What the pipeline asks of the database.
+/// Environment of the pipeline.
 pub(crate) trait CommitEnv {
-    /// What else the database knows of a family that is written to.
+    /// State of a family that is written to.
     type Family;
 
     /// Fails if no write may be accepted.
@@ -387,7 +387,7 @@ impl<E: CommitEnv> Drop for StopOnPanic<'_, E> {
 /// an error or a panic, nothing of the group ever becomes part of the database.
 struct Unpublished<F> {
     targets: Vec<Target<F>>,
-    /// What is visible of the memtables.
+    /// Newest visible sequence number of the memtables.
     published: SequenceNumber,
 }
 

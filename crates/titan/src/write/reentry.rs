@@ -3,8 +3,8 @@
 
 use std::cell::Cell;
 
-/// How many queues a thread can lead at once for all of them to be known: a hook may write to
-/// another database that has a hook.
+/// Largest number of queues that a thread can lead at once for all of them to be known: a hook may
+/// write to another database that has a hook.
 const DEPTH: usize = 4;
 
 #[cfg(not(shuttle))]

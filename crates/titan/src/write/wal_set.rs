@@ -101,7 +101,7 @@ pub(crate) struct WalSet {
     current: Mutex<Current>,
     /// WAL files created.
     created: AtomicU64,
-    /// How many of those have durable names.
+    /// Number of those that have durable names.
     durable_names: Mutex<u64>,
     /// Locked while files are synced, so that a thread that waits for it finds them durable. Taken
     /// before `current`.

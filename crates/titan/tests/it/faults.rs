@@ -47,7 +47,7 @@ fn batch(i: usize, sync: bool) -> Op {
     Ops::parse(&text).unwrap().0.remove(0)
 }
 
-/// What is done to trigger the fault.
+/// Step that triggers the fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trigger {
     Write,

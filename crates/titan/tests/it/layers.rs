@@ -71,7 +71,7 @@ fn structs_files_and_folders_are_small() {
     );
 }
 
-/// What reads damaged tables is not part of reading, writing or compacting.
+/// Reading of damaged tables is not part of reading, writing or compacting.
 #[test]
 fn only_tools_read_damaged_tables() {
     let names = ["dissect", "Salvage", "LostPart", "BlockAt"];

@@ -21,7 +21,7 @@ use super::{Event, Extent, Part, Window, Workload};
 /// The names, in the order in which they run.
 pub(crate) const NAMES: [&str; 7] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7"];
 
-/// What each workload is, in a few words.
+/// Titles of the workloads.
 const TITLES: [&str; 7] = [
     "queue: TPC-C, the store's safe point frozen",
     "hot rows: overwrites and scans of few popular rows, nothing is dropped",

@@ -30,7 +30,7 @@ impl Opened {
         }
     }
 
-    /// What reads of a store of versions have cost so far.
+    /// Cost of the reads of a store of versions so far.
     pub(super) fn counters(&self) -> Option<ReadCounters> {
         match self {
             Opened::Plain(_) => None,

@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 struct Dropped {
     safe_point: Timestamp,
-    /// How many locks have kept it from going further.
+    /// Number of locks that have kept it from going further.
     locks: usize,
     /// Versions before and after.
     versions: VersionSpace,

@@ -23,7 +23,7 @@ use crate::filter::{
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
-/// What a filter does to what it is asked about.
+/// Decision of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Remove,
@@ -65,7 +65,7 @@ impl CompactionFilter for Choice {
     }
 }
 
-/// What jobs need that filter.
+/// Jobs that need that filter.
 struct Jobs {
     bench: Bench,
     version: Arc<Version>,

@@ -63,7 +63,7 @@ impl Op {
         }
     }
 
-    /// What it leaves of a key that it concerns, as the length of its value.
+    /// Remainder of a key that it concerns, as the length of its value.
     pub(super) fn result(self, sequence: u64) -> Option<u64> {
         match self {
             Op::Put(_) => Some(sequence),
@@ -99,11 +99,11 @@ fn digit(index: &mut usize, base: usize) -> usize {
     digit
 }
 
-/// What the worlds of an enumeration have in common.
+/// Common properties of the worlds of an enumeration.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) keys: usize,
-    /// How many operations each run has, the oldest run first.
+    /// Number of operations of each run, the oldest run first.
     pub(super) ops: &'static [usize],
     /// The levels of the runs.
     pub(super) levels: &'static [&'static [usize]],

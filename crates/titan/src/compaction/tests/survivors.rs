@@ -172,7 +172,7 @@ fn entry(at: u64, op: Op) -> (Vec<u8>, Vec<u8>) {
     (key, value)
 }
 
-/// What a compaction of these operations, newest first, writes.
+/// Output of a compaction of these operations, newest first.
 pub(super) fn compact(
     input: &[Entry],
     nothing_below: bool,

@@ -24,7 +24,7 @@ fn put_d(db: &Db, family: &ColumnFamily, snapshot: &Snapshot) -> Result<()> {
 
 type Write = fn(&ColumnFamily);
 
-/// What others do meanwhile, and whether it is a conflict.
+/// Writes of others meanwhile, and whether each is a conflict.
 const MEANWHILE: [(Write, bool); 6] = [
     (|f| f.put(b"a", b"2").unwrap(), true),
     (|f| f.delete(b"a").unwrap(), true),

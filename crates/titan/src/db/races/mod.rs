@@ -1,4 +1,4 @@
-//! What one thread does between two steps of another, in each order that matters.
+//! Steps of one thread between two steps of another, in each order that matters.
 //!
 //! Each test stops a thread of a real database at a [gate](crate::gates), does what could harm it,
 //! lets it go on, and compares every answer with what must be visible. The database is on a file

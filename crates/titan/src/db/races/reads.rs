@@ -7,7 +7,7 @@ use super::store::{Contents, Store, Way, abc, at, collect, compact, contents, sc
 use crate::gates::control::{Gates, race};
 use crate::{ColumnFamily, ReadOptions, Result, WriteBatch, WriteOptions};
 
-/// What happens while the reader is stopped. Each returns the contents after every write.
+/// Steps while the reader is stopped. Each returns the contents after every write.
 type Meanwhile = (&'static str, fn(&Store) -> Vec<Contents>);
 
 const MEANWHILE: [Meanwhile; 7] = [
@@ -142,8 +142,8 @@ fn an_iterator_sees_its_moment_to_the_end() {
     }
 }
 
-/// What was in a memtable when it was switched, and what came after it, tombstones of ranges among
-/// it.
+/// Entries that were in a memtable when it was switched, and what came after it, tombstones of
+/// ranges among it.
 #[test]
 fn an_iterator_that_is_created_while_memtables_are_switched_sees_one_moment() {
     for gate in [

@@ -285,7 +285,7 @@ impl Section {
     }
 }
 
-/// How a Bloom filter of this many bits per key is written.
+/// Text for a Bloom filter of this many bits per key.
 pub(crate) fn bloom_filter(bits_per_key: f64) -> String {
     match bits_per_key > 0.0 {
         true => format!("bloomfilter:{bits_per_key}:false"),

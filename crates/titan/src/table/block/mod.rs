@@ -183,7 +183,7 @@ impl Block {
 
 /// An entry's parts, within the block.
 pub(in crate::table) struct Entry {
-    /// How many bytes its key shares with the previous key.
+    /// Number of bytes that its key shares with the previous key.
     pub(in crate::table) shared: usize,
     /// The rest of its key.
     pub(in crate::table) key: Range<usize>,

@@ -46,7 +46,7 @@ pub(in crate::table) struct MetaBlocks {
     pub(in crate::table) others: Vec<BlockHandle>,
 }
 
-/// What a table says about itself. Decides whether and how the rest can be read.
+/// Head of a table. It decides whether and how the rest can be read.
 struct Head {
     source: BlockSource,
     footer: Footer,

@@ -34,7 +34,7 @@ use crate::vfs::ReadableFile;
 /// Bytes that a scan of the whole table reads at once.
 pub(in crate::table) const SCAN_READAHEAD: usize = 1 << 20;
 
-/// What the MANIFEST says about a table. The file must agree with it.
+/// Identity of a table in the MANIFEST. The file must agree with it.
 #[derive(Clone, Copy)]
 pub(crate) struct TableIdentity {
     /// The key of its blocks in the cache.
@@ -48,14 +48,14 @@ pub(crate) struct TableIdentity {
     pub(crate) unique_id: Option<UniqueId>,
 }
 
-/// How a table is opened.
+/// Options for opening a table.
 pub(crate) struct TableReaderOptions {
     pub(crate) identity: TableIdentity,
     pub(crate) comparator: InternalKeyComparator,
     pub(crate) block_cache: Arc<BlockCache>,
 }
 
-/// What a point lookup found.
+/// Result of a point lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableEntry {
     pub(crate) sequence: SequenceNumber,

@@ -35,7 +35,7 @@ pub(super) struct HintedTable {
     pub(super) facts: Option<TableFacts>,
 }
 
-/// What the MANIFEST says; see the module.
+/// Hint from the MANIFEST; see the module.
 #[derive(Default)]
 pub(super) struct Hint {
     pub(super) families: BTreeMap<ColumnFamilyId, HintedFamily>,

@@ -229,7 +229,7 @@ struct FoundTables {
     db_id: Option<String>,
 }
 
-/// What was replayed from WAL files.
+/// Entries that were replayed from WAL files.
 #[derive(Default)]
 struct ReplayedWals {
     /// The newest operation, by family.
@@ -239,7 +239,7 @@ struct ReplayedWals {
     damaged: bool,
 }
 
-/// How far a repair is, in bytes of files.
+/// Progress of a repair, in bytes of files.
 struct RepairProgress<'r> {
     report: &'r mut dyn FnMut(Progress),
     done_bytes: u64,

@@ -1,4 +1,4 @@
-//! What the MANIFEST knows about one SST.
+//! Record in the MANIFEST of one SST.
 
 use std::ops::Bound;
 
@@ -83,7 +83,7 @@ impl Default for NewFile {
 }
 
 impl NewFile {
-    /// What its reader compares with the file.
+    /// Identity that its reader compares with the file.
     pub(crate) fn identity(&self) -> TableIdentity {
         TableIdentity {
             number: self.number,

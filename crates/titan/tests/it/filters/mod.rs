@@ -20,8 +20,8 @@ use crate::support::{DIR, files, key, manual, open, options, value};
 
 type Decide = dyn Fn(&FilterEntry<'_>) -> Result<Decision> + Send + Sync;
 
-/// What the filter was told about a job: reason, level, whether it is bottommost, whether something
-/// is below "key", the oldest snapshot.
+/// Facts that the filter was told about a job: reason, level, whether it is bottommost, whether
+/// something is below "key", the oldest snapshot.
 type Job = (FilterReason, usize, bool, bool, Option<u64>);
 
 /// A filter that is a closure, and notes its jobs.

@@ -20,7 +20,7 @@ use crate::support::{DIR, manual, open, options, scaled, value};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What comes before a colon, with it. No such prefix begins another one.
+/// Prefix up to a colon, with it. No such prefix begins another one.
 struct ToColon;
 
 impl PrefixExtractor for ToColon {
@@ -313,7 +313,7 @@ fn an_extractor_is_kept_and_another_one_is_refused() {
     db.close().unwrap();
 }
 
-/// What comes before the colon, so one prefix may begin another.
+/// Prefix before the colon, so one prefix may begin another.
 struct BeforeColon;
 
 impl PrefixExtractor for BeforeColon {

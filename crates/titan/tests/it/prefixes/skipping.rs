@@ -104,7 +104,7 @@ fn some_key(rng: &mut fastrand::Rng) -> Vec<u8> {
     key
 }
 
-/// What a rule says of a key: one key in so many ends the skip.
+/// Rule for a key: one key in so many ends the skip.
 fn some_rule(key: &[u8], salt: u64, one_in: u64) -> Option<usize> {
     let random = key.iter().fold(salt, |hash, byte| {
         let hash = (hash ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -18,7 +18,7 @@ use crate::support::{DIR, manual, open, options};
 
 const STEPS: usize = 3;
 
-/// What follows the operations of a step.
+/// Action after the operations of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Nothing,
