@@ -1,4 +1,4 @@
-//! The laws of modules, for every crate of the workspace: tests read the sources.
+//! The laws of modules and of words, for every crate of the workspace: tests read the sources.
 //!
 //! `docs/architecture.md` has one table for each crate under `## Modules of CRATE`. A row begins
 //! with the names of modules, ``| `a`, `b` | owns |``, the lowest first, in a row from left to
@@ -29,6 +29,7 @@ mod sizes;
 mod sources;
 mod text;
 mod uses;
+pub mod words;
 
 use std::io;
 use std::path::{Path, PathBuf};

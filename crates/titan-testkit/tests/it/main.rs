@@ -1,0 +1,5 @@
+//! Laws that hold for the whole workspace.
+
+#![expect(clippy::unwrap_used, reason = "what fails a test may end it")]
+
+mod words;
