@@ -2,4 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails a test may end it")]
 
+mod commits;
 mod words;
