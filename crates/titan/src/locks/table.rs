@@ -1,6 +1,6 @@
 //! The lock table: see the [module](super).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, OnceLock};
 
@@ -70,10 +70,25 @@ impl Lock {
         }
         self.mode = mode;
         if had {
+            self.state_invariants();
             return Some(Acquired::Upgraded);
         }
         self.owners.push(owner);
+        self.state_invariants();
         Some(Acquired::New)
+    }
+
+    /// States what holds for a lock that was granted.
+    fn state_invariants(&self) {
+        invariant!(
+            self.mode == Mode::Shared || self.owners.len() == 1,
+            "an exclusive lock has {} owners",
+            self.owners.len()
+        );
+        invariant!(
+            self.owners.iter().collect::<HashSet<_>>().len() == self.owners.len(),
+            "an owner has a lock twice"
+        );
     }
 
     fn blockers(&self, owner: OwnerId) -> Vec<OwnerId> {
@@ -114,6 +129,10 @@ impl LockTable {
         let granted = self.wait_until_granted(stripe, &mut locks, request);
         self.waits.lock().end(owner);
         if let Some(lock) = locks.get_mut(key) {
+            invariant!(
+                lock.waiting > 0,
+                "a request waited for a lock that counts no waits"
+            );
             lock.waiting -= 1;
             if lock.owners.is_empty() && lock.waiting == 0 {
                 locks.remove(key);

@@ -25,7 +25,7 @@ mod manifest_writer;
 #[cfg(all(test, loom))]
 mod models;
 mod moment;
-#[cfg(test)]
+#[cfg(any(test, debug_assertions, fuzzing))]
 pub(crate) mod recorded;
 #[cfg(test)]
 mod recorded_tests;

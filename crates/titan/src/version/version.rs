@@ -1,18 +1,18 @@
 //! One immutable state of a column family's files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use super::blob_set::BlobSet;
-use super::edit::Relocation;
+use super::edit::{Relocation, VersionEdit};
 use super::files::{BlobFileMeta, PhysicalBlobFile, TableFile};
 use super::level::{Level, LevelSums};
 use super::watch::Watch;
 use crate::blob::{BlobLocation, BlobLocations, no_location};
 use crate::error::Result;
 use crate::format::internal_key::InternalKeyComparator;
-use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber, total};
 use crate::range_del::FragmentedTombstones;
 
 /// The files of a column family, as of one edit. Readers pin it while they read (VER-1); installing
@@ -121,6 +121,22 @@ impl Version {
             .iter()
             .enumerate()
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
+    }
+
+    /// Whether the version has the tables that an edit adds, at their levels, and none that it only
+    /// deletes. Cost: a walk over all tables.
+    pub(super) fn has_files_of(&self, edit: &VersionEdit) -> bool {
+        let at: HashMap<FileNumber, usize> = self
+            .tables()
+            .map(|(level, table)| (table.number(), level))
+            .collect();
+        let added = edit.new_files.iter();
+        let added: HashMap<_, _> = added.map(|(level, meta)| (meta.number, *level)).collect();
+        let is_gone = |number: &FileNumber| added.contains_key(number) || !at.contains_key(number);
+        added
+            .iter()
+            .all(|(number, level)| at.get(number) == Some(level))
+            && edit.deleted_files.iter().all(|(_, number)| is_gone(number))
     }
 
     /// The files of a sorted level that may hold `user_key`. More than one only if another engine

@@ -280,6 +280,11 @@ impl CommitPipeline {
         let count: u64 = group.batches.iter().map(|b| u64::from(b.count())).sum();
         let count = u32::try_from(count)
             .map_err(|_| Error::invalid_argument("a group of batches has too many operations"))?;
+        // Recovery numbers the operations of a record from the first one on.
+        invariant!(
+            durable: first.0 + u64::from(count) == last.0 + 1,
+            "a record of {count} operations has the numbers {first} to {last}"
+        )?;
         let header = group_header(first, count);
         let mut parts: Vec<&[u8]> = vec![&header];
         parts.extend(group.batches.iter().map(WriteBatch::operations));
@@ -394,6 +399,12 @@ struct Unpublished<F> {
 impl<F> Unpublished<F> {
     /// Publishes the group, whose last operation is `last`.
     fn publish(mut self, counters: &Counters, last: SequenceNumber) -> Vec<Target<F>> {
+        // A group of log data alone publishes nothing new.
+        invariant!(
+            last >= self.published,
+            "operations up to {last} are published after {}",
+            self.published
+        );
         counters.publish_sequence(last);
         std::mem::take(&mut self.targets)
     }
@@ -514,6 +525,10 @@ fn insert<F>(group: &Group, targets: &[Target<F>]) -> Result<u64> {
                     "a batch names a family it did not name before",
                 ));
             };
+            invariant!(
+                sequence < batch.sequence().plus(u64::from(batch.count())),
+                "an operation gets number {sequence}, which its batch does not have"
+            );
             target.memtable.add(sequence, value_type, key, value)?;
             gate!("commit: entry inserted");
             sequence = sequence.plus(1);
