@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::by_name::NAMED;
 use super::declare::{OptionInfo, OptionTraits, options};
-use super::require;
 use super::setting::{Setting, SettingTexts};
 use super::stated::Stated;
+use super::{require, require_codec};
 use crate::collector::TablePropertiesCollectorFactory;
 use crate::error::Result;
 use crate::filter::CompactionFilterFactory;
@@ -69,8 +69,9 @@ options! {
         block_restart_interval: usize = 16, [1, 4096, "1 to 4096"], is of_tables int;
         /// Bloom filter bits per key; 0 writes no filters.
         bloom_bits_per_key: f64 = 10.0, [0.0, 100.0, "0 to 100"];
-        /// Compression of SST blocks: `none`, `snappy`, `lz4` or `zstd`.
-        compression: CompressionType = CompressionType::Lz4;
+        /// Compression of SST blocks: `none`, `snappy`, `lz4` or `zstd`. The default is `none` in a
+        /// program that was built without the feature `lz4`.
+        compression: CompressionType = CompressionType::OF_TABLES;
         /// Keep large values in blob files. If it is off, flushes write values inline, and
         /// compactions bring the values of tables that they rewrite back inline.
         /// [`compact_range`](crate::ColumnFamily::compact_range) rewrites all tables in its range
@@ -206,13 +207,15 @@ impl ColumnFamilyOptions {
             "none, snappy, lz4 or zstd; others are only read",
             compression.property_name(),
         )?;
+        require_codec("compression", compression)?;
         let compression = self.blob_compression_type;
         require(
             compression.can_write() && compression != CompressionType::Snappy,
             "blob_compression_type",
             "none, lz4 or zstd; others are only read",
             compression.property_name(),
-        )
+        )?;
+        require_codec("blob_compression_type", compression)
     }
 
     /// The options that an opening with these options states.

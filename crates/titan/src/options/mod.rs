@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::format::ColumnFamilyId;
+use crate::format::{ColumnFamilyId, CompressionType};
 
 /// All options of an opening.
 ///
@@ -112,6 +112,12 @@ pub(crate) fn require(
     Err(Error::invalid_option(format!(
         "{option} must be {rule}, not {value}"
     )))
+}
+
+/// Fails with `InvalidOption` for a codec that this build does not have.
+pub(crate) fn require_codec(option: &str, codec: CompressionType) -> Result<()> {
+    let refused = |e: Error| Error::invalid_option(format!("{option}: {}", e.message()));
+    codec.require().map_err(refused)
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ impl Import<'_> {
     /// The codec to write files with where RocksDB would use the one of this name.
     fn codec(&mut self, key: &str, name: Option<&str>) -> Option<CompressionType> {
         let name = name?;
-        let nearest = spelling::codec(key, name).unwrap_or(CompressionType::Lz4);
+        let nearest = spelling::codec(key, name).unwrap_or(CompressionType::OF_TABLES);
         if nearest.option_name() != name {
             let text = nearest.text();
             self.note(format!("{key}={name}: {text} is written instead"));

@@ -11,6 +11,7 @@ use super::{
     TYPE_RECYCLABLE_TIMESTAMP_SIZES, TYPE_TIMESTAMP_SIZES, compressed, record_crc,
 };
 use crate::error::{Error, Result};
+use crate::format::CompressionType;
 use crate::format::numbers::FileNumber;
 use crate::vfs::ReadableFile;
 
@@ -350,7 +351,11 @@ impl LogReader {
                 TYPE_COMPRESSION => {
                     let method = self.blocks.bytes.get(payload).unwrap_or_default();
                     match method.first_chunk().map(|m| u32::from_le_bytes(*m)) {
-                        Some(compressed::ZSTD) => self.compressed = true,
+                        Some(compressed::ZSTD) => {
+                            let codec = CompressionType::Zstd.require();
+                            codec.map_err(|e| e.context("a compressed log").at_offset(offset))?;
+                            self.compressed = true;
+                        }
                         _ => {
                             let message = "a log that is compressed by another method than ZSTD";
                             return Err(Error::unsupported(message).at_offset(offset));
