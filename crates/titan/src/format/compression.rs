@@ -435,7 +435,10 @@ mod tests {
         packed.extend_from_slice(&stream[1..]);
         let read = decompress(CompressionType::Bzip2, &packed, usize::MAX);
         assert!(read.unwrap_err().is_corruption());
-        assert_eq!(bzip2::decompress(&stream[1..], u32::MAX as usize).unwrap(), b"little");
+        assert_eq!(
+            bzip2::decompress(&stream[1..], u32::MAX as usize).unwrap(),
+            b"little"
+        );
     }
 
     #[test]
