@@ -2,7 +2,7 @@
 //! or a volume of TiFS.
 
 use titan::{Db, Error, Result};
-use titan_mvcc::entries;
+use titan_mvcc::codec;
 
 /// Fails unless the entries of a database are for its user to write.
 ///
@@ -13,7 +13,7 @@ pub(crate) fn refuse_owned(db: &Db, force: bool) -> Result<()> {
     let has_value = |key: &[u8], len| Ok(db.get(key)?.is_some_and(|value| value.len() == len));
     let owner = if force {
         None
-    } else if has_family(entries::FAMILY) && has_family("locks") && has_value(b"format", 8)? {
+    } else if has_family(codec::FAMILY) && has_family("locks") && has_value(b"format", 8)? {
         Some("a store of versions: titan mvcc put writes to it")
     } else if has_family("data") && has_value(b"S", SUPERBLOCK)? {
         Some("a volume of TiFS: tifs mount shows its files")

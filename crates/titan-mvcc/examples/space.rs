@@ -1,13 +1,13 @@
-//! What a store takes on disk while its rows are overwritten, beside what it must keep: the live rows and the versions
-//! after the safe point. Then the same while a hold keeps all versions, and what is left after its end.
+//! Shows the space of a store on disk while its rows are overwritten, beside the live rows and the
+//! versions after the safe point. Then the same while a hold keeps all versions, and after its end.
 //!
 //! ```text
 //! cargo run --release -p titan-mvcc --example space -- DIR [ROWS [OVERWRITES]]
 //! ```
 //!
-//! Rows have 4 KiB of random bytes; without numbers there are 262,144, overwritten ten times. `DIR` must not exist,
-//! and is deleted at the end. It takes twice (1 + overwrites) times the bytes of the rows in all, half of them at a
-//! time.
+//! Rows have 4 KiB of random bytes; without numbers there are 262,144, overwritten ten times. `DIR`
+//! must not exist, and is deleted at the end. It takes twice (1 + overwrites) times the bytes of
+//! the rows in all, half of them at a time.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 
 use titan_mvcc::{Store, StoreOptions, Timestamp};
 
-/// How far the safe point is behind.
+/// The distance of the safe point.
 const RETENTION: Duration = Duration::from_secs(10);
 const ROW: usize = 4096;
 /// Rows of a transaction.
 const BATCH: u64 = 16;
-/// For how long the space is looked at after the last write.
+/// The time of watching the space after the last write.
 const AFTERWARDS: Duration = Duration::from_secs(60);
 
 fn main() {
@@ -97,7 +97,7 @@ struct Run {
     live: u64,
     /// Bytes written so far.
     written: u64,
-    /// Commits after the safe point, and what had been written before each.
+    /// Commits after the safe point, and the bytes that were written before each.
     commits: VecDeque<(Timestamp, u64)>,
     started: Instant,
     /// The greatest ratio of a row that was shown.
@@ -139,7 +139,7 @@ impl Run {
             .commits
             .front()
             .map_or(self.written, |(_, before)| *before);
-        // What was replaced after the safe point is kept, too.
+        // Versions that were replaced after the safe point are kept, too.
         let kept = self.live.min(self.written)
             + (self.written - before).min(self.written - self.live.min(self.written));
         let disk = on_disk(dir);

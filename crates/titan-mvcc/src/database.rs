@@ -1,7 +1,7 @@
-//! The engine's database that has a store: its families, their options, and the record of the format.
+//! The engine's database below a store: its families, their options, and its format.
 //!
-//! Promises that a database of somebody else is refused, and that one that lacks a family of a store is then not
-//! changed at all. A store is known by its format, which is recorded before anything else is written to it.
+//! Promises that a database of another program is refused, and not changed if it lacks a family of
+//! a store. A store is known by its format, which is written before anything else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,20 +11,19 @@ use titan::{
 };
 
 use crate::error::{Error, Result};
-use crate::filter::FilterFactory;
 use crate::format::prefix::EncodedKey;
 use crate::format::{LOCKS, VERSIONS};
 use crate::meta::{FORMAT, Meta};
-use crate::sweep::CollectorFactory;
+use crate::old_versions::{CollectorFactory, FilterFactory};
 
 /// The format of entries that this version reads and writes.
 const CURRENT_FORMAT: u64 = 1;
-/// As many bytes as so many memtables of versions have is what WAL files may have, unless the caller says how much.
-/// Without a limit of its own, the few entries of the other families, which hardly ever fill a memtable, would keep
-/// up to six times as much: the engine's limit is made for families that all are written.
+/// WAL files may take as many bytes as this number of memtables of versions, unless the caller sets
+/// a limit. The engine's own limit suits families that all are written: with it the few entries of
+/// the other families, which hardly ever fill a memtable, would keep up to six times as much.
 const LOGS_OF_MEMTABLES: u64 = 2;
 
-/// An open database, and its families.
+/// An open database and its families.
 pub(crate) struct Database {
     pub(crate) db: Db,
     pub(crate) versions: ColumnFamily,
@@ -32,11 +31,11 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Opens the database of the store in `dir`, or makes it. Cost: that of [`Db::open`]; if the database lacks
-    /// a family of a store, it is first opened to be read alone.
+    /// Opens the database of the store in `dir`, or creates it. Cost: that of [`Db::open`]. A
+    /// database that lacks a family of a store is first opened read-only.
     ///
     /// # Errors
-    /// `NotVersioned` for a database that is no store; those of [`Db::open`].
+    /// `NotVersioned` if the database is not a store; those of [`Db::open`].
     pub(crate) fn open(
         dir: &Path,
         db: &DbOptions,
@@ -60,11 +59,11 @@ impl Database {
         let is_there = |family: &str| names.iter().any(|name| name == family);
         let may_be_foreign = !is_there(VERSIONS) || !is_there(LOCKS);
         if !names.is_empty() && may_be_foreign {
-            // An opening that may write renews the MANIFEST and the log.
+            // An opening for writes would replace the MANIFEST and the log.
             let looked_at = Db::open_read_only(dir, &options)?;
             refuse_entries_without_format(dir, &looked_at)?;
         }
-        // A family that is missing is made when it is clear that the database is not somebody else's.
+        // Missing families are created after the database is known to be a store or empty.
         options.families = [(VERSIONS, &versions), (LOCKS, &locks)]
             .into_iter()
             .filter(|(family, _)| is_there(family))
@@ -90,10 +89,11 @@ impl Database {
         })
     }
 
-    /// Opens the database of the store in `dir` to read it alone, as of one moment if another process has it open.
+    /// Opens the database of the store in `dir` read-only. If another process has it open, the
+    /// database is read as of one moment.
     ///
     /// # Errors
-    /// `NotVersioned` for a database that is no store; those of [`Db::open_read_only`] and of
+    /// `NotVersioned` if the database is not a store; those of [`Db::open_read_only`] and of
     /// [`Secondary::open`].
     pub(crate) fn open_read_only(
         dir: &Path,
@@ -113,7 +113,7 @@ impl Database {
         let names: Vec<String> = names.map(|family| family.name().to_owned()).collect();
         refuse_foreign_families(dir, &names)?;
         let family = |name| {
-            let missing = || Error::not_versioned(dir, format!("it has no column family {name}"));
+            let missing = || Error::not_versioned(dir, format!("no column family {name}"));
             db.column_family(name).ok_or_else(missing)
         };
         let (versions, locks) = (family(VERSIONS)?, family(LOCKS)?);
@@ -128,16 +128,17 @@ impl Database {
     }
 }
 
-/// The options of the family of versions, with what the store needs in them.
+/// The options of the family of versions: those given, and the parts that the store adds.
 ///
 /// # Errors
-/// `InvalidOption` for an extractor or a filter of the caller's own.
+/// `InvalidOption` if the caller set a prefix extractor or a compaction filter.
 pub(crate) fn family_options(
     given: &ColumnFamilyOptions,
     filter: FilterFactory,
 ) -> Result<ColumnFamilyOptions> {
     if given.prefix_extractor.is_some() || given.compaction_filter.is_some() {
-        let what = "the prefix extractor and the compaction filter of versions are the store's own";
+        let what =
+            "the store sets the prefix extractor and the compaction filter of versions itself";
         return Err(titan::Error::new(ErrorKind::InvalidOption, what).into());
     }
     let mut collectors = given.table_properties_collectors.clone();
@@ -151,22 +152,22 @@ pub(crate) fn family_options(
 }
 
 /// # Errors
-/// `NotVersioned` if there is a family that no store has.
+/// `NotVersioned` for a family that stores do not have.
 fn refuse_foreign_families(dir: &Path, names: &[String]) -> Result<()> {
     let is_own = |name: &&String| ["default", VERSIONS, LOCKS].contains(&name.as_str());
     match names.iter().find(|name| !is_own(name)) {
         None => Ok(()),
         Some(name) => {
-            let found = format!("it has a column family {name}");
+            let found = format!("unknown column family {name}");
             Err(Error::not_versioned(dir, found))
         }
     }
 }
 
-/// Refuses a database that is neither a store nor empty.
+/// Refuses a database that has entries and is not a store.
 ///
 /// # Errors
-/// `NotVersioned` if it has entries and no format; `Unsupported` if it has another format.
+/// `NotVersioned` if it has entries and no format; `Unsupported` if its format is another one.
 fn refuse_entries_without_format(dir: &Path, db: &Db) -> Result<()> {
     if has_format(&Meta(db.clone()))? {
         return Ok(());
@@ -176,24 +177,25 @@ fn refuse_entries_without_format(dir: &Path, db: &Db) -> Result<()> {
         entries.seek_to_first()?;
         if entries.valid() {
             let name = family.name();
-            let found = format!("column family {name} has entries and no format is recorded");
+            let found = format!("column family {name} has entries, but no format is recorded");
             return Err(Error::not_versioned(dir, found));
         }
     }
     Ok(())
 }
 
-/// Whether the database has a format, which is that of stores.
+/// Returns true if the database has the format of stores.
 ///
 /// # Errors
-/// `Unsupported` if it has another one.
+/// `Unsupported` if its format is another one.
 fn has_format(meta: &Meta) -> Result<bool> {
     match meta.get(FORMAT)? {
         None => Ok(false),
         Some(CURRENT_FORMAT) => Ok(true),
         Some(format) => {
-            let what =
-                format!("the store has format {format}, and this version reads {CURRENT_FORMAT}");
+            let what = format!(
+                "the store has format {format}; this version reads format {CURRENT_FORMAT}"
+            );
             Err(titan::Error::new(ErrorKind::Unsupported, what).into())
         }
     }

@@ -1,6 +1,7 @@
-//! The one error type of the crate.
+//! The error type of the crate.
 //!
-//! Each variant is a kind of failure, with what a program needs to act on it. The text is for people.
+//! Each variant is one kind of failure, with the data that a program needs to act on it. The text
+//! is for people.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,157 +10,157 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::percolator::LockInfo;
+use crate::lock_info::LockInfo;
 use crate::timestamp::Timestamp;
 
 /// A day in seconds.
 const DAY: u64 = 24 * 3600;
 
-/// Shorthand for results of this crate.
+/// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation failed.
+/// The failure of an operation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another transaction committed a write or a lock of `key` at `committed`, after this one had begun at
-    /// `start`. Nothing was written; begin again and retry.
+    /// Another transaction wrote or locked `key` and committed at `committed`, after this one
+    /// began. Nothing was written. Begin again.
     Conflict {
-        /// The key that both wrote.
+        /// The key that both transactions wrote or locked.
         key: Bytes,
-        /// When this transaction began.
+        /// The start timestamp of this transaction.
         start: Timestamp,
-        /// When the other one committed.
+        /// The commit timestamp of the other one.
         committed: Timestamp,
     },
-    /// Another transaction holds a lock of the key, and is alive or was not waited for. Nothing was done; try
+    /// Another transaction holds a lock of the key. It may still be running. Nothing was done. Try
     /// again later, or resolve the lock.
     KeyIsLocked(Box<LockInfo>),
     /// Transactions wait for each other's locks. Roll this one back.
     Deadlock {
         /// The key whose lock would have closed the circle.
         key: Bytes,
-        /// The starts of transactions each of which waits for the next, and the last for the first, which is
-        /// this one.
+        /// Start timestamps. Each transaction waits for the next, the last one for the first, which
+        /// is this one.
         circle: Vec<Timestamp>,
     },
-    /// A transaction to be rolled back has committed.
+    /// The transaction to be rolled back has committed.
     AlreadyCommitted {
-        /// The key that was to be rolled back.
+        /// The key to be rolled back.
         key: Bytes,
-        /// When the transaction began.
+        /// The start timestamp of the transaction.
         start: Timestamp,
-        /// When it committed.
+        /// Its commit timestamp.
         committed: Timestamp,
     },
-    /// The transaction has been rolled back: by others, if its locks lived too long. Begin again and retry.
+    /// Another caller rolled the transaction back, because its locks expired. Begin again.
     RolledBack {
-        /// The key that says so.
+        /// The key with the rollback record.
         key: Bytes,
-        /// When the transaction began.
+        /// The start timestamp of the transaction.
         start: Timestamp,
     },
-    /// A commit or a heartbeat of a lock that the transaction does not have: it was rolled back, or never
-    /// prewritten.
+    /// The transaction has no lock to commit or renew: it was rolled back, or never prewrote the
+    /// key.
     LockNotFound {
         /// The key.
         key: Bytes,
-        /// When the transaction began.
+        /// The start timestamp of the transaction.
         start: Timestamp,
     },
-    /// A pessimistic transaction has lost a lock, and the key may have been written since. Begin again and retry.
+    /// A pessimistic transaction lost a lock, and the key may have been written since. Begin again.
     PessimisticLockNotFound {
         /// The key.
         key: Bytes,
-        /// When the transaction began.
+        /// The start timestamp of the transaction.
         start: Timestamp,
     },
-    /// A pessimistic transaction asks for a lock of a key that it has prewritten already.
+    /// A pessimistic transaction asked for a lock of a key that it has prewritten.
     PrewrittenAlready {
         /// The key.
         key: Bytes,
-        /// When the transaction began.
+        /// The start timestamp of the transaction.
         start: Timestamp,
     },
-    /// Nothing is known of the transaction at its primary key, neither a lock nor how it ended.
+    /// The primary key has neither a lock nor a record of the transaction.
     TransactionNotFound {
-        /// Its primary key.
+        /// The primary key.
         primary: Bytes,
-        /// When it began.
+        /// The start timestamp of the transaction.
         start: Timestamp,
     },
-    /// The key is not the primary key of the transaction that has its lock.
+    /// The transaction that locked the key has another primary key.
     PrimaryMismatch {
-        /// The key that was taken for the primary one.
+        /// The key that the caller named as the primary one.
         key: Bytes,
-        /// The lock.
+        /// The lock of that key.
         lock: Box<LockInfo>,
     },
-    /// A commit at a timestamp at which others have read already, or that is not after the start. Nothing was
-    /// done; take a new timestamp and commit again.
+    /// The commit timestamp is too early: a read at a later one has passed the lock, or the
+    /// transaction began later. Nothing was done. Commit at a new timestamp.
     CommitTsExpired {
-        /// The key whose lock says so.
+        /// The key whose lock refuses the timestamp.
         key: Bytes,
-        /// The timestamp that was asked for.
+        /// The requested commit timestamp.
         asked: Timestamp,
-        /// The first one that is possible.
+        /// The first possible one.
         min_commit: Timestamp,
     },
     /// A read or a hold at a timestamp whose versions may have been dropped.
     BeforeSafePoint {
-        /// The timestamp that was asked for.
+        /// The requested timestamp.
         asked: Timestamp,
         /// The oldest timestamp that can be read.
         safe_point: Timestamp,
     },
-    /// The safe point would have moved backwards.
+    /// The safe point cannot move backwards.
     SafePointBackwards {
-        /// Where it was to go.
+        /// The requested safe point.
         asked: Timestamp,
-        /// Where it is, and stays.
+        /// The safe point, which stays.
         safe_point: Timestamp,
     },
-    /// A read, a safe point or a call of a transaction at a timestamp that the oracle has not handed out yet, so
-    /// that commits before it are still to come.
+    /// The oracle has not handed out the timestamp yet, so commits before it are still possible.
     InFuture {
-        /// The timestamp that was asked for.
+        /// The requested timestamp.
         asked: Timestamp,
         /// A timestamp of the present.
         now: Timestamp,
     },
-    /// The directory has a database that was written without versions. Its data was not changed.
+    /// The directory contains a database that is not a store of versions. Its data was not changed.
     NotVersioned {
         /// The directory.
         dir: PathBuf,
-        /// What was found in it.
+        /// The reason: an unknown or missing part.
         found: String,
     },
-    /// The oracle has no timestamp to give.
+    /// The oracle failed to give a timestamp.
     Oracle {
-        /// Why.
+        /// The reason.
         reason: Cow<'static, str>,
     },
-    /// The clock of an opening is far after the last timestamp of the store, and that is
-    /// [refused](crate::StoreOptions::refuse_clock_jump). Nothing was changed.
+    /// The clock is far ahead of the store's last timestamp, and
+    /// [`refuse_clock_jump`](crate::StoreOptions::refuse_clock_jump) is set. Nothing was changed.
     ClockAhead {
-        /// The time by which it is after that.
+        /// The time by which the clock is ahead.
         jump: Duration,
-        /// The longest time by which it may be after that.
+        /// The longest time that is allowed.
         most: Duration,
     },
-    /// A stored entry that this version of the crate cannot have written.
+    /// A stored entry that no version of the crate can have written.
     Corruption {
-        /// The family and the key of the entry, and what is wrong with it.
+        /// Family, key and fault of the entry.
         what: String,
     },
-    /// The engine failed.
+    /// An error of the engine.
     Engine(titan::Error),
 }
 
 impl Error {
-    /// Whether the same transaction, begun again, may succeed without anything being mended: others were in
-    /// the way. `Conflict`, `KeyIsLocked`, `Deadlock`, `RolledBack`, `PessimisticLockNotFound`,
-    /// `CommitTsExpired`, and what the engine calls [retryable](titan::ErrorKind::is_retryable).
+    /// Returns true if the same transaction may succeed when it begins again, because other
+    /// transactions were in its way: for `Conflict`, `KeyIsLocked`, `Deadlock`, `RolledBack`,
+    /// `PessimisticLockNotFound`, `CommitTsExpired`, and
+    /// [retryable](titan::ErrorKind::is_retryable) errors of the engine.
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Conflict { .. }
@@ -169,7 +170,7 @@ impl Error {
             | Error::PessimisticLockNotFound { .. }
             | Error::CommitTsExpired { .. } => true,
             Error::Engine(source) => source.is_retryable(),
-            // What is over, misused, damaged, or out of time stays so.
+            // Repeating does not mend these.
             Error::AlreadyCommitted { .. }
             | Error::LockNotFound { .. }
             | Error::PrewrittenAlready { .. }
@@ -185,14 +186,14 @@ impl Error {
         }
     }
 
-    /// The oracle has no timestamp to give, for this reason.
+    /// An error of an oracle that has no timestamp to give.
     pub fn oracle(reason: impl Into<Cow<'static, str>>) -> Self {
         Error::Oracle {
             reason: reason.into(),
         }
     }
 
-    /// A database that is no store, because of `found`.
+    /// The error for a database that is not a store.
     pub(crate) fn not_versioned(dir: &Path, found: impl Into<String>) -> Self {
         Error::NotVersioned {
             dir: dir.to_owned(),
@@ -200,7 +201,7 @@ impl Error {
         }
     }
 
-    /// Whether what is stored is damaged.
+    /// Returns true for damaged data.
     pub(crate) fn is_corruption(&self) -> bool {
         match self {
             Error::Corruption { .. } => true,
@@ -209,11 +210,11 @@ impl Error {
         }
     }
 
-    /// An entry that cannot be.
+    /// The error for an entry that no store can have written.
     pub(crate) fn corrupt_entry(family: &str, key: &[u8], what: &str) -> Self {
         let key = key.escape_ascii();
         Error::Corruption {
-            what: format!("the entry \"{key}\" of column family {family}: {what}"),
+            what: format!("entry \"{key}\" of column family {family}: {what}"),
         }
     }
 }
@@ -233,13 +234,13 @@ impl fmt::Display for Error {
                 committed,
             } => write!(
                 f,
-                "the key \"{}\" was written at {committed}, after the transaction had begun at {start}: \
-                 begin again and retry",
+                "conflict on key \"{}\": another transaction committed at {committed}, after this one \
+                 began at {start}",
                 key.escape_ascii()
             ),
             Error::KeyIsLocked(lock) => write!(
                 f,
-                "the key \"{}\" is locked by the transaction that began at {}",
+                "key \"{}\" is locked by transaction {}",
                 lock.key.escape_ascii(),
                 lock.start
             ),
@@ -247,7 +248,7 @@ impl fmt::Display for Error {
                 let key = key.escape_ascii();
                 write!(
                     f,
-                    "deadlock at the key \"{key}\": transactions wait for each other's locks, they began at"
+                    "deadlock at key \"{key}\": these transactions wait for each other:"
                 )?;
                 circle.iter().try_for_each(|start| write!(f, " {start}"))
             }
@@ -257,38 +258,37 @@ impl fmt::Display for Error {
                 committed,
             } => write!(
                 f,
-                "the transaction that began at {start} has committed the key \"{}\" at {committed}",
+                "transaction {start} committed key \"{}\" at {committed}",
                 key.escape_ascii()
             ),
             Error::RolledBack { key, start } => write!(
                 f,
-                "the transaction that began at {start} has been rolled back, as the key \"{}\" says",
+                "transaction {start} was rolled back on key \"{}\"",
                 key.escape_ascii()
             ),
             Error::LockNotFound { key, start } => write!(
                 f,
-                "the transaction that began at {start} has no lock of the key \"{}\"",
+                "transaction {start} has no lock on key \"{}\"",
                 key.escape_ascii()
             ),
             Error::PessimisticLockNotFound { key, start } => write!(
                 f,
-                "the pessimistic transaction that began at {start} has lost its lock of the key \"{}\": begin \
-                 again and retry",
+                "pessimistic transaction {start} has lost its lock on key \"{}\": begin again",
                 key.escape_ascii()
             ),
             Error::PrewrittenAlready { key, start } => write!(
                 f,
-                "the transaction that began at {start} has prewritten the key \"{}\" and locks it no more",
+                "transaction {start} has prewritten key \"{}\" and can no longer lock it",
                 key.escape_ascii()
             ),
             Error::TransactionNotFound { primary, start } => write!(
                 f,
-                "the primary key \"{}\" knows no transaction that began at {start}",
+                "primary key \"{}\" has no trace of transaction {start}",
                 primary.escape_ascii()
             ),
             Error::PrimaryMismatch { key, lock } => write!(
                 f,
-                "the transaction that began at {} has the primary key \"{}\" and not \"{}\"",
+                "transaction {} has the primary key \"{}\", not \"{}\"",
                 lock.start,
                 lock.primary.escape_ascii(),
                 key.escape_ascii()
@@ -299,30 +299,27 @@ impl fmt::Display for Error {
                 min_commit,
             } => write!(
                 f,
-                "the key \"{}\" cannot be committed at {asked}, but from {min_commit} on",
+                "key \"{}\" cannot commit at {asked}, only from {min_commit} on",
                 key.escape_ascii()
             ),
             Error::BeforeSafePoint { asked, safe_point } => write!(
                 f,
-                "the timestamp {asked} is before the safe point {safe_point}: versions that it needs may \
-                 have been dropped"
+                "timestamp {asked} is before the safe point {safe_point}: its versions may have been dropped"
             ),
             Error::SafePointBackwards { asked, safe_point } => write!(
                 f,
                 "the safe point is {safe_point} and cannot move backwards to {asked}"
             ),
             Error::InFuture { asked, now } => {
-                write!(f, "the timestamp {asked} is in the future: it is {now} now")
+                write!(f, "timestamp {asked} is in the future: it is {now} now")
             }
-            Error::NotVersioned { dir, found } => write!(
-                f,
-                "{} has a database without versions: {found}",
-                dir.display()
-            ),
+            Error::NotVersioned { dir, found } => {
+                write!(f, "{} is not a store of versions: {found}", dir.display())
+            }
             Error::Oracle { reason } => write!(f, "no timestamp: {reason}"),
             Error::ClockAhead { jump, most } => write!(
                 f,
-                "the clock is {} days after the last timestamp of the store, and {} are allowed",
+                "the clock is {} days after the last timestamp of the store; at most {} are allowed",
                 jump.as_secs() / DAY,
                 most.as_secs() / DAY
             ),

@@ -1,34 +1,34 @@
-//! What the store keeps about itself: numbers under names, in the engine's family `default`.
+//! Numbers that the store records about itself, by name, in the engine's family `default`.
 //!
-//! Promises that what was set survives a power failure.
+//! Promises that a number survives a power failure once it was set.
 
 use bytes::Bytes;
 use titan::{Db, WriteBatch, WriteOptions};
 
 use crate::error::{Error, Result};
 
-/// Says that the database is a store of versions, and in which format.
+/// The format of the store. Only a store of versions has it.
 pub(crate) const FORMAT: &str = "format";
-/// No version is read before this timestamp.
+/// The safe point. Reads before it are refused.
 pub(crate) const SAFE_POINT: &str = "safe point";
-/// No oracle of the store has handed out a timestamp from this one on.
+/// The end of the lease: no oracle has handed out this timestamp or a later one.
 pub(crate) const LEASE: &str = "timestamps leased";
-/// A time by the clock at which timestamps were ahead of it, in milliseconds since 1970,
+/// The clock's time of a sample whose timestamps were ahead of it, in milliseconds since 1970.
 pub(crate) const NOTED_AT: &str = "ahead: noted at";
-/// and what was visible then.
+/// The visible timestamp of that sample.
 pub(crate) const NOTED: &str = "ahead: visible";
 /// All names.
 pub(crate) const KNOWN: [&str; 5] = [FORMAT, SAFE_POINT, LEASE, NOTED_AT, NOTED];
 
-/// The numbers. Clones are the same ones.
+/// The numbers of a store. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Meta(pub(crate) Db);
 
 impl Meta {
-    /// The number of this name, if it was ever set.
+    /// The number under `name`, if it was ever set.
     ///
     /// # Errors
-    /// `Corruption` if it is no number; those of the engine.
+    /// `Corruption` if the value is not a number; those of the engine.
     pub(crate) fn get(&self, name: &str) -> Result<Option<u64>> {
         let number = |value: Bytes| match (*value).try_into() {
             Ok(bytes) => Ok(u64::from_be_bytes(bytes)),
@@ -41,7 +41,7 @@ impl Meta {
         self.0.get(name.as_bytes())?.map(number).transpose()
     }
 
-    /// Sets a number, durably. Cost: a synced write.
+    /// Sets one number, durably. Cost: a synced write.
     ///
     /// # Errors
     /// Those of the engine.
@@ -49,7 +49,7 @@ impl Meta {
         self.set_all(&[(name, number)])
     }
 
-    /// Sets numbers, all or none. Cost: a synced write.
+    /// Sets all numbers or none, durably. Cost: a synced write.
     ///
     /// # Errors
     /// Those of the engine.

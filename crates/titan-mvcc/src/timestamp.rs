@@ -8,8 +8,8 @@ use serde::Serialize;
 /// Bits of the counter below the milliseconds.
 const COUNTER_BITS: u32 = 18;
 
-/// A moment in the order of all commits: milliseconds since the beginning of 1970, UTC, above a counter
-/// of 18 bits. TiKV's timestamps have the same form.
+/// A moment in the order of all commits: milliseconds since 1970 (UTC) above a counter of 18 bits.
+/// TiKV's timestamps have the same form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Timestamp(pub u64);
 
@@ -19,15 +19,16 @@ impl Timestamp {
     /// After every commit.
     pub const MAX: Timestamp = Timestamp(u64::MAX);
 
-    /// The first timestamp of a millisecond; none if the time is too late for 46 bits, after the year 4199.
+    /// The first timestamp of a millisecond, or `None` for a time after the year 4199, which
+    /// exceeds 46 bits.
     pub fn at(unix_time: Duration) -> Option<Timestamp> {
         let millis = u64::try_from(unix_time.as_millis()).ok()?;
         let fits = millis >> (64 - COUNTER_BITS) == 0;
         fits.then_some(Timestamp(millis << COUNTER_BITS))
     }
 
-    /// The time since the beginning of 1970, UTC, in milliseconds. A timestamp may be later than the time
-    /// at which it was made, if the clock was set back.
+    /// Milliseconds since 1970 (UTC). A timestamp may be ahead of the clock that made it, if the
+    /// clock was set back.
     pub fn unix_time(self) -> Duration {
         Duration::from_millis(self.0 >> COUNTER_BITS)
     }
@@ -37,12 +38,12 @@ impl Timestamp {
         self.0 & ((1 << COUNTER_BITS) - 1)
     }
 
-    /// The next one; none after [`Timestamp::MAX`].
+    /// The next timestamp, or `None` after [`Timestamp::MAX`].
     pub(crate) fn next(self) -> Option<Timestamp> {
         self.0.checked_add(1).map(Timestamp)
     }
 
-    /// The one before; [`Timestamp::ZERO`] has none and stays.
+    /// The timestamp before this one, or [`Timestamp::ZERO`] for itself.
     pub(crate) fn previous(self) -> Timestamp {
         Timestamp(self.0.saturating_sub(1))
     }

@@ -12,6 +12,7 @@
 //! | [`apply`] | operations as calls of the engine |
 //! | [`reads`] | all contents of a database |
 //! | [`failure`] | the errors of checks |
+//! | [`golden`] | files of commands and of their recorded outputs |
 //! | [`peer`] | another engine in its own process |
 //! | [`requirement`] | whether a test that needs a tool can run, must be skipped, or must fail |
 //! | [`versions`] | what a store of versions should contain |
@@ -134,6 +135,7 @@ pub mod child;
 pub mod clock;
 pub mod counted;
 pub mod failure;
+pub mod golden;
 mod history;
 pub mod law;
 pub mod ledger;

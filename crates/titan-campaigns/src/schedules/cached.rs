@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use titan::{ColumnFamily, Db, WriteBatch, WriteOptions};
 use titan_ime::scheduled::{Attached, Cache};
 use titan_ime::{Error, Progress};
-use titan_mvcc::{Direction, Found, Part, PartRequest, Timestamp, entries};
+use titan_mvcc::{Direction, Found, Part, PartRequest, Timestamp, codec};
 use titan_testkit::failure::{CheckFailure, Checked, ensure};
 use titan_testkit::sim::SimVfs;
 
@@ -117,7 +117,7 @@ impl World {
         let segment_size = [300, 5_000, 1 << 20][rng.usize(..3)];
         let cache = Cache::new(usize::MAX, segment_size);
         let mut options = options(&vfs, rng);
-        let name = entries::FAMILY;
+        let name = codec::FAMILY;
         options.families = [(name.to_owned(), options.default.clone())].into();
         options.db.commit_hook = Some(cache.hook());
         let db = Db::open("/db", &options)?;
@@ -153,7 +153,7 @@ impl World {
         };
         let mut writes = BTreeMap::new();
         for _ in 0..rng.usize(1..4) {
-            let key = entries::encode_key(&[rng.u8(..KEYS) * WRITERS + writer]);
+            let key = codec::encode_key(&[rng.u8(..KEYS) * WRITERS + writer]);
             // Some stay in the engine, some are many for a leaf.
             let len = [3, 3, 200, 300][rng.usize(..4)];
             let value = (rng.usize(..4) > 0).then(|| vec![at as u8; len]);
@@ -161,7 +161,7 @@ impl World {
         }
         let mut batch = WriteBatch::new();
         for (key, value) in &writes {
-            let engine_key = entries::encode(key, Timestamp(at), value.is_some());
+            let engine_key = codec::encode(key, Timestamp(at), value.is_some());
             batch.put(
                 &self.family,
                 engine_key,
@@ -206,7 +206,7 @@ impl World {
     }
 
     fn get(&self, at: u64, rng: &mut fastrand::Rng) -> Checked<()> {
-        let key = entries::encode_key(&[rng.u8(..KEYS * WRITERS)]);
+        let key = codec::encode_key(&[rng.u8(..KEYS * WRITERS)]);
         let found = self.cache.source().get(&key, Timestamp(at));
         let model = self.model();
         let expected = model.get(&key, at);
@@ -221,7 +221,7 @@ impl World {
     fn scan(&self, at: u64, direction: Direction, rng: &mut fastrand::Rng) -> Checked<()> {
         let bound = |rng: &mut fastrand::Rng| {
             rng.bool()
-                .then(|| entries::encode_key(&[rng.u8(..KEYS * WRITERS)]))
+                .then(|| codec::encode_key(&[rng.u8(..KEYS * WRITERS)]))
         };
         let (mut lower, mut upper) = (bound(rng).unwrap_or_default(), bound(rng));
         let limit = rng.usize(1..6);
@@ -274,7 +274,7 @@ impl World {
     fn load(&self, rng: &mut fastrand::Rng) -> Checked<()> {
         let mut some = || {
             rng.bool()
-                .then(|| entries::encode_key(&[rng.u8(..KEYS * WRITERS)]))
+                .then(|| codec::encode_key(&[rng.u8(..KEYS * WRITERS)]))
         };
         let (lower, upper) = (some().unwrap_or_default(), some());
         match rng.usize(..8) {

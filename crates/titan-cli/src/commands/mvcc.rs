@@ -21,8 +21,8 @@ use crate::global::Global;
 ///
 /// A store keeps the versions of each key, with the timestamps of the transactions that wrote them.
 /// A timestamp is a number: milliseconds since 1970 times 262,144, and a counter. Reads before the
-/// safe point are refused, because versions that they need may have been dropped. These commands
-/// move the safe point only when told to.
+/// safe point are refused, because their versions may have been dropped. Of these commands, only gc
+/// moves the safe point.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

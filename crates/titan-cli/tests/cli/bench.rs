@@ -320,7 +320,7 @@ fn steps_of_versions_are_apart_and_destroy_only_their_own() {
     ];
     place.ok(&["put", "db", "precious", "value"]);
     let said = place.refused(&load);
-    assert!(said.contains("a database without versions"), "{said}");
+    assert!(said.contains("is not a store of versions"), "{said}");
     assert_eq!(place.ok(&["get", "db", "precious"]), b"value");
     let said = place.text(&[
         "bench",

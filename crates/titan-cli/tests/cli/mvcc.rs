@@ -261,7 +261,7 @@ fn what_is_no_store_is_refused_and_not_changed() {
         ] {
             let said = place.refused(&[&["mvcc"], args].concat());
             assert!(
-                said.contains("a database without versions"),
+                said.contains("is not a store of versions"),
                 "{args:?}: {said}"
             );
         }
@@ -418,7 +418,7 @@ fn locks_whose_owners_are_gone_end_before_the_safe_point_moves() {
     );
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("1 lock keeps the safe point back: see titan mvcc locks"),
+        said.contains("1 lock stops the safe point: see titan mvcc locks"),
         "{said}"
     );
 }

@@ -1,33 +1,33 @@
-//! Memcomparable keys: a form of byte strings that keeps their order and shows where it ends.
+//! Memcomparable keys: an encoding that keeps the order of byte strings and marks their end.
 //!
-//! The key is cut into groups of eight bytes. The last group is filled up with zeros. After each group
-//! comes 0xff minus the number of bytes that were filled in; only after the last group that is not 0xff.
-//! A key whose length is a multiple of eight ends with an empty group. TiKV and MyRocks have this form.
+//! The key is cut into groups of eight bytes, the last one padded with zeros. Each group is
+//! followed by a marker: 0xff minus the number of padding bytes. Only the last marker differs from
+//! 0xff; a key whose length is a multiple of eight ends with an empty group. TiKV and MyRocks use
+//! the same form.
 //!
-//! So no encoded key is a prefix of another one, and something may follow it in an ordered store without
-//! a change of the order of keys.
+//! Therefore no encoded key is a prefix of another one, and a suffix does not change the order of
+//! keys.
 
 /// Bytes of a group, without its marker.
 const GROUP: usize = 8;
 /// The marker of a group that is not the last one.
 const FULL: u8 = 0xff;
 
-/// What follows an encoded key after all of its versions: more than any version has there. No encoded key begins
-/// with another one, so that is before the next key.
+/// A suffix that sorts after all versions of an encoded key, and before the next key.
 pub(crate) const AFTER_VERSIONS: [u8; 9] = [0xff; 9];
 
-/// Bytes of an entry's key after the encoded key, at most.
+/// The most bytes that follow the encoded key in an entry.
 const SUFFIX: usize = 19;
 
-/// The encoded form. Cost: one allocation, with room for what follows the key in an entry.
+/// Encodes a key. Cost: one allocation, with room for the rest of the entry's key.
 pub(crate) fn encode_key(key: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     encode_key_to(&mut out, key);
     out
 }
 
-/// Appends the encoded form: 9/8 of the key and up to 9 bytes more. Cost: at most one allocation, with room
-/// for what follows the key in an entry.
+/// Appends an encoded key: 9/8 of the key and up to 9 bytes more. Cost: at most one allocation,
+/// with room for the rest of the entry's key.
 pub(crate) fn encode_key_to(out: &mut Vec<u8>, key: &[u8]) {
     let groups = key.len() / GROUP + 1;
     out.reserve(groups * (GROUP + 1) + SUFFIX);
@@ -44,7 +44,7 @@ pub(crate) fn encode_key_to(out: &mut Vec<u8>, key: &[u8]) {
     out.push(FULL - (GROUP - rest.len()) as u8);
 }
 
-/// How many bytes the encoded key has with which `bytes` begins; none if it does not end in them.
+/// The length of the encoded key at the beginning of `bytes`, or `None` if it does not end there.
 #[inline]
 pub(crate) fn encoded_len(bytes: &[u8]) -> Option<usize> {
     let (groups, _) = bytes.as_chunks::<{ GROUP + 1 }>();
@@ -52,7 +52,7 @@ pub(crate) fn encoded_len(bytes: &[u8]) -> Option<usize> {
     Some((last + 1) * (GROUP + 1))
 }
 
-/// The key that was encoded; none if `encoded` is not exactly an encoded key.
+/// Decodes a key, or returns `None` if `encoded` is not exactly an encoded key.
 pub(crate) fn decode_key(encoded: &[u8]) -> Option<Vec<u8>> {
     if encoded_len(encoded) != Some(encoded.len()) {
         return None;

@@ -1,28 +1,31 @@
-//! The entries of the family of locks.
+//! Entries of the family of locks.
 //!
 //! ```text
-//! encoded key | 'L'   ->   the record: who holds the lock, and until when
-//! encoded key | 'V'   ->   the value that a prewritten put will have, as the application gave it
+//! encoded key | 'L'   ->   the record: owner of the lock, its timestamps and its time to live
+//! encoded key | 'V'   ->   the value of a prewritten put, as the application gave it
 //! ```
 //!
-//! The value has an entry of its own, so a record is rewritten without it, all records are loaded without it,
-//! and a large one is in a blob file by itself.
+//! The value is a separate entry: a heartbeat rewrites the record without it, an opening loads
+//! records without it, and a large value goes to a blob file.
 //!
-//! The record: kind (1), flags (1), start, timestamp for update, minimal commit timestamp, time to live in
-//! milliseconds and size of the transaction (8 each, big-endian), and the primary key; then, for an async
-//! commit, the number of the secondary keys and the keys. Keys have their length before them (4).
+//! The record: kind (1), flags (1), start, timestamp for update, minimal commit timestamp, time to
+//! live in milliseconds and size of the transaction (8 each, big-endian), and the primary key;
+//! then, for an async commit, the number of secondary keys and the keys. Each key follows its
+//! length (4).
 //!
-//! The highest bit of the size says that the owner is a transaction of the store itself ([`Owner`]). Versions of the
-//! crate that do not know it take it for a part of the size, which only reports show. Locks that these wrote
-//! are those of clients.
+//! The highest bit of the size marks a transaction of the store itself ([`Owner`]). Earlier
+//! versions of the crate take the bit for a part of the size, which only reports show. Their own
+//! locks lack it, and count as locks of clients.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{LOCKS, encode_key, key};
+use super::families::LOCKS;
+use super::key::{decode_key, encode_key};
 use crate::error::{Error, Result};
+use crate::lock_info::{LockInfo, LockKind};
 use crate::timestamp::Timestamp;
 
 /// The last byte of the key of a record.
@@ -31,64 +34,71 @@ const RECORD: u8 = b'L';
 const VALUE: u8 = b'V';
 /// The flag of a lock of an async commit.
 const ASYNC: u8 = 1;
-/// The bit of the size of a transaction for one of the store itself.
+/// The bit of the size that marks a transaction of the store itself.
 const OF_STORE: u64 = 1 << 63;
 
-/// What a lock is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockKind {
-    /// A put that was prewritten.
-    Put,
-    /// A deletion that was prewritten.
-    Delete,
-    /// A prewritten [`lock`](crate::Transaction::lock): it will leave the value.
-    Lock,
-    /// Nothing was prewritten yet: a pessimistic transaction keeps others away.
-    Pessimistic,
-}
-
-/// Whose lock it is.
+/// The owner of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A transaction of the store itself. It has ended when the store is closed, however that came about.
+    /// A transaction of the store itself. It ends with the store, even after a crash.
     Store,
     /// A client of the Percolator calls, which may outlive the process.
     Client,
 }
 
-/// A lock.
+/// A lock, as its record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) kind: LockKind,
     pub(crate) owner: Owner,
-    /// The key whose lock decides on the transaction.
+    /// The primary key of the transaction.
     pub(crate) primary: Bytes,
-    /// Names the transaction.
+    /// The start timestamp, which identifies the transaction.
     pub(crate) start: Timestamp,
-    /// When a pessimistic transaction took the lock; zero for an optimistic one.
+    /// The timestamp for update of a pessimistic lock; zero for an optimistic one.
     pub(crate) for_update: Timestamp,
-    /// The transaction commits at this timestamp or later.
+    /// The first timestamp at which the transaction may commit.
     pub(crate) min_commit: Timestamp,
-    /// Others may roll the transaction back when this time has passed without a sign of life.
+    /// Time to live after a heartbeat of the owner.
     pub(crate) ttl: Duration,
-    /// About how many keys the transaction has; zero if unknown. Less than 2^63.
+    /// Approximate number of keys of the transaction, less than 2^63; zero if unknown.
     pub(crate) txn_size: u64,
-    /// For an async commit; the other keys of the transaction, if this is its primary key.
+    /// The other keys of an async commit, on the lock of its primary key; empty on its other locks.
     pub(crate) secondaries: Option<Arc<[Bytes]>>,
 }
 
 impl Lock {
-    /// Whether it is the lock of an async commit: that is decided by the prewrites alone.
+    /// Returns true for the lock of an async commit, whose prewrites alone decide on it.
     pub(crate) fn is_async(&self) -> bool {
         self.secondaries.is_some()
     }
 
-    /// Whether its write is known, so that it can be committed.
+    /// Returns true if the lock can be committed: its write is known.
     pub(crate) fn is_prewritten(&self) -> bool {
         self.kind != LockKind::Pessimistic
     }
 
-    /// The record's bytes.
+    /// A report on this lock of `key`.
+    pub(crate) fn info(&self, key: &[u8]) -> LockInfo {
+        LockInfo {
+            key: Bytes::copy_from_slice(key),
+            kind: self.kind,
+            primary: self.primary.clone(),
+            start: self.start,
+            for_update: self.for_update,
+            min_commit: self.min_commit,
+            ttl: self.ttl,
+            txn_size: self.txn_size,
+            secondaries: self.secondaries.as_ref().map(|keys| keys.to_vec()),
+        }
+    }
+
+    /// The error for a transaction that needs `key`, which this lock protects.
+    pub(crate) fn key_is_locked(&self, key: &[u8]) -> Error {
+        Error::KeyIsLocked(Box::new(self.info(key)))
+    }
+
+    /// Encodes the record.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(50 + self.primary.len());
         out.push(match self.kind {
@@ -115,7 +125,7 @@ impl Lock {
         out
     }
 
-    /// The lock of a record; none if the bytes are no record.
+    /// Decodes a record, or returns `None` if it is damaged.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Lock> {
         let mut rest = Rest(bytes);
         let [kind, flags] = rest.take::<2>()?;
@@ -160,21 +170,21 @@ pub(crate) fn record_key(key: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The engine's key of the value that a lock's put will have.
+/// The engine's key of the prewritten value.
 pub(crate) fn value_key(key: &[u8]) -> Vec<u8> {
     let mut out = encode_key(key);
     out.push(VALUE);
     out
 }
 
-/// The key whose record an entry is; none if it is a value.
+/// The key of a record, or `None` for the entry of a value.
 ///
 /// # Errors
-/// `Corruption` if it is neither.
+/// `Corruption` if the entry is neither.
 pub(crate) fn key_of_record(engine_key: &[u8]) -> Result<Option<Vec<u8>>> {
-    let wrong = || Error::corrupt_entry(LOCKS, engine_key, "it is no lock");
+    let wrong = || Error::corrupt_entry(LOCKS, engine_key, "it is not the entry of a lock");
     let (last, encoded) = engine_key.split_last().ok_or_else(wrong)?;
-    let key = key::decode_key(encoded).ok_or_else(wrong)?;
+    let key = decode_key(encoded).ok_or_else(wrong)?;
     match *last {
         RECORD => Ok(Some(key)),
         VALUE => Ok(None),
@@ -187,7 +197,7 @@ fn put_key(out: &mut Vec<u8>, key: &[u8]) {
     out.extend_from_slice(key);
 }
 
-/// What is left of a record.
+/// The rest of a record.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -262,7 +272,7 @@ mod tests {
             txn_size: u64::MAX,
             ..some_lock(&mut fastrand::Rng::with_seed(1))
         };
-        // Kind, flags, three timestamps and the time to live come before the size.
+        // Kind, flags, three timestamps and the time to live precede the size.
         let size = 2 + 4 * 8..2 + 5 * 8;
         let largest = (1_u64 << 63) - 1;
         assert_eq!(lock.encode()[size.clone()], largest.to_be_bytes());

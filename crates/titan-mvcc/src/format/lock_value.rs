@@ -1,11 +1,12 @@
-//! The value of a version of the kind lock: where reads go on that meet it.
+//! The value of a version of the kind lock: it leads reads to the value of the key.
 //!
 //! ```text
-//! flags (1) | commit of the lock - commit of the put (varint), if it is after one
+//! flags (1) | commit of the lock - commit of the put (varint), if the last change is a put
 //! ```
 //!
-//! A row that is locked often has many such versions above its value. With this a read needs one more look, however
-//! many there are. Earlier versions of the crate wrote no value and read none: an empty one says nothing.
+//! A row that is locked often has many such versions above its value. By their values a read finds
+//! it in one more search. Earlier versions of the crate wrote empty values, which lead nowhere, and
+//! ignore others.
 
 use std::fmt;
 
@@ -16,41 +17,42 @@ use crate::timestamp::Timestamp;
 const NO_VALUE: u8 = 1;
 /// The key has the value of a put.
 const PUT: u8 = 2;
-/// Nobody asks for the lock by its start.
+/// No caller asks for the outcome of the lock's transaction.
 const REPLACEABLE: u8 = 4;
 
-/// Content of a key below a version that changes nothing.
+/// The last change of a key below a version of the kind lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastChange {
-    /// It is not said.
+    /// Not recorded.
     Unknown,
     /// No value: its last change is a deletion, or there is none.
     NoValue,
-    /// The value of the put that was committed then.
+    /// A put, committed at this timestamp.
     Put(Timestamp),
 }
 
 impl fmt::Display for LastChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LastChange::Unknown => f.write_str("nothing of a last change"),
-            LastChange::NoValue => f.write_str("that there is no value"),
-            LastChange::Put(at) => write!(f, "that the last change is a put at {at}"),
+            LastChange::Unknown => f.write_str("nothing"),
+            LastChange::NoValue => f.write_str("no value"),
+            LastChange::Put(at) => write!(f, "a put at {at}"),
         }
     }
 }
 
-/// Meaning of the value of a version of the kind lock.
+/// The decoded value of a version of the kind lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockValue {
     pub(crate) last_change: LastChange,
-    /// Whether it says no more than a later write of the key does: nobody asks how the transaction ended that
-    /// began at its start.
+    /// True if a later write of the key makes the lock superfluous: no caller asks for the outcome
+    /// of its transaction.
     pub(crate) is_replaceable: bool,
 }
 
 impl LockValue {
-    /// The bytes for a lock that is committed at `commit`. A put that is not before it is not said: that has no form.
+    /// Encodes the value of a lock that is committed at `commit`. Leaves out a put that is not
+    /// older, which has no encoding.
     pub(crate) fn encode(self, commit: Timestamp) -> Vec<u8> {
         let mut out = Vec::with_capacity(11);
         let replaceable = u8::from(self.is_replaceable) * REPLACEABLE;
@@ -65,7 +67,7 @@ impl LockValue {
         out
     }
 
-    /// The meaning of the bytes; none if no version of the crate has written them.
+    /// Decodes a value, or returns `None` if no version of the crate can have written it.
     pub(crate) fn decode(bytes: &[u8], commit: Timestamp) -> Option<LockValue> {
         let Some((flags, rest)) = bytes.split_first() else {
             return Some(LockValue::UNKNOWN);
@@ -86,7 +88,7 @@ impl LockValue {
         })
     }
 
-    /// The same for a reader, who does without what it does not understand.
+    /// Decodes a value for a read, which ignores a damaged one.
     pub(crate) fn read(bytes: &[u8], commit: Timestamp) -> LockValue {
         LockValue::decode(bytes, commit).unwrap_or(LockValue::UNKNOWN)
     }

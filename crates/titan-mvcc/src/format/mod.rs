@@ -1,20 +1,17 @@
-//! The bytes of entries: keys in an order-preserving form that shows where it ends, and what follows it.
+//! The bytes of entries: encoded keys, which mark their own end, and their suffixes.
 //!
-//! Owns the formats of the family of versions (`docs/adr/0043-one-entry-a-version.md`) and of the family of locks
-//! (`docs/adr/0045-locks.md`). Does no I/O.
+//! Owns the formats of the family of versions (`docs/adr/0043-one-entry-a-version.md`) and of the
+//! family of locks (`docs/adr/0045-locks.md`). Does no I/O.
 
+mod families;
 pub(crate) mod key;
 pub(crate) mod lock;
 pub(crate) mod lock_value;
 pub(crate) mod prefix;
 pub(crate) mod version;
 
+pub(crate) use families::{LOCKS, VERSIONS};
 pub(crate) use key::{AFTER_VERSIONS, decode_key, encode_key, encode_key_to};
 pub(crate) use lock_value::{LastChange, LockValue};
 pub use version::Kind;
 pub(crate) use version::Version;
-
-/// The family that has the locks.
-pub(crate) const LOCKS: &str = "locks";
-/// The family that has the versions.
-pub(crate) const VERSIONS: &str = "versions";

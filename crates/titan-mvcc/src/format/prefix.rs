@@ -4,7 +4,8 @@ use titan::prefix::PrefixExtractor;
 
 use super::key::encoded_len;
 
-/// Tells the engine which versions belong to one key, for its filters and for steps from key to key.
+/// Shows the engine which versions belong to one key, for its filters and its steps from key to
+/// key.
 pub(crate) struct EncodedKey;
 
 impl PrefixExtractor for EncodedKey {

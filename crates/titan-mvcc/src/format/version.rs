@@ -4,16 +4,19 @@
 //! encoded key | !commit timestamp (8 bytes, big-endian) | kind (1) | commit - start (varint)
 //! ```
 //!
-//! The timestamp is inverted, so the newest version of a key comes first. The value of the entry is the
-//! value as the application gave it. That of a lock says where the last change of the key is ([`LockValue`](super::LockValue)),
-//! that of a record of a rollback whether it is protected, and that of a deletion is empty. So everything but the value is known
-//! without reading a value, which may be in a blob file.
+//! The inverted timestamp sorts the newest version of a key first. The value of a put is the
+//! application's, that of a deletion is empty, that of a lock records the last change of the key
+//! ([`LockValue`](super::LockValue)), and that of a rollback record its protection. So a reader
+//! knows everything but the value without reading a blob file.
 
-use super::{VERSIONS, key};
+use titan::invariant;
+
+use super::families::VERSIONS;
+use super::key;
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
-/// What a version does to its key.
+/// The effect of a version on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -21,14 +24,14 @@ pub enum Kind {
     Put,
     /// The key has no value from then on.
     Delete,
-    /// The key keeps what it has, but the transaction conflicts with others that write or lock it.
+    /// The key keeps its value, but the transaction conflicts with others that write or lock it.
     Lock,
-    /// Nothing: a transaction that began at the timestamp was rolled back, and its late calls must fail.
+    /// None: a record that a transaction was rolled back, so that its late calls fail.
     Rollback,
 }
 
 impl Kind {
-    /// Its name.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Put => "put",
@@ -58,23 +61,28 @@ impl Kind {
     }
 }
 
-/// What an entry says about a version, but for its key and its value.
+/// A version, without its key and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// When its transaction committed.
+    /// The commit timestamp.
     pub(crate) commit: Timestamp,
-    /// When its transaction began; not after `commit`.
+    /// The start timestamp, at most `commit`.
     pub(crate) start: Timestamp,
-    /// What it does.
+    /// The effect on the key.
     pub(crate) kind: Kind,
 }
 
 impl Version {
-    /// Appends to an encoded key what makes it the engine's key for this version.
+    /// Appends the suffix that makes an encoded key the engine's key of this version.
     pub(crate) fn put_after(&self, encoded: &mut Vec<u8>) {
-        put_timestamp(encoded, self.commit);
+        let Version { commit, start, .. } = *self;
+        invariant!(
+            start <= commit,
+            "a version of {start} is committed at {commit}"
+        );
+        put_timestamp(encoded, commit);
         encoded.push(self.kind.byte());
-        put_varint(encoded, self.commit.0 - self.start.0);
+        put_varint(encoded, commit.0 - start.0);
     }
 
     #[cfg(test)]
@@ -85,7 +93,7 @@ impl Version {
     }
 }
 
-/// Where the versions of an encoded key begin that were committed at `at` or before: to seek to.
+/// The seek key of the newest version of an encoded key that was committed at `at` or before.
 pub(crate) fn newest_at(encoded: &[u8], at: Timestamp) -> Vec<u8> {
     let mut out = Vec::with_capacity(encoded.len() + size_of::<Timestamp>());
     out.extend_from_slice(encoded);
@@ -93,16 +101,15 @@ pub(crate) fn newest_at(encoded: &[u8], at: Timestamp) -> Vec<u8> {
     out
 }
 
-/// Appends a timestamp to an encoded key, so that it is where the versions begin that were committed at it
-/// or before.
+/// Appends a timestamp to an encoded key, which makes it such a seek key.
 pub(crate) fn put_timestamp(encoded: &mut Vec<u8>, at: Timestamp) {
     encoded.extend_from_slice(&(!at.0).to_be_bytes());
 }
 
-/// Takes the engine's key apart: the encoded key, and what its version is.
+/// Splits an engine's key into the encoded key and the version.
 ///
 /// # Errors
-/// `Corruption` for what [`Version::put_after`] does not make.
+/// `Corruption` if [`Version::put_after`] cannot have made it.
 pub(crate) fn split(engine_key: &[u8]) -> Result<(&[u8], Version)> {
     let wrong = |what| Error::corrupt_entry(VERSIONS, engine_key, what);
     let len = key::encoded_len(engine_key).ok_or_else(|| wrong("its key has no end"))?;
@@ -134,8 +141,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// The number whose varint `bytes` are; none if they are anything else, also if they are longer than
-/// they must be.
+/// Decodes a varint, or returns `None` if `bytes` are not exactly one in its shortest form.
 pub(crate) fn varint(bytes: &[u8]) -> Option<u64> {
     let (last, before) = bytes.split_last()?;
     let is_whole = *last < 0x80 && before.iter().all(|byte| *byte >= 0x80);
@@ -177,6 +183,20 @@ mod tests {
     }
 
     #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a version of 9 is committed at 8")]
+    fn a_version_that_is_committed_before_its_start_is_a_bug() {
+        let (commit, start) = (Timestamp(8), Timestamp(9));
+        let kind = Kind::Put;
+        let version = Version {
+            commit,
+            start,
+            kind,
+        };
+        version.engine_key(b"");
+    }
+
+    #[test]
     fn what_is_put_together_comes_apart_again() {
         for seed in 0..20_000 {
             let mut rng = fastrand::Rng::with_seed(seed);
@@ -186,7 +206,7 @@ mod tests {
             let (encoded, found) = split(&bytes).unwrap();
             assert_eq!(decode_key(encoded), Some(key), "seed {seed}");
             assert_eq!(found, version, "seed {seed}");
-            // Nothing that ends before the varint is an entry.
+            // No prefix that ends before the varint is an entry.
             for cut in 0..encoded.len() + 10 {
                 assert!(split(&bytes[..cut]).is_err(), "seed {seed}, {cut} bytes");
             }

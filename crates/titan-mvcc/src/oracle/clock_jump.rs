@@ -1,4 +1,4 @@
-//! The jump of the clock from the last opening to this one.
+//! The jump of the clock between two openings.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -6,10 +6,11 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
-/// Compares the first timestamp of an opening with the last lease. A clock that is years ahead is more often wrong than
-/// right, and timestamps cannot be taken back: after it is put right, their time stands still for those years.
+/// Compares the first timestamp of an opening with the last lease. A clock that is years ahead is
+/// more often wrong than right, and timestamps never go back: after the clock is set right,
+/// timestamps stand still for those years.
 pub(crate) struct ClockJump {
-    /// A jump that is not worth a word.
+    /// The largest jump that is not reported.
     most: Duration,
     is_refused: bool,
     found: OnceLock<Duration>,
@@ -24,13 +25,14 @@ impl ClockJump {
         }
     }
 
-    /// Tells how far the opening is ahead, if that is further than usual.
+    /// The jump, if it exceeded the limit.
     pub(crate) fn found(&self) -> Option<Duration> {
         self.found.get().copied()
     }
 
     /// # Errors
-    /// `ClockAhead` if `first` is too far after the end of the last lease, and that is refused.
+    /// `ClockAhead` if `first` is too far after the end of the last lease, and the options refuse
+    /// that.
     pub(super) fn check(&self, leased: Timestamp, first: Timestamp) -> Result<()> {
         let jump = first.unix_time().saturating_sub(leased.unix_time());
         if jump <= self.most {
@@ -42,7 +44,7 @@ impl ClockJump {
                 most: self.most,
             });
         }
-        // It is called once with success.
+        // Only the first successful check gets here.
         let _ = self.found.set(jump);
         Ok(())
     }

@@ -1,32 +1,34 @@
-//! An oracle of the program, whose timestamps the store notes on disk.
+//! An oracle of the program, whose timestamps the store leases on disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::clock_jump::ClockJump;
 use super::lease::Lease;
-use super::{ClockJump, TimestampOracle};
+use super::timestamp_oracle::TimestampOracle;
 use crate::error::{Error, Result};
 use crate::meta::Meta;
 use crate::timestamp::Timestamp;
 
-/// Hands out the timestamps of another oracle, and leases them as the local oracle does. So an opening with the local
-/// oracle goes on after them, and one that only reads knows where all commits end.
+/// Hands out the timestamps of the program's oracle, and leases them as the local oracle does. So a
+/// later opening with the local oracle goes on after them, and a read-only opening knows the end of
+/// all commits.
 ///
-/// Refuses timestamps that are certainly before some that the store has had: commits at them would be hidden. An
-/// oracle that is behind by less than the lease is not noticed at once.
+/// Refuses timestamps that certainly precede one that the store has had: a commit at them would be
+/// hidden. It does not notice an oracle that is behind by less than the lease.
 pub(crate) struct GivenOracle {
     given: Arc<dyn TimestampOracle>,
-    /// What earlier openings have had.
+    /// A timestamp that earlier openings have reached.
     taken: Option<Timestamp>,
-    /// The end of the lease; before the first timestamp, zero.
+    /// The end of the lease; zero before the first timestamp.
     leased: AtomicU64,
     lease: Mutex<Lease>,
 }
 
 impl GivenOracle {
-    /// Goes on with the lease of the last opening.
+    /// Continues the lease of the last opening.
     ///
     /// # Errors
     /// Those of the engine.
@@ -46,7 +48,7 @@ impl GivenOracle {
 }
 
 impl TimestampOracle for GivenOracle {
-    /// Cost: that of the other oracle; a synced write once in three seconds of its time.
+    /// Cost: one call of the program's oracle; a synced write once in three seconds of its time.
     fn next(&self) -> Result<Timestamp> {
         let next = self.given.next()?;
         if next == Timestamp::MAX {
@@ -54,7 +56,7 @@ impl TimestampOracle for GivenOracle {
         }
         if let Some(taken) = self.taken.filter(|taken| next <= *taken) {
             return Err(Error::oracle(format!(
-                "the oracle is at {next}, and the store has had the timestamp {taken}"
+                "the oracle is at {next}, but the store has used timestamps up to {taken}"
             )));
         }
         if next.0 >= self.leased.load(Ordering::Acquire) {

@@ -2,42 +2,44 @@
 
 use std::sync::Arc;
 
+use titan::invariant;
+
 use super::clock_jump::ClockJump;
 use crate::error::Result;
 use crate::meta::{LEASE, Meta};
 use crate::timestamp::Timestamp;
 
-/// How far ahead of the time timestamps are leased: 3 s, so that an oracle in use writes once in 3 s.
+/// Length of a lease: 3 s, so that an oracle in use writes once in 3 s.
 const LEASED_AHEAD: u64 = 3_000 << 18;
-/// How far ahead of a timestamp that is ahead of the clock: 10 ms, or 2.6 million timestamps.
+/// Length of a lease that is ahead of the clock: 10 ms, or 2.6 million timestamps.
 const LEASED_AHEAD_OF_CLOCK: u64 = 10 << 18;
 
-/// See the module.
+/// The lease of a store.
 pub(super) struct Lease {
     meta: Meta,
-    /// Timestamps before this one may be used.
+    /// The first timestamp that is not leased.
     end: Timestamp,
-    /// The time with which the first timestamp of this opening is to be compared.
+    /// The end of the last opening's lease, for the check of the first timestamp.
     last: Option<(Timestamp, Arc<ClockJump>)>,
 }
 
 impl Lease {
-    /// That of the last opening.
+    /// The lease of the last opening.
     ///
     /// # Errors
     /// Those of the engine.
     pub(super) fn open(meta: Meta, jump: Arc<ClockJump>) -> Result<Self> {
         let last = meta.get(LEASE)?.map(Timestamp);
-        // The timestamp 0 is before all commits, so it is never handed out.
+        // The timestamp 0 precedes all commits, so it is never handed out.
         let end = last.unwrap_or(Timestamp(1));
         let last = last.map(|last| (last, jump));
         Ok(Lease { meta, end, last })
     }
 
-    /// Looks at a timestamp that is about to be handed out: the first one may be too far ahead.
+    /// Checks the first timestamp of the opening, which may be too far ahead.
     ///
     /// # Errors
-    /// `ClockAhead` if it is, and that is refused.
+    /// `ClockAhead` if it is, and the options refuse that.
     pub(super) fn check(&mut self, timestamp: Timestamp) -> Result<()> {
         if let Some((last, jump)) = &self.last {
             jump.check(*last, timestamp)?;
@@ -46,21 +48,21 @@ impl Lease {
         Ok(())
     }
 
-    /// No timestamp from this one on was used.
+    /// The end of the lease. No timestamp from here on was used.
     pub(super) fn end(&self) -> Timestamp {
         self.end
     }
 
-    /// A timestamp up to which some were taken for certain; it is at most three seconds before the end of the lease.
-    /// None if nothing was ever leased.
+    /// A timestamp that earlier openings have certainly reached, at most three seconds before the
+    /// end of the lease. `None` without a lease.
     pub(super) fn taken(&self) -> Option<Timestamp> {
         self.end.0.checked_sub(LEASED_AHEAD + 1).map(Timestamp)
     }
 
-    /// Makes sure that the end of the lease is on disk, and after a timestamp that is not before `time`. It is three
-    /// seconds after `time`, if the timestamp is before that: a store that is opened again and again begins each
-    /// time at the end of a lease, and must not get further and further ahead. Cost: a synced write once in three
-    /// seconds, or once in 2.6 million timestamps.
+    /// Extends the lease beyond `timestamp`, durably. The new end is three seconds after `time`.
+    /// Only if `timestamp` is later than that does the lease end 10 ms after it: each opening
+    /// begins at the end of the last lease, and many openings must not move ever further ahead of
+    /// the clock. Cost: a synced write once in three seconds, or once in 2.6 million timestamps.
     ///
     /// # Errors
     /// Those of the engine. The timestamp must not be used then.
@@ -69,10 +71,17 @@ impl Lease {
             let by_time = time.0.saturating_add(1 + LEASED_AHEAD);
             let at_least = timestamp.0.saturating_add(1 + LEASED_AHEAD_OF_CLOCK);
             let end = by_time.max(at_least);
+            let before = self.end;
+            invariant!(durable: end > before.0, "the lease ends at {before} and then at {end}")?;
             // ORDER: the lease is durable before a timestamp within it is handed out.
             self.meta.set(LEASE, end)?;
             self.end = Timestamp(end);
         }
+        let end = self.end;
+        invariant!(
+            timestamp < end,
+            "{timestamp} is not in the lease, which ends at {end}"
+        );
         Ok(())
     }
 }

@@ -1,34 +1,36 @@
-//! The oracle of a store that is used by one process: the clock, a counter, and a lease on disk.
+//! The oracle of a store that one process uses: the clock, a counter, and a lease on disk.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use titan::SystemClock;
 
+use super::clock_jump::ClockJump;
 use super::lease::Lease;
-use super::{ClockJump, TimestampOracle};
+use super::timestamp_oracle::TimestampOracle;
 use crate::error::{Error, Result};
 use crate::meta::Meta;
 use crate::timestamp::Timestamp;
 
-/// Follows the clock where that is ahead of the last timestamp, and counts up from there otherwise. So a
-/// clock that is set back stops the time of timestamps, not their order.
+/// Follows the clock while it is ahead of the last timestamp, and counts up from that timestamp
+/// otherwise. A clock that is set back stops the time of timestamps, not their order.
 ///
-/// Before it hands out a timestamp, the end of a lease beyond it is on disk. The next opening begins at that
-/// end, so it repeats none, and is ahead of the clock by the lease at most, however often the store is opened.
+/// The lease on disk covers each timestamp before it is handed out. The next opening begins at the
+/// end of the lease. So it repeats none, and is ahead of the clock by at most one lease, however
+/// often the store is opened.
 pub(crate) struct LocalOracle {
     clock: Arc<dyn SystemClock>,
     state: Mutex<State>,
 }
 
 struct State {
-    /// The next timestamp is not before this one.
+    /// The lower bound of the next timestamp.
     next: Timestamp,
     lease: Lease,
 }
 
 impl LocalOracle {
-    /// Begins where the lease of the last opening ends.
+    /// Begins at the end of the last opening's lease.
     ///
     /// # Errors
     /// Those of the engine.
@@ -47,7 +49,8 @@ impl LocalOracle {
 }
 
 impl TimestampOracle for LocalOracle {
-    /// Cost: a look at the clock; a synced write once in three seconds, for which other callers wait.
+    /// Cost: one reading of the clock; a synced write once in three seconds, which blocks other
+    /// callers.
     fn next(&self) -> Result<Timestamp> {
         let mut state = self.state.lock();
         let by_clock = Timestamp::at(self.clock.unix_time()).ok_or_else(|| {

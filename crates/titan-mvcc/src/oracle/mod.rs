@@ -1,32 +1,20 @@
-//! Where timestamps come from.
+//! The sources of timestamps.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `timestamp_oracle` | the interface of oracles |
+//! | `clock_jump` | the comparison of an opening's clock with the last one |
+//! | `lease` | the bound on disk of all timestamps that were handed out |
+//! | `local` | the oracle of a store that one process uses |
+//! | `given` | an oracle of the program, whose timestamps are leased too |
 
 mod clock_jump;
 mod given;
 mod lease;
 mod local;
-
-use std::fmt;
-
-use crate::error::Result;
-use crate::timestamp::Timestamp;
+mod timestamp_oracle;
 
 pub(crate) use clock_jump::ClockJump;
 pub(crate) use given::GivenOracle;
 pub(crate) use local::LocalOracle;
-
-/// Hands out timestamps. One oracle serves all stores whose commits are to be in one order.
-pub trait TimestampOracle: Send + Sync + 'static {
-    /// A timestamp that is greater than every one that was handed out before this call began: to any caller,
-    /// also before a restart, and whatever the clock says.
-    ///
-    /// # Errors
-    /// [`Error::Oracle`](crate::Error::Oracle) if there is none to give; the commit or opening that asked for
-    /// it then fails, and may be repeated.
-    fn next(&self) -> Result<Timestamp>;
-}
-
-impl fmt::Debug for dyn TimestampOracle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TimestampOracle")
-    }
-}
+pub use timestamp_oracle::TimestampOracle;

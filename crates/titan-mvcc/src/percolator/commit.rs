@@ -1,17 +1,19 @@
-//! The second phase: versions in place of locks.
+//! The second phase of a commit: versions replace locks.
 
 use bytes::Bytes;
-use titan::{WriteBatch, WriteOptions};
+use titan::{WriteBatch, WriteOptions, invariant};
 
-use super::record::{Ended, ended, last_change};
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::format::lock::{Lock, LockKind};
+use crate::format::lock::Lock;
 use crate::format::{Kind, LockValue, Version, encode_key};
+use crate::lock_info::LockKind;
 use crate::locks::lost_value;
-use crate::store::Core;
+use crate::lookup::{Outcome, last_change, outcome};
 use crate::timestamp::Timestamp;
 
-/// Commits keys at a timestamp that the oracle has handed out. Returns when the engine has published it.
+/// Commits keys at a timestamp that the oracle has handed out. Returns after the engine has
+/// published the commit.
 ///
 /// # Errors
 /// See [`Percolator::commit`](super::Percolator::commit).
@@ -25,21 +27,22 @@ pub(crate) fn commit_at(
     commit_if(core, keys, start, commit, write, false)
 }
 
-/// The same for keys that were locked a moment ago. If a lock is gone and nothing is known of the transaction, another
-/// thread has committed the key, the safe point has passed that, and a compaction has dropped the version.
+/// Commits keys that were locked a moment ago. A key may have no trace of the transaction: another
+/// thread has committed it, the safe point has passed the commit, and a compaction has dropped the
+/// version.
 ///
 /// # Errors
-/// See [`Percolator::resolve_locks`](super::Percolator::resolve_locks).
+/// See [`Percolator::resolve_lock`](super::Percolator::resolve_lock).
 pub(super) fn commit_locked(
     core: &Core,
     keys: &[&[u8]],
     start: Timestamp,
     commit: Timestamp,
 ) -> Result<()> {
-    commit_if(core, keys, start, commit, &core.unsynced, true)
+    commit_if(core, keys, start, commit, &core.config.unsynced, true)
 }
 
-/// Commits keys. With `may_be_unknown` one may have neither the lock nor a version of the transaction.
+/// Commits keys. With `may_be_unknown`, a key may have no trace of the transaction.
 fn commit_if(
     core: &Core,
     keys: &[&[u8]],
@@ -60,8 +63,8 @@ fn commit_if(
     let mut latches = core.latches.take(keys.iter().copied());
     let mut locked: Vec<(&[u8], Lock)> = Vec::with_capacity(keys.len());
     for key in keys {
-        match core.locks.of(key, start) {
-            Some(held) => locked.push((key, held.lock)),
+        match core.locks.owned_by(key, start) {
+            Some(active) => locked.push((key, active.lock)),
             None => check_committed(core, key, start, may_be_unknown)?,
         }
     }
@@ -75,12 +78,12 @@ fn commit_if(
     latches.note(commit);
     let written = write_committed(core, &locked, commit, write);
     if written.is_err() {
-        core.locks.end_commit(locked_keys);
+        core.locks.abort_commit(locked_keys);
     }
     written
 }
 
-/// Writes the versions of a transaction in place of its locks. The caller has the latches of the keys.
+/// Replaces the locks of a transaction by versions. The caller has taken the latches of the keys.
 fn write_committed(
     core: &Core,
     locked: &[(&[u8], Lock)],
@@ -89,16 +92,22 @@ fn write_committed(
 ) -> Result<()> {
     let mut batch = WriteBatch::new();
     for (key, lock) in locked {
-        core.locks.delete(&mut batch, key, lock)?;
+        let (start, min_commit) = (lock.start, lock.min_commit);
+        invariant!(durable: start < commit, "{start} commits at {commit}")?;
+        invariant!(
+            min_commit <= commit,
+            "{commit} is before the bound {min_commit}"
+        );
+        core.locks.batch_delete(&mut batch, key, lock)?;
         let (kind, value) = match lock.kind {
             LockKind::Put => (Kind::Put, value(core, key)?),
             LockKind::Delete => (Kind::Delete, Bytes::new()),
-            // What was not prewritten was only to be kept from others.
+            // A pessimistic lock without a prewrite writes nothing.
             LockKind::Lock | LockKind::Pessimistic => {
                 let value = LockValue {
-                    // Nobody else has written the key since it was locked.
+                    // No other transaction has written the key since it was locked.
                     last_change: last_change(&core.versions, key),
-                    // Late calls and other locks of the transaction ask for it.
+                    // Late calls and other locks of the transaction ask for its outcome.
                     is_replaceable: false,
                 };
                 (Kind::Lock, value.encode(commit).into())
@@ -114,23 +123,26 @@ fn write_committed(
         batch.put(&core.versions, engine_key, value)?;
     }
     core.db.write(batch, write)?;
-    // ORDER: after the versions are published: a reader that finds no lock finds them.
+    // ORDER: after the versions are published, so that a reader without a lock finds them.
     core.locks.remove(locked.iter().map(|(key, _)| *key));
     Ok(())
 }
 
-/// The value of a prewritten put, whose latch the caller has.
+/// The value of a prewritten put. The caller has taken the latch of its key.
 fn value(core: &Core, key: &[u8]) -> Result<Bytes> {
-    let value = core.locks.value(key)?.ok_or_else(|| lost_value(key))?;
+    let value = core
+        .locks
+        .prewritten_value(key)?
+        .ok_or_else(|| lost_value(key))?;
     Ok(value.fetch()?)
 }
 
-/// A key without a lock: it may have been committed before.
+/// Checks that a key without a lock was committed before.
 fn check_committed(core: &Core, key: &[u8], start: Timestamp, may_be_unknown: bool) -> Result<()> {
-    match ended(&core.versions, key, start)? {
-        Ended::Committed(_) => Ok(()),
-        Ended::Unknown if may_be_unknown => Ok(()),
-        Ended::RolledBack | Ended::Unknown => Err(Error::LockNotFound {
+    match outcome(&core.versions, key, start)? {
+        Outcome::Committed(_) => Ok(()),
+        Outcome::Unknown if may_be_unknown => Ok(()),
+        Outcome::RolledBack | Outcome::Unknown => Err(Error::LockNotFound {
             key: Bytes::copy_from_slice(key),
             start,
         }),
@@ -162,7 +174,7 @@ mod tests {
         start
     }
 
-    /// A reader that ends a lock can be overtaken between its look at the lock and the latch.
+    /// Another thread may end the lock between a reader's search for it and its latch.
     #[test]
     fn a_lock_whose_version_is_gone_already_has_been_ended_by_another_thread() {
         let dir = tempfile::tempdir().unwrap();
@@ -183,11 +195,14 @@ mod tests {
         store.advance_safe_point(store.now()).unwrap();
         store.db().flush().unwrap();
         store.drop_old_versions().unwrap();
-        assert_eq!(ended(&core.versions, b"k", start).unwrap(), Ended::Unknown);
+        assert_eq!(
+            outcome(&core.versions, b"k", start).unwrap(),
+            Outcome::Unknown
+        );
         commit_locked(&core, &keys, start, commit).unwrap();
-        let unknown = commit_at(&core, &keys, start, commit, &core.unsynced);
+        let unknown = commit_at(&core, &keys, start, commit, &core.config.unsynced);
         assert!(matches!(unknown, Err(Error::LockNotFound { .. })));
-        // What was rolled back is another matter.
+        // A rolled back transaction is a different case.
         let start = prewrite(&store);
         let commit = store.oracle().next().unwrap();
         store.percolator().batch_rollback(&keys, start).unwrap();

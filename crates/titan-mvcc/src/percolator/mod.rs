@@ -1,331 +1,67 @@
-//! The calls of Percolator transactions, with the meaning that TiKV gives them.
+//! Percolator transactions, with TiKV's meaning.
 //!
-//! A client of these calls names its transaction by its start, a timestamp of the oracle. It *prewrites* all keys:
-//! that locks them, with the values. Then it takes a commit timestamp and commits the *primary* key, with which the
-//! transaction has committed, and then the other keys. If it dies, others find its locks, and the lock or
-//! the version of the primary key says how the transaction ends. Each call is atomic: one batch of the engine. Each
-//! may be repeated.
+//! A client identifies its transaction by a start timestamp of the oracle. It *prewrites* all keys,
+//! which locks them with their values. Then it takes a commit timestamp and commits the *primary*
+//! key, which commits the transaction, and then the other keys. If the client dies, other
+//! transactions find its locks, and the primary key decides on them. Each call is atomic, in one
+//! batch of the engine, and may be repeated.
 //!
-//! [`Transaction`](crate::Transaction) makes these calls for an application; a server makes them for its
-//! clients. Assumed of clients, as TiKV does: starts, commit timestamps and timestamps for update are the oracle's,
-//! each start names one transaction, and a commit timestamp is taken after all prewrites have returned.
+//! [`Transaction`](crate::Transaction) makes these calls for an application, a server makes them
+//! for its clients. Assumed of clients, as in TiKV: all timestamps are the oracle's, each start
+//! timestamp identifies one transaction, and a client takes its commit timestamp after all
+//! prewrites have returned.
+//!
+//! # Locks of other transactions
+//!
+//! The status of the primary key decides: committed, rolled back, or running. Callers that meet a
+//! lock resolve it, without latches:
+//!
+//! - A *reader* never waits for a decision (`resolve_for_read`).
+//! - A *writer* must wait for running transactions (`resolve_for_write`).
+//! - *Sweeps* and *openings* end locks whose owners have left (`resolve_left`).
+//!
+//! Each of them rolls back an expired transaction, through its primary key.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `record` | how a transaction ended, and what a key has, as its versions say |
-//! | `prewrite`, `commit`, `rollback` | the calls of these names |
-//! | `pessimistic` | pessimistic locks and their rollback |
-//! | `status` | the status of a transaction by its primary key; heartbeats |
+//! | `mutation` | a write of a transaction to one key |
+//! | `rollback` | rollbacks, and their records |
+//! | `commit` | commits |
 //! | `secondaries` | the status of an async commit |
-//! | `resolve` | finding locks, and ending all those of a transaction |
+//! | `status` | the status of a transaction by its primary key; heartbeats |
+//! | `end_locks` | ending locks of a transaction whose status is final |
+//! | `owner_status` | the status of the transaction that owns a lock |
+//! | `resolve_for_read`, `resolve_for_write`, `resolve_left` | the callers that resolve locks |
+//! | `prewrite` | prewrites |
+//! | `pessimistic` | pessimistic locks and their release |
+//! | `calls` | the calls as clients make them |
 
+mod calls;
 mod commit;
+mod end_locks;
+mod mutation;
+mod owner_status;
 mod pessimistic;
 mod prewrite;
-mod record;
-mod resolve;
+mod resolve_for_read;
+mod resolve_for_write;
+mod resolve_left;
 mod rollback;
 mod secondaries;
 mod status;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use bytes::Bytes;
-
-use crate::error::{Error, Result};
-use crate::format::lock::Lock;
-pub use crate::format::lock::LockKind;
-pub(crate) use crate::format::lock::Owner;
-use crate::store::Core;
-use crate::timestamp::Timestamp;
-
+pub use calls::Percolator;
 pub(crate) use commit::commit_at;
+pub(crate) use end_locks::end_locks;
+pub use mutation::Mutation;
+pub(crate) use pessimistic::pessimistic_lock;
 pub use pessimistic::{PessimisticLock, Wait};
-pub(crate) use pessimistic::{pessimistic_lock, pessimistic_rollback};
 pub(crate) use prewrite::prewrite;
 pub use prewrite::{Prewrite, Prewritten};
-pub(crate) use record::{Ended, ended, last_change, newest_write};
-pub(crate) use resolve::resolve;
-pub(crate) use rollback::{forget_all, roll_back};
+pub(crate) use resolve_for_read::{ReadFrom, resolve_for_read};
+pub(crate) use resolve_for_write::wait_for_locks;
+pub(crate) use resolve_left::{end_expired_locks, end_orphaned_locks};
+pub(crate) use rollback::release_locks;
 pub use secondaries::SecondariesStatus;
-pub(crate) use secondaries::{Decided, check_secondaries, decided};
 pub use status::TransactionStatus;
-pub(crate) use status::{check_expired, heartbeat};
-
-/// A lock, as calls return it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockInfo {
-    /// The locked key.
-    pub key: Bytes,
-    /// What will be done to it.
-    pub kind: LockKind,
-    /// The key that decides on the transaction.
-    pub primary: Bytes,
-    /// When the transaction began. This names it.
-    pub start: Timestamp,
-    /// When a pessimistic transaction took the lock; zero for an optimistic one.
-    pub for_update: Timestamp,
-    /// The transaction commits at this timestamp or later.
-    pub min_commit: Timestamp,
-    /// Others may roll it back when this time has passed without a sign of life.
-    pub ttl: Duration,
-    /// About how many keys the transaction has; zero if unknown.
-    pub txn_size: u64,
-    /// For an async commit: the other keys of the transaction if this is the primary key, otherwise none.
-    pub secondaries: Option<Vec<Bytes>>,
-}
-
-impl LockInfo {
-    pub(crate) fn new(key: &[u8], lock: &Lock) -> Self {
-        LockInfo {
-            key: Bytes::copy_from_slice(key),
-            kind: lock.kind,
-            primary: lock.primary.clone(),
-            start: lock.start,
-            for_update: lock.for_update,
-            min_commit: lock.min_commit,
-            ttl: lock.ttl,
-            txn_size: lock.txn_size,
-            secondaries: lock.secondaries.as_ref().map(|keys| keys.to_vec()),
-        }
-    }
-}
-
-/// What a transaction does to a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation<'a> {
-    /// Sets its value.
-    Put {
-        /// The key.
-        key: &'a [u8],
-        /// The value.
-        value: &'a [u8],
-    },
-    /// Removes its value.
-    Delete {
-        /// The key.
-        key: &'a [u8],
-    },
-    /// Leaves its value, and conflicts with others as a write does.
-    Lock {
-        /// The key.
-        key: &'a [u8],
-    },
-}
-
-impl<'a> Mutation<'a> {
-    /// The key.
-    pub fn key(&self) -> &'a [u8] {
-        match self {
-            Mutation::Put { key, .. } | Mutation::Delete { key } | Mutation::Lock { key } => key,
-        }
-    }
-
-    fn kind(&self) -> LockKind {
-        match self {
-            Mutation::Put { .. } => LockKind::Put,
-            Mutation::Delete { .. } => LockKind::Delete,
-            Mutation::Lock { .. } => LockKind::Lock,
-        }
-    }
-
-    fn value(&self) -> Option<&'a [u8]> {
-        match self {
-            Mutation::Put { value, .. } => Some(value),
-            Mutation::Delete { .. } | Mutation::Lock { .. } => None,
-        }
-    }
-}
-
-/// The calls of Percolator transactions on a store, from [`Store::percolator`](crate::Store::percolator), with the
-/// meaning that TiKV gives them.
-///
-/// A client names its transaction by its start, a timestamp of [`Store::oracle`](crate::Store::oracle). It prewrites
-/// all keys, takes a commit timestamp when all prewrites have returned, and commits the primary key first: with that
-/// the transaction has committed. Then it commits the other keys. Each start names one transaction. Each call is
-/// atomic, and may be repeated.
-///
-/// All calls fail with `Engine` if the engine does, with `Corruption` for entries that no version of the
-/// crate can have written, and with `InFuture` for timestamps that the oracle has not handed out.
-#[derive(Clone)]
-pub struct Percolator(pub(crate) Arc<Core>);
-
-impl Percolator {
-    /// The store, unless this process inherited it.
-    fn core(&self) -> Result<&Core> {
-        self.0.check_not_inherited()?;
-        Ok(&self.0)
-    }
-
-    /// Locks keys for what a transaction will do to them. All of them, or none. Prewriting again what is
-    /// prewritten or committed changes nothing. Cost: a point read a key, and one batch that has the values.
-    ///
-    /// # Errors
-    /// `KeyIsLocked` by another transaction; `Conflict` if a key was written after the start; `RolledBack`;
-    /// `PessimisticLockNotFound`; `BeforeSafePoint` for a start that is so old that nothing is known of it, or a
-    /// read after which conflicts may have been dropped; `Engine` with `InvalidArgument` for two mutations of a key.
-    pub fn prewrite(&self, request: &Prewrite<'_>) -> Result<Prewritten> {
-        prewrite::refuse_repeated_keys(request.mutations)?;
-        prewrite(self.core()?, request, Owner::Client)
-    }
-
-    /// Commits prewritten keys at a timestamp that was taken after the last prewrite. The primary key must be
-    /// committed first or in the same call. Committing again changes nothing. From then on reads see it.
-    /// Cost: a read and a write of the values.
-    ///
-    /// # Errors
-    /// `LockNotFound` if the transaction was rolled back, or the key was never prewritten; `CommitTsExpired` with the
-    /// first timestamp that is possible.
-    pub fn commit<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        start: Timestamp,
-        commit: Timestamp,
-    ) -> Result<()> {
-        let (core, keys) = (self.core()?, slices(keys));
-        core.order.check_handed_out(commit)?;
-        commit_at(core, &keys, start, commit, &core.write)?;
-        core.order.include(commit);
-        Ok(())
-    }
-
-    /// Takes pessimistic locks. All of them, or none. Returns the values that the keys have, if the request asks
-    /// for them, and none for each otherwise.
-    ///
-    /// # Errors
-    /// `KeyIsLocked` if a lock was not released in time; `Deadlock`; `Conflict` if a key was written after the
-    /// timestamp for update: take a new one and repeat; `RolledBack`; `PrewrittenAlready`; `BeforeSafePoint`;
-    /// `Engine` with `InvalidArgument` if `since` is after the timestamp for update.
-    pub fn pessimistic_lock<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        request: &PessimisticLock<'_>,
-    ) -> Result<Vec<Option<Bytes>>> {
-        pessimistic_lock(self.core()?, &slices(keys), request, Owner::Client)
-    }
-
-    /// Releases pessimistic locks that were taken at `for_update` or before. The transaction goes on.
-    ///
-    /// # Errors
-    /// Those of all calls.
-    pub fn pessimistic_rollback<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        start: Timestamp,
-        for_update: Timestamp,
-    ) -> Result<()> {
-        pessimistic_rollback(self.core()?, &slices(keys), start, for_update)
-    }
-
-    /// Rolls a transaction back on these keys, whether it has locks there or not: later prewrites of them
-    /// fail.
-    ///
-    /// # Errors
-    /// `AlreadyCommitted`, with the timestamp.
-    pub fn batch_rollback<K: AsRef<[u8]>>(&self, keys: &[K], start: Timestamp) -> Result<()> {
-        roll_back(self.core()?, &slices(keys), start, false)
-    }
-
-    /// Rolls a transaction back on one key if its lock there has expired at `now`, or has been lost.
-    /// [`Timestamp::MAX`] as `now` rolls it back in any case.
-    ///
-    /// # Errors
-    /// `KeyIsLocked` if it has not expired; `AlreadyCommitted`.
-    pub fn cleanup(&self, key: &[u8], start: Timestamp, now: Timestamp) -> Result<()> {
-        rollback::cleanup(self.core()?, key, start, now)
-    }
-
-    /// How a transaction stands, as its primary key says. Rolls it back if its lock has expired at `now`. If it
-    /// is alive, it will commit after `reader`, which then may read as if there were no locks. If nothing is
-    /// known, `roll_back_if_missing` says whether it is rolled back, so that it stays so.
-    ///
-    /// # Errors
-    /// `TransactionNotFound` if nothing is known and nothing is to be rolled back; `PrimaryMismatch`.
-    pub fn check_transaction_status(
-        &self,
-        primary: &[u8],
-        start: Timestamp,
-        reader: Timestamp,
-        now: Timestamp,
-        roll_back_if_missing: bool,
-    ) -> Result<TransactionStatus> {
-        status::check(
-            self.core()?,
-            primary,
-            start,
-            reader,
-            now,
-            roll_back_if_missing,
-        )
-    }
-
-    /// How an async commit stands, as these of its keys say. Where the transaction has neither a lock nor a
-    /// version, it is rolled back, so that it stays so.
-    ///
-    /// # Errors
-    /// Those of all calls.
-    pub fn check_secondary_locks<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        start: Timestamp,
-    ) -> Result<SecondariesStatus> {
-        check_secondaries(self.core()?, &slices(keys), start)
-    }
-
-    /// Gives the primary lock at least this time to live, from now on. Returns what it has then.
-    ///
-    /// # Errors
-    /// `LockNotFound`: the transaction has ended.
-    pub fn heartbeat(&self, primary: &[u8], start: Timestamp, ttl: Duration) -> Result<Duration> {
-        heartbeat(self.core()?, primary, start, ttl)
-    }
-
-    /// Ends the locks of a transaction, as its primary key was found to say: commits them at the timestamp, or rolls
-    /// them back if there is none. All its locks, or those of `keys`. Returns how many keys it went through.
-    ///
-    /// # Errors
-    /// `CommitTsExpired` and `LockNotFound` if the primary key says something else.
-    pub fn resolve_lock(
-        &self,
-        start: Timestamp,
-        commit: Option<Timestamp>,
-        keys: Option<&[Bytes]>,
-    ) -> Result<usize> {
-        let core = self.core()?;
-        if let Some(commit) = commit {
-            core.order.check_handed_out(commit)?;
-        }
-        let found = match keys {
-            Some(keys) => keys.to_vec(),
-            None => core.locks.keys_of(start, |_| true),
-        };
-        let resolved = resolve(core, &slices(&found), start, commit)?;
-        if let Some(commit) = commit {
-            core.order.include(commit);
-        }
-        Ok(resolved)
-    }
-
-    /// The first `limit` locks from the key `from` on of transactions that began at `until` or before.
-    pub fn scan_locks(&self, until: Timestamp, from: &[u8], limit: usize) -> Vec<LockInfo> {
-        let locks = self.0.locks.list(from, limit, |lock| lock.start <= until);
-        let info = |(key, lock): (Bytes, Lock)| LockInfo::new(&key, &lock);
-        locks.into_iter().map(info).collect()
-    }
-}
-
-impl std::fmt::Debug for Percolator {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Percolator")
-    }
-}
-
-fn slices<K: AsRef<[u8]>>(keys: &[K]) -> Vec<&[u8]> {
-    keys.iter().map(AsRef::as_ref).collect()
-}
-
-fn key_is_locked(key: &[u8], lock: &Lock) -> Error {
-    Error::KeyIsLocked(Box::new(LockInfo::new(key, lock)))
-}
+pub(crate) use status::heartbeat;

@@ -1,50 +1,48 @@
-//! Pessimistic locks: they keep other transactions from a key before it is known what will be written.
+//! Pessimistic locks, which protect keys before their writes are known.
 //!
-//! They are not synced. If a power failure takes one away, its transaction may still commit unless the key was
-//! written meanwhile, which the prewrite checks.
+//! They are not synced. If a power failure removes one, its transaction may still commit, unless
+//! the prewrite finds that the key was written.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use titan::{WriteBatch, WriteOptions};
 
-use super::key_is_locked;
-use super::record::{Ended, ended, newest_version, newest_write};
-use super::rollback::forget_latched;
+use super::resolve_for_write::wait_for_locks;
+use super::rollback::release_latched;
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::format::lock::{Lock, LockKind, Owner};
-use crate::read::ReadStats;
-use crate::read::point::value_at;
-use crate::resolver;
-use crate::store::Core;
+use crate::format::lock::{Lock, Owner};
+use crate::lock_info::LockKind;
+use crate::lookup::{Outcome, ReadStats, newest_version, newest_write, outcome, value_at};
 use crate::timestamp::Timestamp;
 
-/// What [`Percolator::pessimistic_lock`](super::Percolator::pessimistic_lock) is asked for.
+/// A request for pessimistic locks.
 #[derive(Clone, Copy, Debug)]
 pub struct PessimisticLock<'a> {
-    /// The key that will decide on the transaction. It must be locked by this call or another.
+    /// The primary key. This call or another one must lock it.
     pub primary: &'a [u8],
-    /// When the transaction began. This names it.
+    /// The start timestamp, which identifies the transaction.
     pub start: Timestamp,
     /// A timestamp of the present, not before the start.
     pub for_update: Timestamp,
-    /// What was committed after this timestamp is a conflict. The timestamp for update, but for transactions
-    /// that write only what they could read at an earlier timestamp. Not after that for update.
+    /// Versions after this timestamp conflict. Usually the timestamp for update; earlier for
+    /// transactions that write only keys as they read them. Not after the timestamp for update.
     pub since: Timestamp,
-    /// Others may roll the transaction back when this time has passed without a sign of life.
+    /// Time to live of the locks after the owner's last heartbeat.
     pub ttl: Duration,
-    /// What to do if another transaction has a lock.
+    /// The reaction to a lock of a running transaction.
     pub wait: Wait,
-    /// Whether the values of the keys are wanted.
+    /// Returns the values of the keys.
     pub return_values: bool,
 }
 
-/// What to do about a lock of another transaction that is alive.
+/// The reaction to a lock of a running transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Fail.
+    /// Fails at once.
     No,
-    /// Wait for so long at most.
+    /// Waits at most this time.
     For(Duration),
 }
 
@@ -67,7 +65,7 @@ pub(crate) fn pessimistic_lock(
         .check_handed_out(request.for_update.max(request.start))?;
     if request.since > request.for_update {
         let what = format!(
-            "conflicts since {} are after the timestamp for update, {}",
+            "since, {}, is after the timestamp for update, {}",
             request.since, request.for_update
         );
         return Err(titan::Error::invalid_argument(what).into());
@@ -81,15 +79,13 @@ pub(crate) fn pessimistic_lock(
             return Ok(values);
         }
         let keys = keys.iter().copied();
-        if let Some((key, held)) =
-            resolver::wait_for_all(core, keys, Some(request.start), deadline)?
-        {
-            return Err(key_is_locked(key, &held.lock));
+        if let Some((key, active)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
+            return Err(active.lock.key_is_locked(key));
         }
     }
 }
 
-/// Locks the keys, and returns their values; none if another transaction has a lock of one.
+/// Locks the keys and returns their values, or `None` if another transaction has locked one.
 fn try_lock(
     core: &Core,
     keys: &[&[u8]],
@@ -101,14 +97,14 @@ fn try_lock(
     let mut to_lock: Vec<&[u8]> = Vec::with_capacity(keys.len());
     for key in keys {
         match core.locks.get(key) {
-            Some(held) if held.lock.start != start => return Ok(None),
-            Some(held) if held.lock.is_prewritten() => {
+            Some(active) if active.lock.start != start => return Ok(None),
+            Some(active) if active.lock.is_prewritten() => {
                 return Err(Error::PrewrittenAlready {
                     key: Bytes::copy_from_slice(key),
                     start,
                 });
             }
-            Some(held) if held.lock.for_update >= request.for_update => {}
+            Some(active) if active.lock.for_update >= request.for_update => {}
             Some(_) => to_lock.push(key),
             None => {
                 check(core, key, request)?;
@@ -116,9 +112,9 @@ fn try_lock(
             }
         }
     }
-    // After the checks: what they must find had not been dropped then.
+    // After the checks, which searched for versions that must not have been dropped.
     core.safe_point.check(request.since)?;
-    // Before the locks are written: a value that cannot be read leaves none.
+    // Before the locks are written, so that an unreadable value leaves none.
     let value = |key: &&[u8]| -> Result<Option<Bytes>> {
         if !request.return_values {
             return Ok(None);
@@ -147,14 +143,14 @@ fn try_lock(
             txn_size: 0,
             secondaries: None,
         };
-        core.locks.write(&mut batch, key, &lock, None)?;
+        core.locks.batch_put(&mut batch, key, &lock, None)?;
         locks.push((Bytes::copy_from_slice(key), lock));
     }
     if !locks.is_empty() {
         let inserted = core.locks.insert_all(locks)?;
         let write = WriteOptions {
-            no_slowdown: core.write.no_slowdown,
-            ..core.unsynced
+            no_slowdown: core.config.write.no_slowdown,
+            ..core.config.unsynced
         };
         core.db.write(batch, &write)?;
         inserted.keep();
@@ -162,7 +158,7 @@ fn try_lock(
     Ok(Some(values))
 }
 
-/// Whether a transaction may lock a key that nobody has locked.
+/// Checks that the transaction may lock a key without a lock.
 fn check(core: &Core, key: &[u8], request: &PessimisticLock<'_>) -> Result<()> {
     let start = request.start;
     let Some(newest) = newest_version(&core.versions, key)? else {
@@ -170,10 +166,10 @@ fn check(core: &Core, key: &[u8], request: &PessimisticLock<'_>) -> Result<()> {
     };
     let key = || Bytes::copy_from_slice(key);
     if newest.commit >= start {
-        match ended(&core.versions, &key(), start)? {
-            Ended::Unknown => {}
-            Ended::RolledBack => return Err(Error::RolledBack { key: key(), start }),
-            Ended::Committed(committed) => {
+        match outcome(&core.versions, &key(), start)? {
+            Outcome::Unknown => {}
+            Outcome::RolledBack => return Err(Error::RolledBack { key: key(), start }),
+            Outcome::Committed(committed) => {
                 return Err(Error::AlreadyCommitted {
                     key: key(),
                     start,
@@ -209,7 +205,10 @@ pub(crate) fn pessimistic_rollback(
     for_update: Timestamp,
 ) -> Result<()> {
     let _latches = core.latches.take(keys.iter().copied());
-    forget_latched(core, keys, start, |lock| {
-        !lock.is_prewritten() && lock.for_update <= for_update
+    release_latched(core, keys, start, |lock| {
+        // MUTANT: a release of pessimistic locks takes those with it that were taken later.
+        let is_older = lock.for_update <= for_update
+            || mutant!("later-locks-released", "-p titan-mvcc --test it golden::");
+        !lock.is_prewritten() && is_older
     })
 }

@@ -1,75 +1,76 @@
-//! The first phase: locks with the values.
+//! The first phase of a commit: locks with values.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan::WriteBatch;
+use titan::{WriteBatch, invariant};
 
-use super::record::{Ended, ended, newest_version, newest_write};
-use super::{Mutation, key_is_locked};
+use super::mutation::Mutation;
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, Owner};
-use crate::store::Core;
+use crate::lookup::{Outcome, newest_version, newest_write, outcome};
 use crate::timestamp::Timestamp;
 
-/// What [`Percolator::prewrite`](super::Percolator::prewrite) is asked for.
+/// A request to prewrite keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Prewrite<'a> {
-    /// What is done to the keys, once for each.
+    /// The writes, at most one for each key.
     pub mutations: &'a [Mutation<'a>],
-    /// The key that decides on the transaction. It must be prewritten by this call or another.
+    /// The primary key. This call or another one must prewrite it.
     pub primary: &'a [u8],
-    /// When the transaction began. This names it.
+    /// The start timestamp, which identifies the transaction.
     pub start: Timestamp,
-    /// What was committed after this timestamp is a conflict. The start, but for transactions that read at an
-    /// earlier timestamp.
+    /// Versions after this timestamp conflict. Usually the start; earlier for transactions that
+    /// read at an earlier timestamp.
     pub read_at: Timestamp,
-    /// Others may roll the transaction back when this time has passed without a sign of life.
+    /// Time to live of the locks after the owner's last heartbeat.
     pub ttl: Duration,
-    /// About how many keys the transaction has; zero if unknown.
+    /// Approximate number of keys of the transaction; zero if unknown.
     pub txn_size: u64,
-    /// The transaction must not commit before this timestamp.
+    /// A lower bound of the commit timestamp.
     pub min_commit: Timestamp,
-    /// For pessimistic transactions, which have locks of all the keys: the last timestamp at which they took one.
+    /// The last timestamp for update of a pessimistic transaction, which has locked all the keys.
     pub for_update: Option<Timestamp>,
-    /// For an async commit: the other keys of the transaction if the primary key is among the mutations,
-    /// otherwise none. The transaction has then committed when all prewrites have succeeded, at the last of the
-    /// minimal commit timestamps that they returned.
+    /// The other keys of an async commit, if the primary key is among the mutations; empty in its
+    /// other prewrites. The transaction commits with its last successful prewrite, at the largest
+    /// minimal commit timestamp that its prewrites returned.
     pub secondaries: Option<&'a [Bytes]>,
 }
 
 impl Prewrite<'_> {
-    /// What was committed after this timestamp is a conflict, for a key that the transaction has no lock of.
+    /// Versions after this timestamp conflict, for a key that the transaction has not locked.
     fn conflicts_after(&self) -> Timestamp {
         match self.for_update {
-            // A pessimistic transaction that has lost its lock may go on if nobody has written the key since it began.
+            // A pessimistic transaction that lost a lock may go on if the key was not written since
+            // its start.
             Some(_) => self.start,
             None => self.read_at,
         }
     }
 }
 
-/// What [`Percolator::prewrite`](super::Percolator::prewrite) did.
+/// The result of a prewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prewritten {
-    /// The transaction commits at this timestamp or later.
+    /// The first timestamp at which the transaction may commit.
     pub min_commit: Timestamp,
-    /// The transaction had committed at this timestamp already.
+    /// The commit timestamp, if the transaction had committed already.
     pub committed: Option<Timestamp>,
 }
 
-/// What is to be done for a key.
+/// The state of a key before a prewrite.
 enum Found {
-    /// It is to be locked.
+    /// Free: to be locked.
     New,
-    /// This pessimistic lock of the transaction is to be replaced.
+    /// A pessimistic lock of this transaction: to be replaced.
     Locked(Lock),
-    /// It is prewritten already, with this lock.
+    /// Prewritten before, with this lock.
     Prewritten(Lock),
-    /// The transaction has committed.
+    /// Committed before.
     Committed(Timestamp),
 }
 
@@ -85,13 +86,20 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
         committed: None,
     };
     let mut to_lock = Vec::with_capacity(request.mutations.len());
-    // When an async commit commits at last, as its locks say.
+    // The commit timestamp of an async commit that was prewritten before, as far as its locks show
+    // it.
     let mut async_commit = None;
     for mutation in request.mutations {
         match check(core, request, mutation.key())? {
             Found::New => to_lock.push((mutation, None)),
             Found::Locked(lock) => {
-                result.min_commit = result.min_commit.max(lock.min_commit);
+                // MUTANT: a prewrite forgets that a reader has pushed the pessimistic lock.
+                if !mutant!(
+                    "converted-lock-forgets-push",
+                    "-p titan-mvcc --test it golden::"
+                ) {
+                    result.min_commit = result.min_commit.max(lock.min_commit);
+                }
                 to_lock.push((mutation, Some(lock)));
             }
             Found::Prewritten(lock) => {
@@ -102,7 +110,7 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
             }
             Found::Committed(at) => {
                 result.committed = Some(at);
-                // ORDER: before the wait, in which nobody else is to wait for this.
+                // ORDER: before the wait, so that no other call waits for this one's latches.
                 drop(latches);
                 // The call that committed it may not have returned yet.
                 core.order.include(at);
@@ -112,13 +120,13 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
     }
     if to_lock.is_empty() {
         drop(latches);
-        // The same: the call that prewrote it may still wait for older commits.
-        async_commit.map_or(Ok(()), |at| core.order.settle(at))?;
+        // The call that prewrote it may still wait for older commits.
+        async_commit.map_or(Ok(()), |at| core.order.wait_for_commits(at))?;
         return Ok(result);
     }
-    // After the checks: what they must find had not been dropped then.
+    // After the checks, which searched for versions that must not have been dropped.
     core.safe_point.check(request.conflicts_after())?;
-    // An async commit must be after all reads of its keys. Those that have been made are before this timestamp;
+    // An async commit must follow all reads of its keys. Earlier reads are before this timestamp;
     // later ones find the locks, or wait for the commit in flight.
     let in_flight = match request.secondaries {
         Some(_) => Some(core.order.begin()?),
@@ -127,6 +135,8 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
     if let Some(in_flight) = &in_flight {
         result.min_commit = in_flight.timestamp();
     }
+    let min_commit = result.min_commit;
+    invariant!(durable: start < min_commit, "{start} may commit from {min_commit} on")?;
     let secondaries: Option<Arc<[Bytes]>> = request.secondaries.map(Arc::from);
     let none: Option<Arc<[Bytes]>> = request.secondaries.map(|_| Arc::from([]));
     let primary = Bytes::copy_from_slice(request.primary);
@@ -152,12 +162,18 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
                 false => none.clone(),
             },
         };
-        core.locks.write(&mut batch, key, &lock, mutation.value())?;
+        core.locks
+            .batch_put(&mut batch, key, &lock, mutation.value())?;
         locks.push((Bytes::copy_from_slice(key), lock));
     }
     // ORDER: readers find the locks before the transaction can have a commit timestamp.
+    let safe_point = core.safe_point.get();
     let inserted = core.locks.insert_all(locks)?;
-    core.db.write(batch, &core.write)?;
+    invariant!(
+        core.safe_point.get() < start,
+        "{start} has locks, and the safe point was {safe_point}"
+    );
+    core.db.write(batch, &core.config.write)?;
     inserted.keep();
     // ORDER: before the wait for older commits: one of them may wait for a latch.
     drop(latches);
@@ -168,10 +184,10 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
 }
 
 /// # Errors
-/// `InvalidArgument` for two mutations of the same key: the lock would be that of the last one, and the value that of the
-/// last put.
+/// `InvalidArgument` for two mutations of a key: its lock would be the last one's, its value the
+/// last put's.
 pub(super) fn refuse_repeated_keys(mutations: &[Mutation<'_>]) -> Result<()> {
-    // So most clients send them.
+    // The order in which most clients send them.
     if mutations.is_sorted_by(|a, b| a.key() < b.key()) {
         return Ok(());
     }
@@ -189,13 +205,13 @@ pub(super) fn refuse_repeated_keys(mutations: &[Mutation<'_>]) -> Result<()> {
     }
 }
 
-/// Whether the transaction may lock a key.
+/// Checks that the transaction may lock a key.
 fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     let start = request.start;
-    if let Some(held) = core.locks.get(key) {
-        let lock = held.lock;
+    if let Some(active) = core.locks.get(key) {
+        let lock = active.lock;
         return match lock.start == start {
-            false => Err(key_is_locked(key, &lock)),
+            false => Err(lock.key_is_locked(key)),
             true if lock.is_prewritten() => Ok(Found::Prewritten(lock)),
             true => Ok(Found::Locked(lock)),
         };
@@ -206,25 +222,25 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     };
     let key_bytes = || Bytes::copy_from_slice(key);
     if newest.commit >= start {
-        match ended(&core.versions, key, start)? {
-            Ended::Committed(at) => return Ok(Found::Committed(at)),
+        match outcome(&core.versions, key, start)? {
+            Outcome::Committed(at) => return Ok(Found::Committed(at)),
             // MUTANT: a late prewrite brings a transaction back to life that was rolled back.
-            Ended::RolledBack
-                if mutant!("rollback-forgotten", "-p titan-mvcc --test it percolator::") =>
+            Outcome::RolledBack
+                if mutant!("rollback-forgotten", "-p titan-mvcc --test it golden::") =>
             {
                 return Ok(Found::New);
             }
-            Ended::RolledBack => {
+            Outcome::RolledBack => {
                 return Err(Error::RolledBack {
                     key: key_bytes(),
                     start,
                 });
             }
-            Ended::Unknown => {}
+            Outcome::Unknown => {}
         }
     }
-    // A later record of a rollback is a conflict: it may have replaced the one of this transaction. An earlier
-    // one says nothing.
+    // A later rollback record conflicts, because it may have replaced the record of this
+    // transaction. An earlier one does not.
     let conflict = match newest.commit > start {
         true => Some(newest),
         false => newest_write(&core.versions, key)?.filter(|write| write.commit > since),
@@ -232,12 +248,7 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     match conflict {
         None => Ok(Found::New),
         // MUTANT: a prewrite overlooks what was committed since the transaction's read.
-        Some(_)
-            if mutant!(
-                "prewrite-over-newer",
-                "-p titan-mvcc --test it percolator::"
-            ) =>
-        {
+        Some(_) if mutant!("prewrite-over-newer", "-p titan-mvcc --test it golden::") => {
             Ok(Found::New)
         }
         Some(_) if request.for_update.is_some() => Err(Error::PessimisticLockNotFound {
@@ -280,8 +291,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
         let core = store.percolator().0;
-        let start = core.order.name().unwrap();
-        // A commit that has its timestamp, and then takes its latches.
+        let start = core.order.next_timestamp().unwrap();
+        // A commit that has its timestamp and will take its latches.
         let older = core.order.begin().unwrap();
         let mutations = [Mutation::Delete { key: b"k" }];
         let request = deletion(start, &mutations);
@@ -291,9 +302,10 @@ mod tests {
             while core.locks.get(b"k").is_none() {
                 thread::yield_now();
             }
-            // Its primary key has the same latch. If that were held, neither would ever end.
+            // Its primary key has the same latch. A latch held here would block both for ever.
             drop(core.latches.take(std::iter::once(&b"k"[..])));
-            // The same call again, as by a client that has had no answer: the transaction is not acknowledged yet.
+            // A repeated call, as of a client without an answer: the transaction is not
+            // acknowledged yet.
             let again = scope.spawn(|| {
                 let result = prewrite(&core, &request, Owner::Client);
                 done.send(()).unwrap();
@@ -316,7 +328,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
         let core = store.percolator().0;
-        let start = core.order.name().unwrap();
+        let start = core.order.next_timestamp().unwrap();
         let mutations = [Mutation::Delete { key: b"k" }];
         let request = Prewrite {
             secondaries: None,
@@ -324,8 +336,8 @@ mod tests {
         };
         prewrite(&core, &request, Owner::Client).unwrap();
         // The engine has published the commit, and its call has not returned.
-        let commit = core.order.name().unwrap();
-        commit_at(&core, &[b"k"], start, commit, &core.write).unwrap();
+        let commit = core.order.next_timestamp().unwrap();
+        commit_at(&core, &[b"k"], start, commit, &core.config.write).unwrap();
         assert_eq!(
             prewrite(&core, &request, Owner::Client).unwrap().committed,
             Some(commit)

@@ -1,29 +1,28 @@
-//! Rolling transactions back, and the records that say so.
+//! Rollbacks and their records.
 //!
-//! A record is a version of the kind rollback at the start of the transaction. A late prewrite finds it and fails.
-//! Where many transactions are rolled back, records would add up, so the new one replaces the one before it of
-//! the same key: a late prewrite of that older transaction finds the newer record, which is a conflict.
-//! Records that decide on a transaction are *protected* and stay: those of primary keys, and those that were
-//! written because nothing was found of the transaction. Pessimistic transactions ignore newer versions, so
-//! theirs must be found themselves.
+//! A record is a version of the kind rollback at the transaction's start timestamp. A late prewrite
+//! finds it and fails. A new record replaces the one before it on the same key, so that records do
+//! not add up: a late prewrite of the older transaction finds the newer record, which conflicts.
+//! *Protected* records stay, because they decide on a transaction: those of primary keys, and those
+//! that a status check wrote for a transaction without a trace. Those of pessimistic transactions,
+//! which ignore newer versions, must also stay.
 //!
-//! A record has a timestamp that no version of the key has, or a kind that tells the two apart: it replaces no
-//! other version, and none replaces it.
+//! A record differs from every other version of the key in its timestamp or its kind. So it
+//! replaces no other version, and no other version replaces it.
 
 use bytes::Bytes;
 use titan::WriteBatch;
 
-use super::key_is_locked;
-use super::record::{Ended, ended};
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::Lock;
 use crate::format::version::{newest_at, split};
 use crate::format::{Kind, Version, encode_key};
-use crate::store::Core;
+use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
 
-/// Number of locks that are removed in one batch.
-const FORGOTTEN_AT_ONCE: usize = 256;
+/// Locks that one batch removes.
+const RELEASED_AT_ONCE: usize = 256;
 /// The value of a protected record; others are empty.
 const PROTECTED: &[u8] = b"p";
 
@@ -42,7 +41,7 @@ pub(crate) fn roll_back(
     roll_back_latched(core, keys, start, protect)
 }
 
-/// The same; the caller has the latches of the keys.
+/// Rolls a transaction back. The caller has taken the latches of the keys.
 pub(super) fn roll_back_latched(
     core: &Core,
     keys: &[&[u8]],
@@ -52,17 +51,20 @@ pub(super) fn roll_back_latched(
     let mut batch = WriteBatch::new();
     let mut own = Vec::new();
     for key in keys {
-        let held = core.locks.of(key, start);
-        let protect = protect || held.as_ref().is_some_and(|held| decides(key, &held.lock));
-        match held {
-            Some(held) => {
-                core.locks.delete(&mut batch, key, &held.lock)?;
+        let active = core.locks.owned_by(key, start);
+        let protect = protect
+            || active
+                .as_ref()
+                .is_some_and(|active| decides(key, &active.lock));
+        match active {
+            Some(active) => {
+                core.locks.batch_delete(&mut batch, key, &active.lock)?;
                 own.push(*key);
             }
-            None => match ended(&core.versions, key, start)? {
-                Ended::Unknown => {}
-                Ended::RolledBack => continue,
-                Ended::Committed(committed) => {
+            None => match outcome(&core.versions, key, start)? {
+                Outcome::Unknown => {}
+                Outcome::RolledBack => continue,
+                Outcome::Committed(committed) => {
                     return Err(Error::AlreadyCommitted {
                         key: Bytes::copy_from_slice(key),
                         start,
@@ -76,29 +78,29 @@ pub(super) fn roll_back_latched(
     if batch.is_empty() {
         return Ok(());
     }
-    core.db.write(batch, &core.write)?;
+    core.db.write(batch, &core.config.write)?;
     // ORDER: after the records are published.
     core.locks.remove(own.into_iter());
     Ok(())
 }
 
-/// Removes the locks of a transaction that has ended before it committed, and whose owner makes this call: no
-/// late call can come, so no record is needed. Locks that the transaction does not have are passed over.
-pub(crate) fn forget(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
+/// Releases locks of a transaction that has ended without a commit. The caller is its owner and
+/// makes no late call, so no record is needed. Skips keys that the transaction has not locked.
+pub(crate) fn release_batch(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
     let _latches = core.latches.take(keys.iter().copied());
-    forget_latched(core, keys, start, |_| true)
+    release_latched(core, keys, start, |_| true)
 }
 
-/// The same for any number of keys, some hundred in each batch.
-pub(crate) fn forget_all(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
-    for piece in keys.chunks(FORGOTTEN_AT_ONCE) {
-        forget(core, piece, start)?;
+/// Releases any number of locks, in batches.
+pub(crate) fn release_locks(core: &Core, keys: &[&[u8]], start: Timestamp) -> Result<()> {
+    for piece in keys.chunks(RELEASED_AT_ONCE) {
+        release_batch(core, piece, start)?;
     }
     Ok(())
 }
 
-/// Removes those locks of a transaction that `wanted` says, and leaves no record. The caller has the latches.
-pub(super) fn forget_latched(
+/// Releases the `wanted` locks of a transaction without records. The caller has taken the latches.
+pub(super) fn release_latched(
     core: &Core,
     keys: &[&[u8]],
     start: Timestamp,
@@ -107,15 +109,15 @@ pub(super) fn forget_latched(
     let mut batch = WriteBatch::new();
     let mut removed = Vec::new();
     for key in keys {
-        if let Some(held) = core.locks.of(key, start)
-            && wanted(&held.lock)
+        if let Some(active) = core.locks.owned_by(key, start)
+            && wanted(&active.lock)
         {
-            core.locks.delete(&mut batch, key, &held.lock)?;
+            core.locks.batch_delete(&mut batch, key, &active.lock)?;
             removed.push(*key);
         }
     }
     if !removed.is_empty() {
-        core.db.write(batch, &core.unsynced)?;
+        core.db.write(batch, &core.config.unsynced)?;
         core.locks.remove(removed.into_iter());
     }
     Ok(())
@@ -125,20 +127,22 @@ pub(super) fn forget_latched(
 pub(super) fn cleanup(core: &Core, key: &[u8], start: Timestamp, now: Timestamp) -> Result<()> {
     core.order.check_handed_out(start)?;
     let _latches = core.latches.take(std::iter::once(key));
-    if let Some(held) = core.locks.of(key, start)
-        && !has_expired(&held.lock, now)
+    if let Some(active) = core.locks.owned_by(key, start)
+        && !has_expired(&active.lock, now)
     {
-        return Err(key_is_locked(key, &held.lock));
+        return Err(active.lock.key_is_locked(key));
     }
     roll_back_latched(core, &[key], start, true)
 }
 
-/// Whether a lock has expired at a timestamp: its time to live begins with its transaction.
+/// Returns true if a lock has expired at a timestamp. Its time to live counts from the start
+/// timestamp.
 pub(super) fn has_expired(lock: &Lock, now: Timestamp) -> bool {
     now == Timestamp::MAX || lock.start.unix_time().saturating_add(lock.ttl) < now.unix_time()
 }
 
-/// Whether the record of a lock must stay: that of the primary key of a pessimistic transaction.
+/// Returns true if the rollback record of a lock must be protected: for the primary key of a
+/// pessimistic transaction.
 fn decides(key: &[u8], lock: &Lock) -> bool {
     lock.for_update != Timestamp::ZERO && lock.primary == key
 }
@@ -151,7 +155,7 @@ fn write_record(
     protect: bool,
 ) -> Result<()> {
     if start <= core.safe_point.get() {
-        // Late calls are refused, and the record would be dropped.
+        // Late calls are refused, and a compaction would drop the record.
         return Ok(());
     }
     let mut encoded = encode_key(key);
@@ -159,11 +163,11 @@ fn write_record(
     if let Some((before, value)) = core.versions.first_in_prefix(&from, &encoded)?
         && split(&before)?.1.kind == Kind::Rollback
     {
-        // MUTANT: records that must be found themselves are replaced by later ones.
+        // MUTANT: protected records are replaced by later ones.
         let is_protected = *value.fetch()? == *PROTECTED
             && !mutant!(
                 "protected-rollback-replaced",
-                "-p titan-mvcc --test it percolator::"
+                "-p titan-mvcc --test it golden::"
             );
         if !is_protected {
             batch.delete(&core.versions, before)?;

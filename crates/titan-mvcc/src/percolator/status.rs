@@ -5,28 +5,28 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan::WriteBatch;
 
-use super::LockInfo;
-use super::record::{Ended, ended};
 use super::rollback::{has_expired, roll_back_latched};
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::locks::{Held, Push};
-use crate::store::Core;
+use crate::lock_info::LockInfo;
+use crate::locks::{ActiveLock, Push};
+use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
 
-/// How a transaction stands.
+/// The status of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// Its primary key is locked.
-    Alive {
-        /// The lock.
+    /// Running: its primary key is locked.
+    Running {
+        /// The primary lock.
         lock: Box<LockInfo>,
-        /// Whether it commits after the timestamp of the reader who asked. Not so for an async commit, which is
-        /// decided by all its keys.
+        /// True if it will commit after the timestamp of the reader. False for an async commit,
+        /// which all its keys decide.
         is_pushed: bool,
     },
-    /// It committed at this timestamp.
+    /// Committed at this timestamp.
     Committed(Timestamp),
-    /// It was rolled back, perhaps by this call.
+    /// Rolled back, perhaps by this call.
     RolledBack,
 }
 
@@ -42,18 +42,19 @@ pub(super) fn check(
     let is_last = reader == Timestamp::MAX;
     let latest = if is_last { start } else { start.max(reader) };
     core.order.check_handed_out(latest)?;
-    let expired = |held: &Held| has_expired(&held.lock, now);
+    let expired = |active: &ActiveLock| has_expired(&active.lock, now);
     check_if(core, primary, start, reader, expired, roll_back_if_missing)
 }
 
-/// The same, where a lock expires when its owner has given no sign of life for long: whatever the clock says.
+/// Checks the status as of now: a lock expires by the owner's last heartbeat, independent of the
+/// clock.
 pub(crate) fn check_expired(
     core: &Core,
     primary: &[u8],
     start: Timestamp,
     roll_back_if_missing: bool,
 ) -> Result<TransactionStatus> {
-    let expired = |held: &Held| core.locks.is_expired(held);
+    let expired = |active: &ActiveLock| core.locks.is_expired(active);
     let reader = Timestamp::ZERO;
     check_if(core, primary, start, reader, expired, roll_back_if_missing)
 }
@@ -63,41 +64,41 @@ fn check_if(
     primary: &[u8],
     start: Timestamp,
     reader: Timestamp,
-    expired: impl Fn(&Held) -> bool,
+    expired: impl Fn(&ActiveLock) -> bool,
     roll_back_if_missing: bool,
 ) -> Result<TransactionStatus> {
     let _latches = core.latches.take(std::iter::once(primary));
-    let Some(held) = core.locks.of(primary, start) else {
-        return match ended(&core.versions, primary, start)? {
-            Ended::Committed(at) => Ok(TransactionStatus::Committed(at)),
-            Ended::RolledBack => Ok(TransactionStatus::RolledBack),
-            Ended::Unknown if roll_back_if_missing => {
+    let Some(active) = core.locks.owned_by(primary, start) else {
+        return match outcome(&core.versions, primary, start)? {
+            Outcome::Committed(at) => Ok(TransactionStatus::Committed(at)),
+            Outcome::RolledBack => Ok(TransactionStatus::RolledBack),
+            Outcome::Unknown if roll_back_if_missing => {
                 roll_back_latched(core, &[primary], start, true)?;
                 Ok(TransactionStatus::RolledBack)
             }
-            Ended::Unknown => Err(Error::TransactionNotFound {
+            Outcome::Unknown => Err(Error::TransactionNotFound {
                 primary: Bytes::copy_from_slice(primary),
                 start,
             }),
         };
     };
-    let lock = &held.lock;
+    let lock = &active.lock;
     if lock.primary != primary {
         return Err(Error::PrimaryMismatch {
             key: Bytes::copy_from_slice(primary),
-            lock: Box::new(LockInfo::new(primary, lock)),
+            lock: Box::new(lock.info(primary)),
         });
     }
-    if !lock.is_async() && expired(&held) {
+    if !lock.is_async() && expired(&active) {
         roll_back_latched(core, &[primary], start, true)?;
         return Ok(TransactionStatus::RolledBack);
     }
-    // A reader at the last timestamp reads what is committed, whenever that was.
+    // A reader at the last timestamp wants whatever is committed, and pushes nothing.
     let is_pushed =
         reader != Timestamp::MAX && core.locks.push(primary, start, reader) == Push::Done;
-    let now = core.locks.of(primary, start).unwrap_or(held);
-    Ok(TransactionStatus::Alive {
-        lock: Box::new(LockInfo::new(primary, &now.lock)),
+    let now = core.locks.owned_by(primary, start).unwrap_or(active);
+    Ok(TransactionStatus::Running {
+        lock: Box::new(now.lock.info(primary)),
         is_pushed,
     })
 }
@@ -110,18 +111,25 @@ pub(crate) fn heartbeat(
     ttl: Duration,
 ) -> Result<Duration> {
     let _latches = core.latches.take(std::iter::once(primary));
-    let Some(held) = core.locks.of(primary, start) else {
+    let Some(active) = core.locks.owned_by(primary, start) else {
         return Err(Error::LockNotFound {
             key: Bytes::copy_from_slice(primary),
             start,
         });
     };
-    let mut lock = held.lock;
-    lock.ttl = lock.ttl.max(ttl);
+    let mut lock = active.lock;
+    // MUTANT: a heartbeat with a shorter time to live shortens that of the lock.
+    lock.ttl = match mutant!(
+        "heartbeat-shortens-a-life",
+        "-p titan-mvcc --test it golden::"
+    ) {
+        true => ttl,
+        false => lock.ttl.max(ttl),
+    };
     let ttl = lock.ttl;
     let mut batch = WriteBatch::new();
-    core.locks.write(&mut batch, primary, &lock, None)?;
-    core.db.write(batch, &core.unsynced)?;
+    core.locks.batch_put(&mut batch, primary, &lock, None)?;
+    core.db.write(batch, &core.config.unsynced)?;
     core.locks.renew(primary, start, ttl);
     Ok(ttl)
 }

@@ -1,28 +1,30 @@
 //! Runs of dead rows that a scan of the engine meets.
 //!
-//! Owns what a scan remembers of the run that it is in. That is one key, and a number for each row.
+//! A scan remembers one key of the current run, and counts its rows.
 
-use super::Direction;
+use titan::invariant;
+
 use crate::format::AFTER_VERSIONS;
+use crate::lookup::Direction;
 
-/// A shorter run is not worth a word.
+/// Shorter runs are not reported.
 const LONG_RUN: u64 = 32;
 
-/// See the module.
+/// The current run of a scan.
 pub(super) struct DeadRows {
     direction: Direction,
-    /// The scanned range: from this encoded key,
+    /// The scanned range: the first encoded key.
     lower: Vec<u8>,
-    /// to before this one.
+    /// The end of the range, exclusive.
     upper: Option<Vec<u8>>,
     /// The encoded key of the first dead row.
     first: Vec<u8>,
     rows: u64,
-    /// Whether no row before the run has a value.
+    /// True if no row with a value precedes the run.
     is_at_start: bool,
 }
 
-/// A run that has ended: from an encoded key to before another one.
+/// A run that has ended, from one encoded key to before another.
 pub(super) struct Run {
     pub(super) lower: Vec<u8>,
     pub(super) upper: Option<Vec<u8>>,
@@ -41,13 +43,13 @@ impl DeadRows {
         }
     }
 
-    /// The range that is scanned.
+    /// The scanned range.
     pub(super) fn bounds(&self) -> (&[u8], Option<&[u8]>) {
         (&self.lower, self.upper.as_deref())
     }
 
-    /// A row without a value. Cost: a copy of the first key of a run.
-    pub(super) fn met(&mut self, encoded: &[u8]) {
+    /// Adds a row without a value. Cost: a copy of the first key of a run.
+    pub(super) fn add(&mut self, encoded: &[u8]) {
         if self.rows == 0 {
             self.first.clear();
             self.first.extend_from_slice(encoded);
@@ -55,8 +57,8 @@ impl DeadRows {
         self.rows += 1;
     }
 
-    /// The run ends before a row with a value, or with the range if there is none. Returns it if it was long.
-    pub(super) fn end(&mut self, live: Option<&[u8]>) -> Option<Run> {
+    /// Ends the run before the row `live`, or at the end of the range. Returns a long run.
+    pub(super) fn end_run(&mut self, live: Option<&[u8]>) -> Option<Run> {
         let rows = std::mem::take(&mut self.rows);
         let is_at_start = std::mem::replace(&mut self.is_at_start, false);
         if rows < LONG_RUN {
@@ -74,6 +76,10 @@ impl DeadRows {
                 first().map_or_else(|| self.upper.clone(), |first| Some(after(first))),
             ),
         };
+        invariant!(
+            upper.as_ref().is_none_or(|upper| lower < *upper),
+            "a run of {rows} rows has no keys"
+        );
         Some(Run { lower, upper, rows })
     }
 }

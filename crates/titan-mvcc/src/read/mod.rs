@@ -1,24 +1,26 @@
 //! Reads at a timestamp: points, and scans in both directions.
 //!
-//! Assumes that the timestamp is settled and held: see [`commit_order`](crate::commit_order) and
-//! [`safe_point`](crate::safe_point). Then what is found does not depend on when the engine is read, so reads
-//! need no snapshots of the engine.
+//! Assumes that the timestamp is final and held (see [`order`](crate::order)). Then the result does
+//! not depend on the time of the read, so reads need no snapshots of the engine.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `snapshot` | a store as of one timestamp; point reads |
+//! | `key_versions` | all stored versions of a key |
+//! | `dead_rows` | runs of dead rows, for the range source |
+//! | `engine_scan` | scans of the engine |
+//! | `locked_keys`, `deferred_values` | locked keys of a scan; values that are looked up later |
+//! | `scan` | scans that combine the engine and a range source |
 
 mod dead_rows;
-mod deferred;
-mod locked;
-pub(crate) mod point;
+mod deferred_values;
+mod engine_scan;
+mod key_versions;
+mod locked_keys;
 mod scan;
 mod snapshot;
-mod source;
-mod stats;
-mod stitched;
-mod versions;
 
-pub use scan::{Direction, Row};
+pub use engine_scan::Row;
+pub use key_versions::{KeyVersions, StoredVersion};
+pub use scan::Scan;
 pub use snapshot::Snapshot;
-pub use source::{Found, Part, PartRequest, RangeSource, SourceRow};
-pub use stats::ReadStats;
-pub(crate) use stats::ReadTotals;
-pub use stitched::Scan;
-pub use versions::{KeyVersions, StoredVersion};

@@ -1,372 +1,256 @@
-//! Scans of the engine: the rows of a range at a timestamp, in either direction.
+//! Scans that take each part of their range from a [`RangeSource`](crate::RangeSource) or from the
+//! engine.
 //!
-//! Forward, a row costs one step from key to key, however many versions it has, and a seek if more than
-//! eight of them are newer than the timestamp. Where more than eight change nothing, a lock among them says where the value
-//! is, and that is looked up. The engine steps over dead rows by itself
-//! ([`DbIterator::skip_prefixes`]). Backward, the engine meets the oldest version of a key first:
-//! up to eight versions are stepped over, and if there are more, a row costs two seeks.
+//! Promises that rows come in order, each once, whatever ranges the source loads or drops
+//! meanwhile. The scan owns the rest of the range, and each part removes one end of it. So a row is
+//! in exactly one part.
+//!
+//! Much time may pass between parts. A version up to the scan's timestamp that is published in this
+//! time was locked when the scan began, and the scan reads such keys by themselves.
 
-use std::cmp::Ordering;
+use std::vec;
 
-use titan::{DbIterator, LazyValue, ReadOptions};
+use titan::invariant;
 
-use super::dead_rows::DeadRows;
-use super::point::{Below, MAX_STEPS, below_lock};
-use super::{ReadStats, Snapshot};
+use super::deferred_values::Deferrals;
+use super::engine_scan::{EngineScan, Row};
+use super::locked_keys::LockedKeys;
+use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
-use crate::format::version::{Version, newest_at, split};
-use crate::format::{AFTER_VERSIONS, Kind, LockValue, VERSIONS, decode_key};
-use crate::timestamp::Timestamp;
+use crate::format::{VERSIONS, decode_key, encode_key};
+use crate::lookup::{Direction, Found, Part, PartRequest, ReadStats, SourceRow};
 
-/// The direction of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Ascending keys.
-    Forward,
-    /// Descending keys.
-    Backward,
-}
+/// Rows of the first part from memory. Many scans end after a few rows.
+const FIRST_PART: usize = 4;
+/// The most rows of a part from memory. Each part asks the source again.
+const LARGEST_PART: usize = 128;
 
-impl Direction {
-    /// Which of two keys comes first.
-    pub(crate) fn order(self, a: &[u8], b: &[u8]) -> Ordering {
-        match self {
-            Direction::Forward => a.cmp(b),
-            Direction::Backward => b.cmp(a),
-        }
-    }
-}
-
-/// A key with its value.
-#[derive(Clone)]
-pub struct Row {
-    /// The key.
-    pub key: Vec<u8>,
-    /// The value. If it is in a blob file, it is read when it is fetched; if the row is from a range source that does
-    /// not have the value, it is looked up then.
-    pub value: LazyValue,
-}
-
-impl std::fmt::Debug for Row {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Row")
-            .field("key", &self.key.escape_ascii().to_string())
-            .field("value", &self.value)
-            .finish()
-    }
-}
-
-/// What a version of the current key is, and when it was committed.
-type Met = (Kind, Timestamp);
-
-/// Where the iterator of a scan is.
-#[derive(PartialEq, Eq)]
-enum Place {
-    /// Nowhere yet.
-    Start,
-    /// At some version of the current key.
-    InRow,
-    /// At the first version, in the scan's direction, of a key that was not looked at yet, or past the last one.
-    AtNextRow,
-    /// The scan has ended or failed.
-    End,
-}
-
-/// The rows of a range that the engine has.
-pub(super) struct EngineScan {
+/// The rows of a range, from [`Snapshot::scan`]. Ends after the first error.
+pub struct Scan {
     snapshot: Snapshot,
-    cursor: DbIterator,
     direction: Direction,
-    place: Place,
-    /// The current key, encoded.
-    encoded: Vec<u8>,
+    /// The rest of the range: the first encoded key.
+    lower: Vec<u8>,
+    /// The end of the rest, exclusive.
+    upper: Option<Vec<u8>>,
+    /// True while parts remain.
+    has_parts: bool,
+    /// The current part from the engine.
+    engine: Option<EngineScan>,
+    /// The rows of the current part from memory.
+    rows: vec::IntoIter<SourceRow>,
+    part_rows: usize,
+    /// Those rows whose values only the engine has.
+    deferrals: Deferrals,
+    /// The cost of earlier parts.
     stats: ReadStats,
-    /// Versions that the engine stepped over within its own steps.
-    within: u64,
-    /// Rows that were returned.
-    rows: u64,
-    dead_rows: DeadRows,
+    /// The keys that were locked when the scan began.
+    locked: LockedKeys,
 }
 
-impl EngineScan {
-    /// From the encoded key `lower` to before `upper`, or to the end.
-    pub(super) fn new(
+impl Snapshot {
+    /// Scans the rows from the key `from` to before the key `to`; `None` is the end of the store.
+    /// Opening a scan reads no entries; [`Scan`] has its cost.
+    ///
+    /// # Errors
+    /// `Engine`. The scan itself returns the errors of [`Snapshot::get_lazy`].
+    pub fn scan(
+        &self,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Result<Scan> {
+        Scan::new(self.clone(), from, to, direction)
+    }
+}
+
+impl Scan {
+    fn new(
         snapshot: Snapshot,
-        lower: &[u8],
-        upper: Option<&[u8]>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
         direction: Direction,
     ) -> Result<Self> {
-        let cursor = snapshot.versions().iter(&ReadOptions {
-            lower_bound: (!lower.is_empty()).then(|| lower.to_vec()),
-            upper_bound: upper.map(<[u8]>::to_vec),
-            ..ReadOptions::default()
-        })?;
-        Ok(EngineScan {
+        let is_empty = matches!((from, to), (Some(from), Some(to)) if from >= to);
+        // ORDER: first the locks, because a lock that is gone has left its version.
+        let locked = LockedKeys::new(&snapshot, from, to, direction);
+        let mut scan = Scan {
             snapshot,
-            cursor,
+            locked,
             direction,
-            place: Place::Start,
-            encoded: Vec::new(),
+            lower: from.map(encode_key).unwrap_or_default(),
+            upper: to.map(encode_key),
+            has_parts: !is_empty,
+            engine: None,
+            rows: Vec::new().into_iter(),
+            part_rows: FIRST_PART,
+            deferrals: Deferrals::default(),
             stats: ReadStats::default(),
-            within: 0,
-            rows: 0,
-            dead_rows: DeadRows::new(lower, upper, direction),
-        })
-    }
-
-    /// What the scan has cost so far. Rows that were returned are not counted.
-    pub(super) fn stats(&self) -> ReadStats {
-        self.stats
-    }
-
-    /// The next row. Not to be called again after an error.
-    pub(super) fn next_row(&mut self) -> Result<Option<Row>> {
-        while self.place != Place::End
-            && let Some(first) = self.enter_row()?
-        {
-            let found = match self.direction {
-                Direction::Forward => self.newest_forward(first)?,
-                Direction::Backward => self.newest_backward(first)?,
-            };
-            if let Some(value) = found {
-                let key = decode_key(&self.encoded).ok_or_else(|| {
-                    Error::corrupt_entry(VERSIONS, &self.encoded, "its key is damaged")
-                })?;
-                self.end_dead_rows(true);
-                self.rows += 1;
-                return Ok(Some(Row { key, value }));
-            }
-            self.dead_rows.met(&self.encoded);
-        }
-        self.place = Place::End;
-        self.end_dead_rows(false);
-        Ok(None)
-    }
-
-    /// Tells the range source of dead rows before the current row, or before the end.
-    fn end_dead_rows(&mut self, is_at_row: bool) {
-        let Some(source) = &self.snapshot.core().range_source else {
-            return;
         };
-        let live = is_at_row.then_some(&*self.encoded);
-        if let Some(run) = self.dead_rows.end(live) {
-            source.met_dead_rows(&run.lower, run.upper.as_deref(), run.rows);
+        if !is_empty && scan.snapshot.core().reads.range_source.is_none() {
+            // Opens the iterator now, to return its error.
+            scan.next_part()?;
+        }
+        Ok(scan)
+    }
+
+    /// The cost of the scan so far. An examined row in memory counts as a step.
+    pub fn stats(&self) -> ReadStats {
+        match &self.engine {
+            Some(engine) => plus(self.stats, engine.stats()),
+            None => self.stats,
         }
     }
 
-    /// Moves to the next key, and makes it the current one. Returns the version that the iterator is at; none
-    /// if there is no more key.
-    fn enter_row(&mut self) -> Result<Option<Met>> {
-        match (&self.place, self.direction) {
-            (Place::Start, Direction::Forward) => {
-                self.stats.seek += 1;
-                self.cursor.seek_to_first()?;
+    fn next_row(&mut self) -> Result<Option<Row>> {
+        let row = match self.locked.is_empty() {
+            true => self.next_stored()?,
+            false => {
+                let mut locked = std::mem::take(&mut self.locked);
+                let (snapshot, direction) = (self.snapshot.clone(), self.direction);
+                let mut points = ReadStats::default();
+                let row = locked.next_row(&snapshot, direction, &mut points, || self.next_stored());
+                self.locked = locked;
+                // Rows are counted below.
+                points.processed = 0;
+                self.stats += points;
+                row?
             }
-            (Place::Start, Direction::Backward) => {
-                self.stats.seek += 1;
-                self.cursor.seek_to_last()?;
-            }
-            (Place::InRow, Direction::Forward) => return self.next_row_forward(),
-            (Place::InRow, Direction::Backward) => {
-                // All versions of the key are after its encoded form.
-                self.stats.seek += 1;
-                self.cursor.seek_for_prev(&self.encoded)?;
-            }
-            (Place::AtNextRow | Place::End, _) => {}
-        }
-        if !self.cursor.valid() {
-            return Ok(None);
-        }
-        let (encoded, version) = split(self.cursor.key())?;
-        Ok(Some(enter(
-            &mut self.encoded,
-            &mut self.place,
-            encoded,
-            version,
-        )))
+        };
+        self.stats.processed += u64::from(row.is_some());
+        Ok(row)
     }
 
-    /// The same, forward from a version of the current key. Goes past keys whose newest version is a deletion
-    /// that the scan sees.
-    fn next_row_forward(&mut self) -> Result<Option<Met>> {
-        let at = self.snapshot.timestamp();
-        let (encoded, place, stats) = (&mut self.encoded, &mut self.place, &mut self.stats);
-        let dead_rows = &mut self.dead_rows;
-        // The first entry is of the current key.
-        let mut left = Some(encoded.len());
-        let mut met = Ok(None);
-        // The newest versions of the keys that are passed: they are counted as rows.
-        let mut newest = 1;
-        let stepped = self.cursor.skip_prefixes(|entry| {
-            if let Some(len) = left.take() {
-                stats.next += 1;
-                return Some(len);
-            }
-            let (found, version) = match split(entry) {
-                Ok(parts) => parts,
-                Err(e) => {
-                    met = Err(e);
-                    return None;
+    /// The next row of the parts, without regard to locks.
+    fn next_stored(&mut self) -> Result<Option<Row>> {
+        loop {
+            if let Some(row) = self.rows.next() {
+                match self.returned(row)? {
+                    Some(row) => return Ok(Some(row)),
+                    None => continue,
                 }
-            };
-            // MUTANT: a scan takes a deletion after its timestamp for one that it sees.
-            let too_early = mutant!(
-                "scan-skips-what-dies-later",
-                "-p titan-campaigns --test it mvcc::"
-            );
-            if version.kind == Kind::Delete && (version.commit <= at || too_early) {
-                newest += 1;
-                stats.next += 1;
-                stats.dead_rows_skipped += 1;
-                dead_rows.met(found);
-                return Some(found.len());
             }
-            met = Ok(Some(enter(encoded, place, found, version)));
-            None
-        })?;
-        let older = stepped.saturating_sub(newest);
-        stats.versions_skipped += older;
-        self.within += older;
-        met
-    }
-
-    /// The kind and the timestamp of the version at which the iterator is; none if it is none of the current
-    /// key, which is noted.
-    fn version(&mut self) -> Result<Option<Met>> {
-        if self.cursor.valid() {
-            let (encoded, version) = split(self.cursor.key())?;
-            if encoded == self.encoded {
-                return Ok(Some((version.kind, version.commit)));
+            if let Some(engine) = &mut self.engine {
+                if let Some(row) = engine.next_row()? {
+                    return Ok(Some(row));
+                }
+                self.stats = plus(self.stats, engine.stats());
+                self.engine = None;
             }
+            if !self.has_parts {
+                return Ok(None);
+            }
+            self.next_part()?;
         }
-        self.place = Place::AtNextRow;
-        Ok(None)
     }
 
-    /// The value of the current key. The iterator is at its newest version, which is `first`.
-    fn newest_forward(&mut self, first: Met) -> Result<Option<LazyValue>> {
-        let at = self.snapshot.timestamp();
-        let (mut met, mut steps) = (Some(first), 0);
-        // Until a lock leads to a put that is not there.
-        let mut asks = true;
-        while let Some((kind, commit)) = met {
-            // MUTANT: a scan finds a version that was committed after its timestamp.
-            let too_new = mutant!("scan-finds-newer", "-p titan-campaigns --test it mvcc::");
-            let commit = if too_new { commit.previous() } else { commit };
-            match kind {
-                _ if commit > at && steps == MAX_STEPS => {
-                    self.stats.seek += 1;
-                    self.cursor.seek(&newest_at(&self.encoded, at))?;
-                    met = self.version()?;
-                    continue;
-                }
-                Kind::Put if commit <= at => return Ok(Some(self.cursor.lazy_value()?)),
-                Kind::Delete if commit <= at => {
-                    self.stats.dead_rows_skipped += 1;
-                    return Ok(None);
-                }
-                Kind::Lock if commit <= at && asks && steps >= MAX_STEPS => {
-                    match self.below_lock(commit)? {
-                        Below::Found(value) => return Ok(value),
-                        Below::Unsaid => {}
-                        Below::Gone => asks = false,
-                    }
-                }
-                _ => {}
-            }
-            steps += 1;
-            self.stats.versions_skipped += 1;
-            self.stats.next += 1;
-            self.cursor.next()?;
-            met = self.version()?;
-        }
-        Ok(None)
-    }
-
-    /// The value of the current key. The iterator is at one of its locks, which was committed at `commit`.
-    fn below_lock(&mut self, commit: Timestamp) -> Result<Below> {
-        let said = LockValue::read(&self.cursor.value()?, commit);
-        let mut stats = ReadStats::default();
-        let family = self.snapshot.versions();
-        let below = below_lock(family, &self.encoded, said.last_change, &mut stats)?;
-        // Rows are counted where they are returned.
-        stats.processed = 0;
-        self.stats += stats;
-        Ok(below)
-    }
-
-    /// The value of the current key. The iterator is at its oldest version, which is `first`.
-    fn newest_backward(&mut self, first: Met) -> Result<Option<LazyValue>> {
-        let at = self.snapshot.timestamp();
-        // The newest put or deletion so far.
-        let mut newest = None;
-        let (mut met, mut steps) = (Some(first), 0);
-        while let Some((kind, commit)) = met {
-            if commit > at {
-                self.stats.versions_skipped += 1;
-                break;
-            }
-            if steps == MAX_STEPS {
-                self.stats.seek += 1;
-                self.cursor.seek(&newest_at(&self.encoded, at))?;
-                let found = match self.version()? {
-                    Some(first) => self.newest_forward(first),
-                    None => Ok(None),
+    /// Takes the next part of the rest.
+    fn next_part(&mut self) -> Result<()> {
+        let upper = self.upper.as_deref();
+        let mut rows = Vec::new();
+        let part = match &self.snapshot.core().reads.range_source {
+            None => Part::Engine { end: None },
+            Some(source) => {
+                let request = PartRequest {
+                    lower: &self.lower,
+                    upper,
+                    direction: self.direction,
+                    at: self.snapshot.timestamp(),
+                    limit: self.part_rows,
+                    fetches_stored: self.deferrals.are_fetched(),
                 };
-                // Wherever the iterator is now, the next key in this direction is before the current one.
-                self.place = Place::InRow;
-                return found;
+                source.part(&request, &mut rows)
             }
-            // MUTANT: a scan backward keeps the older of two versions.
-            let older = newest.is_some()
-                && mutant!(
-                    "backward-keeps-the-older",
-                    "-p titan-campaigns --test it mvcc::"
-                );
-            let replaced = match kind {
-                _ if older => true,
-                Kind::Put => newest.replace(Some(self.cursor.lazy_value()?)).is_some(),
-                Kind::Delete => newest.replace(None).is_some(),
-                Kind::Lock | Kind::Rollback => true,
-            };
-            self.stats.versions_skipped += u64::from(replaced);
-            steps += 1;
-            self.stats.prev += 1;
-            self.cursor.prev()?;
-            met = self.version()?;
+        };
+        self.rows = rows.into_iter();
+        let end = match part {
+            Part::Memory { end, steps, dead } => {
+                match self.direction {
+                    Direction::Forward => self.stats.next += steps,
+                    Direction::Backward => self.stats.prev += steps,
+                }
+                self.stats.dead_rows_skipped += dead;
+                self.part_rows = (self.part_rows * 2).min(LARGEST_PART);
+                end
+            }
+            Part::Engine { end } => {
+                let at_end = end.as_deref();
+                let (lower, upper) = match self.direction {
+                    Direction::Forward => (&*self.lower, at_end.or(upper)),
+                    Direction::Backward => (at_end.unwrap_or(&self.lower), upper),
+                };
+                let snapshot = self.snapshot.clone();
+                self.engine = Some(EngineScan::new(snapshot, lower, upper, self.direction)?);
+                end
+            }
+        };
+        invariant!(
+            match (&end, self.direction) {
+                (None, _) => true,
+                (Some(end), Direction::Forward) => *end > self.lower,
+                (Some(end), Direction::Backward) => {
+                    self.upper.as_ref().is_none_or(|upper| end < upper)
+                }
+            },
+            "a part of a scan takes nothing away"
+        );
+        match (end, self.direction) {
+            (None, _) => self.has_parts = false,
+            (Some(end), Direction::Forward) => self.lower = end,
+            (Some(end), Direction::Backward) => self.upper = Some(end),
         }
-        self.stats.dead_rows_skipped += u64::from(matches!(newest, Some(None)));
-        Ok(newest.flatten())
+        Ok(())
+    }
+
+    /// Decodes a row from memory. Returns `None` without a value.
+    ///
+    /// A source learns of a version before it is published. If the version is not after the
+    /// timestamp, its key was locked when the scan began: the scan reads it by itself and does not
+    /// return this row.
+    fn returned(&mut self, row: SourceRow) -> Result<Option<Row>> {
+        let key = decode_key(&row.encoded)
+            .ok_or_else(|| Error::corrupt_entry(VERSIONS, &row.encoded, "its key is damaged"))?;
+        let value = match row.found {
+            Found::Nothing => return Ok(None),
+            Found::Value(value) => value.into(),
+            Found::Stored => self.deferrals.defer(&self.snapshot, row.encoded),
+        };
+        Ok(Some(Row { key, value }))
     }
 }
 
-/// Makes a key the current one.
-fn enter(current: &mut Vec<u8>, place: &mut Place, encoded: &[u8], version: Version) -> Met {
-    current.clear();
-    current.extend_from_slice(encoded);
-    *place = Place::InRow;
-    (version.kind, version.commit)
+fn plus(mut a: ReadStats, b: ReadStats) -> ReadStats {
+    a += b;
+    a
 }
 
-impl Drop for EngineScan {
-    /// Tells the range source what the part has cost.
-    fn drop(&mut self) {
-        let Some(source) = &self.snapshot.core().range_source else {
-            return;
-        };
-        // A version that is skipped in the engine costs about half a step.
-        let steps = self.stats.next + self.stats.prev + self.stats.seek + self.within / 2;
-        let (lower, upper) = self.dead_rows.bounds();
-        match (&self.place, self.direction) {
-            (Place::Start, _) => {}
-            (Place::End, _) => source.read_engine(lower, upper, steps, self.rows),
-            (_, Direction::Forward) => {
-                self.encoded.extend_from_slice(&AFTER_VERSIONS);
-                source.read_engine(lower, Some(&self.encoded), steps, self.rows);
-            }
-            (_, Direction::Backward) => {
-                source.read_engine(&self.encoded, upper, steps, self.rows);
-            }
+impl Iterator for Scan {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.next_row();
+        if row.is_err() {
+            self.has_parts = false;
+            self.engine = None;
+            self.rows = Vec::new().into_iter();
+            self.locked = LockedKeys::default();
         }
+        row.transpose()
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.snapshot.core().reads.totals.add(self.stats());
+    }
+}
+
+impl std::fmt::Debug for Scan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scan")
+            .field("timestamp", &self.snapshot.timestamp())
+            .field("direction", &self.direction)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }

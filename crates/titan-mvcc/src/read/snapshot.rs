@@ -5,17 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use titan::{ColumnFamily, LazyValue};
 
-use super::point::{value_at, value_at_encoded};
-use super::{Direction, Found, ReadStats, Scan};
+use crate::core::Core;
 use crate::error::Result;
 use crate::format::encode_key;
-use crate::resolver::{Settled, settle_for_read};
-use crate::safe_point::Hold;
-use crate::store::Core;
+use crate::lookup::{Found, ReadStats, value_at, value_at_encoded};
+use crate::order::Hold;
+use crate::percolator::{ReadFrom, resolve_for_read};
 use crate::timestamp::Timestamp;
 
-/// A store as of one timestamp. Clones are the same one; the safe point does not pass it while one of them,
-/// or a scan of it, is alive.
+/// A store as of one timestamp. Clones share it. The safe point does not pass it while a clone or
+/// one of its scans exists.
 #[derive(Clone)]
 pub struct Snapshot {
     core: Arc<Core>,
@@ -36,12 +35,13 @@ impl Snapshot {
         &self.core.versions
     }
 
-    /// Every commit up to it is seen, and no later one.
+    /// The timestamp. The snapshot sees every commit up to it, and no later one.
     pub fn timestamp(&self) -> Timestamp {
         self.hold.timestamp()
     }
 
-    /// The value of `key`. Cost: that of [`Snapshot::get_lazy`], and one read if the value is in a blob file.
+    /// Returns the value of `key`. Cost: that of [`Snapshot::get_lazy`], and one read if the value
+    /// is in a blob file.
     ///
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
@@ -50,44 +50,46 @@ impl Snapshot {
         Ok(value.map(|value| value.fetch()).transpose()?)
     }
 
-    /// Finds `key` without reading its value from a blob file. Cost: a point read of the engine, however many
-    /// versions the key has, and a second one if the newest of them at the timestamp is a lock. If another
-    /// transaction has prewritten the key, a look at its primary key, and if that has ended, a write.
+    /// Finds `key` without reading a blob file. Cost: a point read of the engine, however many
+    /// versions the key has, and a second one if the newest of them is a lock. If another
+    /// transaction has prewritten the key, a check of its primary key, and a write if that
+    /// transaction has ended.
     ///
     /// # Errors
-    /// `Corruption` for an entry that this version cannot have written; `Engine`.
+    /// `Corruption` for an entry that no version of the crate can have written; `Engine`.
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
         self.get_lazy_counted(key, &mut ReadStats::default())
     }
 
-    /// The same, and adds to `stats` what it costs, as [`Scan::stats`] says it of a scan.
+    /// Finds `key` as [`Snapshot::get_lazy`] does, and adds the cost to `stats`, in the units of
+    /// [`Scan::stats`](crate::Scan::stats).
     ///
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
     pub fn get_lazy_counted(&self, key: &[u8], stats: &mut ReadStats) -> Result<Option<LazyValue>> {
         let mut read = ReadStats::default();
         let found = self.read(key, &mut read);
-        self.core.reads.add(read);
+        self.core.reads.totals.add(read);
         *stats += read;
         found
     }
 
-    /// The same, for a caller that adds the cost to the sums of the store.
+    /// Finds `key` for a caller that adds the cost to the store's totals.
     pub(super) fn read(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
-        // ORDER: first the locks: one that is gone by now has left its version.
-        match settle_for_read(&self.core, key, self.timestamp())? {
-            Settled::Versions => self.read_settled(key, read),
-            Settled::Committed(value) => {
+        // ORDER: first the lock, because a lock that is gone has left its version.
+        match resolve_for_read(&self.core, key, self.timestamp())? {
+            ReadFrom::Versions => self.read_versions(key, read),
+            ReadFrom::Lock(value) => {
                 read.processed += u64::from(value.is_some());
                 Ok(value)
             }
         }
     }
 
-    /// What a key has, from the range source or from the engine.
-    fn read_settled(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
+    /// The value of a key without a relevant lock, from the range source or from the engine.
+    fn read_versions(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
         let at = self.timestamp();
-        let Some(source) = &self.core.range_source else {
+        let Some(source) = &self.core.reads.range_source else {
             return value_at(self.versions(), key, at, read);
         };
         let encoded = encode_key(key);
@@ -101,26 +103,12 @@ impl Snapshot {
         }
     }
 
-    /// The values of many keys, in the order of the keys. Cost: that of [`Snapshot::get`] for each.
+    /// Returns the values of `keys` in their order. Cost: that of [`Snapshot::get`] for each.
     ///
     /// # Errors
-    /// Those of [`Snapshot::get_lazy`]; the first one ends it.
+    /// Those of [`Snapshot::get_lazy`], at the first failure.
     pub fn batch_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
         keys.iter().map(|key| self.get(key.as_ref())).collect()
-    }
-
-    /// The rows from the key `from` to before the key `to`; without bounds where they are `None`. Cost: see
-    /// [`Scan`]; opening it reads no entries.
-    ///
-    /// # Errors
-    /// `Engine`. The scan itself gives the errors of [`Snapshot::get_lazy`].
-    pub fn scan(
-        &self,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
-        direction: Direction,
-    ) -> Result<Scan> {
-        Scan::new(self.clone(), from, to, direction)
     }
 }
 

@@ -1,38 +1,31 @@
-//! Finding old versions that may be dropped, and having them dropped soon.
+//! Sweeps: moving the safe point by time, and having old versions dropped soon.
 //!
-//! The compaction [`filter`](crate::filter) has the rule for what may be dropped. This module sees to it
-//! that compactions come by:
+//! The compaction [filter](crate::old_versions) decides which versions may be dropped. This module
+//! causes the compactions:
 //!
-//! - A collector describes each table that is written: how many versions it has, and from which safe point
-//!   on how many of them may be dropped, with their bytes.
-//! - The engine is told the safe point. It compacts tables by itself when the bytes that may be dropped are a
+//! - A collector records about each table that is written how many of its versions may be dropped
+//!   from which safe point on, and their bytes.
+//! - The engine knows the safe point. It compacts tables by itself when droppable bytes are a
 //!   considerable part of all (`docs/adr/0038-table-properties-collectors.md`).
-//! - A thread of the store, the *sweeper*, moves the safe point by time. It compacts ranges in which many
-//!   *entries* may be dropped although they have few bytes, such as rows that are dead, and ranges that no
-//!   compaction has reached for a long time.
+//! - A thread of the store, the *sweeper*, moves the safe point by time. It compacts ranges with
+//!   many droppable *entries* of few bytes, such as dead rows, and ranges with droppable versions
+//!   that no compaction has reached for long.
 //!
-//! Promises that every version is dropped at last that a sweep finds to be worth it. What is left is a tenth
-//! of the entries of a range at most, or what tables do not show: a version that only tables above its own
-//! supersede. [`Store::drop_old_versions`](crate::Store::drop_old_versions) leaves nothing.
+//! Promises that every version is dropped at last that a sweep finds worth a compaction. At most a
+//! tenth of the entries of a range stay, and versions that only tables above their own supersede,
+//! which the records do not show. [`Store::drop_old_versions`](crate::Store::drop_old_versions)
+//! leaves none.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `properties` | what is recorded about a table |
-//! | `collector` | counting it while the table is written |
-//! | `tables` | which ranges are worth a compaction |
-//! | `retained` | for how long versions have been retained, in real time |
-//! | `pass` | one sweep |
+//! | `retained` | the age of versions in real time |
+//! | `sweeps` | one sweep |
 //! | `sweeper` | the thread |
 
-mod collector;
-mod pass;
-mod properties;
 mod retained;
 mod sweeper;
-mod tables;
+mod sweeps;
 
-pub(crate) use collector::CollectorFactory;
-pub(crate) use pass::Sweeps;
-pub use pass::{SweepStats, Swept};
 pub(crate) use sweeper::Sweeper;
-pub(crate) use tables::Tables;
+pub(crate) use sweeps::Sweeps;
+pub use sweeps::{SweepStats, Swept};

@@ -1,84 +1,93 @@
-//! For how long versions have been retained, in real time.
+//! The age of versions in real time.
 //!
-//! Timestamps follow the clock, and the clock may be wrong: what it says about the age of a version is worth no more than
-//! the clock. So the age of commits is measured in two ways, and the safe point goes where either leads.
+//! Timestamps follow the clock, and the clock may be wrong. So the age of commits is measured in
+//! two ways, and the safe point follows the one that leads further:
 //!
-//! - *By looks.* Each sweep notes the visible timestamp with the monotonic time. What was visible at a look
-//!   that is as old as the retention is old enough, whatever its timestamp says.
-//! - *By the clock*, as long as it runs evenly. That also tells the age of what earlier openings committed. When the clock is
-//!   set, forward or back, or an opening begins under a clock that is far ahead, it is trusted again after the
-//!   retention has passed: then all that was committed before is old enough.
+//! - *By samples.* Each sweep records the visible timestamp with the monotonic time. Everything
+//!   that was visible in a sample as old as the retention is old enough, whatever its timestamp.
+//! - *By the clock*, while it runs evenly. Only the clock knows the age of commits of earlier
+//!   openings. After the clock was set, forward or back, or after an opening under a clock that is
+//!   far ahead, it is trusted again when the retention has passed: then all earlier commits are old
+//!   enough.
 //!
-//! Timestamps that are ahead of the clock become old by looks alone, and an opening forgets its looks. So a store whose timestamps
-//! are ahead keeps a look on disk ([`Noted`]).
+//! Timestamps that are ahead of the clock become old by samples alone, and an opening loses its
+//! samples. So a store with such timestamps keeps one sample on disk ([`StoredSample`]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use titan::invariant;
+
 use crate::timestamp::Timestamp;
 
-/// Looks that are remembered.
-const MOST_LOOKS: usize = 32;
-/// The time that the clock may gain or lose between two looks, beside a thousandth of the time.
+/// The most samples that are kept.
+const MAX_SAMPLES: usize = 32;
+/// The deviation of an even clock between two samples, besides a thousandth of the time.
 const EVEN: Duration = Duration::from_secs(1);
-/// Timestamps that are ahead of the clock by less are so because of leases.
+/// Leases explain timestamps that are ahead of the clock by less.
 const AHEAD: Duration = Duration::from_secs(60);
 
-/// A moment, as a sweep finds it.
+/// The clocks and the visible timestamp at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     /// Monotonic time.
-    pub(super) steady: Duration,
-    /// The time since 1970 by which timestamps are made.
+    pub(super) monotonic: Duration,
+    /// Time since 1970 by the clock that makes timestamps.
     pub(super) clock: Duration,
     /// The visible timestamp.
     pub(super) visible: Timestamp,
 }
 
 impl Moment {
-    /// The time of the clock at a later monotonic time, if it runs on evenly.
-    fn later(&self, steady: Duration) -> Duration {
-        let passed = steady.saturating_sub(self.steady);
+    /// The time of an even clock at a later monotonic time.
+    fn later(&self, monotonic: Duration) -> Duration {
+        let passed = monotonic.saturating_sub(self.monotonic);
         self.clock.saturating_add(passed)
     }
 }
 
-/// A look that is kept on disk: what was visible at a time by the clock.
+/// A sample on disk: the visible timestamp at a time by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Noted {
+pub(crate) struct StoredSample {
     pub(crate) at: Duration,
     pub(crate) visible: Timestamp,
 }
 
-/// See the module.
+/// The measurement of a store.
 pub(super) struct Retained {
     retention: Duration,
-    /// Since when the clock runs evenly.
+    /// The first moment since which the clock has run evenly.
     even_since: Moment,
-    /// The look since then at which it was furthest behind. Small steps add up.
+    /// The sample since then at which the clock was furthest behind. Small steps add up.
     slowest: Moment,
-    /// Whether it says how old the commits before that are.
-    tells_of_earlier: bool,
+    /// True if the clock also knows the age of earlier commits.
+    covers_earlier: bool,
     last: Moment,
-    looks: VecDeque<(Duration, Timestamp)>,
+    samples: VecDeque<(Duration, Timestamp)>,
 }
 
 impl Retained {
-    /// Begins at the opening. `is_clock_doubted` says that its clock is far ahead of the last one.
+    /// Begins at the opening. `is_clock_doubted` says that its clock is far ahead of the last
+    /// opening.
     pub(super) fn new(retention: Duration, opened: Moment, is_clock_doubted: bool) -> Self {
         Retained {
             retention,
             even_since: opened,
             slowest: opened,
-            tells_of_earlier: !is_clock_doubted,
+            covers_earlier: !is_clock_doubted,
             last: opened,
-            looks: VecDeque::from([(opened.steady, opened.visible)]),
+            samples: VecDeque::from([(opened.monotonic, opened.visible)]),
         }
     }
 
-    /// Looks.
-    pub(super) fn look(&mut self, now: Moment) {
-        let passed = now.steady.saturating_sub(self.last.steady);
+    /// Adds a sample.
+    pub(super) fn add_sample(&mut self, now: Moment) {
+        invariant!(
+            self.last.monotonic <= now.monotonic && self.last.visible <= now.visible,
+            "{now:?} is before the last sample, {:?}",
+            self.last
+        );
+        let passed = now.monotonic.saturating_sub(self.last.monotonic);
         let by_clock = now.clock.checked_sub(self.last.clock);
         let is_even =
             by_clock.is_some_and(|by_clock| by_clock.abs_diff(passed) <= EVEN + passed / 1000);
@@ -86,70 +95,81 @@ impl Retained {
         if !is_even && !mutant!("set-clocks-are-trusted", "-p titan-mvcc --test it sweeps::") {
             self.even_since = now;
             self.slowest = now;
-            self.tells_of_earlier = false;
+            self.covers_earlier = false;
         }
         // MUTANT: small steps back of the clock add up unseen.
-        if now.clock < self.slowest.later(now.steady)
+        if now.clock < self.slowest.later(now.monotonic)
             && !mutant!("small-steps-back-add-up", "-p titan-mvcc --lib sweep::")
         {
             self.slowest = now;
         }
         self.last = now;
-        self.looks.push_back((now.steady, now.visible));
-        if self.looks.len() > MOST_LOOKS {
-            self.forget_one();
+        self.samples.push_back((now.monotonic, now.visible));
+        if self.samples.len() > MAX_SAMPLES {
+            self.remove_one();
         }
+        let samples = self.samples.len();
+        invariant!(samples <= MAX_SAMPLES, "{samples} samples are kept");
     }
 
-    /// Forgets the look, neither the first nor the last one, whose neighbours are closest.
-    fn forget_one(&mut self) {
+    /// Removes the sample, except the first and the last, whose neighbours are closest.
+    fn remove_one(&mut self) {
         let gap = |at: &usize| {
-            let before = self.looks.get(at - 1).map(|look| look.0);
-            let after = self.looks.get(at + 1).map(|look| look.0);
+            let before = self.samples.get(at - 1).map(|sample| sample.0);
+            let after = self.samples.get(at + 1).map(|sample| sample.0);
             after
                 .unwrap_or_default()
                 .saturating_sub(before.unwrap_or_default())
         };
-        if let Some(at) = (1..self.looks.len() - 1).min_by_key(gap) {
-            self.looks.remove(at);
+        if let Some(at) = (1..self.samples.len() - 1).min_by_key(gap) {
+            self.samples.remove(at);
         }
     }
 
-    /// Up to where everything was replaced or committed a retention ago. `steady` is the monotonic time.
-    pub(super) fn until(&self, steady: Duration) -> Timestamp {
-        let since = steady.saturating_sub(self.even_since.steady);
-        let is_old = |look: &&(Duration, Timestamp)| {
-            steady
-                .checked_sub(look.0)
+    /// The timestamp up to which everything was replaced or committed a retention ago. `monotonic`
+    /// is now.
+    pub(super) fn until(&self, monotonic: Duration) -> Timestamp {
+        let since = monotonic.saturating_sub(self.even_since.monotonic);
+        let is_old = |sample: &&(Duration, Timestamp)| {
+            monotonic
+                .checked_sub(sample.0)
                 .is_some_and(|age| age >= self.retention)
         };
-        let by_looks = self.looks.iter().rev().find(is_old).map(|look| look.1);
-        let by_clock = (self.tells_of_earlier || since >= self.retention)
-            .then(|| before(self.slowest.later(steady), self.retention));
-        by_looks.max(by_clock).unwrap_or(Timestamp::ZERO)
+        let by_samples = self
+            .samples
+            .iter()
+            .rev()
+            .find(is_old)
+            .map(|sample| sample.1);
+        let by_clock = (self.covers_earlier || since >= self.retention)
+            .then(|| before(self.slowest.later(monotonic), self.retention));
+        by_samples.max(by_clock).unwrap_or(Timestamp::ZERO)
     }
 
-    /// Whether the timestamps are ahead of a clock that can be trusted.
+    /// Returns true if timestamps are ahead of a trusted clock.
     pub(super) fn is_ahead(&self) -> bool {
         let now = self.last;
-        let since = now.steady.saturating_sub(self.even_since.steady);
-        let is_doubted = !self.tells_of_earlier && since < self.retention;
+        let since = now.monotonic.saturating_sub(self.even_since.monotonic);
+        let is_doubted = !self.covers_earlier && since < self.retention;
         !is_doubted && now.visible.unix_time() > now.clock.saturating_add(AHEAD)
     }
 
-    /// The same as [`Retained::until`] by what was noted on disk, and what is to be noted now. None if the timestamps are
-    /// not ahead.
-    pub(super) fn by_note(&self, noted: Option<Noted>) -> Option<(Timestamp, Option<Noted>)> {
+    /// The same limit by the sample on disk, and a new sample if one is due. `None` unless
+    /// timestamps are ahead.
+    pub(super) fn by_stored_sample(
+        &self,
+        noted: Option<StoredSample>,
+    ) -> Option<(Timestamp, Option<StoredSample>)> {
         let now = self.last;
         if !self.is_ahead() {
             return None;
         }
-        let new = Some(Noted {
+        let new = Some(StoredSample {
             at: now.clock,
             visible: now.visible,
         });
         Some(match noted {
-            // One that is in the future was made under a clock that was wrong.
+            // A sample of the future was stored under a wrong clock.
             Some(noted) if noted.at <= now.clock => match now.clock - noted.at >= self.retention {
                 true => (noted.visible, new),
                 false => (Timestamp::ZERO, None),
@@ -159,7 +179,7 @@ impl Retained {
     }
 }
 
-/// The timestamp of some time before another.
+/// The timestamp of a duration before a time.
 pub(super) fn before(time: Duration, by: Duration) -> Timestamp {
     Timestamp::at(time.saturating_sub(by)).unwrap_or(Timestamp::ZERO)
 }
@@ -168,29 +188,29 @@ pub(super) fn before(time: Duration, by: Duration) -> Timestamp {
 mod tests {
     use super::*;
 
-    /// Whatever the clock does, nothing is given up that was committed less than a retention ago, and all that was visible
-    /// at a look goes some looks after the retention has passed.
+    /// Under any clock, nothing younger than the retention is given up, and everything that a
+    /// sample saw goes a few samples after the retention.
     #[test]
     fn nothing_goes_early_and_nothing_stays() {
         let retention = Duration::from_secs(600);
         for seed in 0..500 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut clock = Duration::from_secs(1_000_000_000);
-            let mut steady = Duration::from_secs(rng.u64(..1_000));
+            let mut monotonic = Duration::from_secs(rng.u64(..1_000));
             let mut last = Timestamp::at(clock).unwrap();
-            let opened = |steady, clock, visible| Moment {
-                steady,
+            let opened = |monotonic, clock, visible| Moment {
+                monotonic,
                 clock,
                 visible,
             };
-            let mut retained = Retained::new(retention, opened(steady, clock, last), false);
-            // When each timestamp was committed.
+            let mut retained = Retained::new(retention, opened(monotonic, clock, last), false);
+            // The time of each commit.
             let mut commits: Vec<(Duration, Timestamp)> = Vec::new();
-            // Where small steps are to add up, few large ones begin anew.
+            // In runs of small steps, large ones are rare, because each begins anew.
             let jumps = if seed % 3 == 0 { 30 } else { 200 };
             for _ in 0..200 {
                 let passed = Duration::from_secs(rng.u64(1..20));
-                (steady, clock) = (steady + passed, clock + passed);
+                (monotonic, clock) = (monotonic + passed, clock + passed);
                 if rng.u8(..jumps) == 0 {
                     let by = Duration::from_secs(rng.u64(..100_000));
                     clock = match rng.bool() {
@@ -198,7 +218,7 @@ mod tests {
                         false => clock.saturating_sub(by),
                     };
                 }
-                // Steps that each look takes for even. They may add up for hours.
+                // Each step looks even by itself. They may add up for hours.
                 let small = Duration::from_millis(900);
                 match (seed % 3, rng.u8(..4)) {
                     (1, 1..) | (2, 0) => clock -= small,
@@ -207,13 +227,13 @@ mod tests {
                 }
                 // As the local oracle does.
                 last = Timestamp::at(clock).unwrap().max(last.next().unwrap());
-                commits.push((steady, last));
-                retained.look(opened(steady, clock, last));
-                let until = retained.until(steady);
+                commits.push((monotonic, last));
+                retained.add_sample(opened(monotonic, clock, last));
+                let until = retained.until(monotonic);
                 for (at, commit) in &commits {
-                    let age = steady - *at;
+                    let age = monotonic - *at;
                     assert!(*commit > until || age >= retention, "seed {seed}: {age:?}");
-                    // Of 32 looks in 600 s.
+                    // With 32 samples in 600 s.
                     assert!(
                         *commit <= until || age < retention * 2,
                         "seed {seed}: {age:?}"
@@ -231,27 +251,30 @@ mod tests {
         let (mut noted, mut until) = (None, Timestamp::ZERO);
         for n in 0..200 {
             let now = Moment {
-                steady: Duration::from_secs(5),
+                monotonic: Duration::from_secs(5),
                 clock: second(n * 10),
                 visible: Timestamp(ahead.0 + n),
             };
             let retained = Retained::new(retention, now, false);
-            let (to, note) = retained.by_note(noted).unwrap();
+            let (to, note) = retained.by_stored_sample(noted).unwrap();
             noted = note.or(noted);
             until = until.max(to);
-            // What was committed 60 openings before, or later, is retained.
+            // Commits of the last 60 openings are retained.
             assert!(until.0 <= ahead.0 + n.saturating_sub(60), "{n}");
             assert!(n < 125 || until.0 + 125 >= ahead.0 + n, "{n}");
-            // Under a clock that is far ahead nothing is concluded.
+            // A clock that is far ahead proves nothing.
             let doubted = Retained::new(retention, now, true);
-            assert_eq!(doubted.by_note(noted), None);
+            assert_eq!(doubted.by_stored_sample(noted), None);
         }
-        // Timestamps that follow the clock need no note.
+        // Timestamps that follow the clock need no sample on disk.
         let now = Moment {
-            steady: Duration::ZERO,
+            monotonic: Duration::ZERO,
             clock: second(0),
             visible: Timestamp::at(second(3)).unwrap(),
         };
-        assert_eq!(Retained::new(retention, now, false).by_note(noted), None);
+        assert_eq!(
+            Retained::new(retention, now, false).by_stored_sample(noted),
+            None
+        );
     }
 }

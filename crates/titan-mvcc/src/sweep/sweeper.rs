@@ -1,8 +1,8 @@
 //! The thread that sweeps.
 //!
-//! It sweeps once when the store is opened, and then every interval while time can bring something to sweep.
-//! Where all was swept, it waits for the next commit. It ends with the store: a sweep that is under way stops
-//! after its range, or at once if the database is closed.
+//! It sweeps once after the opening, and then at every interval while time can bring work. After
+//! everything was swept, it waits for the next commit. It ends with the store: a running sweep
+//! stops after its range, or at once if the database closes.
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -10,13 +10,13 @@ use std::thread::{Builder, JoinHandle};
 use parking_lot::Mutex;
 use titan::{ErrorKind, Process};
 
-use super::pass::Sweeps;
+use super::sweeps::Sweeps;
 use crate::error::{Error, Result};
 
-/// Failed sweeps in a row after which the wait does not become longer any more.
+/// The number of failed sweeps in a row that double the pause.
 const MAX_DOUBLINGS: u32 = 8;
 
-/// The thread.
+/// The sweeper of a store.
 pub(crate) struct Sweeper {
     sweeps: Arc<Sweeps>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -24,10 +24,10 @@ pub(crate) struct Sweeper {
 }
 
 impl Sweeper {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// `Engine` if the operating system has no thread to give.
+    /// `Engine` if the operating system cannot start a thread.
     pub(crate) fn start(sweeps: Sweeps) -> Result<Self> {
         let sweeps = Arc::new(sweeps);
         let own = Arc::clone(&sweeps);
@@ -44,7 +44,7 @@ impl Sweeper {
         })
     }
 
-    /// None, for a store that is read alone.
+    /// A sweeper without a thread, for a store that is open read-only.
     pub(crate) fn without_thread(sweeps: Sweeps) -> Self {
         Sweeper {
             sweeps: Arc::new(sweeps),
@@ -53,21 +53,21 @@ impl Sweeper {
         }
     }
 
-    /// What it does, for calls by hand.
+    /// The sweeps, for explicit calls.
     pub(crate) fn sweeps(&self) -> &Sweeps {
         &self.sweeps
     }
 
-    /// Has it end after the range that it compacts. Does not wait for it.
-    pub(crate) fn end(&self) {
-        self.sweeps.wake().end();
+    /// Stops the thread after the range that it compacts. Does not wait.
+    pub(crate) fn stop(&self) {
+        self.sweeps.wake().stop();
     }
 
-    /// Has it end, and waits until it has.
+    /// Stops the thread, and waits until it has ended.
     pub(crate) fn join(&self) {
-        self.end();
+        self.stop();
         let thread = self.thread.lock().take();
-        // If it has panicked, it has ended.
+        // A thread that panicked has ended.
         let _ = thread.map(JoinHandle::join);
     }
 }
@@ -75,7 +75,7 @@ impl Sweeper {
 impl Drop for Sweeper {
     fn drop(&mut self) {
         if !self.started_by.is_current() {
-            // A forked child does not have the thread, and its handle would name another one.
+            // A forked child does not have the thread, and the handle would name another one.
             std::mem::forget(self.thread.get_mut().take());
             return;
         }

@@ -1,190 +1,38 @@
 //! Transactions: optimistic and pessimistic, committed in one batch of the engine or in two phases.
 //!
-//! A transaction reads a [`Snapshot`] and its own writes above it. Its writes are in memory until the commit.
-//! It promises snapshot isolation: of two transactions that overlap in time and write or lock the same key, only
-//! one commits.
+//! A transaction reads a [`Snapshot`](crate::Snapshot) and its own writes above it, which stay in
+//! memory until it commits. It promises snapshot isolation: of two transactions that overlap in
+//! time and write or lock the same key, only one commits.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `one_batch` | the commit in one batch |
-//! | `two_phase` | the commit in two phases, for what is too large for one batch |
-//! | `pessimistic` | transactions that lock keys before they write them |
-//! | `reader`, `retry` | snapshots and transactions as the engine's `Reader`; transactions that are run again |
+//! | `writes` | the writes of a transaction, until it commits |
+//! | `one_batch` | commits in one batch |
+//! | `two_phase` | commits in two phases, for transactions that are too large for one batch |
 //! | `scan` | scans with own writes |
-//! | `writes` | what a transaction writes, until it commits |
+//! | `optimistic` | transactions whose commit finds conflicts |
+//! | `pessimistic` | transactions that lock keys before they write them |
+//! | `reader` | snapshots and transactions as the engine's `Reader` |
 //!
-//! # Why conflicts are found exactly
+//! # Conflicts are found exactly
 //!
-//! A commit takes the latches of the keys that it writes, looks for a lock of each and for a version that was
-//! committed after its start, takes its timestamp, writes its batch and releases the latches. A prewrite does the
-//! same, but for the timestamp, and writes locks. Another commit of one of these keys is either before that in
-//! the order of latches: then its versions are published, and found if they are after the start. Or it is after:
-//! then it finds the versions of this one. Usually the latches tell that there is nothing to find, and the engine
-//! is not asked: see `latches`. A version that the commit of this
-//! transaction must find is not dropped before, because the transaction's hold keeps the safe point at its
-//! start, and only versions up to the safe point are dropped.
+//! A commit takes the latches of its keys, searches each for a lock and for a version after its
+//! start, takes its timestamp, writes its batch and releases the latches. A prewrite does the same
+//! without a timestamp, and writes locks. Another commit of one of the keys precedes this one in
+//! the order of latches, and then its versions are published and found; or it follows, and finds
+//! the versions of this one. Usually the latches prove that there is no conflict, without a search
+//! in the engine (`latches`). No version that conflicts is dropped before: the transaction's hold
+//! keeps the safe point at its start, and only versions up to the safe point are dropped.
 
 mod one_batch;
+mod optimistic;
 mod pessimistic;
 mod reader;
-mod retry;
 mod scan;
 mod two_phase;
 mod writes;
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-use titan::LazyValue;
-
-use crate::error::Result;
-use crate::read::{Direction, Snapshot};
-use crate::timestamp::Timestamp;
-use writes::{Writes, value_of};
-
+pub use optimistic::Transaction;
 pub use pessimistic::PessimisticTransaction;
 pub use scan::TransactionScan;
 pub use two_phase::{CommittedTransaction, PrewrittenTransaction};
-
-/// A transaction. Dropping it rolls it back. Its writes take memory until it ends: the engine is given them by the
-/// commit.
-#[must_use = "a transaction that is dropped writes nothing"]
-pub struct Transaction {
-    snapshot: Snapshot,
-    writes: Writes,
-}
-
-impl Transaction {
-    pub(crate) fn new(snapshot: Snapshot) -> Self {
-        Transaction {
-            snapshot,
-            writes: Writes::default(),
-        }
-    }
-
-    /// When the transaction began: it sees the commits up to this timestamp. Transactions that begin while
-    /// nothing commits have the same one.
-    pub fn start(&self) -> Timestamp {
-        self.snapshot.timestamp()
-    }
-
-    /// The value of `key`: the transaction's own, which is copied, or that of its snapshot. Cost: as [`Snapshot::get`].
-    ///
-    /// # Errors
-    /// Those of [`Snapshot::get`].
-    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        let value = self.get_lazy(key)?;
-        Ok(value.map(|value| value.fetch()).transpose()?)
-    }
-
-    /// The same, without reading a value from a blob file.
-    ///
-    /// # Errors
-    /// Those of [`Snapshot::get_lazy`].
-    pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        match self.writes.get(key).as_ref().and_then(value_of) {
-            // MUTANT: a transaction does not see that it deleted a key.
-            Some(None) if mutant!("own-deletion-unseen", "-p titan-campaigns --test it mvcc::") => {
-                self.snapshot.get_lazy(key)
-            }
-            Some(own) => Ok(own),
-            None => self.snapshot.get_lazy(key),
-        }
-    }
-
-    /// The values of many keys, in the order of the keys.
-    ///
-    /// # Errors
-    /// Those of [`Snapshot::batch_get`].
-    pub fn batch_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
-        keys.iter().map(|key| self.get(key.as_ref())).collect()
-    }
-
-    /// The rows from the key `from` to before the key `to`, the transaction's own writes among them.
-    ///
-    /// # Errors
-    /// Those of [`Snapshot::scan`].
-    pub fn scan(
-        &self,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
-        direction: Direction,
-    ) -> Result<TransactionScan<'_>> {
-        TransactionScan::new(self, from, to, direction)
-    }
-
-    /// Sets `key` to `value`.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.writes.put(key, value);
-    }
-
-    /// Removes the value of `key`. This is a write, also if the key has none.
-    pub fn delete(&mut self, key: &[u8]) {
-        self.writes.delete(key);
-    }
-
-    /// Makes the commit conflict with every other one that writes or locks `key`, as if the transaction wrote
-    /// it, but leaves its value. A key that the transaction only read and that must not change is to be locked;
-    /// this prevents write skew.
-    pub fn lock(&mut self, key: &[u8]) {
-        self.writes.lock(key);
-    }
-
-    /// Commits. Returns the timestamp at which the writes are seen; for a transaction that wrote and locked
-    /// nothing, that of its start. From then on every read of the present sees them.
-    ///
-    /// What has up to [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes) is committed in one batch of
-    /// the engine; anything larger in two phases, as [`Transaction::prewrite`] says.
-    ///
-    /// Cost: a point read for each key that a transaction with an equal hash wrote since this one began, one for each key
-    /// that is only locked, and one batch of the engine; in two phases a point read for each key, and each value is written to the WAL
-    /// twice. It waits for commits of the same keys that are being written, then for commits with older timestamps,
-    /// and up to [`lock_wait`](crate::TransactionOptions::lock_wait) for a key that another transaction has
-    /// locked.
-    ///
-    /// # Errors
-    /// `Conflict` with the key; `KeyIsLocked`; `Oracle`; `Deadlock` in two phases: nothing was committed.
-    /// `RolledBack`: it took so long that others gave it up. `Engine`: as for [`Db::write`](titan::Db::write),
-    /// nothing is seen by this opening, but after a failed sync a later opening may find the whole commit.
-    pub fn commit(self) -> Result<Timestamp> {
-        if self.writes.is_empty() {
-            return Ok(self.start());
-        }
-        self.snapshot.core().check_not_inherited()?;
-        let one_batch = self.snapshot.core().transactions.one_batch_bytes;
-        match one_batch == 0 || self.writes.size() > one_batch {
-            true => self.prewrite()?.commit(),
-            false => one_batch::commit(&self),
-        }
-    }
-
-    /// The first phase of a commit in two: locks all keys, with the values. They are written in batches of about
-    /// [`one_batch_bytes`](crate::TransactionOptions::one_batch_bytes).
-    ///
-    /// # Errors
-    /// Those of [`Transaction::commit`]; the locks have been released then.
-    pub fn prewrite(self) -> Result<PrewrittenTransaction> {
-        let core = Arc::clone(self.snapshot.core());
-        core.check_not_inherited()?;
-        // Others may have the same start. The locks need a name that is theirs alone.
-        let name = core.order.name()?;
-        let names = two_phase::Names {
-            start: name,
-            read_at: self.start(),
-            for_update: None,
-        };
-        two_phase::prewrite(core, &self.writes, names, None)
-    }
-
-    /// Rolls back: nothing was written.
-    pub fn rollback(self) {}
-}
-
-impl std::fmt::Debug for Transaction {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transaction")
-            .field("start", &self.start())
-            .field("writes", &self.writes.len())
-            .finish_non_exhaustive()
-    }
-}

@@ -1,29 +1,25 @@
-//! The commit of a transaction in one batch of the engine.
+//! Commits in one batch of the engine.
 
 use bytes::Bytes;
-use titan::WriteBatch;
+use titan::{WriteBatch, invariant};
 
-use super::Transaction;
-use super::pessimistic::lost;
 use super::writes::Writes;
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::{Kind, LastChange, LockValue, Version, encode_key_to};
-use crate::latches::Taken;
-use crate::percolator::{LockInfo, Mutation, last_change, newest_write};
-use crate::resolver;
-use crate::store::Core;
+use crate::locks::Taken;
+use crate::lookup::{last_change, newest_write};
+use crate::percolator::{Mutation, wait_for_locks};
 use crate::timestamp::Timestamp;
 
-/// Bytes of a batch for an entry, beside its key and value; a little more than most entries need.
+/// Bytes of an entry in a batch, besides its key and value: a little more than most entries need.
 const MOST_BESIDE: usize = 48;
 
-/// Commits an optimistic transaction.
+/// Commits an optimistic transaction, which began at `start`.
 ///
 /// # Errors
-/// See [`Transaction::commit`].
-pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
-    let core = transaction.snapshot.core();
-    let (writes, start) = (&transaction.writes, transaction.start());
+/// See [`Transaction::commit`](super::Transaction::commit).
+pub(super) fn commit(core: &Core, writes: &Writes, start: Timestamp) -> Result<Timestamp> {
     let mut deadline = None;
     loop {
         let mut latches = core.latches.take_hashed(writes.hashes());
@@ -31,54 +27,65 @@ pub(super) fn commit(transaction: &Transaction) -> Result<Timestamp> {
             drop(latches);
             let deadline = *deadline.get_or_insert_with(|| {
                 let now = core.clock.monotonic();
-                now.saturating_add(core.transactions.lock_wait)
+                now.saturating_add(core.config.transactions.lock_wait)
             });
-            match resolver::wait_for_all(core, writes.keys(), None, deadline)? {
+            match wait_for_locks(core, writes.keys(), None, deadline)? {
                 None => continue,
-                Some((key, held)) => {
-                    return Err(Error::KeyIsLocked(Box::new(LockInfo::new(key, &held.lock))));
+                Some((key, active)) => {
+                    return Err(active.lock.key_is_locked(key));
                 }
             }
         }
         check_conflicts(core, &latches, writes, start)?;
         let below_locks = below_locks(core, writes);
-        // ORDER: with the latches, so versions of a key are written in the order of their timestamps; after the
-        // check, so that a commit that conflicts takes none.
+        // ORDER: under the latches, so that versions of a key are written in the order of their
+        // timestamps; after the check, so that a commit with a conflict takes no timestamp.
         let in_flight = core.order.begin()?;
         let batch = batch(core, writes, below_locks, start, in_flight.timestamp())?;
         latches.note(in_flight.timestamp());
-        core.db.write(batch, &core.write)?;
-        // ORDER: after the engine has published the versions, for the next commit to find them.
+        core.db.write(batch, &core.config.write)?;
+        // ORDER: after the engine has published the versions, so that the next commit finds them.
         drop(latches);
         return Ok(in_flight.published());
     }
 }
 
-/// Commits a pessimistic transaction, which has locks of all its keys.
+/// Commits a pessimistic transaction, which has locked all its keys.
 ///
 /// # Errors
 /// See [`PessimisticTransaction::commit`](super::PessimisticTransaction::commit).
 pub(super) fn commit_locked(core: &Core, writes: &Writes, start: Timestamp) -> Result<Timestamp> {
     let mut latches = core.latches.take_hashed(writes.hashes());
-    let mut held = Vec::with_capacity(writes.len());
+    let mut active = Vec::with_capacity(writes.len());
     for key in writes.keys() {
-        let lock = core.locks.of(key, start).ok_or_else(|| lost(key, start))?;
-        held.push((key, lock.lock));
+        let lock = core
+            .locks
+            .owned_by(key, start)
+            .ok_or_else(|| lost(key, start))?;
+        active.push((key, lock.lock));
     }
     let below_locks = below_locks(core, writes);
     let in_flight = core.order.begin()?;
     let mut batch = batch(core, writes, below_locks, start, in_flight.timestamp())?;
-    for (key, lock) in &held {
-        core.locks.delete(&mut batch, key, lock)?;
+    for (key, lock) in &active {
+        core.locks.batch_delete(&mut batch, key, lock)?;
     }
     latches.note(in_flight.timestamp());
-    core.db.write(batch, &core.write)?;
+    core.db.write(batch, &core.config.write)?;
     core.locks.remove(writes.keys());
     drop(latches);
     Ok(in_flight.published())
 }
 
-/// Whether one of the keys is locked.
+/// The error for a pessimistic transaction that has lost a lock.
+fn lost(key: &[u8], start: Timestamp) -> Error {
+    Error::PessimisticLockNotFound {
+        key: Bytes::copy_from_slice(key),
+        start,
+    }
+}
+
+/// Returns true if one of the keys is locked.
 fn has_locked(core: &Core, writes: &Writes) -> bool {
     // MUTANT: a commit in one batch overlooks locks.
     !core.locks.is_empty()
@@ -115,8 +122,8 @@ fn check_conflicts(
     Ok(())
 }
 
-/// Each write that only locks its key, in the order of the writes, with what the key has. The caller has the latches.
-/// Cost: a point read for each of them; none for other writes.
+/// The keys of writes that only lock, in order, with their last changes. The caller has taken the
+/// latches. Cost: a point read for each of them.
 fn below_locks<'w>(core: &Core, writes: &'w Writes) -> Vec<(&'w [u8], LastChange)> {
     let locked = writes.iter().filter_map(|write| match write {
         Mutation::Lock { key } => Some(key),
@@ -155,6 +162,7 @@ fn batch(
                 (Kind::Lock, &lock_value[..])
             }
         };
+        invariant!(durable: start < commit, "{start} commits at {commit}")?;
         let version = Version {
             commit,
             start,
@@ -165,5 +173,7 @@ fn batch(
         version.put_after(&mut engine_key);
         batch.put(&core.versions, &engine_key, value)?;
     }
+    let left = below_locks.count();
+    invariant!(left == 0, "{left} locks lost their last change");
     Ok(batch)
 }

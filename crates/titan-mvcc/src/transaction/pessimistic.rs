@@ -1,62 +1,67 @@
-//! Transactions that lock keys before they write them.
+//! Pessimistic transactions, which lock keys before they write them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan::LazyValue;
+use titan::{LazyValue, invariant};
 
-use super::{Transaction, TransactionScan, one_batch, two_phase};
+use super::optimistic::Transaction;
+use super::scan::TransactionScan;
+use super::{one_batch, two_phase};
+use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::format::lock::Owner;
+use crate::lookup::Direction;
 use crate::percolator::{
-    Mutation, Owner, PessimisticLock, Wait, forget_all, heartbeat, pessimistic_lock,
+    Mutation, PessimisticLock, Wait, heartbeat, pessimistic_lock, release_locks,
 };
-use crate::read::Direction;
-use crate::store::Core;
 use crate::timestamp::Timestamp;
 
-/// A transaction that locks each key when it writes it, so others wait and its commit finds no conflicts. Dropping
-/// it rolls it back and releases the locks.
+/// A pessimistic transaction. It locks each key when it writes it, so other transactions wait, and
+/// its commit finds no conflicts. Dropping it rolls it back and releases the locks.
 ///
-/// Reads see its snapshot and its own writes, as those of a [`Transaction`]. A write of a key that others committed
-/// since the snapshot is a conflict at once. [`PessimisticTransaction::get_for_update`] is the exception: it locks
-/// the key and reads its present value, which the transaction sees from then on and may write.
+/// Reads see its snapshot and its own writes, as those of a [`Transaction`]. A write of a key that
+/// another transaction committed since the snapshot is a conflict at once.
+/// [`PessimisticTransaction::get_for_update`] instead locks the key and reads its present value,
+/// which the transaction sees from then on and may write.
 ///
-/// The locks live for two thirds of [`lock_ttl`](crate::TransactionOptions::lock_ttl) at least after the last call that
-/// took one, also if that waited; [`PessimisticTransaction::heartbeat`] makes them live on.
+/// After each call that takes a lock, even after a wait, the locks live for at least two thirds of
+/// [`lock_ttl`](crate::TransactionOptions::lock_ttl). [`PessimisticTransaction::heartbeat`] extends
+/// that.
 #[must_use = "a transaction that is dropped writes nothing"]
 pub struct PessimisticTransaction {
-    /// All locked keys are among its writes.
+    /// The snapshot and the writes. Every locked key is one of the writes.
     inner: Transaction,
-    /// Names the transaction.
+    /// The start timestamp, which identifies the transaction.
     start: Timestamp,
-    /// The first key that was locked.
+    /// The first locked key.
     primary: Option<Bytes>,
-    /// What was read for update.
+    /// The values that were read for update.
     current: BTreeMap<Vec<u8>, Option<Bytes>>,
-    /// When the last lock was taken.
+    /// The timestamp for update of the last lock.
     for_update: Timestamp,
-    /// When the last sign of life was given: monotonic time.
-    signed: Duration,
+    /// Monotonic time of the last heartbeat.
+    last_heartbeat: Duration,
 }
 
 impl PessimisticTransaction {
-    /// Begins above the snapshot of a new transaction.
+    /// Begins a transaction above the snapshot of `inner`.
     ///
     /// # Errors
     /// `Oracle`.
     pub(crate) fn new(inner: Transaction) -> Result<Self> {
         let core = inner.snapshot.core();
-        let start = core.order.name()?;
-        let signed = core.clock.monotonic();
+        let start = core.order.next_timestamp()?;
+        let last_heartbeat = core.clock.monotonic();
         Ok(PessimisticTransaction {
             inner,
             start,
             primary: None,
             current: BTreeMap::new(),
             for_update: start,
-            signed,
+            last_heartbeat,
         })
     }
 
@@ -64,17 +69,18 @@ impl PessimisticTransaction {
         self.inner.snapshot.core()
     }
 
-    /// Names the transaction in its locks. Reads see the commits up to an earlier timestamp, that of the snapshot.
+    /// The start timestamp, which identifies the transaction in its locks. The snapshot is older.
     pub fn start(&self) -> Timestamp {
         self.start
     }
 
-    /// Reads see the commits up to this timestamp, but for those for update.
+    /// The timestamp of the snapshot. Reads see the commits up to it, except those for update.
     pub fn snapshot(&self) -> Timestamp {
         self.inner.start()
     }
 
-    /// The value of `key`: the transaction's own, or the one that was read for update, or that of its snapshot.
+    /// Returns the value of `key`: the transaction's own, or as read for update, or that of its
+    /// snapshot.
     ///
     /// # Errors
     /// Those of [`Snapshot::get`](crate::Snapshot::get).
@@ -85,7 +91,7 @@ impl PessimisticTransaction {
         }
     }
 
-    /// The same, without reading a value from a blob file.
+    /// Finds `key` without reading a blob file.
     ///
     /// # Errors
     /// Those of [`Snapshot::get_lazy`](crate::Snapshot::get_lazy).
@@ -98,7 +104,7 @@ impl PessimisticTransaction {
         }
     }
 
-    /// The values of many keys, in the order of the keys.
+    /// Returns the values of `keys` in their order.
     ///
     /// # Errors
     /// Those of [`Snapshot::get`](crate::Snapshot::get).
@@ -106,8 +112,8 @@ impl PessimisticTransaction {
         keys.iter().map(|key| self.get(key.as_ref())).collect()
     }
 
-    /// The rows from the key `from` to before the key `to`: those of the snapshot, with the transaction's own
-    /// writes above. What was only read for update is as in the snapshot.
+    /// Scans the rows from the key `from` to before the key `to`: those of the snapshot with the
+    /// transaction's own writes. Values that were only read for update are not among them.
     ///
     /// # Errors
     /// Those of [`Transaction::scan`].
@@ -120,11 +126,10 @@ impl PessimisticTransaction {
         self.inner.scan(from, to, direction)
     }
 
-    /// Locks `key` and returns the value that it has now, whatever the snapshot has. Waits as
-    /// [`PessimisticTransaction::put`].
+    /// Locks `key` and returns its present value. Waits as [`PessimisticTransaction::put`].
     ///
     /// # Errors
-    /// Those of [`PessimisticTransaction::lock`], but for `Conflict`.
+    /// Those of [`PessimisticTransaction::lock`], except `Conflict`.
     pub fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
         if let Some(Mutation::Put { .. } | Mutation::Delete { .. }) = self.inner.writes.get(key) {
             return self.inner.get(key);
@@ -134,9 +139,9 @@ impl PessimisticTransaction {
         }
         self.core().check_not_inherited()?;
         loop {
-            let now = self.core().order.name()?;
-            match self.take(key, now, now) {
-                // It was committed between the timestamp and the lock.
+            let now = self.core().order.next_timestamp()?;
+            match self.acquire(key, now, now) {
+                // Another transaction committed between the timestamp and the lock.
                 Err(Error::Conflict { .. }) => {}
                 Err(e) => return Err(e),
                 Ok(value) => {
@@ -148,8 +153,8 @@ impl PessimisticTransaction {
         }
     }
 
-    /// Locks `key` and sets it to `value`. Waits up to [`lock_wait`](crate::TransactionOptions::lock_wait) if
-    /// another transaction has locked it.
+    /// Locks `key` and sets it to `value`. Waits up to
+    /// [`lock_wait`](crate::TransactionOptions::lock_wait) for a lock of another transaction.
     ///
     /// # Errors
     /// Those of [`PessimisticTransaction::lock`].
@@ -169,87 +174,89 @@ impl PessimisticTransaction {
         Ok(())
     }
 
-    /// Locks `key`, which nobody else then writes or locks until this transaction has ended.
+    /// Locks `key`. No other transaction can write or lock it until this one has ended.
     ///
     /// # Errors
-    /// `Conflict` if it was committed since the snapshot; `KeyIsLocked` if the wait was too long; `Deadlock`: roll
-    /// back; `RolledBack`: the locks had expired.
+    /// `Conflict` if another transaction committed it since the snapshot; `KeyIsLocked` after the
+    /// wait; `Deadlock`: roll back; `RolledBack`: the locks had expired.
     pub fn lock(&mut self, key: &[u8]) -> Result<()> {
         if self.inner.writes.contains(key) {
-            return self.sign();
+            return self.heartbeat_if_due();
         }
-        self.take(key, self.start.max(self.for_update), self.inner.start())?;
+        self.acquire(key, self.start.max(self.for_update), self.inner.start())?;
         self.inner.lock(key);
         Ok(())
     }
 
-    /// Makes the locks live on for [`lock_ttl`](crate::TransactionOptions::lock_ttl) from now.
+    /// Extends the life of the locks to [`lock_ttl`](crate::TransactionOptions::lock_ttl) from now.
     ///
     /// # Errors
-    /// `RolledBack`: they had expired, and others rolled the transaction back.
+    /// `RolledBack`: they had expired, and another transaction rolled this one back.
     pub fn heartbeat(&mut self) -> Result<()> {
         let Some(primary) = &self.primary else {
             return Ok(());
         };
         let core = self.core();
         core.check_not_inherited()?;
-        self.signed = match heartbeat(core, primary, self.start, core.transactions.lock_ttl) {
-            Ok(_) => core.clock.monotonic(),
-            Err(Error::LockNotFound { key, start }) => {
-                return Err(Error::RolledBack { key, start });
-            }
-            Err(e) => return Err(e),
-        };
+        self.last_heartbeat =
+            match heartbeat(core, primary, self.start, core.config.transactions.lock_ttl) {
+                Ok(_) => core.clock.monotonic(),
+                Err(Error::LockNotFound { key, start }) => {
+                    return Err(Error::RolledBack { key, start });
+                }
+                Err(e) => return Err(e),
+            };
         Ok(())
     }
 
     /// Commits, as [`Transaction::commit`] does.
     ///
     /// # Errors
-    /// `RolledBack` or `PessimisticLockNotFound` if the locks had expired; `Oracle`; `Engine`, as for
-    /// [`Transaction::commit`].
+    /// `RolledBack` or `PessimisticLockNotFound` if the locks had expired; `Oracle`; `Engine`, as
+    /// for [`Transaction::commit`].
     pub fn commit(mut self) -> Result<Timestamp> {
         let writes = std::mem::take(&mut self.inner.writes);
         let Some(primary) = self.primary.take() else {
             return Ok(self.inner.start());
         };
+        invariant!(writes.contains(&primary), "the primary key has no write");
         let core = Arc::clone(self.inner.snapshot.core());
         core.check_not_inherited()?;
-        let one_batch = core.transactions.one_batch_bytes;
+        let one_batch = core.config.transactions.one_batch_bytes;
         if one_batch == 0 || writes.size() > one_batch {
-            let names = two_phase::Names {
+            let timestamps = two_phase::TransactionTimestamps {
                 start: self.start,
                 read_at: self.inner.start(),
                 for_update: Some(self.for_update),
             };
-            return two_phase::prewrite(core, &writes, names, Some(&primary))?.commit();
+            return two_phase::prewrite(core, &writes, timestamps, Some(&primary))?.commit();
         }
         let committed = one_batch::commit_locked(&core, &writes, self.start);
         if committed.is_err() {
-            // The locks are to be released.
+            // Dropping the transaction releases the locks.
             self.inner.writes = writes;
             self.primary = Some(primary);
         }
         committed
     }
 
-    /// Rolls back: nothing was written, and the locks are released.
+    /// Rolls back. Nothing was written; the locks are released.
     pub fn rollback(self) {}
 
-    /// Ends as if the process had been killed: the locks stay until their time to live is over.
+    /// Ends as after a crash: the locks stay until they expire.
     pub fn abandon(mut self) {
         self.primary = None;
     }
 
-    /// Takes a lock. Returns the present value.
-    fn take(
+    /// Takes a lock. Returns the present value of the key.
+    fn acquire(
         &mut self,
         key: &[u8],
         for_update: Timestamp,
         since: Timestamp,
     ) -> Result<Option<Bytes>> {
         self.core().check_not_inherited()?;
-        self.sign()?;
+        self.heartbeat_if_due()?;
         let core = self.core();
         let primary = self.primary.clone();
         let primary = primary.unwrap_or_else(|| Bytes::copy_from_slice(key));
@@ -258,8 +265,8 @@ impl PessimisticTransaction {
             start: self.start,
             for_update,
             since,
-            ttl: core.transactions.lock_ttl,
-            wait: Wait::For(core.transactions.lock_wait),
+            ttl: core.config.transactions.lock_ttl,
+            wait: Wait::For(core.config.transactions.lock_wait),
             return_values: true,
         };
         let values = pessimistic_lock(core, &[key], &request, Owner::Store)?;
@@ -268,32 +275,24 @@ impl PessimisticTransaction {
         Ok(values.into_iter().next().flatten())
     }
 
-    /// Gives a sign of life if the last one was long ago.
-    fn sign(&mut self) -> Result<()> {
+    /// Sends a heartbeat if the last one was long ago.
+    fn heartbeat_if_due(&mut self) -> Result<()> {
         let core = self.core();
-        let since = core.clock.monotonic().saturating_sub(self.signed);
-        match since > core.transactions.lock_ttl / 3 {
+        let since = core.clock.monotonic().saturating_sub(self.last_heartbeat);
+        match since > core.config.transactions.lock_ttl / 3 {
             true => self.heartbeat(),
             false => Ok(()),
         }
     }
 }
 
-/// A pessimistic transaction finds that it no longer has a lock.
-pub(super) fn lost(key: &[u8], start: Timestamp) -> Error {
-    Error::PessimisticLockNotFound {
-        key: Bytes::copy_from_slice(key),
-        start,
-    }
-}
-
 impl Drop for PessimisticTransaction {
     fn drop(&mut self) {
-        // The locks are the parent's in a forked child.
+        // In a forked child the locks are the parent's.
         if self.primary.is_some() && self.core().check_not_inherited().is_ok() {
             let keys: Vec<&[u8]> = self.inner.writes.keys().collect();
-            // What cannot be removed expires.
-            let _ = forget_all(self.core(), &keys, self.start);
+            // A lock that cannot be released expires.
+            let _ = release_locks(self.core(), &keys, self.start);
         }
     }
 }

@@ -1,11 +1,13 @@
-//! Snapshots and transactions as [`Reader`]s, which the engine's are as well.
+//! Snapshots and transactions as [`Reader`]s, an interface that the engine's share.
 
 use bytes::Bytes;
 use titan::{LazyValue, Reader, Retryable, Rows};
 
-use super::{PessimisticTransaction, Transaction};
+use super::optimistic::Transaction;
+use super::pessimistic::PessimisticTransaction;
 use crate::error::{Error, Result};
-use crate::read::{Direction, Row, Snapshot};
+use crate::lookup::Direction;
+use crate::read::{Row, Snapshot};
 
 impl Retryable for Error {
     fn is_retryable(&self) -> bool {

@@ -4,17 +4,18 @@ use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::ops::Bound;
 
-use super::Transaction;
-use super::writes::{WritesInRange, value_of};
+use super::writes::{Writes, WritesInRange, value_of};
 use crate::error::Result;
+use crate::lookup::{Direction, ReadStats};
 use crate::percolator::Mutation;
-use crate::read::{Direction, ReadStats, Row, Scan};
+use crate::read::{Row, Scan, Snapshot};
 
-/// The rows of a range, from [`Transaction::scan`]. Ends after the first error.
+/// The rows of a range, from [`Transaction::scan`](crate::Transaction::scan). Ends after the first
+/// error.
 pub struct TransactionScan<'t> {
     own: Peekable<OwnWrites<'t>>,
     stored: Scan,
-    /// The next row of the snapshot, if it has been read.
+    /// The next row of the snapshot, read ahead.
     next_stored: Option<Row>,
     direction: Direction,
     has_failed: bool,
@@ -22,29 +23,30 @@ pub struct TransactionScan<'t> {
 
 impl<'t> TransactionScan<'t> {
     pub(super) fn new(
-        transaction: &'t Transaction,
+        snapshot: &Snapshot,
+        writes: &'t Writes,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
     ) -> Result<Self> {
-        // An empty range, where `BTreeMap` would refuse one that goes backwards.
+        // Makes a reversed range empty, because `BTreeMap` would panic.
         let to = match (from, to) {
             (Some(from), Some(to)) => Some(from.max(to)),
             _ => to,
         };
         let from_bound = from.map_or(Bound::Unbounded, Bound::Included);
         let to_bound = to.map_or(Bound::Unbounded, Bound::Excluded);
-        let range = transaction.writes.range(from_bound, to_bound);
+        let range = writes.range(from_bound, to_bound);
         Ok(TransactionScan {
             own: OwnWrites { range, direction }.peekable(),
-            stored: transaction.snapshot.scan(from, to, direction)?,
+            stored: snapshot.scan(from, to, direction)?,
             next_stored: None,
             direction,
             has_failed: false,
         })
     }
 
-    /// What the scan of the snapshot has cost so far. It may be one row ahead.
+    /// The cost of the snapshot's scan so far. It may be one row ahead.
     pub fn stats(&self) -> ReadStats {
         self.stored.stats()
     }
@@ -114,7 +116,7 @@ impl<'t> Iterator for OwnWrites<'t> {
                 Direction::Forward => self.range.next()?,
                 Direction::Backward => self.range.next_back()?,
             };
-            // A lock leaves what the snapshot has.
+            // A lock keeps the value of the snapshot.
             if !matches!(write, Mutation::Lock { .. }) {
                 return Some(write);
             }

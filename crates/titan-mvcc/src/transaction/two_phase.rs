@@ -1,54 +1,56 @@
-//! The commit of a transaction in two phases.
+//! Commits in two phases.
 //!
-//! The first phase locks all keys, in pieces. Then the primary key is committed: with that the transaction has
-//! committed. The second phase commits the other keys; if it does not come to that, others do it. An async
-//! commit is acknowledged after the first phase.
+//! The first phase locks all keys, in pieces. Committing the primary key commits the transaction.
+//! The second phase commits the other keys; if it does not run, other transactions commit them. An
+//! async commit is acknowledged after the first phase.
 //!
-//! What stops between the phases, by a crash or because the value that stands for the phase is dropped, leaves locks.
-//! Others roll them back when their time to live is over; the next opening ends them at once.
+//! A crash between the phases, or dropping the value of a phase, leaves locks. Other transactions
+//! roll them back when they expire. The next opening ends them at once.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use titan::invariant;
 
 use super::writes::Writes;
+use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::format::lock::Owner;
 use crate::percolator::{
-    self, LockInfo, Mutation, Owner, Prewrite, commit_at, forget_all, heartbeat, resolve,
+    self, Mutation, Prewrite, commit_at, end_locks, heartbeat, release_locks, wait_for_locks,
 };
-use crate::resolver;
-use crate::store::Core;
 use crate::timestamp::Timestamp;
 
-/// The most keys of an async commit: all of them are written to the lock of the primary key.
+/// The most keys of an async commit: the primary lock lists all of them.
 const MAX_ASYNC: usize = 256;
 
 /// The timestamps of a transaction.
 #[derive(Clone, Copy)]
-pub(super) struct Names {
-    /// Names it.
+pub(super) struct TransactionTimestamps {
+    /// The start timestamp, which identifies the transaction.
     pub(super) start: Timestamp,
-    /// What was committed later is a conflict.
+    /// Later versions conflict.
     pub(super) read_at: Timestamp,
-    /// For a pessimistic transaction: when it took its last lock.
+    /// The timestamp for update of a pessimistic transaction's last lock.
     pub(super) for_update: Option<Timestamp>,
 }
 
-/// A transaction whose keys are all locked, with their values. Dropping it leaves the locks, as if its process had
-/// been killed: others roll it back when the time to live is over, or commit it if it is an async commit.
+/// A transaction whose keys are all locked, with their values. Dropping it leaves the locks, as a
+/// crash would: other transactions roll it back when they expire, or commit it if it is an async
+/// commit.
 #[must_use = "a transaction that is dropped between the phases leaves locks"]
 pub struct PrewrittenTransaction {
     core: Arc<Core>,
     start: Timestamp,
     read_at: Timestamp,
-    /// All keys, the primary one first.
+    /// All keys, the primary key first.
     keys: Vec<Vec<u8>>,
-    /// When an async commit has committed.
+    /// The commit timestamp of an async commit.
     committed: Option<Timestamp>,
 }
 
-/// A transaction that has committed, with locks on its secondary keys. Dropping it leaves the locks: others
-/// commit them when they find them.
+/// A transaction that has committed, with locks on its secondary keys. Dropping it leaves the
+/// locks: transactions that meet them commit them.
 pub struct CommittedTransaction {
     core: Arc<Core>,
     start: Timestamp,
@@ -56,11 +58,11 @@ pub struct CommittedTransaction {
     keys: Vec<Vec<u8>>,
 }
 
-/// Prewrites a transaction, with this primary key or any.
+/// Prewrites a transaction with this primary key, or with any.
 pub(super) fn prewrite(
     core: Arc<Core>,
     writes: &Writes,
-    names: Names,
+    timestamps: TransactionTimestamps,
     primary: Option<&[u8]>,
 ) -> Result<PrewrittenTransaction> {
     let mut mutations: Vec<Mutation<'_>> = writes.iter().collect();
@@ -74,30 +76,34 @@ pub(super) fn prewrite(
     mutations.sort_by_key(|mutation| primary.as_deref() != Some(mutation.key()));
     let mut prewritten = PrewrittenTransaction {
         core,
-        start: names.start,
-        read_at: names.read_at,
+        start: timestamps.start,
+        read_at: timestamps.read_at,
         keys: mutations.iter().map(|it| it.key().to_vec()).collect(),
         committed: None,
     };
-    let done = prewritten.prewrite_pieces(&mutations, names);
+    invariant!(
+        prewritten.keys.first() == primary.as_ref(),
+        "the first key of a transaction is not its primary key"
+    );
+    let done = prewritten.prewrite_pieces(&mutations, timestamps);
     if done.is_err() {
-        prewritten.forget();
+        prewritten.release();
     }
     done.map(|()| prewritten)
 }
 
 impl PrewrittenTransaction {
-    /// Names the transaction in its locks.
+    /// The start timestamp, which identifies the transaction in its locks.
     pub fn start(&self) -> Timestamp {
         self.start
     }
 
-    /// When the transaction has committed, if it is an async commit.
+    /// The commit timestamp of an async commit, which has committed already.
     pub fn committed(&self) -> Option<Timestamp> {
         self.committed
     }
 
-    /// Commits. Returns when all keys are committed and every read of the present sees them.
+    /// Commits. Returns when all keys are committed and reads of the present see them.
     ///
     /// # Errors
     /// Those of [`PrewrittenTransaction::commit_primary`].
@@ -105,13 +111,14 @@ impl PrewrittenTransaction {
         Ok(self.commit_primary()?.commit_secondaries())
     }
 
-    /// Commits the primary key, and with it the transaction: every read of the present sees all of it from then on.
-    /// An async commit has committed already, and this takes no time.
+    /// Commits the primary key, and with it the transaction: from then on, reads of the present see
+    /// all of it. Returns at once for an async commit, which has committed already.
     ///
     /// # Errors
-    /// `RolledBack` if the locks had expired and others rolled it back; `Oracle`: it was rolled back; `Engine`
-    /// with `Busy`, if writes are stalled and the store's have `no_slowdown`: it was rolled back, which waits for the
-    /// stall; other `Engine`: it is not seen by this opening, but a later one may find that it has committed.
+    /// `RolledBack`: the locks expired, and another transaction rolled this one back. `Oracle`: it
+    /// was rolled back. `Engine` with `Busy`: writes are stalled, and the store writes with
+    /// `no_slowdown`; it was rolled back after the stall. Other `Engine`: this opening does not see
+    /// it, but a later one may find that it has committed.
     pub fn commit_primary(self) -> Result<CommittedTransaction> {
         self.core.check_not_inherited()?;
         let commit = match (self.keys.first(), self.committed) {
@@ -127,10 +134,10 @@ impl PrewrittenTransaction {
         })
     }
 
-    /// Rolls back: removes the locks. An async commit has committed and stays so.
+    /// Rolls back: releases the locks. An async commit has committed and stays.
     pub fn rollback(self) {
         if self.committed.is_none() && self.core.check_not_inherited().is_ok() {
-            self.forget();
+            self.release();
         }
     }
 
@@ -140,7 +147,7 @@ impl PrewrittenTransaction {
             let in_flight = match core.order.begin() {
                 Ok(in_flight) => in_flight,
                 Err(e) => {
-                    self.forget();
+                    self.release();
                     return Err(e);
                 }
             };
@@ -149,18 +156,18 @@ impl PrewrittenTransaction {
                 &[primary],
                 self.start,
                 in_flight.timestamp(),
-                &core.write,
+                &core.config.write,
             ) {
                 Ok(()) => return Ok(in_flight.published()),
-                // Somebody who reads at a later timestamp has pushed it.
+                // A reader at a later timestamp has pushed the lock.
                 Err(Error::CommitTsExpired { .. }) => {}
                 Err(Error::LockNotFound { key, start }) => {
-                    self.forget();
+                    self.release();
                     return Err(Error::RolledBack { key, start });
                 }
                 // Nothing was written, so it has not committed.
                 Err(Error::Engine(e)) if e.is_retryable() => {
-                    self.forget();
+                    self.release();
                     return Err(Error::Engine(e));
                 }
                 Err(e) => return Err(e),
@@ -168,9 +175,13 @@ impl PrewrittenTransaction {
         }
     }
 
-    fn prewrite_pieces(&mut self, mutations: &[Mutation<'_>], names: Names) -> Result<()> {
+    fn prewrite_pieces(
+        &mut self,
+        mutations: &[Mutation<'_>],
+        timestamps: TransactionTimestamps,
+    ) -> Result<()> {
         let core = &*self.core;
-        let options = core.transactions;
+        let options = core.config.transactions;
         let Some(primary) = self.keys.first() else {
             return Ok(());
         };
@@ -179,7 +190,7 @@ impl PrewrittenTransaction {
                 let keys = self.keys.iter().skip(1);
                 keys.map(|key| Bytes::copy_from_slice(key)).collect()
             });
-        let mut signed = core.clock.monotonic();
+        let mut last_heartbeat = core.clock.monotonic();
         let mut last = Timestamp::ZERO;
         let mut left = mutations;
         while !left.is_empty() {
@@ -190,21 +201,21 @@ impl PrewrittenTransaction {
                 &Prewrite {
                     mutations: piece,
                     primary,
-                    start: names.start,
-                    read_at: names.read_at,
+                    start: timestamps.start,
+                    read_at: timestamps.read_at,
                     ttl: options.lock_ttl,
                     txn_size: mutations.len() as u64,
                     min_commit: Timestamp::ZERO,
-                    for_update: names.for_update,
+                    for_update: timestamps.for_update,
                     secondaries: secondaries.as_deref(),
                 },
             )?;
             last = last.max(prewritten.min_commit);
             let now = core.clock.monotonic();
-            // After the last piece an async commit has committed, and others may have ended its locks already.
-            if !left.is_empty() && now.saturating_sub(signed) > options.lock_ttl / 3 {
-                signed = now;
-                match heartbeat(core, primary, names.start, options.lock_ttl) {
+            // After its last piece an async commit has committed, and its locks may be gone.
+            if !left.is_empty() && now.saturating_sub(last_heartbeat) > options.lock_ttl / 3 {
+                last_heartbeat = now;
+                match heartbeat(core, primary, timestamps.start, options.lock_ttl) {
                     Ok(_) => {}
                     Err(Error::LockNotFound { key, start }) => {
                         return Err(Error::RolledBack { key, start });
@@ -213,36 +224,36 @@ impl PrewrittenTransaction {
                 }
             }
         }
+        let start = timestamps.start;
+        invariant!(start < last, "{start} may commit from {last} on");
         self.committed = secondaries.map(|_| last);
         Ok(())
     }
 
-    /// Removes the locks. What cannot be removed expires.
-    fn forget(&self) {
+    /// Releases the locks. A lock that cannot be released expires.
+    fn release(&self) {
         let keys: Vec<&[u8]> = self.keys.iter().map(Vec::as_slice).collect();
-        let _ = forget_all(&self.core, &keys, self.start);
+        let _ = release_locks(&self.core, &keys, self.start);
     }
 }
 
-/// Prewrites one piece, and waits for locks of others.
+/// Prewrites one piece, and waits for locks of other transactions.
 fn prewrite_piece(core: &Core, request: &Prewrite<'_>) -> Result<percolator::Prewritten> {
     let now = core.clock.monotonic();
-    let deadline = now.saturating_add(core.transactions.lock_wait);
+    let deadline = now.saturating_add(core.config.transactions.lock_wait);
     loop {
         match percolator::prewrite(core, request, Owner::Store) {
             Err(Error::KeyIsLocked(_)) => {}
             other => return other,
         }
         let keys = request.mutations.iter().map(Mutation::key);
-        if let Some((key, held)) =
-            resolver::wait_for_all(core, keys, Some(request.start), deadline)?
-        {
-            return Err(Error::KeyIsLocked(Box::new(LockInfo::new(key, &held.lock))));
+        if let Some((key, active)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
+            return Err(active.lock.key_is_locked(key));
         }
     }
 }
 
-/// How many of the mutations are written in one batch of about `bytes`: one at least.
+/// The number of mutations for one batch of about `bytes`, at least one.
 fn piece_len(mutations: &[Mutation<'_>], bytes: usize) -> usize {
     let mut size = 0;
     let mut len = 0;
@@ -261,24 +272,24 @@ fn piece_len(mutations: &[Mutation<'_>], bytes: usize) -> usize {
 }
 
 impl CommittedTransaction {
-    /// Names the transaction in its locks.
+    /// The start timestamp, which identifies the transaction in its locks.
     pub fn start(&self) -> Timestamp {
         self.start
     }
 
-    /// When the transaction committed.
+    /// The commit timestamp.
     pub fn timestamp(&self) -> Timestamp {
         self.commit
     }
 
-    /// The second phase: commits the other keys. What fails is left to others, who find the locks. Returns the
-    /// timestamp of the commit.
+    /// Runs the second phase: commits the other keys. If it fails, transactions that meet the locks
+    /// commit them. Returns the commit timestamp.
     pub fn commit_secondaries(self) -> Timestamp {
         if self.core.check_not_inherited().is_err() {
             return self.commit;
         }
         let keys: Vec<&[u8]> = self.keys.iter().map(Vec::as_slice).collect();
-        let _ = resolve(&self.core, &keys, self.start, Some(self.commit));
+        let _ = end_locks(&self.core, &keys, self.start, Some(self.commit));
         self.commit
     }
 }

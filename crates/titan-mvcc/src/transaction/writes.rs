@@ -1,11 +1,11 @@
-//! What a transaction writes, until it commits.
+//! The writes of a transaction, until it commits.
 //!
-//! Keys and values are one after the other in one piece of memory, so a small transaction allocates next to
-//! nothing. A few writes are found by the hashes of their keys, which the latches need anyway. The first call
-//! that needs an order, and the first write after those few, make an index by key.
+//! One buffer contains all keys and values, so a small transaction allocates little. A few writes
+//! are found by the hashes of their keys, which the latches need anyway. The first call that needs
+//! an order, and the first write after those few, build an index by key.
 //!
-//! The bytes of a value that is overwritten stay where they are until they are more than the rest. So the memory is
-//! that of what is left to write, up to a factor, however often a key is written.
+//! An overwritten value stays in the buffer until such values take more than the rest. So memory is
+//! bounded by a multiple of the present writes, however often a key is written.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map;
@@ -13,39 +13,39 @@ use std::ops::{Bound, Range};
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use titan::LazyValue;
+use titan::{LazyValue, invariant};
 
 use crate::format::Kind;
-use crate::latches::KeyHash;
+use crate::locks::KeyHash;
 use crate::percolator::Mutation;
 
-/// So many writes are found without an index.
+/// The number of writes that are found without an index.
 const FEW: usize = 16;
-/// Room for this many bytes comes with the first write: four of 100 bytes.
+/// Initial capacity of the buffer: four writes of 100 bytes.
 const FIRST_ROOM: usize = 512;
-/// So many bytes of overwritten values stay in any case.
+/// Overwritten bytes that always may stay.
 const OVERWRITTEN_STAY: usize = 4096;
 
-/// The writes of a transaction, one a key.
+/// The writes of a transaction, one for each key.
 #[derive(Default)]
 pub(super) struct Writes {
-    /// Keys and values, and values that were overwritten.
+    /// Keys and values, including overwritten values.
     bytes: Vec<u8>,
-    /// How many bytes are those of values that were overwritten.
+    /// Bytes of overwritten values.
     overwritten: usize,
-    /// In the order in which the keys were first written.
+    /// In the order of the first write of each key.
     entries: Vec<Entry>,
-    /// Each key with its place in `entries`, once it is needed.
+    /// The index in `entries` of each key, once it is needed.
     index: OnceLock<BTreeMap<Vec<u8>, usize>>,
 }
 
 struct Entry {
     hash: KeyHash,
-    /// Where in the bytes the key is.
+    /// The place of the key in `bytes`.
     key: Range<usize>,
-    /// Where the value is; empty unless the kind is put.
+    /// The place of the value in `bytes`; empty unless the kind is put.
     value: Range<usize>,
-    /// What it does to the key: put, delete or lock.
+    /// The effect on the key: put, delete or lock.
     kind: Kind,
 }
 
@@ -58,7 +58,7 @@ impl Writes {
         self.entries.len()
     }
 
-    /// The bytes of keys and values.
+    /// Bytes of keys and values.
     pub(super) fn size(&self) -> usize {
         self.bytes.len() - self.overwritten
     }
@@ -71,7 +71,7 @@ impl Writes {
         self.set(key, Kind::Delete, b"");
     }
 
-    /// Locks a key, unless there is a write of it.
+    /// Locks a key, unless it has a write.
     pub(super) fn lock(&mut self, key: &[u8]) {
         let hash = KeyHash::of(key);
         if self.find(hash, key).is_none() {
@@ -91,7 +91,7 @@ impl Writes {
         self.entries.get(at).map(|entry| self.mutation(entry))
     }
 
-    /// All of them, in the order in which their keys were first written.
+    /// All writes, in the order of the first write of each key.
     pub(super) fn iter(&self) -> impl Iterator<Item = Mutation<'_>> {
         self.entries.iter().map(|entry| self.mutation(entry))
     }
@@ -105,9 +105,9 @@ impl Writes {
         self.entries.iter().map(|entry| entry.hash)
     }
 
-    /// Those of a range, in the order of the keys. Cost: the first call makes the index.
+    /// The writes of a range, in the order of keys. Cost: the first call builds the index.
     pub(super) fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> WritesInRange<'_> {
-        // An index of nothing would cost every later write.
+        // An index of no writes would cost every later write.
         static NOTHING: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         let index = match self.is_empty() {
             true => &NOTHING,
@@ -131,13 +131,18 @@ impl Writes {
             self.overwritten += entry.value.len();
             (entry.kind, entry.value) = (kind, value);
         }
+        let (overwritten, all) = (self.overwritten, self.bytes.len());
+        invariant!(
+            overwritten <= all,
+            "{overwritten} of {all} bytes are overwritten"
+        );
         if self.overwritten > OVERWRITTEN_STAY.max(self.size()) {
             self.drop_overwritten();
         }
     }
 
-    /// Moves keys and values to memory without those that were overwritten. Cost: copies fewer bytes than were
-    /// overwritten since the last time.
+    /// Moves keys and values to a buffer without overwritten values. Cost: copies fewer bytes than
+    /// were overwritten since the last time.
     fn drop_overwritten(&mut self) {
         let mut left = Vec::with_capacity(self.size());
         for entry in &mut self.entries {
@@ -147,6 +152,11 @@ impl Writes {
                 *range = from..left.len();
             }
         }
+        invariant!(
+            left.len() == self.size(),
+            "writes have {} bytes",
+            left.len()
+        );
         (self.bytes, self.overwritten) = (left, 0);
     }
 
@@ -213,7 +223,8 @@ impl Writes {
     }
 }
 
-/// What a read of the key of a write finds; none if that is what the snapshot has. Cost: copies the value.
+/// The value of a key after a write, or `None` after a lock, which keeps the snapshot's. Cost:
+/// copies the value.
 pub(super) fn value_of(write: &Mutation<'_>) -> Option<Option<LazyValue>> {
     match write {
         Mutation::Put { value, .. } => Some(Some(Bytes::copy_from_slice(value).into())),

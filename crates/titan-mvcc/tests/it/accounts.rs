@@ -2,7 +2,7 @@
 
 use titan_mvcc::{Direction, Snapshot, Store, Transaction};
 
-/// What each account has at first.
+/// The first balance of each account.
 pub const EACH: u64 = 100;
 
 /// The number that is stored; 0 for an account without money, which is not stored.
@@ -19,7 +19,7 @@ pub fn open_accounts(store: &Store, accounts: u8) {
     opening.commit().unwrap();
 }
 
-/// What all accounts have together.
+/// The sum of all balances.
 pub fn sum(snapshot: &Snapshot, direction: Direction) -> u64 {
     let rows = snapshot.scan(None, None, direction).unwrap();
     let values = rows.map(|row| number(Some(row.unwrap().value.fetch().unwrap())));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use titan_mvcc::{Direction, Error, Mutation, Prewrite};
 
 use super::percolator::{Bench, TTL, request};
-use super::place::{Place, put};
+use super::setup::{Place, put};
 use super::two_phase::{locks, open, scan, values, writes};
 
 #[test]

@@ -1,10 +1,10 @@
 //! The process or the machine stops at any operation of the disk.
 //!
-//! A history runs once. Then the store is opened as each crash would have left it. It must be as after some
-//! prefix of the commits, which has all that were acknowledged; each commit is there as a whole; the safe
-//! point is not before the acknowledged one; and new timestamps are after all old ones. In a second kind of
-//! history commits are in two phases, and some clients are killed between these: then too, and when their locks
-//! have been resolved it is the same.
+//! A history runs once. Then the store is opened as each crash would have left it. It must be as
+//! after some prefix of the commits, which has all that were acknowledged; each commit is there as
+//! a whole; the safe point is not before the acknowledged one; and new timestamps are after all old
+//! ones. In a second kind of history commits are in two phases, and some clients are killed between
+//! these: then too, and when their locks have been resolved it is the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use titan_mvcc::{Direction, Error, Store, Timestamp, Transaction};
 use titan_testkit::sim::{Loss, SimVfs};
 
-use super::place::{DIR, Place, put, seeds};
+use super::setup::{DIR, Place, put, seeds};
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -24,7 +24,7 @@ fn rows(store: &Store, at: Timestamp) -> Rows {
         .collect()
 }
 
-/// What was acknowledged when a step of the history had ended.
+/// The acknowledged writes after a step of the history.
 struct Step {
     commit: Timestamp,
     rows: Rows,
@@ -48,7 +48,8 @@ fn kill(place: &Place, transaction: Transaction) {
     place.clock.advance(TTL + Duration::from_secs(1));
 }
 
-/// Runs a history of synced commits of a few keys each, and marks in the journal the steps that have ended.
+/// Runs a history of synced commits of a few keys each, and marks in the journal the steps that
+/// have ended.
 fn history(place: &Place, seed: u64) -> Vec<Step> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let store = place.open();

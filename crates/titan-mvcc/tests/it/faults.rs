@@ -5,7 +5,7 @@ use std::time::Duration;
 use titan_mvcc::Error;
 use titan_testkit::sim::{Fault, OpKind};
 
-use super::place::{Place, put};
+use super::setup::{Place, put};
 use super::sweeps::{by_hand, open_by_hand};
 use super::two_phase::{locks, open, values, writes};
 
@@ -123,10 +123,11 @@ fn a_sweep_that_could_not_write_the_safe_point_is_made_up_for_by_the_next_one() 
     store.db().resume().unwrap();
     assert_eq!(store.sweep().unwrap().safe_point, last);
     store.drop_old_versions().unwrap();
-    assert_eq!(super::place::stored_versions(&store), 1);
+    assert_eq!(super::setup::stored_versions(&store), 1);
 }
 
-/// The value below a lock is only an aid to reads. So a damaged row does not keep its lock, nor the safe point.
+/// The value below a lock is only an aid to reads. So a damaged row does not keep its lock, nor the
+/// safe point.
 #[test]
 fn a_lock_ends_though_the_row_below_it_cannot_be_read() {
     for is_client in [false, true] {

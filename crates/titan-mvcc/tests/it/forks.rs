@@ -8,7 +8,7 @@ use titan_mvcc::{
 };
 use titan_testkit::child::in_child;
 
-use crate::place::put;
+use crate::setup::put;
 
 const SECONDS: u32 = 60;
 

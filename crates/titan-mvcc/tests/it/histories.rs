@@ -1,8 +1,9 @@
 //! Histories of several threads, checked for snapshot isolation.
 //!
-//! Threads run transactions of all sorts on a few keys: optimistic and pessimistic, in one batch and in two phases,
-//! with and without async commit. Some are killed between the phases, and some give others up whose time is over,
-//! because a thread lets time jump. Each read and each commit is written down. Then it must hold, exactly:
+//! Threads run transactions of all sorts on a few keys: optimistic and pessimistic, in one batch
+//! and in two phases, with and without async commit. Some are killed between the phases, and some
+//! give others up whose time is over, because a thread lets time jump. Each read and each commit is
+//! written down. Then it must hold, exactly:
 //!
 //! - Every read found the newest committed write at its snapshot.
 //! - Of two committed transactions that overlap, no two wrote or locked the same key.
@@ -16,7 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use titan_mvcc::{Direction, Error, Result, Snapshot, Store, Timestamp, Transaction};
 
-use super::place::{Place, seeds};
+use super::setup::{Place, seeds};
 
 const KEYS: u8 = 8;
 const TTL: Duration = Duration::from_secs(1_000_000);
@@ -28,7 +29,7 @@ type Value = Option<u64>;
 struct Commit {
     start: Timestamp,
     commit: Timestamp,
-    /// What it wrote; nothing for keys that it locked.
+    /// Its writes; `None` for keys that it locked.
     writes: BTreeMap<u8, Option<Value>>,
 }
 
@@ -51,7 +52,7 @@ struct Client<'a> {
     place: &'a Place,
     store: &'a Store,
     history: &'a History,
-    /// Whether some are killed and time jumps. Otherwise they wait for each other.
+    /// True if some are killed and time jumps. Otherwise they wait for each other.
     has_deaths: bool,
 }
 
@@ -268,7 +269,8 @@ fn run(seed: u64, has_deaths: bool) -> usize {
     transactions.lock_ttl = TTL;
     transactions.lock_wait = Duration::ZERO;
     if !has_deaths {
-        // With a clock that follows real time, threads wait for each other, and deadlocks are found.
+        // With a clock that follows real time, threads wait for each other, and deadlocks are
+        // found.
         transactions.lock_wait = Duration::from_secs(600);
         place.options.db.clock = titan::DbOptions::default().clock;
     }
@@ -290,7 +292,7 @@ fn run(seed: u64, has_deaths: bool) -> usize {
     });
     // Nobody is left whose locks cannot be resolved, and what is there then is what was committed.
     place.clock.advance(TTL + Duration::from_secs(1));
-    super::place::put(&store, b"last", b"\0\0\0\0\0\0\0\0");
+    super::setup::put(&store, b"last", b"\0\0\0\0\0\0\0\0");
     store.advance_safe_point(store.now()).unwrap();
     let locks = store.percolator().scan_locks(Timestamp::MAX, b"", 9);
     assert_eq!(locks, []);

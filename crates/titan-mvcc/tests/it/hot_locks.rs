@@ -7,7 +7,7 @@ use titan_mvcc::{
 };
 
 use super::percolator::Bench;
-use super::place::{DIR, Place, delete, put, stored_versions};
+use super::setup::{DIR, Place, delete, put, stored_versions};
 
 /// The way in which a row is locked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -138,7 +138,8 @@ fn what_a_read_costs_does_not_depend_on_how_often_the_row_was_locked() {
     }
 }
 
-/// Removals of a compaction that is not at the bottom leave deletions, which each read would step over.
+/// Removals of a compaction that is not at the bottom leave deletions, which each read would step
+/// over.
 #[test]
 fn a_row_whose_locks_the_safe_point_has_passed_costs_no_more() {
     let mut place = Place::new(2);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use titan_mvcc::{Error, Mutation, Prewrite, Timestamp, TransactionStatus};
 
 use super::percolator::{Bench, request};
-use super::place::put;
+use super::setup::put;
 use super::sweeps::by_hand;
 
 const PUT: &[Mutation<'_>] = &[Mutation::Put {
@@ -27,7 +27,7 @@ fn a_lock_whose_time_to_live_is_for_ever_expires_at_no_timestamp() {
         .calls
         .check_transaction_status(b"k", start, now, now, true);
     assert!(
-        matches!(status, Ok(TransactionStatus::Alive { .. })),
+        matches!(status, Ok(TransactionStatus::Running { .. })),
         "{status:?}"
     );
     let held = bench.calls.cleanup(b"k", start, now);

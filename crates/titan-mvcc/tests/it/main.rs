@@ -2,19 +2,22 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | `place` | where stores are, a clock that jumps, and what is stored |
+//! | `setup` | directories of stores, a clock that jumps, helpers |
 //! | `opening` | opening, refusing what is no store |
-//! | `looking` | reading a store alone, the versions of a key, checks |
+//! | `read_only` | reading a store alone, the versions of a key, checks |
 //! | `timestamps` | the local oracle: clocks that jump, restarts |
 //! | `reads` | reads at a timestamp and what scans cost |
 //! | `transactions` | conflicts, own writes, locks |
-//! | `percolator` | the calls of Percolator transactions: late, repeated, out of order |
-//! | `two_phase`, `async_commit`, `pessimistic` | transactions of these kinds, and those whose owners are gone |
+//! | `percolator` | locks of Percolator transactions on disk |
+//! | `two_phase`, `async_commit`, `pessimistic` | these transactions, also without owners |
 //! | `hot_locks` | rows that are locked often: what reads of them cost, which locks stay |
+//! | `layers` | the laws of modules |
 //! | `limits` | times and timestamps at their limits |
 //! | `old_versions` | the safe point, holds, what is dropped |
 //! | `sweeps` | what tables say about old versions, the safe point by time, what is compacted |
+//! | `second_actors` | another actor in the middle of a read or of a commit |
 //! | `space` | the report on space; overwriting everything again and again |
+//! | `golden` | Percolator calls and resolving as text, in all orders of several actors |
 //! | `model` | random histories against a model |
 //! | `histories` | random histories of several threads, checked for snapshot isolation |
 //! | `faults` | the disk fails in either phase of a commit |
@@ -22,7 +25,8 @@
 //! | `forks` | children that are forked while a store is open |
 //! | `crash` | the machine stops at any operation of the disk |
 //!
-//! Everything random has a seed, which a failure names. `TITAN_MVCC_TEST_SEEDS=20` runs twenty times as many.
+//! Everything random has a seed, which a failure names. `TITAN_MVCC_TEST_SEEDS=20` runs twenty
+//! times as many.
 
 #![allow(
     clippy::unwrap_used,
@@ -37,17 +41,20 @@ mod async_commit;
 mod crash;
 mod faults;
 mod forks;
+mod golden;
 mod histories;
 mod hot_locks;
+mod layers;
 mod limits;
-mod looking;
 mod model;
 mod old_versions;
 mod opening;
 mod percolator;
 mod pessimistic;
-mod place;
+mod read_only;
 mod reads;
+mod second_actors;
+mod setup;
 mod space;
 mod sweeps;
 mod threads;

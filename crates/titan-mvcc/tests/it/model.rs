@@ -1,4 +1,5 @@
-//! Random histories on a store and on a model: all that is read is compared, and in the end all that is stored.
+//! Random histories on a store and on a model: all that is read is compared, and in the end all
+//! that is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use titan::ReadOptions;
 use titan_mvcc::{Direction, Error, Hold, Result, Row, Snapshot, Store, Timestamp, Transaction};
 use titan_testkit::versions::{Versions, Write};
 
-use super::place::{DIR, Place, seeds, stored_versions};
+use super::setup::{DIR, Place, seeds, stored_versions};
 
 /// A transaction with what it should do.
 struct Open {

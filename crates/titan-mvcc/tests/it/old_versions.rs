@@ -5,7 +5,7 @@ use std::time::Duration;
 use titan::CompactRangeOptions;
 use titan_mvcc::{Direction, Error, Timestamp};
 
-use super::place::{Place, delete, put, stored_versions};
+use super::setup::{Place, delete, put, stored_versions};
 
 #[test]
 fn reads_before_the_safe_point_are_refused_with_it_in_the_error() {
@@ -123,8 +123,8 @@ fn nothing_is_dropped_without_a_safe_point_and_nothing_stays_that_no_read_can_se
     );
 }
 
-/// Versions of a key are different keys to the engine, so they may be in different tables. If a job has only
-/// the deletion, and nothing lies below it, the deletion must stay all the same.
+/// Versions of a key are different keys to the engine, so they may be in different tables. If a job
+/// has only the deletion, and nothing lies below it, the deletion must stay all the same.
 #[test]
 fn a_deletion_stays_while_an_older_version_is_in_a_table_beside_it() {
     let mut place = Place::new(4);

@@ -3,7 +3,7 @@
 use titan::{Db, ErrorKind, Options};
 use titan_mvcc::{Error, Store};
 
-use super::place::{DIR, Place, put};
+use super::setup::{DIR, Place, put};
 
 fn options(place: &Place) -> Options {
     Options {

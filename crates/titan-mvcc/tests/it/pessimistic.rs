@@ -10,7 +10,7 @@ use titan_mvcc::{Error, PessimisticLock, PessimisticTransaction, Store, Timestam
 use titan_testkit::sim::{Fault, OpKind};
 
 use super::percolator::{Bench, TTL};
-use super::place::{Place, delete, put};
+use super::setup::{Place, delete, put};
 
 /// A store whose transactions do not wait for locks, with commits in one batch or in two phases.
 fn open(place: &mut Place, two_phases: bool) -> Store {

@@ -2,7 +2,7 @@
 
 use titan_mvcc::{Direction, Error, ReadStats, Snapshot, Timestamp};
 
-use super::place::{Place, delete, put};
+use super::setup::{Place, delete, put};
 
 /// Keys and values of a range, and what the scan cost.
 fn rows(snapshot: &Snapshot, direction: Direction) -> (Vec<(String, String)>, ReadStats) {

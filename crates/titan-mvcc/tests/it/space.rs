@@ -1,4 +1,4 @@
-//! What the store takes on disk, and what keeps it.
+//! The space of a store on disk, and the reasons why versions stay.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use titan::DiskUsage;
 use titan_mvcc::{Direction, Hold, Store, StoreSpaceReport, Timestamp};
 
-use super::place::{DIR, Place, put, stored_versions};
+use super::setup::{DIR, Place, put, stored_versions};
 use super::sweeps::{by_hand, open_by_hand};
 
 const ROWS: u32 = 200;
@@ -130,8 +130,9 @@ fn each_hold_keeps_what_goes_with_it_when_the_older_ones_have_ended() {
     drop(snapshots);
 }
 
-/// Rows are overwritten again and again, and the safe point is a fixed number of commits behind. What is
-/// stored after each sweep is in proportion to what can be read, and all of that is right after a reopening.
+/// Rows are overwritten again and again, and the safe point is a fixed number of commits behind.
+/// What is stored after each sweep is in proportion to what can be read, and all of that is right
+/// after a reopening.
 #[test]
 fn overwriting_everything_keeps_space_in_proportion_to_what_can_be_read() {
     const BEHIND: usize = 100;

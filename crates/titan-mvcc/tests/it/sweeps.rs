@@ -1,4 +1,5 @@
-//! Sweeps: what tables say about their versions, the safe point by time, what is compacted and what is left.
+//! Sweeps: what tables say about their versions, the safe point by time, what is compacted and what
+//! is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,12 +10,12 @@ use titan_mvcc::{Direction, Error, Mutation, Prewrite, Store, Timestamp};
 use titan_testkit::sim::{Fault, OpKind};
 
 use super::percolator::request;
-use super::place::{DIR, JumpClock, Place, delete, put, stored_versions};
+use super::setup::{DIR, JumpClock, Place, delete, put, stored_versions};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The usual clock of tests, but for waits of more than a day: these last as long as they say. So a sweeper
-/// that sweeps once in a year sweeps when it is woken, and else only by hand.
+/// The usual clock of tests, but for waits of more than a day: these last as long as they say. So a
+/// sweeper that sweeps once in a year sweeps when it is woken, and else only by hand.
 struct PatientClock(JumpClock);
 
 impl SystemClock for PatientClock {
@@ -47,8 +48,8 @@ pub fn by_hand(seed: u64, retention: Duration) -> Place {
     place
 }
 
-/// Opens the store of such a place, and waits until the sweeper has done the sweep of each opening, so that it does
-/// not do what the test does by hand.
+/// Opens the store of such a place, and waits until the sweeper has done the sweep of each opening,
+/// so that it does not do what the test does by hand.
 pub fn open_by_hand(place: &Place) -> Store {
     let store = place.open();
     while store.sweep_stats().sweeps == 0 {
@@ -256,7 +257,8 @@ fn the_safe_point_follows_time_at_the_distance_of_the_retention() {
     let at = store.snapshot_at(swept.safe_point).unwrap();
     assert_eq!(at.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
     drop(at);
-    // Not past the last commit: there is nothing to drop up to later timestamps, and nothing is written.
+    // Not past the last commit: there is nothing to drop up to later timestamps, and nothing is
+    // written.
     place.clock.advance(1000 * HOUR);
     assert_eq!(store.sweep().unwrap().safe_point, second);
     place.vfs.reset_counters();
@@ -405,7 +407,8 @@ fn a_disk_that_fails_fails_the_sweep_and_the_next_one_goes_on() {
     assert!(store.sweep().is_err());
 }
 
-/// The clock says nothing about the age of what was committed while it was wrong, or before it was set.
+/// The clock says nothing about the age of what was committed while it was wrong, or before it was
+/// set.
 #[test]
 fn retention_is_real_time_whatever_is_done_to_the_clock() {
     let minutes = |n: u64| Duration::from_secs(60 * n);
@@ -438,7 +441,8 @@ fn retention_is_real_time_whatever_is_done_to_the_clock() {
                 "{passed}, {jump}"
             );
         }
-        // The first version was replaced by the second one a minute after it, and that by the third.
+        // The first version was replaced by the second one a minute after it, and that by the
+        // third.
         place.clock.advance(minutes(2));
         let swept = store.sweep().unwrap().safe_point;
         assert!((first..second).contains(&swept), "{jump}: {swept}");

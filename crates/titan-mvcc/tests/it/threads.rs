@@ -8,7 +8,7 @@ use titan::{BypassedRange, CommitHook, CommittedOps, SequenceNumber};
 use titan_mvcc::{Direction, Error, Snapshot, Store, StoreOptions, Timestamp};
 
 use super::accounts::{EACH, movement, number, open_accounts, sum};
-use super::place::{Place, put};
+use super::setup::{Place, put};
 
 /// Adds to `key` until it commits. Returns the timestamp.
 fn add(store: &Store, key: &[u8], by: u64) -> Timestamp {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use titan::SystemClock;
 use titan_mvcc::{Error, Result, Store, StoreOptions, Timestamp, TimestampOracle};
 
-use super::place::{DIR, Place, put, seeds};
+use super::setup::{DIR, Place, put, seeds};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -128,7 +128,8 @@ fn a_clock_beyond_the_last_timestamp_is_an_error_of_the_oracle() {
 #[test]
 fn an_opening_under_a_clock_far_ahead_says_so_and_can_be_refused() {
     const DAY_MS: i64 = 24 * HOUR_MS;
-    // Half a day more than whole days, because threads in the background let time pass, too, and leases take some.
+    // Half a day more than whole days, because threads in the background let time pass, too, and
+    // leases take some.
     const FAR_MS: i64 = 80 * 365 * DAY_MS + 12 * HOUR_MS;
     let mut place = Place::new(9);
     // There is nothing to compare the first opening with.
@@ -173,7 +174,8 @@ fn an_opening_under_a_clock_far_ahead_says_so_and_can_be_refused() {
     assert!(matches!(refused, Error::ClockAhead { .. }), "{refused}");
 }
 
-/// There is no timestamp for another commit, and all that was committed can be read and taken elsewhere.
+/// There is no timestamp for another commit, and all that was committed can be read and taken
+/// elsewhere.
 #[test]
 fn a_store_whose_timestamps_end_can_be_read_and_exported() {
     for left in [0, 1, 2, 1_000] {

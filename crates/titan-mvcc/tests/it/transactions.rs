@@ -5,7 +5,7 @@ use std::time::Duration;
 use titan::{Reader, Retry};
 use titan_mvcc::{Direction, Error, Store, StoreOptions, Transaction};
 
-use super::place::{Place, delete, put};
+use super::setup::{Place, delete, put};
 
 fn keys(transaction: &Transaction, from: &str, to: &str, direction: Direction) -> Vec<String> {
     let (from, to) = (Some(from.as_bytes()), Some(to.as_bytes()));

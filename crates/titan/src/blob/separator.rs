@@ -67,6 +67,11 @@ impl BlobSeparator {
         }
     }
 
+    /// Starts a new file at this size from now on.
+    pub(crate) fn set_blob_file_size(&mut self, bytes: u64) {
+        self.options.blob_file_size = bytes;
+    }
+
     /// Whether a value of `len` bytes goes to a blob file.
     pub(crate) fn separates(&self, len: usize) -> bool {
         // MUTANT: a value of exactly `min_blob_size` bytes stays inline.

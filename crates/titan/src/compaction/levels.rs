@@ -195,13 +195,13 @@ impl ShadowedData {
         let live = version.blob_files.live_bytes().saturating_sub(shadowed) as f64;
         let allowed = match circumstances.idle_cleanup {
             true => (live * IDLE_SHADOWED_SHARE).max(1.0),
-            // As much as one memtable is always allowed, or each flush would compact a small
-            // database; but not more than the live bytes, or a small database would be mostly
-            // garbage.
+            // As much as one flush is always allowed, or each would compact a small database; but not
+            // more than the live bytes, or a small database would be mostly garbage.
             false => {
                 let lives = live + version.table_bytes() as f64;
-                let memtable = lives.min(options.write_buffer_size as f64).max(1.0);
-                (live * options.shadowed_data_allowance()).max(memtable)
+                let flush = options.shadowing_flush(lives as u64) as f64;
+                let flush = lives.min(flush).max(1.0);
+                (live * options.shadowed_data_allowance()).max(flush)
             }
         };
         let urgency = match options.enable_blob_garbage_collection {

@@ -130,6 +130,15 @@ impl OutputWriter {
         self
     }
 
+    /// Starts a new blob file at so many bytes, instead of those of the options. To be called before
+    /// the first entry.
+    pub(crate) fn with_blob_file_size(mut self, bytes: u64) -> Self {
+        if let Some(separator) = &mut self.separator {
+            separator.set_blob_file_size(bytes);
+        }
+        self
+    }
+
     /// The job could drop garbage up to this moment, if any. What is left of it is not waited for.
     pub(crate) fn after_dropping_garbage(mut self, moment: Option<u64>) -> Self {
         self.seen_moment = moment;

@@ -114,7 +114,7 @@ impl Shared {
         let blobs = &version.blob_files;
         let average = blobs.live_bytes() / blobs.live_count().max(1);
         let lives = blobs.live_bytes().saturating_sub(shadowed);
-        let enough = enough_to_flush(lives, family.options().write_buffer_size);
+        let enough = family.options().shadowing_flush(lives);
         let next = next_estimate(start.entries, shadowed, average, enough);
         memtable.note_shadowed(shadowed, enough, *start, next);
         shadowed
@@ -165,15 +165,9 @@ pub(super) fn may_shadow(family: &FamilyState) -> bool {
     !family.memtable.is_empty() && family.version.blob_files.live_bytes() > 0
 }
 
-/// Number of shadowed bytes that are worth a flush: as many as are live beside them, since from
-/// then on files take twice what is live; no more than a full memtable of large values shadows, and
-/// no less than a quarter of that, or a small database would be flushed again and again.
-fn enough_to_flush(lives: u64, write_buffer_size: u64) -> u64 {
-    lives.clamp(write_buffer_size / 4, write_buffer_size).max(1)
-}
-
-/// Number of entries at the next estimate, if so many shadow so much: before it is `most`, if it
-/// goes on like this, or if what is shadowed from now on is much larger than the average.
+/// How many entries there will be at the next estimate, if so many shadow so much: before it is
+/// `most`, if it goes on like this, or if what is shadowed from now on is much larger than the
+/// average.
 fn next_estimate(entries: u64, shadowed: u64, average: u64, most: u64) -> u64 {
     let full = u128::from(entries) * u128::from(most) / u128::from(shadowed.max(1));
     let full = u64::try_from(full).unwrap_or(u64::MAX);

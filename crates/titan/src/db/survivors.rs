@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::sequence_times::SequenceTimes;
 use crate::format::{SequenceNumber, total};
+use crate::gc::space::flushed_blob_file_size;
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
 use crate::memtable::Memtable;
@@ -132,10 +133,18 @@ pub(crate) fn write_memtables(
         tombstones,
     } = survivors;
     let min_blob_size = family.options.min_blob_size;
+    let blob_file_size = older.as_ref().map(|older| {
+        let live = older.version.blob_files.live_bytes();
+        let flushed = total(memtables.iter().map(|m| m.approximate_memory_usage()));
+        flushed_blob_file_size(live.saturating_add(flushed), &family.options)
+    });
     let mut shadows = older
         .and_then(|older| Shadows::of(memtables, &tombstones, older, min_blob_size, Effort::FLUSH));
     let surviving = surviving_tombstones(&tombstones, &snapshots, &UnknownOlderVersions);
     let mut writer = OutputWriter::uncut(env.clone(), family, surviving).recording(times.clone());
+    if let Some(bytes) = blob_file_size {
+        writer = writer.with_blob_file_size(bytes);
+    }
     let written = (|| {
         while entries.valid() {
             writer.add(entries.key(), entries.value())?;

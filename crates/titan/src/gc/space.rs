@@ -7,11 +7,11 @@ use crate::version::Version;
 /// time, at most: outputs of running jobs, and what small databases have no other room for (GC-2).
 const MOST_ALLOWED: u64 = 256 << 20;
 
-/// The same where nothing is live.
-const LEAST_ALLOWED: u64 = 64 << 20;
+/// The same where little is live.
+const LEAST_ALLOWED: u64 = 32 << 20;
 
-/// Additional bytes that are allowed per live byte, up to the most.
-const ALLOWED_PER_LIVE: u64 = 8;
+/// The part of the live bytes that is allowed, between the least and the most.
+const LIVE_PER_ALLOWED: u64 = 4;
 
 /// The most that is allowed if a family has such options: flushes of large write buffers need more.
 fn most_allowed(write_buffer_size: u64) -> u64 {
@@ -27,12 +27,30 @@ const HIDDEN_MISSED: u64 = 3;
 const USABLE: f64 = 0.8;
 
 /// The least that is worth collecting at once.
-const MIN_COLLECTION: u64 = 8 << 20;
+const MIN_COLLECTION: u64 = 4 << 20;
 
 /// The allowance of a database with such a family, if it is more than is promised.
 pub(crate) fn loosened_allowance(options: &ColumnFamilyOptions) -> Option<u64> {
     let most = most_allowed(options.write_buffer_size);
     (options.enable_blob_garbage_collection && most > MOST_ALLOWED).then_some(most)
+}
+
+/// The live bytes that one collection copies where so many are live. A blob file of more could not be
+/// collected in parts.
+fn collection_size(live: u64, options: &ColumnFamilyOptions) -> u64 {
+    let share = live as f64 * (options.max_space_amp - 1.0) / 8.0;
+    let size = (share as u64).max(MIN_COLLECTION);
+    options.blob_file_size.min(size)
+}
+
+/// The size of the blob files of a flush, in a family with so many live bytes: not larger than what one
+/// collection copies, if garbage is collected automatically.
+pub(crate) fn flushed_blob_file_size(live: u64, options: &ColumnFamilyOptions) -> u64 {
+    let collects = options.enable_blob_garbage_collection && !options.disable_auto_compactions;
+    match collects {
+        true => collection_size(live, options),
+        false => options.blob_file_size,
+    }
 }
 
 /// Bytes of a version's files.
@@ -83,10 +101,7 @@ impl Space {
     /// The live bytes that one collection copies: its output takes space beside its inputs, so this
     /// is smaller where less is live.
     pub(crate) fn collection_size(&self, options: &ColumnFamilyOptions) -> u64 {
-        let share = self.live() as f64 * (options.max_space_amp - 1.0) / 8.0;
-        options
-            .blob_file_size
-            .min((share as u64).max(MIN_COLLECTION))
+        collection_size(self.live(), options)
     }
 
     /// Excess of the files over `max_space_amp` times the live data; negative where there is room.
@@ -97,7 +112,7 @@ impl Space {
     /// Bytes that a flush and a collection may be writing beside that. A flush of more than is live
     /// adds to what is live.
     fn written(&self, options: &ColumnFamilyOptions) -> f64 {
-        let flush = options.write_buffer_size.min(self.live());
+        let flush = options.shadowing_flush(self.live()).min(self.live());
         flush.saturating_add(self.collection_size(options)) as f64
     }
 
@@ -137,9 +152,8 @@ impl Bound {
 
     /// Bytes that all files together may take beyond what their families may.
     pub(crate) fn allowance(&self) -> u64 {
-        let by_live = self.live.saturating_mul(ALLOWED_PER_LIVE);
-        let allowed = by_live.saturating_add(LEAST_ALLOWED);
-        allowed.min(most_allowed(self.write_buffer_size))
+        let by_live = self.live / LIVE_PER_ALLOWED;
+        by_live.clamp(LEAST_ALLOWED, most_allowed(self.write_buffer_size))
     }
 
     /// Excess of the files over the bound, with what jobs are writing, as a part of the usable
@@ -204,10 +218,26 @@ mod tests {
         assert!(excess(hides) > excess(space(allowed)) + 5.0);
     }
 
+    /// What is promised of small databases with default options: 2.0 times what is live from 64 MiB
+    /// on, 1.75 times from 256 MiB on.
+    #[test]
+    fn small_databases_have_small_bounds() {
+        let options = ColumnFamilyOptions::default();
+        for (live, most) in [(64 << 20, 2.0), (256 << 20, 1.75), (1 << 30, 1.75)] {
+            let mut bound = Bound::default();
+            bound.add(&space(live, 0), &options);
+            let bytes = live as f64 * options.max_space_amp + bound.allowance() as f64;
+            assert!(bytes <= live as f64 * most, "{live}: {bytes}");
+            // Writes are delayed neither much earlier nor much later than in a large database.
+            let excess = excess([(&space(live, live / 2), &options)]);
+            assert!((0.45..0.7).contains(&excess), "{live}: {excess}");
+        }
+    }
+
     #[test]
     fn families_share_one_allowance_and_no_room_for_garbage() {
         let options = ColumnFamilyOptions::default();
-        // Two fifths of the allowance each, beyond what is live.
+        // Far beyond its part, and by half of what a large database is allowed.
         let small = space(40 << 20, (20 << 20) + (110 << 20));
         let one = excess([(&small, &options)]);
         let two = excess([(&small, &options), (&small, &options)]);
@@ -234,11 +264,12 @@ mod tests {
             bound.add(&space(live, 0), &options);
             bound.allowance() >> 20
         };
-        assert_eq!(allowance(0, 64 << 20), 64);
-        assert_eq!(allowance(10 << 20, 64 << 20), 144);
-        assert_eq!(allowance(24 << 20, 1 << 20), 256);
+        assert_eq!(allowance(0, 64 << 20), 32);
+        assert_eq!(allowance(64 << 20, 64 << 20), 32);
+        assert_eq!(allowance(256 << 20, 1 << 20), 64);
+        assert_eq!(allowance(1 << 30, 64 << 20), 256);
         assert_eq!(allowance(1 << 40, 64 << 20), 256);
         assert_eq!(allowance(1 << 40, 100 << 20), 400);
-        assert_eq!(allowance(10 << 20, 100 << 20), 144);
+        assert_eq!(allowance(64 << 20, 100 << 20), 32);
     }
 }

@@ -14,10 +14,9 @@ use crate::progress;
 
 /// Verify that every entry is one that a store writes
 ///
-/// Reads all keys: each must have a whole timestamp, a known kind, a commit after its start and of
-/// its own, and nothing after these; nothing else may be in the database. Prints each problem with
-/// its entry; the exit status is then 6. Nothing is changed. titan check verifies the files, and
-/// that values can be read.
+/// Reads all keys. Each must have a whole timestamp, a known kind and its own commit after its
+/// start; the database must contain nothing else. Prints each problem with its entry; then the exit
+/// status is 6. Changes nothing. titan check verifies the files, and that values can be read.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -1,9 +1,9 @@
-//! `titan mvcc gc`: moves the safe point and drops what no read can find any more.
+//! `titan mvcc gc`: moves the safe point and drops versions that no read can find.
 //!
-//! Ctrl-C closes the store: the safe point stays moved, and what has been dropped is dropped.
+//! Ctrl-C closes the store: the safe point stays moved, and dropped versions stay dropped.
 //!
-//! Locks keep the safe point back. Their time to live begins anew when a store is opened, so it is
-//! waited for.
+//! The safe point does not pass locks. Their time to live begins anew when a store is opened, so
+//! the command waits for it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,24 +21,24 @@ use crate::{progress, usage};
 
 /// Move the safe point, drop the versions before it that no read can find, and free their space
 ///
-/// From then on reads before the safe point are refused, in all later openings too: it never moves
-/// back. Of each key the newest version at the safe point stays, and everything newer. Locks that
-/// clients of the Percolator calls have left keep the safe point back: the command waits up to a
-/// minute for their time to live, ends them, and says on standard error if some are left. It can be
-/// interrupted at any time and keeps what it has done.
+/// The safe point never moves back: later reads before it are refused, in all openings. Of each
+/// key, the newest version at the safe point stays, and all newer ones. Locks that clients of the
+/// Percolator calls have left stop the safe point: the command waits up to a minute until they
+/// expire, ends them, and reports on standard error if some are left. It can be interrupted at any
+/// time and keeps its progress.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the store.
     db: PathBuf,
-    /// Where the safe point goes: a timestamp, or `now`.
+    /// The new safe point: a timestamp, or `now`.
     #[arg(long, value_name = "TS|now", value_parser = goal, allow_negative_numbers = true)]
     safe_point: Goal,
     #[command(flatten)]
     clock: AnyClock,
 }
 
-/// Where the safe point goes.
+/// The new safe point.
 #[derive(Clone, Copy, Debug)]
 enum Goal {
     At(Timestamp),
@@ -58,9 +58,9 @@ const EXAMPLES: &str = "Examples:
   titan mvcc gc history.db --safe-point now
   titan mvcc gc history.db --safe-point $(titan mvcc put history.db greeting hello)";
 
-/// The longest time to live that is waited for.
+/// The longest time to live that the command waits for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The time between two looks at locks.
+/// The time between two checks for locks.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     // Also after an interruption or failure: waits until no job is running.
     let closed = store.close().map_err(translated);
     let dropped = dropped.map_err(|e| match e.kind() {
-        ErrorKind::Closed => e.context("interrupted; what was dropped stays so"),
+        ErrorKind::Closed => e.context("interrupted; dropped versions stay dropped"),
         _ => e,
     })?;
     closed?;
@@ -107,18 +107,18 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     out.flush()?;
     if locks > 0 && !global.json {
-        let keep = match locks {
-            1 => "1 lock keeps".to_owned(),
-            n => format!("{} locks keep", output::count(n as u64)),
+        let stop = match locks {
+            1 => "1 lock stops".to_owned(),
+            n => format!("{} locks stop", output::count(n as u64)),
         };
-        eprintln!("titan: {keep} the safe point back: see titan mvcc locks");
+        eprintln!("titan: {stop} the safe point: see titan mvcc locks");
     }
     Ok(ExitCode::SUCCESS)
 }
 
 struct Dropped {
     safe_point: Timestamp,
-    /// Number of locks that have kept it from going further.
+    /// The number of locks that stopped it.
     locks: usize,
     /// Versions before and after.
     versions: VersionSpace,
@@ -130,7 +130,7 @@ fn drop_old(store: &Store, goal: Goal) -> Result<Dropped> {
         let report = store.space_report().map_err(translated)?;
         Ok(report.versions)
     };
-    // So that all versions are in tables, and counted.
+    // Puts all versions into tables, which count them.
     store.db().flush_all()?;
     let versions = count()?;
     let to = match goal {
@@ -142,7 +142,7 @@ fn drop_old(store: &Store, goal: Goal) -> Result<Dropped> {
     let bar = progress::bytes("gc", Some(0));
     let options = CollectGarbageOptions {
         progress: Some(shown_by(&bar)),
-        // That has just been done.
+        // Already done.
         compact: false,
         ..CollectGarbageOptions::default()
     };
@@ -165,7 +165,7 @@ fn drop_old(store: &Store, goal: Goal) -> Result<Dropped> {
     })
 }
 
-/// Moves the safe point. Returns where it is then, and how many locks keep it from going further.
+/// Moves the safe point. Returns it, and the number of locks that stopped it.
 fn advance(store: &Store, to: Timestamp) -> Result<(Timestamp, usize)> {
     let begun = Instant::now();
     loop {
@@ -180,8 +180,8 @@ fn advance(store: &Store, to: Timestamp) -> Result<(Timestamp, usize)> {
             return Ok((safe_point, locks.len()));
         }
         std::thread::sleep(PAUSE);
-        // Fails if an interruption has closed the store: moving the safe point no further needs no
-        // engine.
+        // Fails if an interruption has closed the store; moving the safe point no further would not
+        // notice.
         store.versions(b"").map_err(translated)?;
     }
 }

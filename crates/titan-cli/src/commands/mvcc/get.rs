@@ -14,9 +14,8 @@ use crate::{keys, status};
 
 /// Print the value of a key, byte for byte
 ///
-/// The exit status is 4 if the key has no value at that timestamp, 5 if there is no such store, 6
-/// if the value is damaged, and 1 for other failures: also if the timestamp is before the safe
-/// point, which the error names.
+/// The exit status is 4 if the key has no value at that timestamp, 5 if the store does not exist, 6
+/// if the value is damaged, and 1 for other failures, such as a timestamp before the safe point.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -24,7 +23,7 @@ pub(crate) struct Args {
     db: PathBuf,
     /// The key: text, or hexadecimal after 0x.
     key: OsString,
-    /// As of this timestamp; without it, as of now.
+    /// Read as of this timestamp; by default, as of now.
     #[arg(long, value_name = "TS", value_parser = timestamp, allow_negative_numbers = true)]
     at: Option<Timestamp>,
 }

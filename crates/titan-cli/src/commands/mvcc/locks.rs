@@ -14,11 +14,11 @@ use crate::output::Out;
 
 /// List the locks of transactions that have not ended, in the order of their keys
 ///
-/// A line is the key, the kind of the lock, the start of its transaction, the key that decides on
-/// the transaction, the first timestamp at which it may commit, and the time after which others may
-/// roll it back if it gives no sign of life. With --json a line is an object, with keys as titan
-/// mvcc scan prints them. Locks whose owners are gone are ended by the readers and writers of their
-/// keys, and when the safe point moves.
+/// A line is the key, the kind of the lock, the start timestamp of its transaction, the primary
+/// key, the first timestamp at which the transaction may commit, and its time to live: others may
+/// roll it back when its owner has sent no heartbeat for so long. With --json a line is an object,
+/// with keys as titan mvcc scan prints them. Readers and writers end the locks of dead owners when
+/// they meet them, and so do moves of the safe point.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -13,8 +13,8 @@ use crate::output::Out;
 
 /// Store a new version of a key, and print its commit timestamp
 ///
-/// Older versions stay. The commit is synced: it is durable when the command ends. The store is
-/// created if it does not exist.
+/// Older versions stay. The commit is synced: it is durable when the command ends. Creates the
+/// store if it does not exist.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {

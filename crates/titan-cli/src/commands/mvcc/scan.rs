@@ -16,9 +16,9 @@ use crate::{keys, output};
 ///
 /// A line is `key : value`, with unprintable bytes as \xHH. With --json a line is an object with
 /// `key` and `value`; bytes that are not UTF-8 are in hexadecimal, after 0x, under the name
-/// `key_hex` or `value_hex`. With --json and --hex both always are. A row whose value cannot be
-/// read is reported on standard error and left out; the exit status is then 6. It is 1 if the
-/// timestamp is before the safe point.
+/// `key_hex` or `value_hex`. With --json and --hex both always are. A row with an unreadable value
+/// is left out and reported on standard error; then the exit status is 6. It is 1 if the timestamp
+/// is before the safe point.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -30,13 +30,13 @@ pub(crate) struct Args {
     /// The key before which to stop.
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<OsString>,
-    /// As of this timestamp; without it, as of now.
+    /// Read as of this timestamp; by default, as of now.
     #[arg(long, value_name = "TS", value_parser = timestamp, allow_negative_numbers = true)]
     at: Option<Timestamp>,
     /// Print at most this many rows.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Print keys only; values are not read.
+    /// Print keys only, and read no values.
     #[arg(long)]
     keys_only: bool,
     /// Print keys and values in hexadecimal, as `ldb scan --hex` does.

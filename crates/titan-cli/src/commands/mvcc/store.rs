@@ -1,4 +1,4 @@
-//! Opens a store in the way that a command needs, and translates its errors.
+//! Opens stores for commands, and translates their errors.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,11 +9,11 @@ use titan_mvcc::{Snapshot, Store, StoreOptions, Timestamp};
 use crate::global::Global;
 use crate::{config, output};
 
-/// The family of versions, whose options `--config` gives under this name.
+/// The family of versions, which has its own options in `--config`.
 const VERSIONS: &str = "versions";
 
-/// Opens a store to read it. Nothing in its directory is changed; if another process has it open,
-/// it is shown as of one moment, and standard error says so.
+/// Opens a store read-only. Changes nothing in its directory. If another process has it open, it is
+/// read as of one moment, which standard error names.
 pub(super) fn read(path: &Path, global: &Global) -> Result<Store> {
     let options = options(global)?;
     let store = Store::open_read_only(path, &options).map_err(translated)?;
@@ -21,17 +21,17 @@ pub(super) fn read(path: &Path, global: &Global) -> Result<Store> {
     Ok(store)
 }
 
-/// Whether a clock that is far ahead is believed.
+/// The option to accept a clock that is far ahead.
 #[derive(clap::Args)]
 pub(super) struct AnyClock {
-    /// Go on though the clock is more than a year after the last timestamp of the store. Timestamps
-    /// never go back: if the clock is wrong, those of the store stay ahead of the time.
+    /// Accept a clock that is more than a year after the last timestamp of the store. Timestamps
+    /// never go back: if the clock is wrong, the store's timestamps stay ahead of the time.
     #[arg(long)]
     any_clock: bool,
 }
 
-/// Opens a store to change it. Writes are synced, and the safe point stays where it is. A clock
-/// that is far ahead is refused, unless it is to be believed.
+/// Opens a store to change it, with synced writes and a fixed safe point. Refuses a clock that is
+/// far ahead unless the option accepts it.
 pub(super) fn write(path: &Path, global: &Global, create: bool, clock: &AnyClock) -> Result<Store> {
     let mut options = options(global)?;
     options.db.create_if_missing = create;
@@ -52,7 +52,7 @@ fn options(global: &Global) -> Result<StoreOptions> {
     })
 }
 
-/// A timestamp that the user gives.
+/// Parses a timestamp of the user.
 pub(super) fn timestamp(text: &str) -> Result<Timestamp, &'static str> {
     let number = text.parse();
     number
@@ -62,8 +62,8 @@ pub(super) fn timestamp(text: &str) -> Result<Timestamp, &'static str> {
 
 /// The store as of a timestamp, or as of now.
 ///
-/// The newest timestamp that a store knows of is that of its last commit, or seconds later. Whoever
-/// asks for a later one that has passed by the clock is to see all that was committed.
+/// The newest timestamp that a store knows is its last commit, or seconds later. A later one that
+/// has passed by the clock reads all commits.
 pub(super) fn snapshot(store: &Store, at: Option<Timestamp>) -> Result<Snapshot> {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).ok();
     let clock = clock.and_then(Timestamp::at).unwrap_or(Timestamp::ZERO);
@@ -74,7 +74,7 @@ pub(super) fn snapshot(store: &Store, at: Option<Timestamp>) -> Result<Snapshot>
     }
 }
 
-/// An error of the store as one of the engine, which commands end with.
+/// Translates an error of the store into one of the engine, with which commands end.
 pub(super) fn translated(error: titan_mvcc::Error) -> Error {
     use titan_mvcc::Error as Mvcc;
     let kind = match &error {
@@ -87,16 +87,16 @@ pub(super) fn translated(error: titan_mvcc::Error) -> Error {
         Mvcc::Conflict { .. } => ErrorKind::Conflict,
         Mvcc::Oracle { .. } => ErrorKind::Unsupported,
         Mvcc::ClockAhead { .. } => {
-            let what = format!("{error}; if it is right, give --any-clock");
+            let what = format!("{error}; give --any-clock if it is right");
             return Error::new(ErrorKind::InvalidArgument, what);
         }
         Mvcc::KeyIsLocked(_) => ErrorKind::LockTimeout,
         Mvcc::Deadlock { .. } => ErrorKind::Deadlock,
-        // Others have ended the transaction of the command.
+        // Another caller has ended the transaction of the command.
         _ => ErrorKind::Conflict,
     };
     let text = error.to_string();
-    // Kinds say it already.
+    // The kind names it.
     let text = text.strip_prefix("corruption: ").unwrap_or(&text);
     Error::new(kind, text.to_owned())
 }

@@ -16,11 +16,11 @@ use crate::{keys, status};
 /// List the stored versions of a key, the newest first
 ///
 /// A line is the commit timestamp, the start timestamp, the kind, and the value of a put, with
-/// unprintable bytes as \xHH. Versions before the safe point are listed as long as no compaction
-/// has dropped them. A value that is still with the lock of its transaction is no version yet, even
-/// if the transaction has committed and titan mvcc get prints it: titan mvcc locks lists the lock.
-/// With --json: one object with the key, the safe point and the versions. The exit status is 4 if
-/// there is none.
+/// unprintable bytes as \xHH. The list includes versions before the safe point until a compaction
+/// drops them. It omits a value that is still with the lock of its transaction, even if the
+/// transaction has committed and titan mvcc get prints it: titan mvcc locks lists the lock. With
+/// --json: one object with the key, the safe point and the versions. The exit status is 4 if there
+/// is none.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -1,17 +1,12 @@
-//! The calls of Percolator transactions, and what each does when it is late, repeated or out of order.
+//! Locks of Percolator transactions on disk. The calls themselves are told by `golden`.
 
-mod calls;
-mod standing;
 mod stored;
 
 use std::time::Duration;
 
-use titan_mvcc::{
-    Error, LockKind, Mutation, Percolator, PessimisticLock, Prewrite, Prewritten, Result,
-    SecondariesStatus, Store, Timestamp, TransactionStatus,
-};
+use titan_mvcc::{Error, Mutation, Percolator, Prewrite, Prewritten, Result, Store, Timestamp};
 
-use crate::place::{Place, put};
+use crate::setup::{Place, put};
 
 pub const TTL: Duration = Duration::from_secs(1_000_000);
 
@@ -59,17 +54,6 @@ impl Bench {
     pub fn read(&self, key: &[u8]) -> Option<Vec<u8>> {
         let value = self.store.snapshot().get(key).unwrap();
         value.map(|value| value.to_vec())
-    }
-
-    fn status(
-        &self,
-        primary: &[u8],
-        start: Timestamp,
-        roll_back: bool,
-    ) -> Result<TransactionStatus> {
-        let now = self.ts();
-        self.calls
-            .check_transaction_status(primary, start, now, now, roll_back)
     }
 
     pub fn locks(&self) -> Vec<Vec<u8>> {

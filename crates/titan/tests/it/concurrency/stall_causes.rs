@@ -273,14 +273,14 @@ fn bytes_to_compact_count_before_space_and_space_counts_again_after_them() {
     };
     let (db, changes) = database(&vfs);
     let family = db.create_column_family("collecting", collecting).unwrap();
-    // Most of a blob file becomes garbage: more than a half of what small databases may have
+    // Most of each blob file becomes garbage: more than a half of what small databases may have
     // beyond their live data.
     let collections = shut_at(&vfs, |c| {
         c.kind == OpKind::Create && c.path.extension().is_some_and(|e| e == "blobmap")
     });
-    let large = vec![7; 4 << 20];
+    let large = vec![7; 1 << 20];
     for value in [&large[..], b"small"] {
-        for n in (0..10).filter(|n| value == large || *n > 0) {
+        for n in (0..40).filter(|n| value == large || n % 4 > 0) {
             family.put(&key(n), value).unwrap();
         }
         family.flush().unwrap();
@@ -310,7 +310,7 @@ fn bytes_to_compact_count_before_space_and_space_counts_again_after_them() {
     for n in 0..2 {
         for k in 0..12 {
             let value = value(100 * n + k, 100 << 10);
-            family.put(&key(20 + k), &value).unwrap();
+            family.put(&key(50 + k), &value).unwrap();
         }
         family.flush().unwrap();
     }

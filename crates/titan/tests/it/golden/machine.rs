@@ -11,6 +11,7 @@ use titan::vfs::Vfs;
 use titan_campaigns::settings::Settings;
 use titan_campaigns::store::{DIR, Store, file};
 use titan_testkit::clock::SimClock;
+use titan_testkit::golden;
 use titan_testkit::ops::Ops;
 use titan_testkit::sim::{FileId, FsOp, Loss, Purpose, SimVfs};
 
@@ -27,9 +28,8 @@ pub(super) struct Machine {
     journal: usize,
 }
 
-impl Machine {
-    /// Executes a command; returns its output.
-    pub(super) fn perform(&mut self, command: &str, input: &[&str]) -> Vec<String> {
+impl golden::Machine for Machine {
+    fn perform(&mut self, command: &str, input: &[&str]) -> Vec<String> {
         let (name, argument) = command.split_once(' ').unwrap_or((command, ""));
         match name {
             "create" => {
@@ -63,7 +63,9 @@ impl Machine {
             _ => panic!("unknown command: {command}"),
         }
     }
+}
 
+impl Machine {
     fn options(&self) -> Options {
         let mut options = self.settings.options(&self.vfs);
         options.db.clock = Arc::new(SimClock::with_seed(1));

@@ -1,0 +1,216 @@
+//! The calls of Percolator transactions on a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::commit::commit_at;
+use super::end_locks::end_locks;
+use super::pessimistic::{self, PessimisticLock};
+use super::prewrite::{self, Prewrite, Prewritten};
+use super::rollback;
+use super::secondaries::{self, SecondariesStatus};
+use super::status::{self, TransactionStatus};
+use crate::core::Core;
+use crate::error::Result;
+use crate::format::lock::{Lock, Owner};
+use crate::lock_info::LockInfo;
+use crate::timestamp::Timestamp;
+
+/// The calls of Percolator transactions on a store, with TiKV's meaning. From
+/// [`Store::percolator`](crate::Store::percolator).
+///
+/// A client identifies its transaction by a start timestamp of
+/// [`Store::oracle`](crate::Store::oracle). It prewrites all keys, takes a commit timestamp after
+/// all prewrites have returned, and commits the primary key, which commits the transaction. Then it
+/// commits the other keys. Each start timestamp identifies one transaction. Each call is atomic,
+/// and may be repeated.
+///
+/// Every call fails with `Engine` if the engine does, with `Corruption` for entries that no version
+/// of the crate can have written, and with `InFuture` for timestamps that the oracle has not handed
+/// out.
+#[derive(Clone)]
+pub struct Percolator(pub(crate) Arc<Core>);
+
+impl Percolator {
+    /// The core, unless this process inherited the store.
+    fn core(&self) -> Result<&Core> {
+        self.0.check_not_inherited()?;
+        Ok(&self.0)
+    }
+
+    /// Locks all keys of the request or none, with their values. Repeating a prewrite changes
+    /// nothing, also after the commit. Cost: a point read for each key, and one batch with the
+    /// values.
+    ///
+    /// # Errors
+    /// `KeyIsLocked` by another transaction; `Conflict` if a key was written after the start;
+    /// `RolledBack`; `PessimisticLockNotFound`; `BeforeSafePoint` if a version that would conflict,
+    /// or the outcome of the transaction, may have been dropped; `Engine` with `InvalidArgument`
+    /// for two mutations of a key.
+    pub fn prewrite(&self, request: &Prewrite<'_>) -> Result<Prewritten> {
+        prewrite::refuse_repeated_keys(request.mutations)?;
+        prewrite::prewrite(self.core()?, request, Owner::Client)
+    }
+
+    /// Commits prewritten keys at a timestamp that was taken after the last prewrite. Commit the
+    /// primary key first or in the same call. Reads of the present see the commit when this
+    /// returns. Repeating a commit changes nothing. Cost: a read and a write of the values.
+    ///
+    /// # Errors
+    /// `LockNotFound` if the transaction was rolled back, or never prewrote a key;
+    /// `CommitTsExpired` with the first possible timestamp.
+    pub fn commit<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        start: Timestamp,
+        commit: Timestamp,
+    ) -> Result<()> {
+        let (core, keys) = (self.core()?, slices(keys));
+        core.order.check_handed_out(commit)?;
+        commit_at(core, &keys, start, commit, &core.config.write)?;
+        core.order.include(commit);
+        Ok(())
+    }
+
+    /// Takes all pessimistic locks of the request or none. Returns the value of each key if the
+    /// request asks for values, otherwise `None` for each.
+    ///
+    /// # Errors
+    /// `KeyIsLocked` if the wait for a lock ended; `Deadlock`; `Conflict` if a key was written
+    /// after `since`: repeat with a new timestamp for update; `RolledBack`; `PrewrittenAlready`;
+    /// `BeforeSafePoint`; `Engine` with `InvalidArgument` if `since` is after the timestamp for
+    /// update.
+    pub fn pessimistic_lock<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        request: &PessimisticLock<'_>,
+    ) -> Result<Vec<Option<Bytes>>> {
+        pessimistic::pessimistic_lock(self.core()?, &slices(keys), request, Owner::Client)
+    }
+
+    /// Releases pessimistic locks that were taken at `for_update` or before. The transaction goes
+    /// on.
+    ///
+    /// # Errors
+    /// Those of every call.
+    pub fn pessimistic_rollback<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        start: Timestamp,
+        for_update: Timestamp,
+    ) -> Result<()> {
+        pessimistic::pessimistic_rollback(self.core()?, &slices(keys), start, for_update)
+    }
+
+    /// Rolls a transaction back on these keys, locked or not: later prewrites of them fail.
+    ///
+    /// # Errors
+    /// `AlreadyCommitted`, with the commit timestamp.
+    pub fn batch_rollback<K: AsRef<[u8]>>(&self, keys: &[K], start: Timestamp) -> Result<()> {
+        rollback::roll_back(self.core()?, &slices(keys), start, false)
+    }
+
+    /// Rolls a transaction back on one key if its lock there has expired at `now`, or is gone.
+    /// [`Timestamp::MAX`] as `now` expires every lock.
+    ///
+    /// # Errors
+    /// `KeyIsLocked` if the lock has not expired; `AlreadyCommitted`.
+    pub fn cleanup(&self, key: &[u8], start: Timestamp, now: Timestamp) -> Result<()> {
+        rollback::cleanup(self.core()?, key, start, now)
+    }
+
+    /// The status of a transaction, by its primary key. Rolls the transaction back if the lock of
+    /// that key has expired at `now`. Makes a running transaction commit after `reader`, so that a
+    /// read at that timestamp may ignore its locks. If the key has no trace of the transaction,
+    /// `roll_back_if_missing` leaves a rollback record, which makes the status final.
+    ///
+    /// # Errors
+    /// `TransactionNotFound` if there is no trace and `roll_back_if_missing` is false;
+    /// `PrimaryMismatch`.
+    pub fn check_transaction_status(
+        &self,
+        primary: &[u8],
+        start: Timestamp,
+        reader: Timestamp,
+        now: Timestamp,
+        roll_back_if_missing: bool,
+    ) -> Result<TransactionStatus> {
+        status::check(
+            self.core()?,
+            primary,
+            start,
+            reader,
+            now,
+            roll_back_if_missing,
+        )
+    }
+
+    /// The status of an async commit, by some of its keys. Rolls the transaction back on a key that
+    /// has no prewritten lock and no version of it, which makes the status final.
+    ///
+    /// # Errors
+    /// Those of every call.
+    pub fn check_secondary_locks<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        start: Timestamp,
+    ) -> Result<SecondariesStatus> {
+        secondaries::check_secondaries(self.core()?, &slices(keys), start)
+    }
+
+    /// Extends the time to live of the primary lock to at least `ttl`, from now on. Returns the
+    /// result.
+    ///
+    /// # Errors
+    /// `LockNotFound` if the transaction has ended.
+    pub fn heartbeat(&self, primary: &[u8], start: Timestamp, ttl: Duration) -> Result<Duration> {
+        status::heartbeat(self.core()?, primary, start, ttl)
+    }
+
+    /// Ends the locks of a transaction by the status of its primary key: commits them at `commit`,
+    /// or rolls them back if it is `None`. All locks of the transaction, or those on `keys`.
+    /// Returns the number of locks.
+    ///
+    /// # Errors
+    /// `CommitTsExpired` and `LockNotFound` if the primary key contradicts.
+    pub fn resolve_lock(
+        &self,
+        start: Timestamp,
+        commit: Option<Timestamp>,
+        keys: Option<&[Bytes]>,
+    ) -> Result<usize> {
+        let core = self.core()?;
+        if let Some(commit) = commit {
+            core.order.check_handed_out(commit)?;
+        }
+        let found = match keys {
+            Some(keys) => keys.to_vec(),
+            None => core.locks.keys_of(start, |_| true),
+        };
+        let resolved = end_locks(core, &slices(&found), start, commit)?;
+        if let Some(commit) = commit {
+            core.order.include(commit);
+        }
+        Ok(resolved)
+    }
+
+    /// Lists the first `limit` locks from the key `from` on, of transactions that began at `until`
+    /// or before.
+    pub fn scan_locks(&self, until: Timestamp, from: &[u8], limit: usize) -> Vec<LockInfo> {
+        let locks = self.0.locks.list(from, limit, |lock| lock.start <= until);
+        let info = |(key, lock): (Bytes, Lock)| lock.info(&key);
+        locks.into_iter().map(info).collect()
+    }
+}
+
+impl std::fmt::Debug for Percolator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Percolator")
+    }
+}
+
+fn slices<K: AsRef<[u8]>>(keys: &[K]) -> Vec<&[u8]> {
+    keys.iter().map(AsRef::as_ref).collect()
+}
