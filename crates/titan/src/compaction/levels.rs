@@ -195,8 +195,8 @@ impl ShadowedData {
         let live = version.blob_files.live_bytes().saturating_sub(shadowed) as f64;
         let allowed = match circumstances.idle_cleanup {
             true => (live * IDLE_SHADOWED_SHARE).max(1.0),
-            // As much as one flush is always allowed, or each would compact a small database; but not
-            // more than the live bytes, or a small database would be mostly garbage.
+            // As much as one flush is always allowed, or each would compact a small database; but
+            // not more than the live bytes, or a small database would be mostly garbage.
             false => {
                 let lives = live + version.table_bytes() as f64;
                 let flush = options.shadowing_flush(lives as u64) as f64;

@@ -130,8 +130,8 @@ impl OutputWriter {
         self
     }
 
-    /// Starts a new blob file at so many bytes, instead of those of the options. To be called before
-    /// the first entry.
+    /// Starts a new blob file at so many bytes, instead of those of the options. To be called
+    /// before the first entry.
     pub(crate) fn with_blob_file_size(mut self, bytes: u64) -> Self {
         if let Some(separator) = &mut self.separator {
             separator.set_blob_file_size(bytes);

@@ -35,16 +35,16 @@ pub(crate) fn loosened_allowance(options: &ColumnFamilyOptions) -> Option<u64> {
     (options.enable_blob_garbage_collection && most > MOST_ALLOWED).then_some(most)
 }
 
-/// The live bytes that one collection copies where so many are live. A blob file of more could not be
-/// collected in parts.
+/// The live bytes that one collection copies where so many are live. A blob file of more could not
+/// be collected in parts.
 fn collection_size(live: u64, options: &ColumnFamilyOptions) -> u64 {
     let share = live as f64 * (options.max_space_amp - 1.0) / 8.0;
     let size = (share as u64).max(MIN_COLLECTION);
     options.blob_file_size.min(size)
 }
 
-/// The size of the blob files of a flush, in a family with so many live bytes: not larger than what one
-/// collection copies, if garbage is collected automatically.
+/// The size of the blob files of a flush, in a family with so many live bytes: not larger than what
+/// one collection copies, if garbage is collected automatically.
 pub(crate) fn flushed_blob_file_size(live: u64, options: &ColumnFamilyOptions) -> u64 {
     let collects = options.enable_blob_garbage_collection && !options.disable_auto_compactions;
     match collects {
@@ -218,8 +218,8 @@ mod tests {
         assert!(excess(hides) > excess(space(allowed)) + 5.0);
     }
 
-    /// What is promised of small databases with default options: 2.0 times what is live from 64 MiB
-    /// on, 1.75 times from 256 MiB on.
+    /// Promise for small databases with default options: 2.0 times what is live from 64 MiB on,
+    /// 1.75 times from 256 MiB on.
     #[test]
     fn small_databases_have_small_bounds() {
         let options = ColumnFamilyOptions::default();

@@ -101,11 +101,11 @@ options! {
         /// other links, such as those of checkpoints, are copied as always. Not for file systems
         /// that compress: the space they save would be taken for holes.
         blob_garbage_collection_punch_holes: bool = false, is private;
-        /// How many times as large as the family's live data its files may be. In addition the
+        /// Largest size of the family's files as a multiple of its live data. In addition the
         /// families of a database share one allowance: a quarter of the live data, at least 32 MiB,
         /// at most 256 MiB, or four write buffers if that is more: listeners are notified of it at
-        /// opening. If garbage collection is on, garbage is found and collected in time, and
-        /// in the end writes wait for it: they are delayed, never stopped.
+        /// opening. If garbage collection is on, garbage is found and collected in time, and in the
+        /// end writes wait for it: they are delayed, never stopped.
         max_space_amp: f64 = 1.5, [1.1, 100.0, "1.1 to 100"], is private;
     }
 
@@ -268,7 +268,7 @@ impl ColumnFamilyOptions {
         (self.max_space_amp - 1.0) / 4.0
     }
 
-    /// How many bytes of separated values a memtable may shadow before it is flushed, where so many
+    /// Bytes of separated values that a memtable may shadow before it is flushed, where so many
     /// bytes are live: until a compaction and a collection follow, files take as much more. A write
     /// buffer where 16 times as much is live; less where less is, but at least 8 MiB.
     pub(crate) fn shadowing_flush(&self, live: u64) -> u64 {
