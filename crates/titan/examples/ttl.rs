@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use titan::{ColumnFamilyOptions, Db, Options, TimeToLive};
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only the engine takes its time from a clock that tests can set"
+)]
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
     let db = Db::open(dir.path(), &Options::default())?;
