@@ -1,7 +1,7 @@
 //! A volume as a stream of bytes: for backups, and for moving to another store.
 //!
-//! A dump has all keys and values of a volume as of one moment, so nothing is lost: attributes, times,
-//! holes, links, and also what is yet to be deleted.
+//! A dump has all keys and values of a volume as of one moment, so nothing is lost: attributes,
+//! times, holes, links, and also what is yet to be deleted.
 //!
 //! ```text
 //! magic     "TiFSdump"                                8 bytes
@@ -30,7 +30,7 @@ const MAGIC: &[u8; 8] = b"TiFSdump";
 const VERSION: u8 = 1;
 const END: u8 = 0;
 
-/// How many keys are read at once.
+/// Keys read at once.
 const PAGE: usize = 256;
 
 /// Bytes of keys and values that one transaction of a load writes, about.
@@ -42,7 +42,7 @@ const LENGTH_MAX: usize = 64 << 20;
 /// A key with its space and value.
 type Record = (Space, Vec<u8>, Vec<u8>);
 
-/// How much was dumped or loaded.
+/// The extent of a dump or load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Amount {
     /// Keys.
@@ -95,8 +95,8 @@ pub fn dump(
 /// Stores a dumped volume in an empty store. `progress` as for [`dump`].
 ///
 /// # Errors
-/// `EEXIST` if the store has keys; `EIO` if the stream is no dump, damaged, cut short, or goes on after
-/// the dump: the store has no volume then.
+/// `EEXIST` if the store has keys; `EIO` if the stream is no dump, damaged, cut short, or goes on
+/// after the dump: the store has no volume then.
 pub fn load(
     kv: &dyn Kv,
     from: &mut dyn Read,

@@ -1,4 +1,4 @@
-//! The error of every operation: the errno for the caller, and what happened, for people.
+//! The error of every operation: the errno for the caller, a text for users.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,11 +9,11 @@ use titan::ErrorKind;
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation failed.
+/// The failure of an operation.
 ///
-/// A program that uses the mount gets only [`Error::errno`]. The context and the source are for the
-/// log and for the `tifs` command. Errors that programs provoke all the time, such as a name that does
-/// not exist, have no context and cost no allocation.
+/// A program that uses the mount gets only [`Error::errno`]. Context and source are for the log and
+/// the `tifs` command. Errors that programs provoke all the time, such as an absent name, have no
+/// context and cost no allocation.
 #[derive(Clone, Debug)]
 pub struct Error {
     errno: Errno,
@@ -22,8 +22,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error with a description of what was found. It says all that people are told: the errno is not
-    /// part of the message.
+    /// An error with a text. It is the whole message: the errno is not part of it.
     pub fn new(errno: Errno, context: impl Into<Cow<'static, str>>) -> Self {
         Error {
             errno,
@@ -32,7 +31,7 @@ impl Error {
         }
     }
 
-    /// A stored value that cannot be what this version wrote: `EIO`.
+    /// A stored value that this version cannot have written: `EIO`.
     pub fn corrupt(what: impl Into<Cow<'static, str>>) -> Self {
         Error::new(Errno::IO, what)
     }
@@ -42,12 +41,12 @@ impl Error {
         Error::new(Errno::INTR, "interrupted")
     }
 
-    /// What the program that uses the mount gets.
+    /// The errno for the program that uses the mount.
     pub fn errno(&self) -> Errno {
         self.errno
     }
 
-    /// What was attempted or found; empty for the plain errors of programs.
+    /// The failed action, or the finding; empty for the plain errors of programs.
     pub fn context(&self) -> &str {
         &self.context
     }
@@ -95,7 +94,7 @@ fn errno_of(error: &titan::Error) -> Errno {
     }
 }
 
-/// What people should know about a failure of the engine, besides what it says itself.
+/// The advice for users after a failure of the engine.
 fn advice(error: &titan::Error) -> &'static str {
     let stops = error.kind() == ErrorKind::WritesStopped;
     match stopped_by(error).kind() {
@@ -123,7 +122,7 @@ fn stopped_by(error: &titan::Error) -> &titan::Error {
     }
 }
 
-/// What the operating system says about an error, without its number.
+/// The operating system's text of an error, without its number.
 pub fn reason(error: &std::io::Error) -> String {
     let said = error.to_string();
     let number = said.rfind(" (os error ").filter(|_| said.ends_with(')'));

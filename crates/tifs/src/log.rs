@@ -1,7 +1,7 @@
 //! Messages of a process that serves a mount.
 //!
-//! They go to standard error, which may be a file on the device of the volume. When that is full, the
-//! message is lost; `eprintln!` would end the process.
+//! They go to standard error, which may be a file on the device of the volume. When that is full,
+//! the message is lost; `eprintln!` would end the process.
 
 use std::fmt::Display;
 use std::io::Write;

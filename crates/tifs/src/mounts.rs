@@ -18,7 +18,7 @@ pub struct Mount {
     pub id: u64,
     /// The number of the file system, the same for all mounts of it.
     pub device: String,
-    /// Where it is mounted.
+    /// The mount point.
     pub mountpoint: PathBuf,
     /// The type of the file system.
     pub kind: String,
@@ -34,8 +34,8 @@ impl Mount {
         self.kind == KIND
     }
 
-    /// Whether both are mounts of one file system. Its number alone does not tell: the kernel uses it
-    /// again at once when the last mount is gone, while the volume may still be being closed.
+    /// Whether both are mounts of one file system. Its number alone does not tell: the kernel uses
+    /// it again at once when the last mount is gone, while the volume may still be being closed.
     fn is_same_file_system(&self, other: &Mount) -> bool {
         self.device == other.device && self.source == other.source
     }
@@ -74,27 +74,29 @@ pub fn above(path: &Path) -> Option<Mount> {
     innermost.filter(Mount::is_tifs)
 }
 
-/// Whether an operation in a mount failed because the process has ended that served it. While it is ending,
-/// the kernel says that the connection was aborted.
+/// Whether an operation in a mount failed because its process has ended. While it is ending, the
+/// kernel reports an aborted connection.
 pub fn has_ended(errno: Errno) -> bool {
     matches!(errno, Errno::NOTCONN | Errno::CONNABORTED)
 }
 
-/// Makes everything in the mount at `path` durable: the kernel writes what it has, then the volume syncs.
+/// Makes everything in the mount at `path` durable: the kernel writes what it has, then the volume
+/// syncs.
 ///
 /// # Errors
 /// Those of the volume; see [`has_ended`].
 pub fn sync(path: &Path) -> rustix::io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(path, flags, Mode::empty())?;
-    // If a file could not be written, that is for the program to know which wrote it; all else is synced.
+    // If a file could not be written, that is for the program to know which wrote it; all else is
+    // synced.
     let _ = rustix::fs::syncfs(&root);
     rustix::fs::fsync(&root)
 }
 
-/// Where the file system of a mount is mounted, as a clause for messages: at another place here, or in
-/// the namespace of another process. Only the superuser finds those of others. Cost: reads the mounts of
-/// each process.
+/// The mount points of a mount's file system, as a clause for messages: at another place here, or
+/// in the namespace of another process. Only the superuser finds those of others. Cost: reads the
+/// mounts of each process.
 pub fn anywhere(of: &Mount) -> Option<String> {
     let same = |mounts: io::Result<Vec<Mount>>| {
         let mounts = mounts.unwrap_or_default().into_iter();

@@ -1,7 +1,8 @@
 //! A directory of a file system, as a file system of its own.
 //!
-//! Its root has the number of all roots, as the kernel expects; all other inodes keep theirs. Nothing
-//! leads out of it: above its root is the root, and numbers of other inodes of the volume are refused.
+//! Its root has the number of all roots, as the kernel expects; all other inodes keep theirs.
+//! Nothing leads out of it: above its root is the root, and numbers of other inodes of the volume
+//! are refused.
 
 use std::sync::Arc;
 
@@ -10,12 +11,12 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::file_system::{
-    Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, ListedEntry, Rename,
-    Seek, WriteContext, Written,
+    Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, Inodes, ListedEntry,
+    Rename, Seek, WriteContext, Written, calls, own_method,
 };
 use crate::schema::{FileKind, InodeNumber};
 
-/// See the [module](self).
+/// The directory that is the root.
 pub struct Subtree {
     all: Arc<dyn FileSystem>,
     root: InodeNumber,
@@ -23,10 +24,11 @@ pub struct Subtree {
 }
 
 impl Subtree {
-    /// The directory at `path`, whose parts are separated by slashes. Symbolic links are not followed.
+    /// The directory at `path`, whose parts are separated by slashes. Symbolic links are not
+    /// followed.
     ///
-    /// Nobody may move the directory for as long as this is used. That is so where it is all that is
-    /// mounted of a volume.
+    /// Nobody may move the directory for as long as this is used. That is so where it is all that
+    /// is mounted of a volume.
     ///
     /// # Errors
     /// `ENOENT` or `ENOTDIR`, with the part of the path that is missing or no directory.
@@ -69,8 +71,8 @@ impl Subtree {
         Ok(self.all.attributes(directory)?.inode.parent == self.root)
     }
 
-    /// Makes sure that an inode is in the subtree. The kernel may know its number from another time,
-    /// when the whole volume was mounted.
+    /// Makes sure that an inode is in the subtree. The kernel may know its number from another
+    /// time, when the whole volume was mounted.
     ///
     /// # Errors
     /// `ESTALE`. A file that also has a name elsewhere, which it got last, counts as being there.
@@ -86,31 +88,22 @@ impl Subtree {
         Ok(())
     }
 
-    fn attributes_of(&self, attributes: &Attributes) -> Attributes {
-        Attributes {
-            number: self.outer(attributes.number),
-            inode: attributes.inode,
-        }
-    }
-
     fn entry_of(&self, entry: &ListedEntry) -> ListedEntry {
         ListedEntry {
             inode: self.outer(entry.inode),
             ..entry.clone()
         }
     }
-}
 
-impl FileSystem for Subtree {
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
         let inner = self.inner(directory);
         match name {
-            b"." if directory == InodeNumber::ROOT => self.attributes(directory),
+            b"." if directory == InodeNumber::ROOT => FileSystem::attributes(self, directory),
             // The kernel would have a second directory, and refuses an answer with another number.
             b"." if inner == self.root => Err(Errno::STALE.into()),
             // The kernel keeps the root, and asks for it by no name but these.
             b".." if inner == self.root || self.is_root_above(inner)? => {
-                self.attributes(InodeNumber::ROOT)
+                FileSystem::attributes(self, InodeNumber::ROOT)
             }
             b"." | b".." => {
                 self.check_within(inner)?;
@@ -125,107 +118,6 @@ impl FileSystem for Subtree {
         if inode != InodeNumber::ROOT {
             self.all.forget(inode, references);
         }
-    }
-
-    fn attributes(&self, inode: InodeNumber) -> Result<Attributes> {
-        let attributes = self.all.attributes(self.inner(inode))?;
-        Ok(self.attributes_of(&attributes))
-    }
-
-    fn set_attributes(
-        &self,
-        caller: &Caller,
-        inode: InodeNumber,
-        changes: &Changes,
-    ) -> Result<Attributes> {
-        let inode = self.inner(inode);
-        let attributes = self.all.set_attributes(caller, inode, changes)?;
-        Ok(self.attributes_of(&attributes))
-    }
-
-    fn read_link(&self, inode: InodeNumber) -> Result<Bytes> {
-        self.all.read_link(self.inner(inode))
-    }
-
-    fn make_node(
-        &self,
-        caller: &Caller,
-        directory: InodeNumber,
-        name: &[u8],
-        mode: u32,
-        umask: u32,
-        device: u32,
-    ) -> Result<Attributes> {
-        let directory = self.inner(directory);
-        self.all
-            .make_node(caller, directory, name, mode, umask, device)
-    }
-
-    fn make_directory(
-        &self,
-        caller: &Caller,
-        directory: InodeNumber,
-        name: &[u8],
-        mode: u32,
-        umask: u32,
-    ) -> Result<Attributes> {
-        let directory = self.inner(directory);
-        self.all
-            .make_directory(caller, directory, name, mode, umask)
-    }
-
-    fn make_symlink(
-        &self,
-        caller: &Caller,
-        directory: InodeNumber,
-        name: &[u8],
-        target: &[u8],
-    ) -> Result<Attributes> {
-        let directory = self.inner(directory);
-        self.all.make_symlink(caller, directory, name, target)
-    }
-
-    fn link(&self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
-        self.all
-            .link(self.inner(inode), self.inner(directory), name)
-    }
-
-    fn unlink(&self, directory: InodeNumber, name: &[u8]) -> Result<()> {
-        self.all.unlink(self.inner(directory), name)
-    }
-
-    fn remove_directory(&self, directory: InodeNumber, name: &[u8]) -> Result<()> {
-        self.all.remove_directory(self.inner(directory), name)
-    }
-
-    fn rename(
-        &self,
-        caller: &Caller,
-        from: (InodeNumber, &[u8]),
-        to: (InodeNumber, &[u8]),
-        how: Rename,
-    ) -> Result<()> {
-        let from = (self.inner(from.0), from.1);
-        let to = (self.inner(to.0), to.1);
-        self.all.rename(caller, from, to, how)
-    }
-
-    fn read(&self, inode: InodeNumber, offset: u64, size: usize) -> Result<Bytes> {
-        self.all.read(self.inner(inode), offset, size)
-    }
-
-    fn write(
-        &self,
-        inode: InodeNumber,
-        offset: u64,
-        data: &[u8],
-        context: WriteContext,
-    ) -> Result<Written> {
-        self.all.write(self.inner(inode), offset, data, context)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.all.sync()
     }
 
     fn list(
@@ -245,59 +137,38 @@ impl FileSystem for Subtree {
         entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
     ) -> Result<()> {
         let mut show = |listed: &ListedEntry, attributes: &Attributes| {
-            entry(&self.entry_of(listed), &self.attributes_of(attributes))
+            entry(
+                &self.entry_of(listed),
+                &attributes.map_inodes(|number| self.outer(number)),
+            )
         };
         self.all
             .list_with_attributes(self.inner(directory), from, &mut show)
     }
-
-    fn capacity(&self) -> Result<Capacity> {
-        self.all.capacity()
-    }
-
-    fn set_extended_attribute(
-        &self,
-        inode: InodeNumber,
-        name: &[u8],
-        value: &[u8],
-        existing: Existing,
-    ) -> Result<()> {
-        let inode = self.inner(inode);
-        self.all
-            .set_extended_attribute(inode, name, value, existing)
-    }
-
-    fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Bytes> {
-        self.all.extended_attribute(self.inner(inode), name)
-    }
-
-    fn extended_attributes(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        self.all.extended_attributes(self.inner(inode))
-    }
-
-    fn remove_extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<()> {
-        self.all.remove_extended_attribute(self.inner(inode), name)
-    }
-
-    fn allocate(&self, inode: InodeNumber, offset: u64, length: u64, what: Allocate) -> Result<()> {
-        self.all.allocate(self.inner(inode), offset, length, what)
-    }
-
-    fn seek(&self, inode: InodeNumber, offset: u64, what: Seek) -> Result<u64> {
-        self.all.seek(self.inner(inode), offset, what)
-    }
-
-    fn copy_range(
-        &self,
-        from: (InodeNumber, u64),
-        to: (InodeNumber, u64),
-        length: u64,
-    ) -> Result<u64> {
-        let from = (self.inner(from.0), from.1);
-        let to = (self.inner(to.0), to.1);
-        self.all.copy_range(from, to, length)
-    }
 }
+
+macro_rules! within {
+    (lookup $($call:tt)*) => { own_method! { Subtree, lookup $($call)* } };
+    (forget $($call:tt)*) => { own_method! { Subtree, forget $($call)* } };
+    (list $($call:tt)*) => { own_method! { Subtree, list $($call)* } };
+    (list_with_attributes $($call:tt)*) => { own_method! { Subtree, list_with_attributes $($call)* } };
+    ($name:ident ($($arg:ident: $type:ty),*) $result:ty) => {
+        fn $name(&self $(, $arg: $type)*) -> $result {
+            let answer = self.all.$name($($arg.map_inodes(|number| self.inner(number))),*)?;
+            Ok(answer.map_inodes(|number| self.outer(number)))
+        }
+    };
+}
+
+macro_rules! implement {
+    ($($(#[$_:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
+        impl FileSystem for Subtree {
+            $(within! { $name ($($arg: $type),*) $($result)? })*
+        }
+    };
+}
+
+calls!(implement);
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,5 @@
-//! What the range cache saves a reader and costs a writer, on a store in a directory of its own. Prints tables.
-//! Reads are given in processor time of the thread, commits in time that passes as well, because another thread
-//! does a part of their work.
-//!
-//! ```text
-//! cargo run --release -p titan-ime --example costs [queues|points|commits]
-//! ```
+//! Measures what the range cache saves a reader and costs a writer, on a store in a directory of
+//! its own. Prints tables.
 
 #![allow(
     clippy::unwrap_used,
@@ -56,7 +51,8 @@ fn cost(mut f: impl FnMut()) -> f64 {
 
 fn open(dir: &std::path::Path) -> RangeCache {
     let options = CacheOptions {
-        // The thread that puts writes into the segments is there, and maintenance does not come by itself.
+        // The thread that puts writes into the segments is there, and maintenance does not come by
+        // itself.
         maintenance: Some(Duration::from_secs(100_000)),
         chooses: false,
         safe_lag: Duration::ZERO,
@@ -156,7 +152,7 @@ fn commit(cache: &RangeCache, keys: &mut dyn Iterator<Item = Vec<u8>>, rows: usi
     transaction.commit().unwrap();
 }
 
-/// What a round of commits took.
+/// The cost of a round of commits.
 struct Round {
     passed: Duration,
     /// Of the thread that commits, and of the one that puts writes into the segments.
@@ -190,8 +186,8 @@ impl Round {
 /// Rows of a round.
 const ROWS: usize = 20_000;
 
-/// Commits go to a table that is held and to one that is not, in turn. What does a round of the one cost, as a part of the
-/// round of the other before it?
+/// Commits go to a table that is held and to one that is not, in turn. What does a round of the one
+/// cost, as a part of the round of the other before it?
 fn commits(cache: &RangeCache) {
     println!("commits of new rows of 100 bytes, not held and held in turn: microseconds a row");
     println!(

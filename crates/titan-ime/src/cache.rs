@@ -1,33 +1,32 @@
-//! The cache as programs use it.
+//! The public face of the cache.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use titan::vfs::Vfs;
-use titan::{CommitHook, EventListener, Process};
+use titan::{CommitHook, EventListener};
 use titan_mvcc::{RangeSource, Store, StoreOptions, entries};
 
-use crate::applier::Applier;
-use crate::audit::AuditReport;
-use crate::chooser::Chooser;
 use crate::error::{Error, Result};
-use crate::held::HeldRange;
-use crate::hot_set::HotSetFile;
-use crate::keeper::Keeper;
-use crate::load::Kind;
+use crate::maintenance::attached::Attached;
+use crate::maintenance::audit::{AuditReport, Auditor};
+use crate::maintenance::held_ranges::HeldRange;
+use crate::maintenance::hot_set::{self, HotSetFile};
+use crate::maintenance::passes::Maintenance;
+use crate::maintenance::policy::Policy;
+use crate::maintenance::range_load::Load;
+use crate::maintenance::segment_load::Kind;
+use crate::maintenance::thread::MaintenanceThread;
 use crate::options::CacheOptions;
-use crate::range_load::Load;
-use crate::shared::Shared;
+use crate::segments::faults::Trouble;
+use crate::segments::shared::Shared;
 use crate::stats::{Dropped, Stats};
-use crate::trouble::Trouble;
-use crate::with_other::WithOther;
+use crate::writes::applier::Applier;
+use crate::writes::chained_hook::ChainedHook;
 
-/// A range cache with its store. Reads of the store, of its snapshots and of its transactions use it by themselves.
-/// Dropping it drops all that is held; the store goes on without it.
+/// A range cache with its store. All reads of the store use it, those of snapshots and transactions
+/// too. Dropping it drops all ranges; the store goes on without it.
 ///
 /// ```
 /// # fn main() -> titan_ime::Result<()> {
@@ -49,16 +48,16 @@ use crate::with_other::WithOther;
 /// # }
 /// ```
 pub struct RangeCache {
-    keeper: Keeper,
-    /// The largest limit of memory that makes sense here.
+    maintenance: Arc<Maintenance>,
+    /// The largest useful limit of memory.
     largest_limit: usize,
     /// Both or none.
-    threads: Option<(Maintenance, Applier)>,
+    threads: Option<(MaintenanceThread, Applier)>,
 }
 
 impl RangeCache {
-    /// Opens the store in a directory, with a cache that holds nothing yet. A commit hook of the options is called as by
-    /// the store, after that of the cache. If it panics, the cache is off.
+    /// Opens the store in a directory, with a cache that holds nothing yet. A commit hook of the
+    /// options is called after that of the cache. If it panics, the cache is off.
     ///
     /// # Errors
     /// `SourceInUse`; `Store` with those of [`Store::open`].
@@ -80,7 +79,7 @@ impl RangeCache {
         let hook = Arc::clone(&shared) as Arc<dyn CommitHook>;
         options.db.commit_hook = Some(match options.db.commit_hook.take() {
             None => hook,
-            Some(other) => Arc::new(WithOther::new(Arc::clone(&shared), other)),
+            Some(other) => Arc::new(ChainedHook::new(Arc::clone(&shared), other)),
         });
         options
             .db
@@ -95,22 +94,29 @@ impl RangeCache {
             .column_family(entries::FAMILY)
             .ok_or(Error::Off)?;
         shared.set_family(family.id());
-        let keeper = Keeper {
+        let attached = Attached {
             shared,
-            store,
+            db: store.db().clone(),
             family,
+        };
+        let maintenance = Maintenance {
+            attached,
+            store,
+            auditor: Auditor::default(),
             safe_lag: cache.safe_lag,
             audited_per_mille: cache.audited_per_mille,
-            chooser: cache.chooses.then(|| Arc::new(Chooser::new(file))),
+            policy: cache.chooses.then(|| Policy::new(file)),
         };
-        keeper.look();
+        maintenance.update_target();
+        let maintenance = Arc::new(maintenance);
         let start = |every| {
-            let applier = Applier::start(Arc::clone(&keeper.shared))?;
-            Ok::<_, Error>((Maintenance::start(keeper.clone(), every)?, applier))
+            let applier = Applier::start(Arc::clone(&maintenance.attached.shared))?;
+            let maintainer = MaintenanceThread::start(Arc::clone(&maintenance), every)?;
+            Ok::<_, Error>((maintainer, applier))
         };
         let threads = cache.maintenance.map(start).transpose()?;
         Ok(RangeCache {
-            keeper,
+            maintenance,
             largest_limit,
             threads,
         })
@@ -118,12 +124,12 @@ impl RangeCache {
 
     /// The store.
     pub fn store(&self) -> &Store {
-        &self.keeper.store
+        &self.maintenance.store
     }
 
-    /// Loads the keys from `from` to before `to`; without bounds where they are `None`. Returns when they are held. What is held
-    /// already, because it was remembered, chosen or loaded before, is taken over as it is.
-    /// Cost: reads all entries of the rest; commits wait for a barrier for each part of it.
+    /// Loads the keys from `from` to before `to`; `None` is no bound. Returns when the range is
+    /// held. Parts that are held already stay as they are. Cost: reads all entries of the rest;
+    /// each part of it takes a barrier, for which commits wait.
     ///
     /// # Errors
     /// Those of [`RangeCache::begin_load`] and [`Load::step`].
@@ -131,84 +137,85 @@ impl RangeCache {
         self.begin_load(from, to)?.finish()
     }
 
-    /// Begins to load what is not held of a range. From here on no other load of the program can overlap that. Loads that the
-    /// cache has begun by itself give way.
+    /// Begins to load the parts of a range that are not held. From here on no other load of the
+    /// program can overlap them. Loads that the cache began give way.
     ///
     /// # Errors
-    /// `EmptyRange`, `Off`; `Overlaps` if another [`Load`] has a part of it; `Store` in a forked child of the process that
-    /// opened it.
+    /// `EmptyRange`, `Off`; `Overlaps` if another [`Load`] has a part of it; `Store` in a forked
+    /// child of the process that opened it.
     pub fn begin_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
-        self.keeper.begin_load(from, to, Kind::Range)
+        self.maintenance.begin_load(from, to, Kind::Range)
     }
 
-    /// The same for a range that is dropped only when memory is short and nothing else can be dropped. That holds for what is
-    /// held already, too, in whole segments.
+    /// The same for a pinned range, which is evicted only when nothing else can be. Whole segments
+    /// that are held already are pinned too.
     ///
     /// # Errors
     /// Those of [`RangeCache::begin_load`].
     pub fn begin_pinned_load(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Load> {
-        self.keeper.begin_load(from, to, Kind::Pinned)
+        self.maintenance.begin_load(from, to, Kind::Pinned)
     }
 
-    /// Drops the segments that have keys from `from` to before `to`, whole, and abandons loads of them. Returns how
-    /// many there were. Reads that are in them go on in the engine. Does nothing in a forked child of the process that
-    /// opened it.
+    /// Drops whole segments that have keys from `from` to before `to`, and abandons loads of them.
+    /// Returns their number. Their readers go on in the engine. Does nothing in a forked child of
+    /// the process that opened it.
     pub fn drop_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> usize {
         if self.is_inherited() {
             return 0;
         }
         let lower = from.map(entries::encode_key).unwrap_or_default();
         let upper = to.map(entries::encode_key);
-        let overlaps =
-            |segment: &crate::segment::Segment| segment.overlaps(&lower, upper.as_deref());
-        self.keeper.shared.drop_segments(Dropped::Asked, overlaps)
+        let overlaps = |segment: &crate::segments::segment::Segment| {
+            segment.overlaps(&lower, upper.as_deref())
+        };
+        self.shared().drop_segments(Dropped::Asked, overlaps)
     }
 
-    /// Changes the limit of memory, which is bounded as [`CacheOptions::memory_limit`] is. Segments are dropped at once if
-    /// they exceed it. Does nothing in a forked child of the process that opened it.
+    /// Changes the limit of memory, bounded as [`CacheOptions::memory_limit`] is. Evicts at once if
+    /// memory exceeds it. Does nothing in a forked child of the process that opened it.
     pub fn set_memory_limit(&self, bytes: usize) {
         if self.is_inherited() {
             return;
         }
         let limit = bytes.min(self.largest_limit);
-        self.keeper.shared.budget.set_limit(limit);
-        self.keeper.shared.make_room();
+        self.shared().budget.set_limit(limit);
+        self.shared().make_room();
     }
 
-    /// Looks at the store's readers, prunes idle rows, splits and joins segments, and decides what is held. A panic in it is
-    /// counted in [`Stats::maintenance_panics`]. Cost: looks at all rows with old versions; locks a segment for a few leaves at
-    /// a time; reads some ten thousand entries of what is being loaded. Does nothing in a forked child of the process that
-    /// opened it.
+    /// Runs a pass of maintenance: prunes idle rows, splits and joins segments, chooses ranges. A
+    /// panic is counted in [`Stats::maintenance_panics`]. Cost: visits all rows with old versions;
+    /// locks a segment for a few leaves at a time; reads some ten thousand entries of a range that
+    /// is being loaded. Does nothing in a forked child of the process that opened it.
     pub fn maintain(&self) {
         if self.is_inherited() {
             return;
         }
-        self.keeper.maintain();
+        self.maintenance.maintain();
     }
 
-    /// Whether this is a forked child of the process that opened it. Threads of the parent may have had locks of the cache,
-    /// which nobody gives back here.
+    /// Whether this is a forked child of the process that opened it. Threads of the parent may hold
+    /// locks of the cache, which nobody releases here.
     fn is_inherited(&self) -> bool {
         self.store().db().check_not_inherited().is_err()
     }
 
-    /// Compares memory with the engine. May run at any time; a barrier for each segment. Cost: reads everything that
-    /// is held from the engine.
+    /// Compares all held ranges with the engine, at any time. Cost: a barrier for each segment;
+    /// reads all held ranges from the engine.
     ///
     /// # Errors
     /// `Differs`; `Off`; `Store`.
     pub fn audit(&self) -> Result<AuditReport> {
-        self.keeper.audit()
+        self.maintenance.audit()
     }
 
-    /// What is held, and what was done.
+    /// The state and the counters.
     pub fn stats(&self) -> Stats {
         // A thread that only the parent has may have been about to apply.
         if !self.is_inherited() {
-            self.keeper.shared.settle();
+            self.shared().apply_pending();
         }
-        let counters = &self.keeper.shared.counters;
-        let list = self.keeper.shared.directory.load();
+        let counters = &self.shared().counters;
+        let list = self.shared().directory.load();
         let active = list
             .iter()
             .filter(|segment| segment.root().is_some())
@@ -222,8 +229,8 @@ impl RangeCache {
             parts: counters.parts.sums(),
             segments: active as u64,
             loading: (list.len() - active) as u64,
-            memory_used: self.keeper.shared.budget.used() as u64,
-            memory_limit: self.keeper.shared.budget.limit() as u64,
+            memory_used: self.shared().budget.used() as u64,
+            memory_limit: self.shared().budget.limit() as u64,
             loads: counters.loads.load(Ordering::Relaxed),
             gaps: counters.gaps.load(Ordering::Relaxed),
             splits: counters.splits.load(Ordering::Relaxed),
@@ -240,47 +247,47 @@ impl RangeCache {
             remembered: counters.remembered.load(Ordering::Relaxed),
             saved_steps: counters.saved.load(Ordering::Relaxed),
             writes: counters.writes.load(Ordering::Relaxed),
-            audited: self.keeper.shared.auditor.audited(),
-            maintenance_panics: self.keeper.shared.panics.count(),
+            audited: counters.audited.load(Ordering::Relaxed),
+            maintenance_panics: self.shared().faults.panics(),
         }
     }
 
-    /// The ranges that are held, in the order of their keys.
+    /// The held ranges, in the order of their keys.
     pub fn held(&self) -> Vec<HeldRange> {
-        let held = self.keeper.shared.held();
+        let held = hot_set::held(&self.shared().directory.load());
         held.iter().map(HeldRange::new).collect()
     }
 
-    /// What memory and engine differed in, if maintenance has found that they do: a bug of this crate, or changes of the
-    /// database past its hook. The cache is off then.
+    /// The difference between memory and engine, if maintenance found one: a bug of this crate, or
+    /// changes of the database past its hook. The cache is off then.
     pub fn difference(&self) -> Option<&str> {
-        self.keeper.shared.auditor.difference()
+        self.shared().faults.difference()
     }
 
-    /// How the maintenance of the cache fares, and why the cache is off if it is.
+    /// The faults of the cache: panics of maintenance, and the reason why it is off.
     pub fn trouble(&self) -> Trouble {
-        self.keeper.shared.trouble()
+        self.shared().faults.trouble()
     }
 
-    /// Whether the cache is off: its hook panicked, its maintenance panicked again and again, or memory and engine
-    /// differed. The store works without it; the next opening has a cache again.
+    /// Whether the cache is off: its hook panicked, its maintenance panicked five times in a row,
+    /// or memory and engine differed. The store works without it; the next opening has a cache
+    /// again.
     pub fn is_off(&self) -> bool {
-        self.keeper.shared.is_off()
+        self.shared().faults.is_off()
     }
 
-    /// Drops all that is held and closes the store.
+    /// Drops all ranges and closes the store.
     ///
     /// # Errors
     /// Those of [`Store::close`].
     pub fn close(self) -> Result<()> {
-        let store = self.keeper.store.clone();
+        let store = self.maintenance.store.clone();
         drop(self);
         Ok(store.close()?)
     }
 
-    #[cfg(test)]
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.keeper.shared
+        &self.maintenance.attached.shared
     }
 }
 
@@ -291,9 +298,9 @@ impl Drop for RangeCache {
             return;
         }
         drop(self.threads.take());
-        self.keeper.remember();
-        self.keeper.shared.turn_off();
-        self.keeper.shared.give_back();
+        self.maintenance.remember();
+        self.shared().faults.turn_off();
+        self.shared().give_back();
     }
 }
 
@@ -311,56 +318,4 @@ fn largest_limit(vfs: &dyn Vfs) -> usize {
     memory.map_or(usize::MAX, |memory| {
         usize::try_from(memory.total / 4 * 3).unwrap_or(usize::MAX)
     })
-}
-
-/// The thread that maintains a cache. Dropping it ends the thread.
-struct Maintenance {
-    /// Whether it is to end.
-    end: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
-    started_by: Process,
-}
-
-impl Maintenance {
-    fn start(keeper: Keeper, every: Duration) -> Result<Self> {
-        let end = Arc::new((Mutex::new(false), Condvar::new()));
-        let ends = Arc::clone(&end);
-        let run = move || {
-            let (is_over, wakes) = &*ends;
-            let mut is_over = is_over.lock();
-            while !*is_over {
-                wakes.wait_for(&mut is_over, every);
-                if !*is_over {
-                    parking_lot::MutexGuard::unlocked(&mut is_over, || keeper.maintain());
-                }
-            }
-        };
-        let named = std::thread::Builder::new().name("titan-ime".to_owned());
-        let thread = named.spawn(run).map_err(|e| {
-            let what = format!("the maintenance thread of the range cache: {e}");
-            titan::Error::new(titan::ErrorKind::Io, what)
-        })?;
-        Ok(Maintenance {
-            end,
-            thread: Some(thread),
-            started_by: Process::current(),
-        })
-    }
-}
-
-impl Drop for Maintenance {
-    fn drop(&mut self) {
-        if !self.started_by.is_current() {
-            // A forked child does not have the thread, and its handle would name another one.
-            std::mem::forget(self.thread.take());
-            return;
-        }
-        let (is_over, wakes) = &*self.end;
-        *is_over.lock() = true;
-        wakes.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // What panics in it is caught.
-            let _ = thread.join();
-        }
-    }
 }

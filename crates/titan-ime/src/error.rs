@@ -1,7 +1,6 @@
 //! The one error type of the crate.
 //!
-//! None of these comes from a read or a commit of the store: the copy never fails one. They say why a range is not
-//! held.
+//! None of these comes from a read or a commit of the store: the cache never fails one.
 
 use std::fmt;
 
@@ -10,29 +9,29 @@ use crate::stats::Dropped;
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation failed.
+/// The reason why an operation failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A part of the range is being loaded already.
+    /// The program loads a part of the range already.
     Overlaps,
     /// The range is empty.
     EmptyRange,
-    /// The load would take more memory than the limit. Nothing of it is held.
+    /// The load needs more memory than the limit. Nothing of it is held.
     MemoryLimit {
-        /// Bytes that were taken by then, by all segments.
+        /// Bytes charged by then, for all segments.
         used: usize,
         /// The limit in bytes.
         limit: usize,
     },
-    /// The load was given up, because its segment was dropped.
+    /// The load was abandoned, because its segment was dropped.
     Abandoned {
-        /// Why it was.
+        /// The reason.
         why: Dropped,
     },
     /// The cache is off: its hook panicked, or it was closed. The store works without it.
     Off,
-    /// The options of the store have a range source of their own.
+    /// The options of the store already have a range source.
     SourceInUse,
     /// Memory and engine differ: a bug of this crate, or changes of the database past its hook.
     Differs {
@@ -58,19 +57,19 @@ impl From<titan::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Overlaps => f.write_str("a part of the range is being loaded already"),
+            Error::Overlaps => f.write_str("another load has a part of the range"),
             Error::EmptyRange => f.write_str("the range is empty"),
             Error::MemoryLimit { limit: 0, .. } => {
                 f.write_str("the limit of memory is zero, so nothing is held")
             }
             Error::MemoryLimit { used, limit } => write!(
                 f,
-                "the range does not fit: {used} bytes were taken when the load ended, of {limit}"
+                "the range does not fit: the load stopped with {used} of {limit} bytes in use"
             ),
-            Error::Abandoned { why } => write!(f, "the load was given up: {why}"),
+            Error::Abandoned { why } => write!(f, "the load was abandoned: {why}"),
             Error::Off => f.write_str("the range cache is off"),
             Error::SourceInUse => f.write_str(
-                "the range cache is the range source of its store, and the options have another one",
+                "the options of the store have a range source, which the range cache must be",
             ),
             Error::Differs { what } => write!(f, "memory and engine differ: {what}"),
             Error::Store(source) => source.fmt(f),

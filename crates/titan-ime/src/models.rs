@@ -1,19 +1,21 @@
-//! Models of what readers, writers and maintenance do to one another, under every schedule up to a number of
-//! preemptions. Only in builds with `--cfg loom`.
+//! Models of readers, writers and maintenance, under every schedule up to a number of preemptions.
+//! Only in builds with `--cfg loom`.
 //!
-//! A writer makes a version and *publishes* its timestamp, as the commit pipeline does after the hook. A reader takes
-//! the timestamp that is published, and must find what it has, or be sent to the engine.
+//! A writer makes a version and *publishes* its timestamp, as the commit pipeline does after the
+//! hook. A reader takes the published timestamp, and must find its version, or be sent to the
+//! engine.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as Count;
 
 use titan_mvcc::{Found, RangeSource, Timestamp};
 
-use crate::load::{Merging, merge};
-use crate::root::{NewValue, Root, Target, Write};
-use crate::segment::Segment;
-use crate::served::Served;
-use crate::shared::Shared;
+use crate::content::root::{Root, Target};
+use crate::content::timestamps::Timestamps;
+use crate::content::write::{NewValue, Write};
+use crate::maintenance::segment_load::{Merging, merge};
+use crate::segments::segment::Segment;
+use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,7 +45,7 @@ const VALUES: [[u8; 1]; 16] = [
 ];
 /// A version with this timestamp is a deletion.
 const DELETION: u64 = 4;
-/// What is written while a model runs.
+/// The first timestamp written while a model runs.
 const LATE: u64 = 10;
 
 fn spawn(body: impl FnOnce() + Send + 'static) -> loom::thread::JoinHandle<()> {
@@ -76,7 +78,8 @@ fn model(
             let others: Vec<_> = others.collect();
             last(&world);
             others.into_iter().for_each(|thread| thread.join().unwrap());
-            // Nobody is in the middle of anything: what is published is found, from memory or from the engine.
+            // Nobody is in the middle of anything: what is published is found, from memory or from
+            // the engine.
             world.read();
         });
         all.join().unwrap();
@@ -94,11 +97,11 @@ fn put(key: &[u8], commit: u64) -> Write<'_> {
 }
 
 /// Everything from a moment on, and these readers before it.
-fn served(from: u64, readers: &[u64]) -> Served {
-    Served::new(Timestamp(from), readers.iter().copied().map(Timestamp))
+fn served(from: u64, readers: &[u64]) -> Timestamps {
+    Timestamps::new(Timestamp(from), readers.iter().copied().map(Timestamp))
 }
 
-fn target(kept: Served) -> Target {
+fn target(kept: Timestamps) -> Target {
     Target {
         needed: kept.clone(),
         kept,
@@ -109,7 +112,7 @@ struct World {
     shared: Shared,
     /// The first segment, which has all keys.
     segment: Arc<Segment>,
-    /// What its keys had when it was made.
+    /// The content of its keys at the begin.
     loaded: [Vec<u64>; 2],
     published: AtomicU64,
 }
@@ -213,7 +216,7 @@ fn prunable() -> World {
 
 /// The same, and a tail that is full, so that the next write makes its leaf anew and prunes it.
 fn prunable_with_a_full_tail() -> World {
-    let tail = [3; crate::tail::SLOTS];
+    let tail = [3; crate::content::tail::SLOTS];
     World::new(&[1, 2], &tail, 1 << 20)
 }
 
@@ -268,7 +271,7 @@ fn what_another_reader_applies_is_found() {
 fn what_the_writer_applies_is_found() {
     fn write(world: &World) {
         world.write();
-        world.shared.settle();
+        world.shared.apply_pending();
     }
     model(4, prunable, &[write, World::read, World::prune]);
 }
@@ -312,11 +315,11 @@ fn what_is_written_while_a_segment_is_dropped_is_found() {
     model(4, large, &[World::drop_all, World::write, World::read]);
 }
 
-/// What is pending is forgotten then, and nobody takes that for applied.
+/// Pending writes are forgotten then, and no reader takes them for applied.
 #[test]
 fn what_is_written_while_the_cache_goes_off_is_not_missed() {
     fn go_off(world: &World) {
-        world.shared.turn_off();
+        world.shared.faults.turn_off();
         world.shared.give_back();
     }
     model(4, large, &[go_off, World::write, World::read]);

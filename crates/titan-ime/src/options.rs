@@ -2,36 +2,38 @@
 
 use std::time::Duration;
 
-/// How a cache is opened.
+/// Options of [`RangeCache::open`](crate::RangeCache::open).
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// Bytes of memory that segments may take. Writes may exceed it until they are applied, by a read or when
-    /// many have come. Zero holds nothing. More than three quarters of the memory that the process may use counts as that,
-    /// so that the cache is not what the process is ended for; [`Stats::memory_limit`](crate::Stats::memory_limit) is what
-    /// counts.
+    /// The limit of memory in bytes. Zero holds nothing. At most three quarters of the memory that
+    /// the process may use count ([`Stats::memory_limit`](crate::Stats::memory_limit)), so that the
+    /// cache does not get the process killed. Writes may exceed the limit until they are applied,
+    /// by a read or when many are pending.
     pub memory_limit: usize,
-    /// Bytes of a segment, about: it is split at twice as many, and joined with its neighbour if they have less than
-    /// half together. A leaf that is made anew, at about every tenth write to it, costs a copy of the list of the leaves
-    /// of its segment, which have some KiB each; a split costs a copy of the list of all segments.
+    /// The usual size of a segment in bytes. It is split at twice the size, and joined with a
+    /// neighbour below half the size together. About every tenth write to a leaf of some KiB makes
+    /// it anew and copies its segment's list of leaves; a split copies the list of all segments.
     pub segment_size: usize,
-    /// How far the cache's own safe point is behind the present. Reads before it go to the engine, but for those
-    /// that are alive.
+    /// The lag of the cache's safe point behind the present. Earlier reads go to the engine, except
+    /// those that are open.
     pub safe_lag: Duration,
-    /// Whether the cache decides by itself what is held, at each maintenance: it loads ranges in which scans of the engine pass
-    /// many versions that they do not return, drops those whose writes cost more than their reads save, but for pinned
-    /// ones, and remembers over a restart what was held. It keeps a small file in the directory of the store.
+    /// Whether the cache chooses ranges at each maintenance. It loads ranges in which scans of the
+    /// engine pass many versions that they do not return, and drops ranges whose writes cost more
+    /// than their reads save, except pinned ones. It remembers the held ranges over a restart, in a
+    /// small file in the directory of the store.
     pub chooses: bool,
-    /// How many of a thousand segments are compared with the engine at each maintenance. That costs a barrier for each, and
-    /// reads all its entries from the engine. If one differs, the cache is turned off
+    /// Thousandths of the segments that each maintenance compares with the engine. Cost for each: a
+    /// barrier, and a read of all its entries. A difference turns the cache off
     /// ([`RangeCache::difference`](crate::RangeCache::difference)).
     pub audited_per_mille: u32,
-    /// How often the cache is maintained by a thread of its own. Without one,
-    /// [`RangeCache::maintain`](crate::RangeCache::maintain) is to be called.
+    /// The interval at which a thread maintains the cache. If none, the program calls
+    /// [`RangeCache::maintain`](crate::RangeCache::maintain).
     pub maintenance: Option<Duration>,
 }
 
 impl Default for CacheOptions {
-    /// 256 MiB in segments of 256 KiB, 180 s behind, chosen and maintained each second, one of a thousand audited.
+    /// 256 MiB in segments of 256 KiB, 180 s behind, chosen and maintained each second, one of a
+    /// thousand audited.
     fn default() -> Self {
         CacheOptions {
             memory_limit: 256 << 20,

@@ -1,24 +1,25 @@
-//! A cache without a store: for the campaign `shuttle`, whose scheduler knows the locks of the engine and of this crate,
-//! and not those of a store. Only in builds with `--cfg shuttle`.
+//! A cache without a store, for the campaign `shuttle`, whose scheduler knows the locks of the
+//! engine and of this crate but not those of a store. Only in builds with `--cfg shuttle`.
 
 use std::sync::Arc;
 
 use titan::{ColumnFamily, CommitHook, Db};
 use titan_mvcc::{RangeSource, Timestamp};
 
-use crate::audit::{AuditReport, Engine};
 use crate::error::Result;
-use crate::load::Kind;
-use crate::range_load::Load;
-use crate::shared::Shared;
+use crate::maintenance::attached;
+use crate::maintenance::audit::{Audit, AuditReport};
+use crate::maintenance::range_load::Load;
+use crate::maintenance::segment_load::Kind;
+use crate::segments::shared::Shared;
 use crate::stats::Dropped;
 
-/// What reads and commits have of a cache.
+/// The side of a cache for reads and commits.
 #[derive(Clone)]
 pub struct Cache(Arc<Shared>);
 
 impl Cache {
-    /// One that holds nothing, with a limit of memory.
+    /// An empty cache with a limit of memory.
     pub fn new(memory_limit: usize, segment_size: usize) -> Self {
         Cache(Arc::new(Shared::new(memory_limit, segment_size, false)))
     }
@@ -28,40 +29,36 @@ impl Cache {
         Arc::clone(&self.0) as Arc<dyn CommitHook>
     }
 
-    /// What reads ask.
+    /// The source for reads.
     pub fn source(&self) -> &dyn RangeSource {
         &*self.0
     }
 
-    /// The database and the family of its versions.
+    /// Attaches the cache to a database and the family of its versions.
     pub fn attach(&self, db: &Db, family: &ColumnFamily) -> Attached {
         self.0.set_family(family.id());
-        Attached {
+        Attached(attached::Attached {
             shared: Arc::clone(&self.0),
             db: db.clone(),
             family: family.clone(),
-        }
+        })
     }
 }
 
 /// A cache with its database. Clones are the same one.
 #[derive(Clone)]
-pub struct Attached {
-    shared: Arc<Shared>,
-    db: Db,
-    family: ColumnFamily,
-}
+pub struct Attached(attached::Attached);
 
 impl Attached {
-    /// What may be pruned: what neither a read from `from` on finds nor one of these readers, of whom none reads from
-    /// `now` on.
+    /// Sets the limits of pruning: versions stay that reads from `from` on find, or one of these
+    /// readers, all before `now`.
     pub fn aim(&self, now: Timestamp, from: Timestamp, readers: &[Timestamp]) {
-        self.shared.aim(now, from, readers);
+        self.0.shared.set_target(now, from, readers);
     }
 
     /// Prunes, splits and joins.
     pub fn maintain(&self) {
-        self.shared.maintain();
+        self.0.shared.maintain();
     }
 
     /// Begins to load a range of encoded keys.
@@ -70,35 +67,35 @@ impl Attached {
     /// As [`RangeCache::begin_load`](crate::RangeCache::begin_load).
     pub fn begin_load(&self, lower: Vec<u8>, upper: Option<Vec<u8>>) -> Result<Load> {
         let range = (lower, upper);
-        Load::begin(&self.shared, &self.db, &self.family, range, Kind::Range)
+        Load::begin(&self.0, range, Kind::Range)
     }
 
-    /// Drops what has keys in a range.
+    /// Drops the segments that have keys in a range.
     pub fn drop_range(&self, lower: &[u8], upper: Option<&[u8]>) {
-        let overlaps = |segment: &crate::segment::Segment| segment.overlaps(lower, upper);
-        self.shared.drop_segments(Dropped::Asked, overlaps);
+        let overlaps = |segment: &crate::segments::segment::Segment| segment.overlaps(lower, upper);
+        self.0.shared.drop_segments(Dropped::Asked, overlaps);
     }
 
     /// Changes the limit of memory.
     pub fn set_memory_limit(&self, bytes: usize) {
-        self.shared.budget.set_limit(bytes);
-        self.shared.make_room();
+        self.0.shared.budget.set_limit(bytes);
+        self.0.shared.make_room();
     }
 
     /// Bytes that are charged.
     pub fn memory_used(&self) -> usize {
-        self.shared.budget.used()
+        self.0.shared.budget.used()
     }
 
-    /// Compares memory with the engine, which drops nothing.
+    /// Compares memory with the engine, whose safe point is zero.
     ///
     /// # Errors
     /// As [`RangeCache::audit`](crate::RangeCache::audit).
     pub fn audit(&self) -> Result<AuditReport> {
-        self.shared.audit(&Engine {
-            db: &self.db,
-            family: &self.family,
+        let audit = Audit {
+            attached: &self.0,
             safe_point: &|| Timestamp::ZERO,
-        })
+        };
+        audit.all()
     }
 }

@@ -1,11 +1,11 @@
-//! Counters: what reads found in memory, and why others went to the engine; why segments were dropped.
+//! Counters of reads by their source, and of dropped segments by reason.
 //!
 //! Reads count in shards, so that readers on several processors write no shared memory.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Where a read was answered, and why.
+/// The source of a read's answer, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     /// From memory.
@@ -24,7 +24,8 @@ pub(crate) enum Read {
     Off,
     /// By the engine, though the range is held: to measure what that costs.
     Measured,
-    /// By the engine, though the range is held: it has the values, which are large.
+    /// By the engine, though the range is held: the values are large. Of scans, parts of those that
+    /// fetch most of such values where look-ups cost more than the engine's iterator.
     Stored,
 }
 
@@ -35,7 +36,7 @@ const SHARDS: usize = 16;
 #[repr(align(64))]
 struct Shard([AtomicU64; KINDS]);
 
-/// Counters of one sort of reads.
+/// Counters of one kind of reads.
 #[derive(Default)]
 pub(crate) struct ReadCounters([Shard; SHARDS]);
 
@@ -70,7 +71,7 @@ impl ReadCounters {
     }
 }
 
-/// How many reads were answered where. For scans each part is counted.
+/// The numbers of reads by source. For scans each part is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadSums {
@@ -82,7 +83,7 @@ pub struct ReadSums {
     pub not_held: u64,
     /// By the engine: the segment was being loaded or dropped.
     pub not_ready: u64,
-    /// By the engine: another thread was putting writes into memory, or many were waiting for that.
+    /// By the engine: another thread was applying writes, or many were pending.
     pub not_applied: u64,
     /// By the engine: the timestamp is before what the segment serves.
     pub too_old: u64,
@@ -90,18 +91,19 @@ pub struct ReadSums {
     pub off: u64,
     /// By the engine, though the range is held: to measure what that costs.
     pub measured: u64,
-    /// By the engine, though the range is held: it has the values, which are large. Of scans, parts of those that fetch
-    /// most of such values where that costs more than the engine's iterator does.
+    /// By the engine, though the range is held: it has the values, which are large. Of scans, parts
+    /// of those that fetch most of such values where that costs more than the engine's iterator
+    /// does.
     pub stored: u64,
 }
 
-/// Why a segment was dropped.
+/// The reason why a segment was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dropped {
     /// Memory was over its limit.
     MemoryLimit,
-    /// The data changed past the operations that the copy can follow.
+    /// The data changed in a way that the commit hook does not show.
     Bypassed,
     /// Its load was abandoned or failed.
     LoadEnded,
@@ -111,13 +113,13 @@ pub enum Dropped {
     Off,
     /// Its writes had cost more than its reads saved.
     NotWorth,
-    /// A range that saves more was to be held in its place.
+    /// A range that saves more needed its memory.
     LessWorth,
-    /// Maintenance panicked and may have left it without content.
+    /// Maintenance panicked, and may have left it without content.
     Panicked,
-    /// Others took its place: it was split or joined, or its load has ended. Not counted.
+    /// Others replaced it: it was split or joined, or its load is done. Not counted.
     Replaced,
-    /// The program began to load its range, while the cache itself did. Not counted.
+    /// The program loads its range, which the cache was loading. Not counted.
     TakenOver,
 }
 
@@ -125,14 +127,14 @@ impl fmt::Display for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Dropped::MemoryLimit => "memory was over its limit",
-            Dropped::Bypassed => "data changed past the commit hook",
-            Dropped::LoadEnded => "the load ended",
-            Dropped::Asked => "it was asked for",
+            Dropped::Bypassed => "data changed without the commit hook",
+            Dropped::LoadEnded => "its load ended",
+            Dropped::Asked => "the program dropped it",
             Dropped::Off => "the range cache was turned off",
-            Dropped::NotWorth => "its writes had cost more than its reads saved",
-            Dropped::LessWorth => "a range that saves more was to be held",
+            Dropped::NotWorth => "its writes cost more than its reads saved",
+            Dropped::LessWorth => "a range that saves more needed its memory",
             Dropped::Panicked => "the maintenance of the range cache panicked",
-            Dropped::Replaced => "other segments took its place",
+            Dropped::Replaced => "other segments replaced it",
             Dropped::TakenOver => "the program loads its range",
         })
     }
@@ -152,6 +154,7 @@ pub(crate) struct Counters {
     pub(crate) remembered: AtomicU64,
     pub(crate) saved: AtomicU64,
     pub(crate) writes: AtomicU64,
+    pub(crate) audited: AtomicU64,
 }
 
 impl Counters {
@@ -162,25 +165,25 @@ impl Counters {
     }
 }
 
-/// What a cache holds and has done, from [`RangeCache::stats`](crate::RangeCache::stats).
+/// The state and the counters of a cache, from [`RangeCache::stats`](crate::RangeCache::stats).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Point reads.
     pub points: ReadSums,
-    /// Parts of scans. A scan with parts in memory and in the engine was stitched.
+    /// Parts of scans. A stitched scan has parts in memory and in the engine.
     pub parts: ReadSums,
     /// Segments that are held.
     pub segments: u64,
     /// Segments that are being loaded.
     pub loading: u64,
-    /// Bytes that are charged, and the limit.
+    /// Bytes charged.
     pub memory_used: u64,
     /// The limit of memory in bytes.
     pub memory_limit: u64,
-    /// Loads that were finished.
+    /// Finished loads.
     pub loads: u64,
-    /// Loads among them of gaps of dead rows, which scans had met.
+    /// Finished loads of gaps of dead rows.
     pub gaps: u64,
     /// Segments that were split, because they grew.
     pub splits: u64,
@@ -188,7 +191,7 @@ pub struct Stats {
     pub joins: u64,
     /// Segments dropped because memory was over its limit.
     pub dropped_memory_limit: u64,
-    /// Segments dropped because data changed past the operations that the copy can follow.
+    /// Segments dropped because data changed in a way that the commit hook does not show.
     pub dropped_bypassed: u64,
     /// Loads that were abandoned or failed.
     pub dropped_load_ended: u64,
@@ -200,19 +203,21 @@ pub struct Stats {
     pub dropped_not_worth: u64,
     /// Segments dropped for a range that saves more.
     pub dropped_less_worth: u64,
-    /// Segments, and loads, dropped because maintenance had panicked and may have left them without content.
+    /// Segments and loads dropped because maintenance panicked and may have left them without
+    /// content.
     pub dropped_panicked: u64,
-    /// Loads that were begun because reads of the engine had wasted many steps.
+    /// Loads begun because reads of the engine wasted many steps.
     pub chosen: u64,
-    /// Loads that were begun because the range was held when the cache was closed last.
+    /// Loads begun because the range was held when the cache was last closed.
     pub remembered: u64,
-    /// Steps of the engine's iterator that reads from memory have saved, about: as of the last maintenance, if the
-    /// cache chooses what is held.
+    /// Steps of the engine's iterator that memory saved, about; as of the last pass, if the cache
+    /// chooses ranges.
     pub saved_steps: u64,
-    /// Versions that were written to segments that are held, as of the last maintenance, if the cache chooses.
+    /// Versions written to held segments, as of the last pass, if the cache chooses ranges.
     pub writes: u64,
-    /// Segments that maintenance has compared with the engine.
+    /// Segments that maintenance audited.
     pub audited: u64,
-    /// Passes of maintenance that panicked. [`RangeCache::trouble`](crate::RangeCache::trouble) says more.
+    /// Passes of maintenance that panicked. [`RangeCache::trouble`](crate::RangeCache::trouble)
+    /// says more.
     pub maintenance_panics: u64,
 }

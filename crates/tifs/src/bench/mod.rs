@@ -1,9 +1,8 @@
-//! Measures a mounted file system by what programs do, beside another one.
+//! Measures a mounted file system by calls of programs, beside another one.
 //!
-//! Owns the workloads and the rounds. Each round runs every workload on one directory and then on the
-//! other, so that both meet the same noise; the result is the median of the rounds. Only the calls that
-//! a workload is about are timed. Everything is written into a new directory, which is removed at the
-//! end.
+//! Each round runs every workload on one directory and then on the other, so that both meet the
+//! same noise; the result is the median of the rounds. Only the calls that define a workload are
+//! timed. Everything is written into a new directory, which is removed at the end.
 
 mod workload;
 
@@ -17,22 +16,22 @@ use crate::error::reason;
 
 pub use workload::{Scale, Workload};
 
-/// What was measured with one workload.
+/// The result of one workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// The workload.
     pub workload: &'static str,
-    /// What is counted: operations or MiB.
+    /// The unit: operations or MiB.
     pub unit: &'static str,
-    /// So many a second, on each directory: the median of the rounds.
+    /// The rate per second on each directory: the median of the rounds.
     pub rates: Vec<f64>,
     /// The rates of each round, on each directory.
     pub rounds: Vec<Vec<f64>>,
 }
 
 impl Measured {
-    /// How many times as fast the first directory is as the second, if there are two: the median of
-    /// the rounds' ratios.
+    /// The speed of the first directory relative to the second, if there are two: the median of the
+    /// rounds' ratios.
     pub fn ratio(&self) -> Option<f64> {
         let [first, second] = &self.rounds[..] else {
             return None;
@@ -43,8 +42,8 @@ impl Measured {
     }
 }
 
-/// Runs workloads on one or two directories. `progress` is called before each with its name, and ends
-/// the run by returning false.
+/// Runs workloads on one or two directories. `progress` is called before each with its name, and
+/// ends the run by returning false.
 ///
 /// # Errors
 /// Those of the operations; `Interrupted` if `progress` ended the run.

@@ -1,7 +1,7 @@
-//! What is measured: calls that programs make.
+//! The workloads: calls of programs that are timed.
 //!
-//! The workloads of a round run in the order of [`Workload::ALL`]: later ones use the files of earlier
-//! ones.
+//! The workloads of a round run in the order of [`Workload::ALL`]: later ones use the files of
+//! earlier ones.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How much a workload does.
+/// The size of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     /// Files and directories.
@@ -30,7 +30,7 @@ impl Default for Scale {
     }
 }
 
-/// Something to measure.
+/// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// Creating empty files in one directory.
@@ -61,7 +61,7 @@ pub enum Workload {
 const SMALL: usize = 4096;
 /// Bytes of a call that reads or writes in order.
 const CHUNK: usize = 1 << 20;
-/// How often the attributes of each file are read: one reading is shorter than the clock's noise.
+/// Readings of each file's attributes: one reading is shorter than the clock's noise.
 const STATS: usize = 20;
 /// Random writes between two that make them durable.
 const BETWEEN_SYNCS: usize = 32;
@@ -99,7 +99,7 @@ impl Workload {
         }
     }
 
-    /// What its rate counts.
+    /// The unit of its rate.
     pub fn unit(self) -> &'static str {
         match self {
             Workload::SequentialWrite | Workload::SequentialRead => "MiB",
@@ -107,7 +107,7 @@ impl Workload {
         }
     }
 
-    /// Runs it in a directory. Returns how much was done, and how long it took.
+    /// Runs it in a directory. Returns the number of units, and the time.
     pub(super) fn run(self, place: &Path, scale: &Scale) -> io::Result<(u64, Duration)> {
         let large = place.join("large");
         let mebibytes = scale.file_bytes >> 20;

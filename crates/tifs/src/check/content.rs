@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::kv::Space;
 use crate::schema::{FileKind, InodeNumber, block_of_key, content_of};
 
-/// How many blocks are read at once.
+/// Blocks read at once.
 const AT_ONCE: usize = 64;
 
 impl Check<'_> {
@@ -40,7 +40,7 @@ impl Check<'_> {
         })
     }
 
-    /// The lengths of blocks. What cannot be read is noted, and has none.
+    /// The lengths of blocks. A block that cannot be read is noted, and has none.
     fn lengths(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
         let lengths = |keys| self.snapshot.value_lengths(Space::Data, keys);
         match lengths(keys) {
@@ -64,7 +64,7 @@ impl Check<'_> {
         Ok(found)
     }
 
-    /// Reads blocks. What the store finds to be damaged is noted, and the others are read.
+    /// Reads blocks. Damage that the store finds is noted, and the other blocks are read.
     fn verify_blocks(&mut self, keys: &[Vec<u8>]) -> Result<()> {
         let values = match self.snapshot.multi_get(Space::Data, keys) {
             Ok(values) => values.into_iter().map(Ok).collect(),

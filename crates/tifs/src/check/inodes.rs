@@ -1,4 +1,4 @@
-//! Inodes, and what is stored beside them.
+//! Inodes, and the values stored beside them.
 
 use bytes::Bytes;
 
@@ -116,7 +116,7 @@ impl Check<'_> {
         }
     }
 
-    /// Compares each inode with what other keys said about it.
+    /// Compares each inode with the other keys.
     pub(super) fn compare_inodes(&mut self) {
         let mut numbers: Vec<InodeNumber> = self.inodes.keys().copied().collect();
         numbers.sort_unstable();
@@ -193,7 +193,7 @@ impl Check<'_> {
         problems
     }
 
-    /// Where a directory is in the tree.
+    /// The place of a directory in the tree.
     fn problems_of_place(&self, number: InodeNumber, seen: &Seen) -> Option<(Problem, String)> {
         let parent = seen.inode.parent;
         if number == InodeNumber::ROOT {

@@ -1,16 +1,17 @@
-//! Checks that a volume is what its schema says: `fsck`.
+//! Checks a volume against its schema: `fsck`.
 //!
-//! Owns the list of what must hold, which is the [`Problem`]s. Reads everything as of one moment, and
-//! changes nothing. A crash leaves no problem: what it interrupts is either done or not, and what is
-//! left to delete is listed in the volume. So a problem is damage, or a bug.
+//! The invariants are the [`Problem`]s. The check reads everything as of one moment and changes
+//! nothing. A crash leaves no problem: an interrupted operation took effect or did not, and the
+//! volume lists what is left to delete. So a problem is damage or a bug.
 //!
-//! Where the store cannot be read, the check notes it and goes on after it. What is not known because of
-//! that is [`Problem::Unreadable`] and nothing else: a file whose attributes cannot be read is not said
-//! to be missing.
+//! Where the store cannot be read, the check notes that and goes on. A fact that is unknown for
+//! this reason is [`Problem::Unreadable`] and nothing else: a file whose attributes cannot be read
+//! is not reported as missing.
 //!
 //! Memory: about 100 bytes for each inode.
 
 mod content;
+mod damage;
 mod inodes;
 mod names;
 mod problem;
@@ -30,13 +31,13 @@ use crate::schema::{Inode, InodeNumber, Key, Superblock, Usage, inode_number_of}
 pub use problem::{Finding, Problem};
 use unreadable::{Got, Unreadable};
 
-/// How many keys are read at once.
+/// Keys read at once.
 const PAGE: usize = 1024;
 
-/// How many problems are kept. More are only counted.
+/// Problems that are kept. More are only counted.
 const FINDINGS_MAX: usize = 1000;
 
-/// What a check found, and how much there was to check.
+/// The findings of a check, and its extent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Files, directories and all else that has an inode.
@@ -53,7 +54,7 @@ pub struct Report {
     pub orphans: u64,
     /// Truncated files whose blocks the next opening deletes.
     pub truncated: u64,
-    /// How many problems there are.
+    /// The number of problems.
     pub problems: u64,
     /// The first of them.
     pub findings: Vec<Finding>,
@@ -121,7 +122,7 @@ pub fn check(
     Ok(check.report)
 }
 
-/// An inode, and what other keys say about it.
+/// An inode, and the facts that other keys state about it.
 struct Seen {
     inode: Inode,
     /// Names that lead to it.

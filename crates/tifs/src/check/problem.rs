@@ -1,4 +1,4 @@
-//! What may be wrong with a volume.
+//! The problems of a volume.
 
 use std::fmt;
 
@@ -55,7 +55,7 @@ pub struct Finding {
     pub problem: Problem,
     /// The inode that has it.
     pub inode: Option<u64>,
-    /// What was found.
+    /// The finding.
     pub detail: String,
 }
 

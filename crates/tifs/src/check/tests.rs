@@ -85,7 +85,7 @@ fn a_check_can_be_interrupted() {
     assert_eq!(result.unwrap_err().errno(), rustix::io::Errno::INTR);
 }
 
-/// How a problem is planted.
+/// The way to plant a problem.
 type Plant = fn(&MemoryKv);
 
 #[test]

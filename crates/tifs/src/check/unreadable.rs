@@ -1,31 +1,35 @@
-//! Parts of the store that cannot be read, and what is not known because of them.
+//! Parts of the store that cannot be read, and the facts that are unknown because of them.
 
 use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 
-use super::{Check, Problem};
-use crate::error::{Error, Result};
-use crate::kv::{Damage, Space};
-use crate::schema::{InodeNumber, Key};
+use crate::error::Error;
+use crate::kv::Space;
+use crate::schema::InodeNumber;
 
-/// What cannot be read.
+/// The unreadable parts.
 #[derive(Default)]
 pub(super) struct Unreadable {
     /// The first key of each part, and the first one after it.
     parts: BTreeMap<(Space, Vec<u8>), Vec<u8>>,
-    /// What the store said, each place once.
+    /// The messages of the store, each place once.
     said: HashSet<String>,
 }
 
 impl Unreadable {
+    /// Whether this is the first time that the store said this.
+    pub(super) fn is_new(&mut self, said: &str) -> bool {
+        self.said.insert(said.to_owned())
+    }
+
     /// One key that cannot be read.
     pub(super) fn add_key(&mut self, space: Space, key: Vec<u8>) {
         let end = [&key[..], &[0][..]].concat();
         self.add(space, key, end);
     }
 
-    fn add(&mut self, space: Space, begin: Vec<u8>, end: Vec<u8>) {
+    pub(super) fn add(&mut self, space: Space, begin: Vec<u8>, end: Vec<u8>) {
         let known = self.parts.entry((space, begin)).or_default();
         if *known < end {
             *known = end;
@@ -50,65 +54,15 @@ pub(super) fn is_damage(error: &Error) -> bool {
     source.is_some_and(|source| source.kind() == titan::ErrorKind::Corruption)
 }
 
-impl Check<'_> {
-    /// Notes that a scan cannot read from `begin` on, and returns where it can go on. It would have read
-    /// keys before `end`.
-    pub(super) fn pass_over(
-        &mut self,
-        space: Space,
-        begin: Vec<u8>,
-        end: &[u8],
-        damage: Damage,
-    ) -> Option<Vec<u8>> {
-        let after = damage.last.map(|last| [&last, &[0][..]].concat());
-        // To go on where it stopped would not end.
-        let after = after.filter(|after| *after > begin && **after < *end);
-        let said = damage.error.to_string();
-        if self.unreadable.said.insert(said.clone()) {
-            let what = described(space, &begin, after.as_deref());
-            self.found(Problem::Unreadable, None, format!("{said}: {what}"));
-        }
-        let end = after.clone().unwrap_or_else(|| end.to_vec());
-        self.unreadable.add(space, begin, end);
-        after
-    }
-
-    /// The value of a key of the volume itself, if it is there and can be read.
-    pub(super) fn get(&mut self, of: Key<'_>) -> Result<Got> {
-        let key = of.encode();
-        match self.snapshot.get(Space::Meta, &key) {
-            Ok(value) => Ok(value.map_or(Got::Nothing, Got::Value)),
-            Err(e) if is_damage(&e) => {
-                let what = match of {
-                    Key::Superblock => "the superblock",
-                    Key::NextInode => "the next inode number",
-                    _ => "the counters of the volume",
-                };
-                let detail = format!("{e}: {what} cannot be read");
-                self.found(Problem::Unreadable, None, detail);
-                self.unreadable.add_key(Space::Meta, key);
-                Ok(Got::Unreadable)
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    /// Whether the attributes of an inode may be there and cannot be read.
-    pub(super) fn may_exist(&self, number: InodeNumber) -> bool {
-        let key = Key::Inode(number).encode();
-        self.unreadable.may_have(Space::Meta, &key)
-    }
-}
-
-/// What a look at a key found.
+/// The result of reading a key.
 pub(super) enum Got {
     Nothing,
     Value(Bytes),
     Unreadable,
 }
 
-/// What the keys from `begin` are, and before `end` if that is known.
-fn described(space: Space, begin: &[u8], end: Option<&[u8]>) -> String {
+/// A name for the keys from `begin` on, and before `end` if that is known.
+pub(super) fn described(space: Space, begin: &[u8], end: Option<&[u8]>) -> String {
     let what = match (space, begin.first()) {
         (Space::Data, _) => "blocks of inodes",
         (_, Some(b'I')) => "attributes of inodes",
@@ -125,7 +79,8 @@ fn described(space: Space, begin: &[u8], end: Option<&[u8]>) -> String {
     }
 }
 
-/// The inode number after the first byte of a key, or after that of a shorter one that is between keys.
+/// The inode number after the first byte of a key, or after that of a shorter one that is between
+/// keys.
 fn number_in(key: &[u8]) -> u64 {
     let mut number = [0; 8];
     let digits = key.get(1..).unwrap_or_default();
@@ -138,6 +93,7 @@ fn number_in(key: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::Key;
 
     #[test]
     fn a_prefix_may_have_what_a_part_covers_or_begins_in_it() {

@@ -1,4 +1,4 @@
-//! Reads what a mounted volume says about itself.
+//! Reads the description of a mounted volume.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::mounts;
 
-/// The text of one of the attributes that [`tifs::volume`] describes itself with. Symbolic links are not
+/// The text of an attribute by which [`tifs::volume`] describes itself. Symbolic links are not
 /// followed. `None` if the path is not in a mounted volume.
 pub(super) fn read(path: &Path, name: &str) -> Result<Option<String>> {
     let mut value = vec![0; 64 << 10];

@@ -10,10 +10,10 @@ use tifs::bench::{Measured, Scale, Workload, run as measure};
 use super::interrupt::Interrupt;
 use super::{Global, output, progress};
 
-/// Measure a file system by what programs do, beside another one
+/// Measure a file system by calls of programs, beside another one
 ///
-/// Each round runs every workload in the directory, and then in the other one if there is one. Shown
-/// are the medians of the rounds, and of the ratios of each round. What was written is removed.
+/// Each round runs every workload in the directory, then in the other one if given. Prints the
+/// medians of the rounds, and of the ratios of each round. Removes all that it wrote.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// A directory in another file system, to compare with.
     #[arg(long, value_name = "DIR")]
     beside: Option<PathBuf>,
-    /// How often to repeat everything.
+    /// Number of rounds.
     #[arg(long, default_value_t = 5, value_parser = at_least_one)]
     rounds: usize,
     /// Files and directories of a workload.

@@ -1,8 +1,9 @@
 //! Running in the background.
 //!
-//! A process with threads cannot fork, so the command starts itself again in the foreground and waits
-//! for a line on a pipe that says that the mount answers. Until then the new process shares the standard
-//! error of the first, so its errors are seen; afterwards it belongs to no terminal.
+//! A process with threads cannot fork. So the command starts itself again in the foreground, and
+//! waits for a line on a pipe which says that the mount answers. Until then the new process shares
+//! the standard error of the first one, so its errors are seen; afterwards it belongs to no
+//! terminal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -11,14 +12,14 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The file in the directory of a volume that has the messages of mounts in the background.
+/// The file in the directory of a volume for messages of mounts in the background.
 const LOG: &str = "tifs.log";
 
-/// What the new process writes once the mount answers.
+/// The line of the new process once the mount answers.
 const READY: &str = "ready";
 
-/// Starts `command` and returns once it says that it is ready. `None`: it ended before that, and has
-/// said why on standard error.
+/// Starts `command` and returns once it is ready. `None`: it ended before, and has printed the
+/// reason to standard error.
 pub(super) fn start(mut command: Command) -> Result<Option<Child>> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start a process")?;
@@ -40,13 +41,13 @@ pub(super) fn start(mut command: Command) -> Result<Option<Child>> {
 /// The file for messages of a mount in the background.
 pub(super) struct Log {
     file: File,
-    /// Where it was made.
+    /// The path at which it was made.
     new: Option<PathBuf>,
 }
 
 impl Log {
-    /// Opens the log at `path`, or the usual one in the directory of a volume. Where that directory cannot
-    /// be written, messages are lost.
+    /// Opens the log at `path`, or the usual one in the directory of a volume. Where that directory
+    /// cannot be written, messages are lost.
     pub(super) fn open(path: Option<&Path>, dir: &Path) -> Result<Log> {
         let usual = dir.join(LOG);
         let log = path.unwrap_or(&usual);
@@ -79,8 +80,8 @@ fn nothing() -> std::io::Result<File> {
     OpenOptions::new().write(true).open("/dev/null")
 }
 
-/// In the new process: leaves the terminal, tells the process that waits, and sends what is said from
-/// now on to `log`.
+/// In the new process: leaves the terminal, tells the process that waits, and sends later messages
+/// to `log`.
 pub(super) fn ready(log: &Log) -> Result<()> {
     // It fails only for the leader of a group, which belongs to no terminal of others then.
     let _ = rustix::process::setsid();

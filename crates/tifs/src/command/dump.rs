@@ -17,14 +17,13 @@ use super::{Global, progress, volumes};
 
 /// Write a volume to a file or to standard output
 ///
-/// The stream has everything: content, attributes, times, links, extended attributes. tifs load makes a
-/// volume of it. The file appears under its name when it is complete.
+/// The stream has everything: content, attributes, times, links, extended attributes. tifs load
+/// makes a volume of it. The file appears under its name when it is complete.
 ///
-/// A volume that is mounted is written as of the moment at which the command begins, with
-/// everything that programs have written until then. They go on meanwhile. What they delete or
-/// overwrite takes space on the disk until the dump ends. If the mount cannot be reached, because
-/// it is in another namespace or another mount is over it, what programs wrote last and did not
-/// sync may be missing, and a warning says so.
+/// A mounted volume is written as of the begin of the command, with everything that programs had
+/// written until then. Programs go on meanwhile; data that they delete or overwrite takes space
+/// until the dump ends. If the mount cannot be reached, because it is in another namespace or under
+/// another mount, the last writes that no program synced may be missing, and a warning says so.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -40,7 +39,8 @@ const EXAMPLES: &str = "Examples:
   tifs dump /mnt/files backup/files.dump";
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    // Until it is open, a signal ends the command at once: a mount that does not answer is waited for.
+    // Until it is open, a signal ends the command at once: a mount that does not answer is waited
+    // for.
     let opened = volumes::open_store(&args.dir)?;
     opened.tell_moment();
     let interrupt = Interrupt::listen()?;
@@ -84,8 +84,8 @@ impl Dumping<'_> {
         Ok(dumped?)
     }
 
-    /// Writes a new file under another name, and gives it its own when it is complete and durable. A
-    /// device or a pipe is written as it is.
+    /// Writes a new file under another name, and gives it its own when it is complete and durable.
+    /// A device or a pipe is written as it is.
     fn write_file(&self, path: &Path) -> Result<Amount> {
         match path.metadata() {
             Ok(there) if there.is_file() || there.is_dir() => bail!("{} exists", path.display()),
@@ -104,7 +104,8 @@ impl Dumping<'_> {
     }
 }
 
-/// A file that is not complete. Unless it is [completed](Partial::complete), dropping it removes it.
+/// A file that is not complete. Unless it is [completed](Partial::complete), dropping it removes
+/// it.
 struct Partial {
     path: PathBuf,
     file: File,
@@ -119,8 +120,8 @@ impl Partial {
         let mut partial = name.to_owned();
         partial.push(format!(".{}.partial", std::process::id()));
         let partial = path.with_file_name(partial);
-        // Only its owner may read it, whatever the umask is: it has what users of the volume keep from
-        // each other.
+        // Only its owner may read it, whatever the umask is: it has what users of the volume keep
+        // from each other.
         let new = File::options()
             .write(true)
             .create_new(true)
@@ -139,7 +140,8 @@ impl Partial {
         // ORDER: the content is durable before the name says that it is complete.
         self.file.sync_all().with_context(cannot)?;
         match renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
-            // Not all file systems have that. Then a file that another process made just now is lost.
+            // Not all file systems have that. Then a file that another process made just now is
+            // lost.
             Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&self.path, path),
             renamed => renamed.map_err(io::Error::from),
         }

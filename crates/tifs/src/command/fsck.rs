@@ -12,11 +12,11 @@ use super::{Global, message, output, progress, volumes};
 
 /// Check that a volume is consistent
 ///
-/// Nothing is changed. A mounted volume is checked as of the moment at which the command begins. A
-/// crash leaves nothing to repair, so what is found is damage or a bug. Where the volume cannot be
-/// read, the check says what is there and goes on. Notes are no problems: where the log is damaged,
-/// only writes that no fsync made durable are missing. The exit status is 0 if the volume is clean,
-/// 1 if it could not be checked, 4 if there are problems.
+/// Changes nothing. A mounted volume is checked as of the begin of the command. A crash leaves
+/// nothing to repair, so a problem is damage or a bug. Unreadable parts are reported, and the check
+/// goes on. Notes are no problems: where the log is damaged, only writes that no fsync made durable
+/// are missing. The exit status is 0 if the volume is clean, 1 if it could not be checked, 4 if
+/// there are problems.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -32,11 +32,12 @@ const EXAMPLES: &str = "Examples:
   tifs fsck /srv/volume --content
   tifs fsck /srv/volume --json | jq '.findings[]'";
 
-/// The exit status of a volume with problems: what fsck(8) says for errors that are left.
+/// The exit status of a volume with problems; fsck(8) uses it for errors that are left.
 const PROBLEMS: u8 = 4;
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    // Until it is open, a signal ends the command at once: a mount that does not answer is waited for.
+    // Until it is open, a signal ends the command at once: a mount that does not answer is waited
+    // for.
     let opened = match volumes::open_store(&args.dir) {
         Err(error) if volumes::is_damage(&error) => return damaged(&error, global),
         opened => opened?,

@@ -1,4 +1,4 @@
-//! `tifs info`: shows how a file is stored.
+//! `tifs info`: shows the storage of a file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,9 +9,9 @@ use tifs::volume::DESCRIPTION;
 
 use super::{Global, attribute, output, progress};
 
-/// Show how a file of a mounted volume is stored
+/// Show the storage of a file of a mounted volume
 ///
-/// Of a symbolic link, shows the link itself.
+/// For a symbolic link, shows the link itself.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

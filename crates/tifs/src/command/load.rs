@@ -13,10 +13,10 @@ use tifs::kv::Kv;
 use super::interrupt::Interrupt;
 use super::{Global, output, progress, volumes};
 
-/// Make a volume of what tifs dump wrote
+/// Make a volume of a dump of tifs dump
 ///
-/// The directory must be empty, or must not exist yet. If the dump is damaged, or the command is
-/// interrupted, all that it made is removed.
+/// The directory must be empty, or must not exist yet. If the dump is damaged or the command is
+/// interrupted, everything that it made is removed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

@@ -1,4 +1,5 @@
-//! A volume that is being made: until it is complete, it is named so, and if it fails, nothing is left.
+//! A volume that is being made. Until it is complete it is marked as such; if it fails, nothing is
+//! left.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
@@ -11,8 +12,8 @@ use anyhow::{Context, Result, bail};
 /// The file in the directory of a volume that says that the volume is not complete.
 const MARK: &str = "UNFINISHED";
 
-/// The directory of a volume that is being made. Unless it is [finished](Making::finish), dropping it
-/// removes what was made.
+/// The directory of a volume that is being made. Unless it is [finished](Making::finish), dropping
+/// it removes everything that was made.
 pub(super) struct Making {
     dir: PathBuf,
     /// Directories that did not exist before, `dir` itself first.
@@ -26,7 +27,8 @@ impl Making {
     /// Begins to make a volume in a directory that is empty or does not exist.
     ///
     /// # Errors
-    /// The directory cannot be made or written, or another process makes or has made a volume there.
+    /// The directory cannot be made or written, or another process makes or has made a volume
+    /// there.
     pub(super) fn begin(dir: &Path) -> Result<Making> {
         let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
         let made = dir.ancestors().take_while(missing);
@@ -48,8 +50,8 @@ impl Making {
             }
             marked => marked.with_context(cannot_write)?,
         };
-        // ORDER: after the mark, which keeps others from beginning. A volume that another process finished
-        // just before stays as it is.
+        // ORDER: after the mark, which keeps others from beginning. A volume that another process
+        // finished just before stays as it is.
         let owns_files = has_only_mark(dir);
         if !matches!(owns_files, Ok(true)) {
             // Why no volume is made is the error to report.
@@ -65,8 +67,8 @@ impl Making {
 
     /// The volume is complete and durable.
     pub(super) fn finish(mut self) -> Result<()> {
-        // ORDER: the volume is durable before the mark goes. Should the mark come back after a power
-        // failure, a whole volume would be taken for an unfinished one.
+        // ORDER: the volume is durable before the mark goes. Should the mark come back after a
+        // power failure, a whole volume would be taken for an unfinished one.
         fs::remove_file(self.dir.join(MARK))
             .and_then(|()| sync(&self.dir))
             .with_context(|| format!("cannot write to {}", self.dir.display()))?;
@@ -100,8 +102,8 @@ fn remove_files(dir: &Path) -> io::Result<()> {
     fs::remove_file(dir.join(MARK))
 }
 
-/// Makes the directory of a volume, if it does not exist, and those above it. Only the owner of a new one may
-/// read it: its files have what users of the volume keep from each other.
+/// Makes the directory of a volume, if it does not exist, and those above it. Only the owner may
+/// read a new one, because its files have what users of the volume keep from each other.
 fn make_directory(dir: &Path) -> io::Result<()> {
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent)?;

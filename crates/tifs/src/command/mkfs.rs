@@ -10,8 +10,8 @@ use super::{Global, output, volumes};
 
 /// Make a volume in a directory
 ///
-/// The directory must be empty, or must not exist yet. The volume has one user at a time, which tifs
-/// mount is; it grows as files are written, up to what the host has.
+/// The directory must be empty, or must not exist yet. One process at a time uses a volume, usually
+/// tifs mount. The volume grows as files are written, up to the space of its device.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

@@ -2,7 +2,7 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `mkfs`, `mount`, `umount`, `fsck`, `stats`, `info`, `dump`, `load`, `bench` | one command each |
+//! | `mkfs` to `bench` | one command each, by its name |
 //! | `mount_helper` | the command line of `mount.tifs` |
 //! | `mount_options` | the options after `-o` |
 //! | `daemon` | running in the background |

@@ -18,15 +18,15 @@ const FUSE: &str = "/dev/fuse";
 
 /// Mount a volume, and make it if there is none
 ///
-/// Only root can mount. Of the path of a new volume, only the last directory is made, and with the option
-/// nocreate none is.
+/// Only root can mount. Of the path of a new volume, only the last directory is made; with the
+/// option nocreate, none.
 ///
-/// Returns when the mount answers; a process in the background then serves it until it is unmounted.
-/// With --foreground the command itself serves it. When it is told to end, by SIGTERM or Ctrl-C, it
-/// unmounts; if files are still open there, it takes the mount point away and goes on until they are
-/// closed. A second signal ends it at once.
+/// Returns when the mount answers; a process in the background serves it until it is unmounted.
+/// With --foreground the command itself serves it. SIGTERM and Ctrl-C unmount; if files are still
+/// open, the mount point goes, and they are served until they are closed. A second signal ends the
+/// process at once.
 ///
-/// Messages of a process in the background are in the file tifs.log in the directory of the volume,
+/// Messages of a process in the background go to the file tifs.log in the directory of the volume,
 /// unless that is on a read-only file system.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -38,12 +38,12 @@ pub(super) struct Args {
     /// Serve the mount in this process, and return when it is unmounted.
     #[arg(long)]
     foreground: bool,
-    /// Options, separated by commas: ro, nodev, nosuid, noexec, sync, noatime, relatime (the default),
-    /// strictatime, nocreate (make no volume), subdir=PATH (mount only this directory of the volume),
-    /// threads=N (4), fast_wakeups, nofast_wakeups (keep idle processors awake while programs ask, or not;
-    /// by default in small virtual machines), slow=TIME (1s), log=FILE. An operation that takes TIME or
-    /// longer is a line among the messages; slow=0s shows all operations. Those of mount(8) and fstab(5)
-    /// are taken, too.
+    /// Options, separated by commas: ro, nodev, nosuid, noexec, sync, noatime, relatime (the
+    /// default), strictatime, nocreate (make no volume), subdir=PATH (mount only this directory of
+    /// the volume), threads=N (4), fast_wakeups, nofast_wakeups (keep idle processors awake while
+    /// programs ask, or not; by default in small virtual machines), slow=TIME (1s), log=FILE. An
+    /// operation of TIME or longer is logged; slow=0s logs all. Options of mount(8) and fstab(5)
+    /// are accepted.
     #[arg(short, value_name = "OPTIONS")]
     options: Vec<String>,
     /// This process was started to serve the mount in the background.
@@ -110,7 +110,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is said once the mount answers.
+/// The message once the mount answers.
 struct Done {
     dir: PathBuf,
     mountpoint: PathBuf,
@@ -193,8 +193,8 @@ fn checked_mountpoint(path: &Path) -> Result<PathBuf> {
 /// The directory of the volume without links. It may be missing, if a volume can be made there.
 ///
 /// # Errors
-/// It is above or below the mount point: the mount would hide its own files. There is no directory in
-/// which it can be made: a disk may not be mounted, or the path may be mistyped.
+/// It is above or below the mount point: the mount would hide its own files. There is no directory
+/// in which it can be made: a disk may not be mounted, or the path may be mistyped.
 fn checked_dir(dir: &Path, mountpoint: &Path, options: &MountOptions) -> Result<PathBuf> {
     let real = match (dir.canonicalize(), dir.file_name()) {
         (Err(e), Some(name)) if e.kind() == ErrorKind::NotFound && options.makes_volumes() => {

@@ -1,7 +1,7 @@
 //! The command line of `mount.tifs`, as mount(8) calls it.
 //!
-//! For the type `fuse.tifs`, which the table of mounts shows, mount(8) calls `mount.fuse`, and that calls
-//! `tifs` with the same arguments.
+//! For the type `fuse.tifs`, which the table of mounts shows, mount(8) calls `mount.fuse`, and that
+//! calls `tifs` with the same arguments.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -39,8 +39,8 @@ pub(super) struct Cli {
     kind: Option<String>,
 }
 
-/// Whether these arguments, the name of the program first, are those of `mount.tifs`: by that name, or
-/// because there is a path where a command would be.
+/// Whether these arguments, the name of the program first, are those of `mount.tifs`: by that name,
+/// or because there is a path where a command would be.
 pub(super) fn is_called(mut arguments: impl Iterator<Item = OsString>) -> bool {
     let program = arguments.next().unwrap_or_default();
     Path::new(&program).file_name() == Some("mount.tifs".as_ref())

@@ -6,18 +6,18 @@ use std::time::Duration;
 use tifs::fuse;
 use tifs::volume::AccessTime;
 
-/// What the options say.
+/// The values of the options.
 #[derive(Clone, Debug)]
 pub(super) struct MountOptions {
     /// For the kernel and the session.
     pub(super) session: fuse::Options,
-    /// When reads change the time of the last access.
+    /// The rule for the time of the last access.
     pub(super) access_time: AccessTime,
     /// The directory of the volume to mount; all of the volume if it is not given.
     pub(super) subdirectory: Option<String>,
     /// Make the volume if there is none.
     pub(super) create: bool,
-    /// Where messages of a mount in the background go.
+    /// The file for messages of a mount in the background.
     pub(super) log: Option<PathBuf>,
     /// An operation that takes this long is reported.
     pub(super) slow: Duration,
@@ -36,16 +36,17 @@ impl Default for MountOptions {
     }
 }
 
-/// Why an option was not taken.
+/// The reason why an option was refused.
 #[derive(Debug)]
 enum Refused {
     /// There is none with this name.
     Unknown,
-    /// What is wrong with it.
+    /// Its value is wrong, for this reason.
     Because(String),
 }
 
-/// Takes options that are separated by commas; of those that exclude each other, the last one counts.
+/// Takes options that are separated by commas; of those that exclude each other, the last one
+/// counts.
 ///
 /// # Errors
 /// An option that does not exist, or a value that it cannot have.

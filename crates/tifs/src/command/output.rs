@@ -1,4 +1,5 @@
-//! Output of the commands: written whole, and a failure of standard output is an error, not a panic.
+//! Output of the commands: written whole, and a failure of standard output is an error, not a
+//! panic.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -6,8 +7,8 @@ use std::io::{self, ErrorKind, Write};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// Writes lines that end with a line feed. If the reader has closed the pipe, it wants no more, and the
-/// command goes on.
+/// Writes lines that end with a line feed. If the reader has closed the pipe, it wants no more, and
+/// the command goes on.
 ///
 /// # Errors
 /// Standard output cannot be written.

@@ -36,7 +36,7 @@ pub(super) fn count(number: u64, what: &str) -> String {
     }
 }
 
-/// How much was dumped or loaded.
+/// The extent of a dump or load.
 pub(super) fn amount(amount: Amount) -> String {
     format!("{}, {}", count(amount.records, "key"), bytes(amount.bytes))
 }

@@ -20,11 +20,11 @@ use super::mount_options::MountOptions;
 use super::signals::Signals;
 use super::volumes::{self, Access, OpenVolume};
 
-/// What is to be served.
+/// The volume to serve, and its mount.
 pub(super) struct Service {
     /// The directory of the volume, without links.
     pub(super) dir: PathBuf,
-    /// Where to mount it, without links.
+    /// The mount point, without links.
     pub(super) mountpoint: PathBuf,
     pub(super) options: MountOptions,
     /// Another process waits until the mount answers.
@@ -32,8 +32,8 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Makes the volume if there is none, mounts it, calls `mounted` once the mount answers, and serves it
-    /// until it is unmounted and closed. If it cannot be mounted, nothing new is left.
+    /// Makes the volume if there is none, mounts it, calls `mounted` once the mount answers, and
+    /// serves it until it is unmounted and closed. If it cannot be mounted, nothing new is left.
     pub(super) fn run(&self, mounted: impl FnOnce()) -> Result<()> {
         let is_new = self.options.makes_volumes() && !volumes::has_database(&self.dir);
         let before = self.dir.metadata().ok();
@@ -42,7 +42,8 @@ impl Service {
                 .close()
                 .with_context(|| format!("cannot close the volume in {}", self.dir.display()))?;
         }
-        // If this fails, another process has opened the volume since it was made: it is not to be deleted.
+        // If this fails, another process has opened the volume since it was made: it is not to be
+        // deleted.
         let OpenVolume { volume, log_damage } = self.open()?;
         let volume = Arc::new(volume);
         let mut was_mounted = false;
@@ -100,7 +101,8 @@ impl Service {
             file_system = Arc::new(subtree);
         }
         let observed = Arc::new(Observed::new(file_system, self.options.slow, report));
-        // ORDER: before the mount, or a signal between the two would leave a mount without a process.
+        // ORDER: before the mount, or a signal between the two would leave a mount without a
+        // process.
         let signals = Signals::handle(volume, mountpoint)?;
         let log = self
             .background
@@ -132,8 +134,8 @@ impl Service {
     }
 }
 
-/// Deletes a new volume that was never mounted, unless another process has opened it since it was made.
-/// A directory that was there `before` stays.
+/// Deletes a new volume that was never mounted, unless another process has opened it since it was
+/// made. A directory that was there `before` stays.
 fn delete(dir: &Path, before: Option<&Metadata>) -> Result<()> {
     Db::destroy(dir, &titan::Options::default())?;
     if let Some(before) = before.filter(|_| !dir.exists()) {

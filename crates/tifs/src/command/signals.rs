@@ -1,8 +1,8 @@
 //! Signals that end a mount: SIGTERM, SIGINT, SIGHUP.
 //!
-//! The first one unmounts. If files are open, the mount point goes, and they are served until they are
-//! closed. The second one ends the process at once. A signal that arrives while the volume is being
-//! mounted takes effect when it is mounted, so that no dead mount is left.
+//! The first one unmounts. If files are open, the mount point goes, and they are served until they
+//! are closed. The second one ends the process at once. A signal that arrives while the volume is
+//! being mounted takes effect when it is mounted, so that no dead mount is left.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tifs::fuse::Unmounter;
 use tifs::log;
 use tifs::volume::Volume;
 
-/// What signals do from now on.
+/// The effect of the next signal.
 pub(super) struct Signals {
     state: Arc<Mutex<State>>,
     mountpoint: PathBuf,
@@ -84,8 +84,8 @@ fn unmount(unmounter: &Unmounter, mountpoint: &Path) {
 
 fn end_at_once(volume: &Volume) {
     log::record("ended by a second signal, with files open in the mount");
-    // Not closed: programs may still change it, and the counters of a volume that was closed would lack
-    // what they do.
+    // Not closed: programs may still change it, and the counters of a volume that was closed would
+    // lack what they do.
     if let Err(error) = volume.sync() {
         log::record(error);
     }

@@ -1,4 +1,4 @@
-//! `tifs stats`: shows how much a volume has.
+//! `tifs stats`: shows the size of a volume, and its counters.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tifs::volume::{AccessTime, STATISTICS};
 use super::volumes::{self, Access};
 use super::{Global, attribute, output, progress};
 
-/// Show how much a volume has and takes
+/// Show the size and the counters of a volume
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -39,8 +39,8 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The statistics of the volume in a directory, or of the mounted one that has a path. A mounted one says them
-/// itself, if it can be reached.
+/// The statistics of the volume in a directory, or of the mounted one that has a path. A mounted
+/// one says them itself, if it can be reached.
 fn read(path: &Path) -> Result<Value> {
     // A mount whose process has ended has no real path. Reading its attribute says what to do.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -67,9 +67,9 @@ struct Number {
     name: &'static str,
     /// Its name for people, among the others.
     label: &'static str,
-    /// What it is, on its own.
+    /// A description without the others.
     help: &'static str,
-    /// Where it is; the sum, if at several places.
+    /// The paths in the statistics; several are summed.
     paths: &'static [&'static str],
     is_bytes: bool,
 }
@@ -183,7 +183,7 @@ impl Number {
     }
 }
 
-/// What is shown of each operation: a name for monitoring, its type, its meaning, and where it is.
+/// The numbers of each operation: name for monitoring, type, meaning, path.
 const OF_OPERATIONS: [(&str, &str, &str, &str); 4] = [
     (
         "operations_total",
@@ -244,7 +244,7 @@ fn table(value: &Value) -> String {
     text
 }
 
-/// What a mount has done since it began, by name.
+/// The operations of a mount since its begin, by name.
 fn operations(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value["operations"].as_object().into_iter().flatten()
 }

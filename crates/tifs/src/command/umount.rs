@@ -14,20 +14,21 @@ use super::mounts::{self, Mount};
 use super::volume_lock::VolumeLock;
 use super::{Global, output, volumes};
 
-/// How long to wait for other namespaces: many last for moments only, as those of a service that starts.
+/// The time to wait for other namespaces: many last for moments only, as those of a service that
+/// starts.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Unmount a volume
 ///
 /// Returns when everything is durable and the volume can be mounted again. Fails if files are open
 /// in the mount or a process works in it. If the last changes cannot be made durable, it unmounts
-/// and fails. If the process that served the mount was killed, it takes the mount away and says so.
-/// Also fails if it is mounted at another place or in another namespace, such as that of a
-/// container: then everything is durable, but the volume stays in use.
+/// and fails. If the process that served the mount was killed, it removes the mount and says so.
+/// Also fails if the volume is mounted at another place or in another namespace, such as that of a
+/// container: everything is durable then, but the volume stays in use.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Where the volume is mounted.
+    /// The mount point.
     mountpoint: PathBuf,
 }
 
@@ -45,7 +46,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The part of what was in the mount that is durable.
+/// The durable part of the mount's content.
 enum Durable {
     All,
     /// The process that served it has ended.
@@ -54,8 +55,8 @@ enum Durable {
 }
 
 impl Durable {
-    /// Makes everything in the mount at `path` durable. Closing the volume does that, too, but it stays open
-    /// if another namespace has the mount.
+    /// Makes everything in the mount at `path` durable. Closing the volume does that, too, but it
+    /// stays open if another namespace has the mount.
     fn make(path: &Path) -> Durable {
         match mounts::sync(path) {
             Ok(()) => Durable::All,
@@ -72,7 +73,8 @@ fn unmount(args: &Args) -> Result<Mount> {
     let Some(mount) = mount.filter(Mount::is_tifs) else {
         bail!("no volume is mounted at {}", args.mountpoint.display());
     };
-    // Opened before unmounting: this is what its process has locked, even if something else gets the name.
+    // Opened before unmounting: this is what its process has locked, even if something else gets
+    // the name.
     let dir = volumes::directory_of(&mount);
     let lock = VolumeLock::open(&dir);
     let durable = Durable::make(&path);
@@ -127,12 +129,13 @@ fn unmount(args: &Args) -> Result<Mount> {
     Ok(mount)
 }
 
-/// Waits until the volume of a mount that was taken away is closed. If it is mounted elsewhere, and that
-/// does not end, says where.
+/// Waits until the volume of a mount that was taken away is closed. If it is mounted elsewhere, and
+/// that does not end, says where.
 fn wait_until_closed(lock: &VolumeLock, mount: &Mount) -> rustix::io::Result<Option<String>> {
     let began = Instant::now();
     loop {
-        // ORDER: the lock can be taken when the process has closed the volume, and so has synced it.
+        // ORDER: the lock can be taken when the process has closed the volume, and so has synced
+        // it.
         if lock.is_free(FlockOperation::NonBlockingLockExclusive) {
             return Ok(None);
         }
@@ -147,7 +150,8 @@ fn wait_until_closed(lock: &VolumeLock, mount: &Mount) -> rustix::io::Result<Opt
     }
 }
 
-/// Whether the volume of a mount that has been taken away has another mount, with a process of its own.
+/// Whether the volume of a mount that has been taken away has another mount, with a process of its
+/// own.
 fn is_mounted_elsewhere(mount: &Mount) -> bool {
     let others = mounts::all().unwrap_or_default();
     others.iter().any(|other| {
@@ -155,8 +159,8 @@ fn is_mounted_elsewhere(mount: &Mount) -> bool {
     })
 }
 
-/// The path of a mount without links. The root of a mount whose process has ended cannot be reached, but
-/// the directory that it is in can.
+/// The path of a mount without links. The root of a mount whose process has ended cannot be
+/// reached, but the directory that it is in can.
 fn real_path(path: &Path) -> Result<PathBuf> {
     let unreachable = match path.canonicalize() {
         Ok(real) => return Ok(real),

@@ -1,4 +1,4 @@
-//! The locks that a process has while it has a volume open.
+//! The locks of a process that has a volume open.
 
 use std::fs::File;
 use std::io;
@@ -17,15 +17,16 @@ pub(super) fn is_locked(dir: &Path) -> bool {
     VolumeLock::open(dir).is_ok_and(|lock| !lock.is_free(FlockOperation::NonBlockingLockShared))
 }
 
-/// The locks that a process has while it has a volume open: one on the directory, and one on a file in it
-/// that somebody may have removed.
+/// The locks that a process has while it has a volume open: one on the directory, and one on a file
+/// in it that somebody may have removed.
 pub(super) struct VolumeLock {
     directory: File,
     file: Option<File>,
 }
 
 impl VolumeLock {
-    /// Opens what is locked, without a lock. It stays that, even if the directory is moved.
+    /// Opens the locked files without locking them. They stay the same even if the directory is
+    /// moved.
     pub(super) fn open(dir: &Path) -> io::Result<VolumeLock> {
         let directory = File::open(dir)?;
         let both = File::options().read(true).write(true).open(lock_file(dir));
@@ -43,7 +44,8 @@ impl VolumeLock {
         if matches!(taken, Err(Errno::WOULDBLOCK)) {
             return false;
         }
-        // Where directories cannot be locked, the file has to do. It must be open for writing for that.
+        // Where directories cannot be locked, the file has to do. It must be open for writing for
+        // that.
         let taken = self.file.as_ref().map(|file| fcntl_lock(file, how));
         !matches!(taken, Some(Err(Errno::AGAIN | Errno::ACCESS)))
     }

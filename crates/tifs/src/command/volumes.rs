@@ -21,10 +21,10 @@ use super::mounts::{self, Mount};
 use super::volume_lock::{is_locked, process_of};
 use super::{attribute, output};
 
-/// How long to wait for a process that is about to end.
+/// The time to wait for a process that is about to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a command does with a volume.
+/// The access of a command to a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// Only reads.
@@ -44,8 +44,9 @@ pub(super) fn make(dir: &Path) -> Result<Volume> {
     Ok(made)
 }
 
-/// Makes a store without a volume in a directory that is empty or does not exist. The caller makes the
-/// volume and finishes. If it does not, it drops the store first: the files of the other go away.
+/// Makes a store without a volume in a directory that is empty or does not exist. The caller makes
+/// the volume and finishes. If it does not, it drops the store first: the files of the other go
+/// away.
 pub(super) fn make_store(dir: &Path) -> Result<(Making, EngineKv)> {
     match look(dir)? {
         Found::Nothing | Found::Empty => {}
@@ -119,7 +120,7 @@ pub(super) fn open_store(path: &Path) -> Result<OpenStore> {
             if let Err(e) = mounts::sync(&mount.mountpoint) {
                 let reason = tifs::error::reason(&e.into());
                 let mountpoint = mount.mountpoint.display();
-                bail!("cannot make what was written at {mountpoint} durable before: {reason}");
+                bail!("cannot sync {mountpoint} first: {reason}");
             }
         }
         None => output::warn(
@@ -151,8 +152,8 @@ fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
         refuse_other(dir, &readable)?;
         return Ok(readable);
     }
-    // ORDER: opening a database for writing changes its files. Before that, it is known to be a volume,
-    // and one of this version.
+    // ORDER: opening a database for writing changes its files. Before that, it is known to be a
+    // volume, and one of this version.
     let superblock = superblock.map_err(|e| cannot_open(dir, e))?;
     let superblock = superblock.ok_or_else(|| another_database(dir))?;
     Superblock::decode(&superblock).map_err(|e| cannot_open(dir, e))?;
@@ -160,8 +161,8 @@ fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
     open_when_closed(dir, || EngineKv::open(dir, &options))
 }
 
-/// Refuses a database that is no volume. A volume that lost only its superblock is one to check. One that
-/// cannot be read says so later.
+/// Refuses a database that is no volume. A volume that lost only its superblock is one to check.
+/// One that cannot be read says so later.
 fn refuse_other(dir: &Path, store: &EngineKv) -> Result<()> {
     let superblock = store.get(Space::Meta, &Key::Superblock.encode());
     let root = Key::Inode(InodeNumber::ROOT).encode();
@@ -171,8 +172,8 @@ fn refuse_other(dir: &Path, store: &EngineKv) -> Result<()> {
     }
 }
 
-/// Opens a store. If a process without a mount has it open, waits for up to [`PATIENCE`] until that closes
-/// it: umount(8) returns before the volume is closed.
+/// Opens a store. If a process without a mount has it open, waits for up to [`PATIENCE`] until that
+/// closes it: umount(8) returns before the volume is closed.
 fn open_when_closed(dir: &Path, open: impl Fn() -> tifs::Result<EngineKv>) -> Result<EngineKv> {
     let began = Instant::now();
     loop {
@@ -203,8 +204,8 @@ fn cannot_open(dir: &Path, error: tifs::Error) -> anyhow::Error {
     let mut what = format!("cannot open the volume in {dir}");
     if is_damaged {
         what += &format!(
-            ", which is damaged (titan check {dir} lists all places, titan repair {dir} makes a volume of what \
-             is whole, in {dir}.repaired)"
+            ", which is damaged (titan check {dir} lists all places, titan repair {dir} makes a volume of the \
+             whole parts, in {dir}.repaired)"
         );
     }
     anyhow::Error::new(error).context(what)
@@ -221,7 +222,7 @@ fn open_in(store: Arc<dyn Kv>, dir: &Path, access: Access) -> Result<Volume> {
     Volume::open(store, options_of(dir, access)?).map_err(|e| cannot_open(dir, e))
 }
 
-/// What is in a directory, as the names of its files say.
+/// The content of a directory, by the names of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     /// There is no directory.
@@ -238,7 +239,7 @@ enum Found {
     Other,
 }
 
-/// Looks what is in a directory.
+/// Examines a directory.
 ///
 /// # Errors
 /// It is no directory, or cannot be read.
@@ -321,7 +322,7 @@ fn options_of(dir: &Path, access: Access) -> Result<VolumeOptions> {
     })
 }
 
-/// Where an open directory is now.
+/// The present path of an open directory.
 fn place_of(directory: &File) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()
 }
@@ -330,7 +331,7 @@ fn host_space(opened: &File, dir: &Path) -> tifs::Result<HostSpace> {
     let host = rustix::fs::fstatvfs(opened).map_err(|e| {
         let reason = tifs::error::reason(&e.into());
         let what = format!(
-            "cannot find out what room there is for {}: {reason}",
+            "cannot ask the device of {} for its room: {reason}",
             dir.display()
         );
         // EIO, because the errno is about the directory of the volume, which no program asked for.
@@ -343,8 +344,8 @@ fn host_space(opened: &File, dir: &Path) -> tifs::Result<HostSpace> {
     })
 }
 
-/// Where the volume in a directory that is in use is mounted, as the table of mounts says. Asks no mount, which
-/// may not answer.
+/// The mount points of the volume in a directory that is in use, by the table of mounts. Asks no
+/// mount, which may not answer.
 fn mounted_at(dir: &Path) -> Option<PathBuf> {
     Some({ mounted_from(dir) }.next()?.mountpoint)
 }
@@ -362,7 +363,7 @@ pub(super) fn mounts_of(dir: &Path) -> impl Iterator<Item = Mount> {
     mounted_from(dir).filter(move |mount| directory_of(mount) == real)
 }
 
-/// Where the volume of a mount is now: its process knows, if there is one.
+/// The present path of the volume of a mount: its process knows, if there is one.
 pub(super) fn directory_of(mount: &Mount) -> PathBuf {
     let said = attribute::read(&mount.mountpoint, STATISTICS)
         .ok()
@@ -374,8 +375,8 @@ pub(super) fn directory_of(mount: &Mount) -> PathBuf {
     directory.unwrap_or_else(|| PathBuf::from(&mount.source))
 }
 
-/// Refuses to open a volume that a process serves to write, whatever its locks say: the file system below may
-/// have none, or the process may be of another version.
+/// Refuses to open a volume that a process serves to write, whatever its locks say: the file system
+/// below may have none, or the process may be of another version.
 fn refuse_mounted(dir: &Path, read_only: bool) -> Result<()> {
     let excludes = |mount: &Mount| !read_only || !mount.read_only;
     match { mounts_of(dir) }.find(|mount| excludes(mount) && is_served(mount)) {
@@ -384,7 +385,7 @@ fn refuse_mounted(dir: &Path, read_only: bool) -> Result<()> {
     }
 }
 
-/// Whether the process of a mount answers. If another mount is over it, nobody can know.
+/// Whether the process of a mount answers. Under another mount, nobody can know.
 fn is_served(mount: &Mount) -> bool {
     let there = mounts::at(&mount.mountpoint);
     let is_there = there.is_ok_and(|there| there.as_ref() == Some(mount));

@@ -1,7 +1,7 @@
 //! Requests of the kernel to calls of the file system, results to replies.
 //!
-//! Each request is answered by the thread that read it, before that thread reads the next one; only
-//! searches for data and holes are answered by a thread of their own.
+//! The thread that read a request answers it before it reads the next one. Only searches for data
+//! and holes are answered by a thread of their own.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,11 +18,10 @@ use fuser::{
 };
 
 use super::cached_writes::CachedWrites;
-use super::convert;
+use super::convert::{self, FOR_EVER, GENERATION, without_trusted};
 use super::failures::Failures;
 use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
-use super::replies::{FOR_EVER, GENERATION, without_trusted};
 use super::seek::{Seek, Seeker};
 use super::stale_attributes::StaleAttributes;
 use super::wakeups::Wakeups;
@@ -35,14 +34,15 @@ use crate::schema::InodeNumber;
 /// Bytes of one request to copy a range: the reply has 32 bits for their number.
 const MAX_COPY: u64 = 1 << 30;
 
-/// The capacity, in blocks, from which on a volume that was full has room again: enough for some large requests.
+/// The capacity, in blocks, at which a volume that was full has room again: enough for some large
+/// requests.
 const ROOM_AGAIN: u64 = (8 << 20) / Capacity::BLOCK_SIZE as u64;
 
-/// Why a file cannot be made durable that lacks data which the kernel had accepted.
+/// The reason why `fsync` fails for a file that lacks data which the kernel had accepted.
 const LACKS_DATA: &str =
     "the file lacks data that was refused before; write it again, or cut it off";
 
-/// Why a write, or a read beyond the end, is refused before the kernel makes it.
+/// The reason why a write, or a read beyond the end, is refused before the kernel makes it.
 const REFUSED_BEFORE: &str =
     "the volume is full, or could not store what was written to the file before";
 
@@ -361,8 +361,8 @@ impl Filesystem for Adapter {
         }
     }
 
-    /// Before it asks, the kernel has written what its cache had of the file. There is nothing more to
-    /// do when a file is closed; `ENOSYS` tells the kernel that it need not ask again.
+    /// Before it asks, the kernel has written what its cache had of the file. There is nothing more
+    /// to do when a file is closed; `ENOSYS` tells the kernel that it need not ask again.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -386,8 +386,8 @@ impl Filesystem for Adapter {
         }
     }
 
-    /// As for files: the kernel opens directories by itself from now on, and keeps what they list until it
-    /// changes their entries. A listing needs no handle, since its places need none.
+    /// As for files: the kernel opens directories by itself from now on, and keeps what they list
+    /// until it changes their entries. A listing needs no handle, since its places need none.
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         if self.negotiated.opens_directories_without_asking {
             reply.error(Errno::ENOSYS);

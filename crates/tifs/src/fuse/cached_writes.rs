@@ -1,13 +1,14 @@
-//! What becomes of data that the kernel accepted from programs and wrote from its cache later.
+//! Tracks writeback errors: data that the kernel accepted from programs and that we could not
+//! store.
 //!
-//! The program that wrote it has gone on, so there are two things that it must hear later:
+//! The program that wrote the data has gone on. It learns of two things later:
 //!
-//! - *There is no room.* Before a `write`, the kernel asks for attributes that it does not have. So a write of
-//!   the cache that was refused, or that took the last room, lets the kernel forget them, and the next such
-//!   question is answered with the error, once.
-//! - *Data was refused.* The kernel drops it, and reports that once; a later `fsync` would succeed, with
-//!   holes in the file. So the ranges are remembered, and `fsync` fails until they were written again or cut
-//!   off.
+//! - *There is no room.* Before a `write`, the kernel asks for attributes that it does not have. So
+//!   a refused write of its cache, or one that took the last room, lets the kernel forget them; the
+//!   next such question gets the error, once.
+//! - *Data was refused.* The kernel drops it and reports that once; a later `fsync` would succeed,
+//!   with holes in the file. So the ranges are remembered, and `fsync` fails until they are written
+//!   again or cut off.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -19,24 +20,24 @@ use rustix::io::Errno;
 use super::kernel_cache::KernelCache;
 use crate::schema::InodeNumber;
 
-/// The files of which something must be heard. Costs one load while there are none.
+/// The files with errors to report. Costs one load while there are none.
 #[derive(Debug, Default)]
 pub(super) struct CachedWrites {
     kernel_cache: KernelCache,
     files: Mutex<Files>,
-    /// How many files there are in both maps.
+    /// The number of files in both maps.
     len: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Files {
-    /// What the next writer must hear.
+    /// Errors for the next writers.
     unheard: HashMap<InodeNumber, Errno>,
-    /// Those that lack data.
+    /// Files that lack data.
     refused: HashMap<InodeNumber, Refused>,
 }
 
-/// What a file lacks.
+/// The missing data of a file.
 #[derive(Debug)]
 struct Refused {
     errno: Errno,
@@ -52,7 +53,7 @@ impl CachedWrites {
         }
     }
 
-    /// A write of the cache was refused, so the file lacks what it wrote.
+    /// Notes that a write of the cache was refused, so that the file lacks its data.
     pub(super) fn refused(&self, inode: InodeNumber, range: Range<u64>, errno: Errno) {
         self.change(|files| {
             files.unheard.insert(inode, errno);
@@ -67,8 +68,8 @@ impl CachedWrites {
         self.kernel_cache.forget_attributes(inode);
     }
 
-    /// What the next writer of a file must hear. After that it is forgotten. A volume that was full may have
-    /// room again.
+    /// The error for the next writer of a file, which is then forgotten. A volume that was full may
+    /// have room again.
     pub(super) fn hear(
         &self,
         inode: InodeNumber,
@@ -84,12 +85,12 @@ impl CachedWrites {
         self.change(|files| files.unheard.remove(&inode))
     }
 
-    /// The kernel is about to get the attributes of an inode. If the next writer must hear something, it
-    /// forgets them again.
+    /// Lets the kernel forget the attributes of an inode that it is about to get, if the next
+    /// writer must get an error.
     ///
-    /// It must not get them for a short time instead: then readers ask, too, and would hear what is for a
-    /// writer. Attributes that the kernel was told to forget, a reader does not ask for, since the kernel
-    /// knows the size itself.
+    /// A short lifetime of the attributes would not do: then readers ask too, and would get the
+    /// writer's error. A reader does not ask for attributes that the kernel was told to forget,
+    /// since the kernel knows the size itself.
     pub(super) fn answered(&self, inode: InodeNumber) {
         if self.is_unheard(inode) {
             // The answer counts as older than this, also if it arrives later.
@@ -101,7 +102,7 @@ impl CachedWrites {
         !self.is_empty() && self.files.lock().unheard.contains_key(&inode)
     }
 
-    /// A range was written, perhaps to the last room there is.
+    /// Notes that a range was written, perhaps into the last room.
     pub(super) fn written(&self, inode: InodeNumber, range: Range<u64>, to_last_room: bool) {
         if self.is_empty() && !to_last_room {
             return;
@@ -120,21 +121,22 @@ impl CachedWrites {
         }
     }
 
-    /// A file was cut to this size, or its size grew to it.
+    /// Notes that a file was cut or extended to this size.
     pub(super) fn resized(&self, inode: InodeNumber, size: u64) {
         if !self.is_empty() {
             self.change(|files| files.keep(inode, |refused| refused.remove(size..u64::MAX)));
         }
     }
 
-    /// The kernel has forgotten a file: nobody writes to it now. What it lacks stays known.
+    /// Notes that the kernel forgot a file: it has no writer now. Missing data stays known.
     pub(super) fn forgotten(&self, inode: InodeNumber) {
         if !self.is_empty() {
             self.change(|files| files.unheard.remove(&inode));
         }
     }
 
-    /// Why a file lacks data that it accepted, if it does. Whoever asks for this has heard.
+    /// The reason why a file lacks accepted data, if it does. Its next writer need not get the
+    /// error then.
     pub(super) fn lacks(&self, inode: InodeNumber) -> Option<Errno> {
         if self.is_empty() {
             return None;
@@ -146,7 +148,7 @@ impl CachedWrites {
         })
     }
 
-    /// Why some file lacks data that it accepted, if one does for which `exists` is true.
+    /// The reason why some file lacks accepted data, if one does for which `exists` is true.
     pub(super) fn any_lacks(&self, exists: impl Fn(InodeNumber) -> bool) -> Option<Errno> {
         if self.is_empty() {
             return None;
@@ -170,7 +172,7 @@ impl CachedWrites {
 }
 
 impl Files {
-    /// Changes what a file lacks, and forgets it if that is nothing.
+    /// Changes the errors of a file, and removes it if it has none left.
     fn keep(&mut self, inode: InodeNumber, change: impl FnOnce(&mut Refused)) {
         if let Some(refused) = self.refused.get_mut(&inode) {
             change(refused);

@@ -2,13 +2,22 @@
 
 use std::time::{Duration, SystemTime};
 
-use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags, TimeOrNow};
+use fuser::{Errno, FileAttr, FileType, Generation, INodeNo, RenameFlags, TimeOrNow};
 
 use crate::file_system::{Allocate, Attributes, Existing, NewTime, Rename, Seek};
 use crate::schema::{FileKind, InodeNumber, Time};
 
 /// The block size that `stat` recommends. A file says its own, within these bounds.
 const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 4096..=64 << 10;
+
+/// The lifetime of answers in the kernel: only the kernel changes the volume.
+pub(super) const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Inode numbers are never used again, so all of them are of the first generation.
+pub(super) const GENERATION: Generation = Generation(0);
+
+/// The prefix of extended attributes that only the superuser sees.
+const TRUSTED: &[u8] = b"trusted.";
 
 /// The attributes of the protocol.
 pub(super) fn attributes(of: &Attributes) -> FileAttr {
@@ -35,7 +44,7 @@ pub(super) fn attributes(of: &Attributes) -> FileAttr {
     }
 }
 
-/// What a reply says about a name that does not exist: inode 0. The kernel remembers it.
+/// The reply for a name that does not exist: inode 0. The kernel remembers it.
 pub(super) fn no_attributes() -> FileAttr {
     let epoch = SystemTime::UNIX_EPOCH;
     FileAttr {
@@ -95,9 +104,9 @@ fn system_time(time: Time) -> SystemTime {
 
 /// A time as `fuser` hands it over.
 ///
-/// Before 1970 `fuser` 0.18 subtracts the nanoseconds where it should add them: the kernel's seconds
-/// `-s` and nanoseconds `n` arrive as the moment `s` seconds and `n` nanoseconds before 1970. This
-/// takes `s` and `n` from there.
+/// Before 1970 `fuser` 0.18 subtracts the nanoseconds where it should add them: the kernel's
+/// seconds `-s` and nanoseconds `n` arrive as the moment `s` seconds and `n` nanoseconds before
+/// 1970. This takes `s` and `n` from there.
 pub(super) fn time(arrived: SystemTime) -> Time {
     match arrived.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => since.into(),
@@ -119,7 +128,7 @@ pub(super) fn new_time(time_or_now: TimeOrNow) -> NewTime {
     }
 }
 
-/// How to rename; `None` for a combination of flags that has no meaning.
+/// The kind of rename; `None` for a combination of flags that has no meaning.
 pub(super) fn rename(flags: RenameFlags) -> Option<Rename> {
     if flags.is_empty() {
         Some(Rename::Replace)
@@ -134,7 +143,7 @@ pub(super) fn rename(flags: RenameFlags) -> Option<Rename> {
     }
 }
 
-/// What `fallocate` asks for; `None` for a mode that is not supported.
+/// The request of `fallocate`; `None` for a mode that is not supported.
 pub(super) fn allocate(mode: i32) -> Option<Allocate> {
     use rustix::fs::FallocateFlags as Flags;
     let flags = Flags::from_bits_retain(mode.cast_unsigned());
@@ -153,7 +162,7 @@ pub(super) fn allocate(mode: i32) -> Option<Allocate> {
     }
 }
 
-/// What `lseek` looks for; `None` for what the kernel does itself.
+/// The goal of `lseek`; `None` for searches that the kernel makes itself.
 pub(super) fn seek(whence: i32) -> Option<Seek> {
     // The kernel's numbers, include/uapi/linux/fs.h.
     const SEEK_DATA: i32 = 3;
@@ -165,7 +174,7 @@ pub(super) fn seek(whence: i32) -> Option<Seek> {
     }
 }
 
-/// How `setxattr` treats an attribute that exists; `None` for flags that have no meaning.
+/// The rule of `setxattr` for an attribute that exists; `None` for flags that have no meaning.
 pub(super) fn existing(flags: i32) -> Option<Existing> {
     use rustix::fs::XattrFlags as Flags;
     let flags = Flags::from_bits_retain(flags.cast_unsigned());
@@ -178,6 +187,16 @@ pub(super) fn existing(flags: i32) -> Option<Existing> {
     } else {
         None
     }
+}
+
+/// The names, each followed by a zero, that are not `trusted`.
+pub(super) fn without_trusted(names: &[u8]) -> Vec<u8> {
+    let names = names.split_inclusive(|&byte| byte == 0);
+    names
+        .filter(|name| !name.starts_with(TRUSTED))
+        .flatten()
+        .copied()
+        .collect()
 }
 
 #[cfg(test)]
@@ -223,5 +242,12 @@ mod tests {
         let both = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_EXCHANGE;
         assert_eq!(rename(both), None);
         assert_eq!(rename(RenameFlags::from_bits_retain(64)), None);
+    }
+
+    #[test]
+    fn trusted_attributes_are_left_out_of_a_list() {
+        let names = b"user.a\0trusted.b\0user.trusted.\0trusted.c\0";
+        assert_eq!(without_trusted(names), b"user.a\0user.trusted.\0");
+        assert_eq!(without_trusted(b""), b"");
     }
 }

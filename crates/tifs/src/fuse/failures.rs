@@ -1,8 +1,8 @@
-//! The log of errors that are the volume's fault, not the caller's.
+//! The log of errors that the volume causes, not the caller.
 //!
-//! A program that uses the mount gets an errno, mostly `EIO`. What happened goes to standard error,
-//! once a minute for each operation and errno, and for up to ten inodes each, so that a failing disk does
-//! not fill another one.
+//! A program that uses the mount gets an errno, mostly `EIO`. The text goes to standard error: once
+//! a minute for each operation and errno, and for up to ten inodes each, so that a failing disk
+//! does not fill another one.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use crate::schema::InodeNumber;
 /// The shortest time between two lines about the same operation and errno.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many inodes have lines of their own within that time.
+/// Inodes with lines of their own within that time.
 const INODES: usize = 10;
 
-/// What was said when. Cheap unless something fails.
+/// The lines of the last interval. Cheap unless something fails.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     said: Mutex<HashMap<(&'static str, Errno), Said>>,
@@ -32,13 +32,13 @@ struct Said {
     when: Instant,
     /// About which inodes.
     inodes: Vec<Option<InodeNumber>>,
-    /// Failures since then that were not said.
+    /// Failures since then without a line.
     untold: u64,
 }
 
 impl Failures {
-    /// Logs an error of an operation, if the volume is its cause. The line names the inode, or the directory
-    /// that has the name; an operation on the whole volume has none.
+    /// Logs an error of an operation, if the volume is its cause. The line names the inode, or the
+    /// directory that has the name; an operation on the whole volume has none.
     pub(super) fn note(
         &self,
         operation: &'static str,

@@ -1,9 +1,9 @@
-//! The clock by which the kernel gives files their times.
+//! The clock by which the kernel stamps files.
 //!
-//! The kernel stamps what it keeps in its cache: the time of a write, of a change of permissions. Its
-//! clock for that is coarse, some milliseconds behind. A file system that stamps by the exact clock would
-//! let times go back: a file's permissions would change before it was created, and `make` would take
-//! what was written later for the older file.
+//! The kernel stamps changes in its cache: the time of a write, of a change of permissions. Its
+//! clock for that is some milliseconds behind. With stamps of an exact clock, time would run
+//! backwards: a file's permissions would change before it was created, and `make` would take a
+//! later file for the older one.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, Timespec, Timestamps, UTIME_NOW, fstat, futimens, memfd_create};
 use titan::{StdClock, SystemClock};
 
-/// Tells the time by letting the kernel stamp a file in memory. So times follow each other as those of
-/// all file systems of the kernel do. Where the kernel stamps exactly as soon as somebody looks (since
-/// Linux 6.13), two calls return different times, and what the kernel stamps later is not before them.
+/// A clock that lets the kernel stamp a file in memory. So times follow each other as in all file
+/// systems of the kernel. Where the kernel stamps exactly once somebody looks (since Linux 6.13),
+/// two calls return different times, and later stamps of the kernel are not before them.
 ///
 /// Cost: two system calls for each time of day.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What the kernel is told about its cache without having asked.
+//! Notifications to the kernel about its cache.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -12,22 +12,22 @@ use crate::schema::InodeNumber;
 pub(super) struct KernelCache(Arc<OnceLock<Notifier>>);
 
 impl KernelCache {
-    /// From now on there is a kernel to tell.
+    /// Sets the kernel to notify.
     pub(super) fn connect(&self, notifier: Notifier) {
         // There is one session, which calls this once.
         let _ = self.0.set(notifier);
     }
 
-    /// Lets the kernel ask for the attributes of an inode when it needs them again. Does not wait for
-    /// anything, so a thread that serves requests may call it.
+    /// Lets the kernel ask for the attributes of an inode when it needs them again. Does not wait
+    /// for anything, so a thread that serves requests may call it.
     pub(super) fn forget_attributes(&self, inode: InodeNumber) {
         /// An offset below 0 means no content.
         const NO_CONTENT: i64 = -1;
         self.forget(inode, NO_CONTENT, 0);
     }
 
-    /// Lets the kernel write what it has changed in a range of a file, and forget the range. Waits for
-    /// these writes, so a thread that serves requests must not call it.
+    /// Lets the kernel write what it has changed in a range of a file, and forget the range. Waits
+    /// for these writes, so a thread that serves requests must not call it.
     pub(super) fn write_back(&self, inode: InodeNumber, range: &Range<u64>) {
         let offset = i64::try_from(range.start).unwrap_or(i64::MAX);
         // 0 means everything from the offset on.

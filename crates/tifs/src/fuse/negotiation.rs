@@ -1,4 +1,4 @@
-//! What the kernel offers when a mount begins, and what of it is used.
+//! The features of the kernel, and those that a mount uses.
 
 use std::io;
 
@@ -10,7 +10,7 @@ const MAX_WRITE: u32 = 1 << 20;
 /// Requests in the background, such as reads ahead and write-back, that may wait for an answer.
 const MAX_BACKGROUND: u16 = 64;
 
-/// What a mount uses if the kernel has it.
+/// The features that a mount uses if the kernel has them.
 const USED: &[InitFlags] = &[
     // The kernel gathers writes in its cache, and keeps size and times of what it has there.
     InitFlags::FUSE_WRITEBACK_CACHE,
@@ -23,8 +23,8 @@ const USED: &[InitFlags] = &[
     InitFlags::FUSE_CACHE_SYMLINKS,
     // The kernel finds inodes again by their numbers (`.` and `..`), for file handles and NFS.
     InitFlags::FUSE_EXPORT_SUPPORT,
-    // The file system clears set-user-ID and set-group-ID bits when it is told to, so the kernel need
-    // not ask for the capabilities of a file before each write.
+    // The file system clears set-user-ID and set-group-ID bits when it is told to, so the kernel
+    // need not ask for the capabilities of a file before each write.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     // The kernel decides by ACLs, and passes the umask on so that a default ACL can replace it.
     InitFlags::FUSE_POSIX_ACL,
@@ -32,7 +32,7 @@ const USED: &[InitFlags] = &[
     InitFlags::FUSE_MAX_PAGES,
 ];
 
-/// What the adapter must know of the outcome.
+/// The outcome for the adapter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Negotiated {
     /// The kernel opens files without asking once `open` was refused with `ENOSYS`.
@@ -41,7 +41,7 @@ pub(super) struct Negotiated {
     pub(super) opens_directories_without_asking: bool,
 }
 
-/// Asks for what is used.
+/// Requests the features.
 ///
 /// # Errors
 /// The kernel has no write-back cache: such kernels are older than 3.15.

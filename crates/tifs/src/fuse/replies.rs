@@ -1,8 +1,6 @@
-//! The replies that several requests have.
+//! Replies that several requests share.
 
-use std::time::Duration;
-
-use fuser::{Errno, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyXattr};
+use fuser::{Errno, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyXattr};
 
 use super::adapter::Adapter;
 use super::convert;
@@ -10,18 +8,9 @@ use crate::error::{Error, Result};
 use crate::file_system::Attributes;
 use crate::schema::InodeNumber;
 
-/// How long the kernel may believe what it was told: nobody else changes it.
-pub(super) const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// Inode numbers are never used again, so all of them are of the first generation.
-pub(super) const GENERATION: Generation = Generation(0);
-
-/// What the names of extended attributes begin with that only the superuser sees.
-const TRUSTED: &[u8] = b"trusted.";
-
 impl Adapter {
-    /// The errno of an error, which is logged with the inode or directory of the operation if the volume is
-    /// its cause.
+    /// The errno of an error. If the volume caused it, it is logged with the operation's inode or
+    /// directory.
     pub(super) fn errno(
         &self,
         operation: &'static str,
@@ -43,7 +32,11 @@ impl Adapter {
         match result {
             Ok(entry) => {
                 self.cached_writes.answered(entry.number);
-                reply.entry(&FOR_EVER, &convert::attributes(&entry), GENERATION);
+                reply.entry(
+                    &convert::FOR_EVER,
+                    &convert::attributes(&entry),
+                    convert::GENERATION,
+                );
             }
             Err(error) => reply.error(self.errno(operation, inode, &error)),
         }
@@ -60,7 +53,7 @@ impl Adapter {
         match result {
             Ok(attributes) => {
                 self.cached_writes.answered(attributes.number);
-                reply.attr(&FOR_EVER, &convert::attributes(&attributes));
+                reply.attr(&convert::FOR_EVER, &convert::attributes(&attributes));
             }
             Err(error) => reply.error(self.errno(operation, inode, &error)),
         }
@@ -80,7 +73,8 @@ impl Adapter {
         }
     }
 
-    /// Replies with a value, or with its size if the caller has no room for it and asks only for that.
+    /// Replies with a value, or with its size if the caller has no room for it and asks only for
+    /// that.
     pub(super) fn reply_value(
         &self,
         operation: &'static str,
@@ -102,27 +96,5 @@ impl Adapter {
             }
             Err(error) => reply.error(self.errno(operation, inode, &error)),
         }
-    }
-}
-
-/// The names, each followed by a zero, that are not `trusted`.
-pub(super) fn without_trusted(names: &[u8]) -> Vec<u8> {
-    let names = names.split_inclusive(|&byte| byte == 0);
-    names
-        .filter(|name| !name.starts_with(TRUSTED))
-        .flatten()
-        .copied()
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trusted_attributes_are_left_out_of_a_list() {
-        let names = b"user.a\0trusted.b\0user.trusted.\0trusted.c\0";
-        assert_eq!(without_trusted(names), b"user.a\0user.trusted.\0");
-        assert_eq!(without_trusted(b""), b"");
     }
 }

@@ -1,12 +1,12 @@
 //! Finding data and holes although the kernel has not written all of them.
 //!
-//! The kernel asks where the data of a file is without writing its cache first (so Linux 6.18 does), but
-//! what it has not written yet fills holes. So before a hole is reported or passed over, the kernel is
-//! told to write what it has there, and the file is looked at again. Only holes need that: no write makes
-//! one, and whatever does make one goes through the kernel's cache at once.
+//! The kernel asks for the data of a file without writing its cache first (so Linux 6.18 does), but
+//! unwritten data fills holes. So before a hole is reported or skipped, the kernel is told to write
+//! the hole's range, and the file is searched again. Only holes need that: no write makes one, and
+//! whatever makes one passes the kernel's cache at once.
 //!
-//! The kernel's writes are requests for the threads that serve, so these must not wait for them. A thread
-//! of its own does, one search after the other.
+//! The kernel's writes are requests for the serving threads, which therefore must not wait for
+//! them. A thread of its own does, one search after the other.
 
 use std::io;
 use std::ops::Range;
@@ -85,8 +85,8 @@ fn serve(
     }
 }
 
-/// Searches in what is stored, and lets the holes that decide the result be written back first. Ends,
-/// because each time a hole is written back that is or begins after the last one.
+/// Searches stored data, and lets the holes that decide the result be written back first. Ends,
+/// because each hole written back is or begins after the last one.
 fn search(
     offset: u64,
     what: file_system::Seek,

@@ -18,14 +18,14 @@ use super::kernel_cache::KernelCache;
 use crate::file_system::FileSystem;
 use crate::mounts::{self, KIND, Mount};
 
-/// How far the kernel reads ahead of a program that reads in order, in KiB. With its own 128 KiB such a
+/// The kernel's readahead for a program that reads in order, in KiB. With its own 128 KiB such a
 /// program waits for one small request after the other.
 const READ_AHEAD_KIB: u32 = 2048;
 
-/// How to mount.
+/// The options of a mount.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the table of mounts shows as the source.
+    /// The source in the table of mounts.
     pub source: OsString,
     /// Refuse writes.
     pub read_only: bool,
@@ -39,9 +39,9 @@ pub struct Options {
     pub synchronous: bool,
     /// Threads that serve requests.
     pub threads: usize,
-    /// Keep idle processors awake while programs wait for one answer after the other: faster in virtual
-    /// machines, for the processor time of the host. Not given: in virtual machines with at most 16
-    /// processors.
+    /// Keep idle processors awake while programs wait for one answer after the other: faster in
+    /// virtual machines, for the processor time of the host. Not given: in virtual machines with at
+    /// most 16 processors.
     pub fast_wakeups: Option<bool>,
     /// The most that the kernel may have accepted and not yet written, in bytes.
     pub max_dirty: Option<u64>,
@@ -117,7 +117,8 @@ impl Session {
     /// Mounts a file system and begins to serve it. Once this returns, the mount answers.
     ///
     /// # Errors
-    /// The mount point is no directory, the process may not mount, or the kernel lacks what is needed.
+    /// The mount point is no directory, the process may not mount, or the kernel lacks what is
+    /// needed.
     pub fn mount(
         file_system: Arc<dyn FileSystem>,
         mountpoint: &Path,
@@ -145,13 +146,13 @@ impl Session {
         })
     }
 
-    /// What ends the session from another thread.
+    /// A handle that ends the session from another thread.
     pub fn unmounter(&self) -> Unmounter {
         self.unmounter.clone()
     }
 
-    /// Waits until the file system was unmounted, by whomever, and the last request was answered. The
-    /// kernel has then written its cache.
+    /// Waits until the file system was unmounted, by anyone, and the last request was answered. The
+    /// kernel has written its cache then.
     ///
     /// # Errors
     /// The connection to the kernel failed.
@@ -163,9 +164,9 @@ impl Session {
     }
 }
 
-/// How a session ended. If the last mount goes while a thread takes a request that nobody waits for, such
-/// as the one that closes a directory, the kernel says that the connection was aborted, where it
-/// usually says that there is no device. `fuser` takes the former for a failure.
+/// The result of a session. If the last mount goes while a thread takes a request that nobody waits
+/// for, such as the close of a directory, the kernel reports an aborted connection where it usually
+/// reports that there is no device. `fuser` takes the former for a failure.
 fn ended(served: io::Result<()>) -> io::Result<()> {
     let aborted = Some(Errno::CONNABORTED.raw_os_error());
     served.or_else(|error| match error.raw_os_error() {
@@ -180,12 +181,12 @@ fn find(mountpoint: &Path) -> io::Result<Mount> {
     mounts::at(mountpoint)?.ok_or_else(gone)
 }
 
-/// Sets what the protocol cannot: lets the kernel read [`READ_AHEAD_KIB`] ahead, and have only so many bytes that
-/// it has accepted and not yet written. Where the system does not allow it, and in kernels before 6.2 for
-/// the latter, everything works as the kernel has it.
+/// Sets two limits that the protocol cannot: [`READ_AHEAD_KIB`] of readahead, and the most bytes
+/// that the kernel has accepted and not yet written. Where the system forbids that, and for the
+/// latter before Linux 6.2, the kernel's own values stay.
 ///
-/// The device is that of the table of mounts. The mount cannot be asked for it before it is served, and
-/// asking it later could wait for ever, if the process is killed meanwhile.
+/// The device comes from the table of mounts. The mount cannot be asked for it before it is served,
+/// and asking later could wait forever, if the process is killed meanwhile.
 fn set_cache_limits(mount: &Mount, max_dirty: Option<u64>) {
     let device = Path::new("/sys/class/bdi").join(&mount.device);
     let _ = std::fs::write(device.join("read_ahead_kb"), READ_AHEAD_KIB.to_string());
@@ -209,8 +210,8 @@ impl Unmounter {
     /// Unmounts. The kernel writes its cache first.
     ///
     /// # Errors
-    /// `EBUSY` if files are open in the mount, or a process works in it. The mount is gone already, or
-    /// another is over it.
+    /// `EBUSY` if files are open in the mount, or a process works in it. The mount is gone already,
+    /// or another is over it.
     pub fn unmount(&self) -> io::Result<()> {
         self.unmount_with(UnmountFlags::empty())
     }
@@ -232,7 +233,7 @@ impl Unmounter {
     }
 }
 
-/// Where a mount is now: it may have been moved.
+/// The present mount point: the mount may have been moved.
 fn place_of<'a>(mount: &Mount, all: &'a [Mount]) -> io::Result<&'a Path> {
     let same = |other: &&Mount| other.id == mount.id && other.device == mount.device;
     let Some(found) = all.iter().find(same) else {

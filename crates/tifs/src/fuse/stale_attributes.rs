@@ -1,14 +1,15 @@
-//! Inodes of which the kernel may keep attributes that are no longer true.
+//! Inodes whose attributes in the kernel may be stale.
 //!
-//! The kernel takes what it knows to be true until it changes an inode itself. In two cases it is wrong:
+//! The kernel believes attributes until it changes an inode itself. In two cases that is wrong:
 //!
-//! - It cannot foresee how much space a file takes (`st_blocks`) when it writes its cache. It asks again
+//! - It cannot foresee the space of a file (`st_blocks`) when it writes its cache. It asks again
 //!   after a program closed the file, but files may stay open.
-//! - It forgets the attributes of a directory after each change of its entries. But if another program
-//!   asked for them just before the change, the answer may arrive after it, and the kernel keeps it.
+//! - It forgets the attributes of a directory after each change of its entries. But if another
+//!   program asked for them just before the change, the answer may arrive after it, and the kernel
+//!   keeps it.
 //!
-//! So the kernel is told, and then asks for the attributes when it needs them again. That costs a request,
-//! so it is told at once only if a program syncs a file, and otherwise up to a second later. By then
+//! So we notify the kernel, which then asks when it needs the attributes. That costs a request: it
+//! is notified at once only if a program syncs a file, otherwise up to a second later. By then
 //! answers from before a change have arrived.
 
 use std::collections::HashSet;
@@ -22,7 +23,7 @@ use parking_lot::Mutex;
 use super::kernel_cache::KernelCache;
 use crate::schema::InodeNumber;
 
-/// How long changes are gathered, and then the time from the last of them to telling the kernel.
+/// The time for gathering changes, and then from the last of them to the notification.
 const DELAY: Duration = Duration::from_millis(500);
 
 /// The inodes, and the way to the thread that tells the kernel, which ends when this is dropped.
@@ -50,8 +51,8 @@ impl StaleAttributes {
         Ok(stale)
     }
 
-    /// A write of the kernel's cache changed how much space a file takes, or the entries of a directory
-    /// changed. Cost: a lock and an entry of a set in memory.
+    /// Notes that a write of the kernel's cache changed the space of a file, or that the entries of
+    /// a directory changed. Cost: a lock and an entry of a set in memory.
     pub(super) fn changed(&self, inode: InodeNumber) {
         let mut inodes = self.inodes.lock();
         if inodes.insert(inode) && inodes.len() == 1 {
@@ -60,7 +61,7 @@ impl StaleAttributes {
         }
     }
 
-    /// A program synced a file.
+    /// Notes that a program synced a file.
     pub(super) fn synced(&self, file: InodeNumber) {
         if self.inodes.lock().remove(&file) {
             self.kernel_cache.forget_attributes(file);
@@ -73,7 +74,8 @@ fn tell(first: &Receiver<()>, inodes: &Mutex<HashSet<InodeNumber>>, kernel_cache
         std::thread::sleep(DELAY);
         let stale = std::mem::take(&mut *inodes.lock());
         // ORDER: the pause is between the last of these changes and telling the kernel, so that an
-        // answer from before a change does not arrive later. What changes now is told the next time.
+        // answer from before a change does not arrive later. What changes now is told the next
+        // time.
         std::thread::sleep(DELAY);
         for inode in stale {
             kernel_cache.forget_attributes(inode);

@@ -1,12 +1,12 @@
 //! Keeps idle processors awake while programs wait for answers one after the other.
 //!
-//! A program that asks sleeps until the answer is there, and the thread that answers sleeps until the
-//! next question. Each of them wakes the other on an idle processor. In a virtual machine an idle
-//! processor is given back to the host, and to get it again takes 10 to 20 microseconds: longer than most
-//! operations. As long as a process holds `/dev/cpu_dma_latency` open with the number 0, idle processors
-//! wait for work instead (Linux, `Documentation/power/pm_qos_interface.rst`). Here it is held while
-//! requests come in quick succession, and released [`QUIET`] intervals after the last of them. Should the
-//! process end, the kernel releases it.
+//! A program that asks sleeps until the answer; the thread that answers sleeps until the next
+//! question. Each wakes the other on an idle processor. In a virtual machine an idle processor is
+//! given back to the host, and getting it again takes 10 to 20 microseconds: longer than most
+//! operations. While a process holds `/dev/cpu_dma_latency` open with the number 0, idle processors
+//! wait for work instead (Linux, `Documentation/power/pm_qos_interface.rst`). It is held while
+//! requests come in quick succession, and released [`QUIET`] intervals after the last one, or by
+//! the kernel when the process ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,19 +15,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// How often requests are counted.
+/// The interval at which requests are counted.
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// How many requests within an interval are a quick succession.
+/// Requests within an interval that are a quick succession.
 const BUSY: u64 = 20;
 
-/// After how many intervals with fewer requests processors may sleep again.
+/// Intervals with fewer requests after which processors may sleep again.
 const QUIET: u32 = 10;
 
-/// Up to how many processors are kept awake unless options say otherwise: it is all or none.
+/// The most processors that are kept awake unless options say otherwise: it is all or none.
 const PROCESSORS_MAX: usize = 16;
 
-/// What keeps processors awake until it is dropped.
+/// The open file that keeps processors awake.
 type Awake = Box<dyn Send>;
 
 /// Counts requests, and keeps processors awake. Its thread ends when this is dropped.
@@ -43,7 +43,8 @@ struct Shared {
 }
 
 impl Wakeups {
-    /// Does nothing if `wanted` is false, or if it is not given and this is no small virtual machine.
+    /// Does nothing if `wanted` is false, or if it is not given and this is no small virtual
+    /// machine.
     ///
     /// # Errors
     /// Those of starting a thread.

@@ -2,7 +2,8 @@
 //!
 //! Metadata are in the family `default`, inline and compressed. Blocks are in the family `data`, in
 //! blob files. A transaction is an optimistic one of the engine; commits of several threads share a
-//! write group. After a failure of the disk the store goes on by itself ([`resume`](super::resume)).
+//! write group. After a failure of the disk the store goes on by itself
+//! ([`resume`](super::resume)).
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -25,24 +26,26 @@ use crate::error::{Error, Result};
 /// The family of [`Space::Data`].
 const DATA: &str = "data";
 
-/// The part of a device that a write buffer and a table take, at most, as a divisor: on a small device the
-/// log, the work of the store beside it and a compaction must fit in what a volume keeps free for them.
+/// The part of a device for a write buffer and a table, at most, as a divisor. On a small device
+/// the log, the store's work beside it and a compaction must fit in the room that a volume keeps
+/// free.
 const BUFFER_PART: u64 = 128;
 
 /// The sizes of a write buffer, in bytes.
 const BUFFERS: RangeInclusive<u64> = 1 << 20..=64 << 20;
 
-/// The log has so many write buffers when the store moves the oldest part of it, unless the options say
-/// otherwise.
+/// The write buffers in the log at which the store moves the log's oldest part, unless the options
+/// say otherwise.
 const LOG_BUFFERS: u64 = 2;
 
-/// A blob file, and the first level of tables, have so many.
+/// The write buffers of a blob file, and of the first level of tables.
 const FILE_BUFFERS: u64 = 4;
 
-/// Shares of garbage from which on blob files are collected where space is needed now, one after the other.
+/// Shares of garbage at which blob files are collected when space is needed now, one after the
+/// other.
 const THRESHOLDS: [f64; 4] = [0.5, 0.25, 0.1, 0.02];
 
-/// How the database of a volume is opened.
+/// The options for the database of a volume.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// Options of the database: file system, clock, caches, threads.
@@ -152,7 +155,7 @@ impl EngineKv {
 
     fn of_volume(db: Db, options: &Options, log_damage: Arc<LogDamage>) -> Result<Self> {
         let Some(data) = db.column_family(DATA) else {
-            let what = "this is a Titan database, but it has no blocks of files: no volume";
+            let what = "this Titan database is no volume of TiFS: it has no family `data`";
             return Err(Error::new(rustix::io::Errno::INVAL, what));
         };
         Ok(EngineKv::new(db, data, options, log_damage))
@@ -168,8 +171,8 @@ impl EngineKv {
         }
     }
 
-    /// Damage in the log that this opening found, and that was no error: nothing that is known to have
-    /// been synced.
+    /// Damage in the log that this opening found and that was no error: no data is lost that is
+    /// known to have been synced.
     pub fn log_damage(&self) -> Option<WalDamageEvent> {
         self.log_damage.get()
     }
@@ -196,8 +199,8 @@ fn bounds(scan: &Scan, snapshot: Option<Snapshot>) -> ReadOptions {
     }
 }
 
-/// What a scan returns, from an iterator of the database or of a transaction: two types with the same
-/// methods.
+/// The pairs of a scan, from an iterator of the database or of a transaction: two types with the
+/// same methods.
 macro_rules! pairs {
     ($cursor:ident, $scan:ident) => {{
         match $scan.direction {
@@ -222,7 +225,7 @@ macro_rules! pairs {
     }};
 }
 
-/// Reads forward until the limit or an error; what was read before the error is in `pairs`.
+/// Reads forward until the limit or an error; pairs from before the error are in `pairs`.
 fn read_forward(
     family: &ColumnFamily,
     options: &ReadOptions,
@@ -327,7 +330,8 @@ impl Kv for EngineKv {
 
     fn close(&self) -> Result<()> {
         self.resumption.try_now();
-        // Frees the log, which the next opening would have to read. If there is no room for that, it stays.
+        // Frees the log, which the next opening would have to read. If there is no room for that,
+        // it stays.
         let _: titan::Result<()> = self.db.flush_all();
         Ok(self.db.close()?)
     }

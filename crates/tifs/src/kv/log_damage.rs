@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use titan::{DbOptions, EventListener, WalDamageEvent};
 
-/// Hears of damage from the engine.
+/// Collects reports of damage from the engine.
 #[derive(Default)]
 pub(super) struct LogDamage(Mutex<Option<WalDamageEvent>>);
 
@@ -17,7 +17,7 @@ impl LogDamage {
         heard
     }
 
-    /// Damage that was heard of.
+    /// The reported damage.
     pub(super) fn get(&self) -> Option<WalDamageEvent> {
         self.0.lock().clone()
     }

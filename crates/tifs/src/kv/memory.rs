@@ -13,8 +13,8 @@ use crate::error::Result;
 type Key = (Space, Vec<u8>);
 type Contents = BTreeMap<Key, Bytes>;
 
-/// A store in memory. A snapshot is a reference to the contents, and a commit copies the contents if
-/// anybody has one: simple, exact, and slow for large volumes.
+/// A store in memory. A snapshot is a reference to the contents, and a commit copies the contents
+/// if anybody has one: simple, exact, and slow for large volumes.
 #[derive(Default)]
 pub struct MemoryKv {
     state: Mutex<State>,

@@ -1,18 +1,18 @@
 //! The store beneath a volume: an ordered key-value store with transactions.
 //!
-//! The file system asks no more of a store than [`Kv`] and [`Transaction`] say, so that one machine's
-//! engine and a cluster can both be one. Two implementations are here: [`EngineKv`] on Titan, and
-//! [`MemoryKv`] in memory, which keeps the contract honest in tests.
+//! The file system needs of a store only [`Kv`] and [`Transaction`], so that one machine's engine
+//! and a cluster can both be one. There are two: [`EngineKv`] on Titan, and [`MemoryKv`] in memory,
+//! which keeps the contract honest in tests.
 //!
 //! # Contract
 //!
-//! - A transaction reads as of the moment when it began, and its own writes.
-//! - It commits completely or not at all. It conflicts if another transaction committed a write of a
-//!   key that this one wrote or guarded, after this one began.
-//! - A key that was only read is not guarded. Two transactions that read what the other one writes may
-//!   both commit, so whoever decides by a read guards it.
-//! - A commit that returned [`Commit::Committed`] is seen by every later read, and survives the end of
-//!   the process. It survives a power failure once a later [`Kv::sync`] has returned.
+//! - A transaction reads as of its begin, and its own writes.
+//! - It commits completely or not at all. It conflicts if another transaction, after this one
+//!   began, committed a write of a key that this one wrote or guarded.
+//! - A key that was only read is not guarded. Two transactions that read each other's written keys
+//!   may both commit. A decision that depends on a read must guard its key.
+//! - After [`Commit::Committed`], every later read sees the writes, and they survive the end of the
+//!   process. They survive a power failure once a later [`Kv::sync`] has returned.
 //! - Values are not empty. Keys are at most a kilobyte, values at most a few megabytes.
 
 mod engine;
@@ -38,19 +38,19 @@ pub enum Space {
     Data,
 }
 
-/// What became of a commit.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Commit {
     /// The writes are visible.
     Committed,
-    /// Somebody else wrote a key of this transaction. Nothing was written.
+    /// Another transaction wrote a key of this one. Nothing was written.
     Conflict,
     /// The store does not know whether the writes took effect. An embedded store never says so.
     Undetermined,
 }
 
-/// In which order a scan returns keys.
+/// The order of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The smallest key first.
@@ -59,7 +59,7 @@ pub enum Direction {
     Backward,
 }
 
-/// Which keys a scan returns, and what of them.
+/// The keys of a scan, and whether it returns values.
 #[derive(Clone, Debug)]
 pub struct Scan {
     /// The key space.
@@ -68,17 +68,17 @@ pub struct Scan {
     pub begin: Vec<u8>,
     /// The first key after the range.
     pub end: Vec<u8>,
-    /// How many keys to return at most.
+    /// The most keys to return.
     pub limit: usize,
-    /// In which order.
+    /// The order.
     pub direction: Direction,
     /// Return empty values, so that no value has to be read.
     pub keys_only: bool,
 }
 
 impl Scan {
-    /// All keys of a space that begin with `prefix`, in order. The prefix ends in a byte below 255, as
-    /// all prefixes of the schema do, or the scan goes on to the end of the space.
+    /// All keys of a space that begin with `prefix`, in order. The prefix ends in a byte below 255,
+    /// as all prefixes of the schema do, or the scan goes on to the end of the space.
     pub fn prefix(space: Space, prefix: &[u8]) -> Self {
         Scan {
             space,
@@ -119,22 +119,22 @@ fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
     vec![u8::MAX; 64]
 }
 
-/// How much a store has in its log, in bytes.
+/// The size of a store's log, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogSize {
     /// The files of the log.
     pub files: u64,
-    /// About how much of it the store has yet to write to its place. The rest only waits to be deleted.
+    /// The part that the store has yet to write to its place, about. The rest waits for deletion.
     pub unmoved: u64,
 }
 
 /// A key and its value, as a scan returns them.
 pub type Pair = (Bytes, Bytes);
 
-/// What could be read of a range of keys, from its beginning.
+/// The readable begin of a range of keys.
 #[derive(Clone, Debug, Default)]
 pub struct Readable {
-    /// What a scan returns; all that is before the damage.
+    /// The pairs before the damage.
     pub pairs: Vec<Pair>,
     /// The damage that ended it.
     pub damage: Option<Damage>,
@@ -143,10 +143,10 @@ pub struct Readable {
 /// Damage that keeps keys from being read.
 #[derive(Clone, Debug)]
 pub struct Damage {
-    /// What the store found, and where.
+    /// The store's finding, and its place.
     pub error: Error,
-    /// The last key that cannot be read because of it. If the store does not know, none that follows
-    /// can be read.
+    /// The last key that cannot be read because of it. If the store does not know, none that
+    /// follows can be read.
     pub last: Option<Vec<u8>>,
 }
 
@@ -170,27 +170,27 @@ pub trait Kv: Send + Sync + 'static {
     /// Makes everything that was committed before the call survive a power failure.
     fn sync(&self) -> Result<()>;
 
-    /// What the store has in its log. Nothing, by default.
+    /// The size of the log. Nothing, by default.
     fn log_size(&self) -> Result<LogSize> {
         Ok(LogSize::default())
     }
 
-    /// Writes everything in the log to its place, and frees the log and whatever else can be freed now. On
-    /// return the device has the space.
+    /// Writes everything in the log to its place, and frees the log and all else that can be freed
+    /// now. On return the device has the space.
     ///
-    /// Cost: may wait for all work that is due.
+    /// Cost: may wait for all background work.
     fn move_log(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Frees space that overwritten and deleted values take, by a step of so many that each take more time
-    /// than the one before. False if there is no such step: nothing more can be freed.
+    /// Frees space of overwritten and deleted values. Each further step takes more time. False if
+    /// there is no such step: nothing more can be freed.
     fn free_garbage(&self, step: usize) -> Result<bool> {
         let _ = step;
         Ok(false)
     }
 
-    /// What the store says about its size and work, for people and monitoring. Nothing, by default.
+    /// The store's report on size and work, for users and monitoring. Nothing, by default.
     fn report(&self) -> Result<serde_json::Value> {
         Ok(serde_json::Value::Null)
     }
@@ -207,14 +207,15 @@ pub trait Reader {
     /// The values of many keys, in the order of the keys. A store reads them together where it can.
     fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>>;
 
-    /// The length of each key's value, in the order of the keys. Writes of a transaction do not count. A
-    /// store that can tell lengths without reading the values does so.
+    /// The length of each key's value, in the order of the keys. Writes of a transaction do not
+    /// count. A store that can tell lengths without reading the values does so.
     fn value_lengths(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>>;
 
     /// A range of keys.
     fn scan(&self, scan: &Scan) -> Result<Vec<Pair>>;
 
-    /// A range of keys in forward direction, up to the first damage. By default a store has none, or fails.
+    /// A range of keys in forward direction, up to the first damage. By default a store has none,
+    /// or fails.
     fn scan_readable(&self, scan: &Scan) -> Result<Readable> {
         let pairs = self.scan(scan)?;
         Ok(Readable {

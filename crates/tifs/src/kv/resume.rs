@@ -1,9 +1,9 @@
 //! Changes after a failure that stopped the engine's writes.
 //!
-//! If the disk is full, or an operation of it fails, the engine refuses writes until somebody asks it to
-//! resume: then it writes to new files whatever the failure left undone. Nothing that it acknowledged is
-//! lost meanwhile, and reads go on. So a volume that found the disk full goes on once there is space,
-//! without being mounted again. [`Resumption`] decides when to ask.
+//! If the disk is full, or an operation of it fails, the engine refuses writes until it is asked to
+//! resume: then it writes to new files all that the failure left undone. No acknowledged write is
+//! lost meanwhile, and reads go on. So a volume on a full disk goes on once there is space, without
+//! a new mount. [`Resumption`] decides when to ask.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +11,16 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use titan::{Db, ErrorKind, SystemClock};
 
-/// The shortest time between two attempts. An attempt writes files, and a disk may stay full for hours.
+/// The shortest time between two attempts. An attempt writes files, and a disk may stay full for
+/// hours.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Lets a database accept writes again, now and then.
 pub(super) struct Resumption {
     db: Db,
     clock: Arc<dyn SystemClock>,
-    /// When the last attempt began. Locked while a thread tries, which may take as long as writing all
-    /// that is in memory.
+    /// The begin of the last attempt. Locked during an attempt, which may take as long as writing
+    /// everything in memory.
     last_attempt: Mutex<Option<Duration>>,
 }
 
@@ -32,9 +33,9 @@ impl Resumption {
         }
     }
 
-    /// Tries to resume, if a failure stopped writes that may be over and the last attempt is long ago.
-    /// While another thread tries, the caller goes on as if nothing had changed. Cost: without a failure,
-    /// one lock.
+    /// Tries to resume, if a failure stopped writes that may be over, and the last attempt is long
+    /// ago. During another thread's attempt the caller goes on as if nothing had changed. Cost:
+    /// without a failure, one lock.
     pub(super) fn try_now_and_then(&self) {
         if self.is_due()
             && let Some(last_attempt) = self.last_attempt.try_lock()
@@ -43,8 +44,8 @@ impl Resumption {
         }
     }
 
-    /// The same, however long ago the last attempt is. Waits for an attempt of another thread: what the
-    /// caller does next is to make everything durable.
+    /// The same at any time. Waits for an attempt of another thread: the caller will make
+    /// everything durable.
     pub(super) fn try_now(&self) {
         if self.is_due() {
             self.attempt(self.last_attempt.lock(), Duration::ZERO);
@@ -71,7 +72,8 @@ impl Resumption {
         }
     }
 
-    /// Whether writes are stopped, by what may be over. After damage or a bug, people must look first.
+    /// Whether writes are stopped by a failure that may be over. After damage or a bug, people must
+    /// look first.
     fn is_due(&self) -> bool {
         let failure = self.db.background_error();
         failure.is_some_and(|e| matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::Io))

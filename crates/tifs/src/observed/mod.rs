@@ -1,8 +1,8 @@
 //! A file system that counts and times the operations of another one.
 //!
 //! Each operation costs two looks at the clock more. The counts are part of the
-//! [statistics](crate::volume::STATISTICS) of a mount; operations that take long are reported one by
-//! one.
+//! [statistics](crate::volume::STATISTICS) of a mount; operations that take long are reported one
+//! by one.
 
 mod operations;
 
@@ -15,8 +15,8 @@ use serde_json::Value;
 use self::operations::{Operation, Operations};
 use crate::error::{Error, Result};
 use crate::file_system::{
-    Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, ListedEntry, Rename,
-    Seek, WriteContext, Written,
+    Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, Inodes, ListedEntry,
+    Rename, Seek, WriteContext, Written, calls, own_method,
 };
 use crate::schema::InodeNumber;
 use crate::volume::STATISTICS;
@@ -24,17 +24,17 @@ use crate::volume::STATISTICS;
 /// An operation that took long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowOperation {
-    /// What was done.
+    /// The name of the operation.
     pub name: &'static str,
-    /// To what: the inode, or the directory that has the name. None for the whole volume.
+    /// The inode, or the directory that has the name. None for the whole volume.
     pub inode: Option<InodeNumber>,
-    /// How long it took.
+    /// Its duration.
     pub took: Duration,
     /// Whether it returned an error.
     pub failed: bool,
 }
 
-/// See the [module](self).
+/// The decorated file system.
 pub struct Observed {
     inner: Arc<dyn FileSystem>,
     operations: Operations,
@@ -43,8 +43,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Observes a file system, and calls `report` after each operation that takes `slow` or longer, in
-    /// the thread that did it.
+    /// Observes a file system, and calls `report` after each operation that takes `slow` or longer,
+    /// in the thread that did it.
     pub fn new(
         inner: Arc<dyn FileSystem>,
         slow: Duration,
@@ -61,7 +61,7 @@ impl Observed {
     fn observe<T>(
         &self,
         operation: Operation,
-        inode: impl Into<Option<InodeNumber>>,
+        inode: Option<InodeNumber>,
         call: impl FnOnce(&dyn FileSystem) -> Result<T>,
     ) -> Result<T> {
         let began = Instant::now();
@@ -72,12 +72,26 @@ impl Observed {
         if took >= self.slow {
             (self.report)(&SlowOperation {
                 name: operation.name(),
-                inode: inode.into(),
+                inode,
                 took,
                 failed: result.is_err(),
             });
         }
         result
+    }
+
+    fn forget(&self, inode: InodeNumber, references: u64) {
+        self.inner.forget(inode, references);
+    }
+
+    fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Bytes> {
+        let value = self.observe(Operation::extended_attribute, Some(inode), |inner| {
+            inner.extended_attribute(inode, name)
+        })?;
+        match name == STATISTICS.as_bytes() {
+            true => self.with_operations(&value),
+            false => Ok(value),
+        }
     }
 
     /// Adds the operations to the statistics.
@@ -89,213 +103,26 @@ impl Observed {
     }
 }
 
-impl FileSystem for Observed {
-    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
-        self.observe(Operation::Lookup, directory, |inner| {
-            inner.lookup(directory, name)
-        })
-    }
-
-    fn forget(&self, inode: InodeNumber, references: u64) {
-        self.inner.forget(inode, references);
-    }
-
-    fn attributes(&self, inode: InodeNumber) -> Result<Attributes> {
-        self.observe(Operation::Attributes, inode, |inner| {
-            inner.attributes(inode)
-        })
-    }
-
-    fn set_attributes(
-        &self,
-        caller: &Caller,
-        inode: InodeNumber,
-        changes: &Changes,
-    ) -> Result<Attributes> {
-        self.observe(Operation::SetAttributes, inode, |inner| {
-            inner.set_attributes(caller, inode, changes)
-        })
-    }
-
-    fn read_link(&self, inode: InodeNumber) -> Result<Bytes> {
-        self.observe(Operation::ReadLink, inode, |inner| inner.read_link(inode))
-    }
-
-    fn make_node(
-        &self,
-        caller: &Caller,
-        directory: InodeNumber,
-        name: &[u8],
-        mode: u32,
-        umask: u32,
-        device: u32,
-    ) -> Result<Attributes> {
-        self.observe(Operation::MakeNode, directory, |inner| {
-            inner.make_node(caller, directory, name, mode, umask, device)
-        })
-    }
-
-    fn make_directory(
-        &self,
-        caller: &Caller,
-        directory: InodeNumber,
-        name: &[u8],
-        mode: u32,
-        umask: u32,
-    ) -> Result<Attributes> {
-        self.observe(Operation::MakeDirectory, directory, |inner| {
-            inner.make_directory(caller, directory, name, mode, umask)
-        })
-    }
-
-    fn make_symlink(
-        &self,
-        caller: &Caller,
-        directory: InodeNumber,
-        name: &[u8],
-        target: &[u8],
-    ) -> Result<Attributes> {
-        self.observe(Operation::MakeSymlink, directory, |inner| {
-            inner.make_symlink(caller, directory, name, target)
-        })
-    }
-
-    fn link(&self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
-        self.observe(Operation::Link, inode, |inner| {
-            inner.link(inode, directory, name)
-        })
-    }
-
-    fn unlink(&self, directory: InodeNumber, name: &[u8]) -> Result<()> {
-        self.observe(Operation::Unlink, directory, |inner| {
-            inner.unlink(directory, name)
-        })
-    }
-
-    fn remove_directory(&self, directory: InodeNumber, name: &[u8]) -> Result<()> {
-        self.observe(Operation::RemoveDirectory, directory, |inner| {
-            inner.remove_directory(directory, name)
-        })
-    }
-
-    fn rename(
-        &self,
-        caller: &Caller,
-        from: (InodeNumber, &[u8]),
-        to: (InodeNumber, &[u8]),
-        how: Rename,
-    ) -> Result<()> {
-        self.observe(Operation::Rename, from.0, |inner| {
-            inner.rename(caller, from, to, how)
-        })
-    }
-
-    fn read(&self, inode: InodeNumber, offset: u64, size: usize) -> Result<Bytes> {
-        self.observe(Operation::Read, inode, |inner| {
-            inner.read(inode, offset, size)
-        })
-    }
-
-    fn write(
-        &self,
-        inode: InodeNumber,
-        offset: u64,
-        data: &[u8],
-        context: WriteContext,
-    ) -> Result<Written> {
-        self.observe(Operation::Write, inode, |inner| {
-            inner.write(inode, offset, data, context)
-        })
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.observe(Operation::Sync, None, |inner| inner.sync())
-    }
-
-    fn list(
-        &self,
-        directory: InodeNumber,
-        from: u64,
-        entry: &mut dyn FnMut(&ListedEntry) -> bool,
-    ) -> Result<()> {
-        self.observe(Operation::List, directory, |inner| {
-            inner.list(directory, from, entry)
-        })
-    }
-
-    fn list_with_attributes(
-        &self,
-        directory: InodeNumber,
-        from: u64,
-        entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
-    ) -> Result<()> {
-        self.observe(Operation::ListWithAttributes, directory, |inner| {
-            inner.list_with_attributes(directory, from, entry)
-        })
-    }
-
-    fn capacity(&self) -> Result<Capacity> {
-        self.observe(Operation::Capacity, None, |inner| inner.capacity())
-    }
-
-    fn set_extended_attribute(
-        &self,
-        inode: InodeNumber,
-        name: &[u8],
-        value: &[u8],
-        existing: Existing,
-    ) -> Result<()> {
-        self.observe(Operation::SetExtendedAttribute, inode, |inner| {
-            inner.set_extended_attribute(inode, name, value, existing)
-        })
-    }
-
-    fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Bytes> {
-        let value = self.observe(Operation::ExtendedAttribute, inode, |inner| {
-            inner.extended_attribute(inode, name)
-        })?;
-        if name == STATISTICS.as_bytes() {
-            self.with_operations(&value)
-        } else {
-            Ok(value)
+macro_rules! observe {
+    (forget $($call:tt)*) => { own_method! { Observed, forget $($call)* } };
+    (extended_attribute $($call:tt)*) => { own_method! { Observed, extended_attribute $($call)* } };
+    ($name:ident ($($arg:ident: $type:ty),*) $result:ty) => {
+        fn $name(&self $(, $arg: $type)*) -> $result {
+            let inode = None$(.or($arg.inode()))*;
+            self.observe(Operation::$name, inode, |inner| inner.$name($($arg),*))
         }
-    }
-
-    fn extended_attributes(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        self.observe(Operation::ExtendedAttributes, inode, |inner| {
-            inner.extended_attributes(inode)
-        })
-    }
-
-    fn remove_extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<()> {
-        self.observe(Operation::RemoveExtendedAttribute, inode, |inner| {
-            inner.remove_extended_attribute(inode, name)
-        })
-    }
-
-    fn allocate(&self, inode: InodeNumber, offset: u64, length: u64, what: Allocate) -> Result<()> {
-        self.observe(Operation::Allocate, inode, |inner| {
-            inner.allocate(inode, offset, length, what)
-        })
-    }
-
-    fn seek(&self, inode: InodeNumber, offset: u64, what: Seek) -> Result<u64> {
-        self.observe(Operation::Seek, inode, |inner| {
-            inner.seek(inode, offset, what)
-        })
-    }
-
-    fn copy_range(
-        &self,
-        from: (InodeNumber, u64),
-        to: (InodeNumber, u64),
-        length: u64,
-    ) -> Result<u64> {
-        self.observe(Operation::CopyRange, from.0, |inner| {
-            inner.copy_range(from, to, length)
-        })
-    }
+    };
 }
+
+macro_rules! implement {
+    ($($(#[$_:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
+        impl FileSystem for Observed {
+            $(observe! { $name ($($arg: $type),*) $($result)? })*
+        }
+    };
+}
+
+calls!(implement);
 
 #[cfg(test)]
 mod tests {

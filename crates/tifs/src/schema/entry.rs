@@ -1,4 +1,4 @@
-//! A directory entry: which inode a name leads to.
+//! A directory entry: the inode of a name.
 
 use bytes::{Buf, Bytes};
 
@@ -7,7 +7,7 @@ use super::keys::InodeNumber;
 use super::value::{FORMAT, take, take_format};
 use crate::error::{Error, Result};
 
-/// What a name in a directory leads to. The kind is here too, so that a listing reads no inodes.
+/// The inode of a name in a directory. The kind is here too, so that a listing reads no inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The file or directory.

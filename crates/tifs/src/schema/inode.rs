@@ -8,7 +8,7 @@ use super::keys::InodeNumber;
 use super::value::{FORMAT, take, take_format};
 use crate::error::{Error, Result};
 
-/// What an inode is. The discriminant is the file type of `st_mode`.
+/// The kind of an inode. The discriminant is the file type of `st_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum FileKind {
@@ -80,7 +80,7 @@ impl From<Duration> for Time {
 /// The attributes of an inode, 105 bytes when stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inode {
-    /// What it is.
+    /// The kind.
     pub kind: FileKind,
     /// Permissions, with the bits for set-user-ID, set-group-ID and the sticky bit: 12 bits.
     pub permissions: u32,
@@ -96,11 +96,11 @@ pub struct Inode {
     pub size: u64,
     /// Units of 512 bytes that the content takes: each block rounded up.
     pub blocks: u64,
-    /// Of a directory, the one that has it; of others, the one in which they were created or to which
-    /// they were moved last.
+    /// Of a directory, the one that has it; of others, the one in which they were created or to
+    /// which they were moved last.
     pub parent: InodeNumber,
-    /// The number of blocks before which everything at or after the size may be left over from before
-    /// a truncation; 0 if nothing is. It must be deleted before the file grows.
+    /// The number of blocks before which everything at or after the size may be left over from
+    /// before a truncation; 0 if nothing is. It must be deleted before the file grows.
     pub stale_end: u64,
     /// The block size is two to this power. 0: the content is inline.
     pub block_shift: u8,

@@ -81,7 +81,7 @@ pub fn block_key(inode: InodeNumber, block: u64) -> Vec<u8> {
     numbered(b'B', inode, &block.to_be_bytes())
 }
 
-/// What all blocks of an inode begin with.
+/// The prefix of an inode's blocks.
 pub fn blocks_of(inode: InodeNumber) -> Vec<u8> {
     numbered(b'B', inode, &[])
 }

@@ -1,7 +1,7 @@
-//! How a volume is stored: keys and values.
+//! The schema of a volume: keys and values.
 //!
-//! Integers in keys are big-endian, so that keys sort by number. Every value begins with the number of
-//! its format, [`FORMAT`]. No value is empty.
+//! Integers in keys are big-endian, so that keys sort by number. Every value begins with the number
+//! of its format, [`FORMAT`]. No value is empty.
 //!
 //! | space | key | value |
 //! |---|---|---|
@@ -16,8 +16,8 @@
 //! | meta | `D` inode | an inode whose blocks are to be deleted |
 //! | data | `B` inode block | a block of a file |
 //!
-//! A block that is not there is a hole. A block is as long as what was written to it, so the last one
-//! of a file, and one before a hole, may be short; what is missing reads as zeros.
+//! A block that is not there is a hole. A block is as long as what was written to it, so the last
+//! one of a file, and one before a hole, may be short; what is missing reads as zeros.
 //!
 //! An inode number is never used again, so what a deletion left of a file can be deleted later.
 

@@ -1,4 +1,4 @@
-//! What is stored once in a volume.
+//! The values that a volume has once.
 
 use bytes::{Buf, Bytes};
 
@@ -43,8 +43,8 @@ impl Superblock {
     }
 }
 
-/// How much a volume has. It is counted in memory while the volume is open, and stored when it is
-/// closed.
+/// The counters of a volume. They are counted in memory while the volume is open, and stored when
+/// it is closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Units of 512 bytes in all files, as `st_blocks` counts them.

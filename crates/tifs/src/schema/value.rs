@@ -1,4 +1,4 @@
-//! What all values have in common: the number of their format comes first.
+//! The common part of all values: the number of their format comes first.
 
 use bytes::{Buf, Bytes};
 

@@ -1,4 +1,4 @@
-//! The thread of a volume that deletes what nobody needs any more, and that syncs from time to time.
+//! The thread of a volume that reclaims, and that syncs from time to time.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use titan::Process;
 
-use super::Volume;
-use super::reclaim::BATCH;
 use crate::error::Error;
+use crate::volume::state::reclaim_queue::BATCH;
+use crate::volume::state::volume::Volume;
 
-/// How long what was done may stay unsynced, at most.
+/// The longest time without a sync after a change.
 const SYNC_AFTER: Duration = Duration::from_secs(5);
 
-/// How long a deletion may wait for others with which it is one batch.
+/// The time for which a deletion may wait for others of its batch.
 const RECLAIM_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the thread waits after an error.
+/// The wait of the thread after an error.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The thread. It ends when this is dropped.
@@ -29,11 +29,11 @@ pub struct Background {
 }
 
 impl Volume {
-    /// Starts the thread that deletes what nobody needs any more, and that syncs at most five seconds
-    /// after a change.
+    /// Starts the thread that reclaims, and that syncs at most five seconds after a change.
     ///
     /// # Errors
-    /// Those of starting a thread. `failed` is called with errors of the thread's work, which goes on.
+    /// Those of starting a thread. `failed` is called with errors of the thread's work, which goes
+    /// on.
     pub fn start_background(
         self: &Arc<Self>,
         failed: impl Fn(crate::Error) + Send + 'static,
@@ -63,7 +63,7 @@ impl Volume {
         let mut synced = Instant::now();
         let (mut enough, mut at_most) = (BATCH, RECLAIM_AFTER);
         while !ended() {
-            self.reclaimer.wait(enough, ended, at_most);
+            self.reclaim_queue.wait(enough, ended, at_most);
             (enough, at_most) = match self.reclaim_batch() {
                 Ok(true) => (0, RECLAIM_AFTER),
                 Ok(false) => (BATCH, RECLAIM_AFTER),
@@ -92,7 +92,7 @@ impl Drop for Background {
         }
         *self.ending.lock() = true;
         if let Some(volume) = self.volume.upgrade() {
-            volume.reclaimer.wake();
+            volume.reclaim_queue.wake();
         }
         if let Some(thread) = self.thread.take() {
             let _: std::thread::Result<()> = thread.join();

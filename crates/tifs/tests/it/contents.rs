@@ -16,7 +16,7 @@ use crate::model::{Content, Id, Model, comparable};
 use crate::ops::Raw;
 use crate::world::list;
 
-/// How much is read at once.
+/// Bytes read at once.
 const PIECE: u64 = 1 << 20;
 
 /// All names with what they lead to. Two are equal if no program could see a difference.
@@ -26,14 +26,14 @@ pub struct Contents {
     pub lines: Vec<String>,
     /// Units of 512 bytes of all inodes; 0 for the model, which does not know them.
     pub units: u64,
-    /// How many inodes have names.
+    /// The number of inodes with names.
     pub inodes: u64,
     /// The regular files of a store, by name.
     pub files: Vec<InodeNumber>,
 }
 
 impl Contents {
-    /// What a store has now.
+    /// The present content of a store.
     pub fn of_store(kv: Arc<dyn Kv>) -> Result<Contents> {
         let volume = view(kv)?;
         let mut walk = Walk::default();
@@ -43,7 +43,7 @@ impl Contents {
         Ok(walk.contents)
     }
 
-    /// What a store should have.
+    /// The expected content of a store.
     pub fn of_model(model: &Model) -> Contents {
         let mut walk = Walk::default();
         walk.visit_model(model, "", Id::ROOT);

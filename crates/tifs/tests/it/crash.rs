@@ -1,10 +1,11 @@
 //! The process or the machine stops at any operation on the file system below the engine.
 //!
-//! A list of operations runs once. Then, for each operation on the disk, the state is taken that a crash
-//! there leaves, and the volume is opened. It must be as after some prefix of the operations: one with all
-//! that was acknowledged if the process stopped, or all that was synced if the machine did. It must be
-//! clean before anything is repaired, which nothing does, and nothing may be left over once everything is
-//! reclaimed. Then it must go on working. A part of the images is crashed again while that happens.
+//! A list of operations runs once. Then, for each operation on the disk, the state is taken that a
+//! crash there leaves, and the volume is opened. It must be as after some prefix of the operations:
+//! one with all that was acknowledged if the process stopped, or all that was synced if the machine
+//! did. It must be clean before anything is repaired, which nothing does, and nothing may be left
+//! over once everything is reclaimed. Then it must go on working. A part of the images is crashed
+//! again while that happens.
 //!
 //! `TIFS_TEST_ALL_CRASHES=1` visits all operations instead of some.
 
@@ -33,7 +34,7 @@ struct Life {
     journal: Journal,
     /// The contents after each number of operations.
     states: Vec<Contents>,
-    /// What they are the contents of.
+    /// The store with these contents.
     models: Vec<Model>,
     /// Of so many operations, how many are synced.
     synced: Vec<usize>,
@@ -85,7 +86,7 @@ impl Life {
         })
     }
 
-    /// How many operations may have taken effect in what a crash at a point leaves.
+    /// The numbers of operations that may have taken effect after a crash at a point.
     fn allowed(&self, point: &CrashPoint<'_>, power: bool) -> RangeInclusive<usize> {
         let marks = point.acknowledged() as usize;
         let acknowledged = marks.saturating_sub(1);
@@ -100,7 +101,7 @@ impl Life {
     }
 }
 
-/// How a crash ends everything.
+/// The kind of a crash.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Kill,
@@ -276,8 +277,8 @@ pub fn goes_on(image: &SimVfs) -> Checked<()> {
     }
 }
 
-/// Crashes a life at one point in `step`, and some of the recoveries again. Returns how many crashes there
-/// were.
+/// Crashes a life at one point in `step`, and some of the recoveries again. Returns how many
+/// crashes there were.
 fn crash(life: &Life, seed: u64, step: usize) -> Checked<u64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut crashes = 0;
@@ -373,8 +374,8 @@ fn every_crash_leaves_a_prefix_of_the_operations() {
     println!("{crashes} crashes");
 }
 
-/// The power fails again and again, at any moment, and the volume goes on with what is left. Returns how
-/// many operations were lost.
+/// The power fails again and again, at any moment, and the volume goes on with what is left.
+/// Returns how many operations were lost.
 fn power_failures(seed: u64, rounds: u64) -> Checked<usize> {
     let shape = Shape {
         longest_write: 300_000,

@@ -1,5 +1,5 @@
-//! Operations of the disk fail: the caller gets the right error, nothing that was acknowledged is lost,
-//! and the volume goes on, after opening it again or once there is space.
+//! Operations of the disk fail: the caller gets the right error, nothing that was acknowledged is
+//! lost, and the volume goes on, after opening it again or once there is space.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::model::{Model, comparable};
 use crate::ops::{Generator, Op, Ops, Shape, Slot};
 use crate::place::{Place, Store};
 
-/// How long the engine must be let alone before a full disk is tried again.
+/// The time after which the engine tries a full disk again.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// A volume and its disk, and what it had after each operation.
@@ -26,8 +26,8 @@ struct Life {
     lockstep: Lockstep,
     states: Vec<Contents>,
     synced: usize,
-    /// What failed since the last success. A crash may show the effect of one of them: of the one that
-    /// stopped writes, while the others were refused.
+    /// The failures since the last success. A crash may show the effect of one of them: of the one
+    /// that stopped writes, while the others were refused.
     in_doubt: Vec<Op>,
 }
 
@@ -99,7 +99,8 @@ impl Life {
         Ok(())
     }
 
-    /// Does operations until one fails because of the disk. Returns how many were done, and the errno.
+    /// Does operations until one fails because of the disk. Returns how many were done, and the
+    /// errno.
     fn until_failure(&mut self, ops: &[Op]) -> Checked<(usize, Option<Errno>)> {
         for (index, op) in ops.iter().enumerate() {
             let failed = self.attempt(op)?;
@@ -117,7 +118,7 @@ impl Life {
         model
     }
 
-    /// What the process or the machine leaves when it stops now is what was promised.
+    /// The state after the process or the machine stops now is the promised one.
     fn survives(&self) -> Checked<()> {
         let mut states = self.states.clone();
         let last = states.len() - 1;
@@ -138,8 +139,8 @@ impl Life {
         Ok(())
     }
 
-    /// Opens the volume again. An operation in doubt has had its effect, or not; the model is told. If it
-    /// fails, it can be tried again.
+    /// Opens the volume again. An operation in doubt has had its effect, or not; the model is told.
+    /// If it fails, it can be tried again.
     fn open_again(&mut self) -> Checked<()> {
         let before = self.lockstep.model.clone();
         let mut models = vec![before.clone()];
@@ -206,7 +207,8 @@ fn survives_fault(seed: u64, fault: Fault, errno: Errno, reopens: bool) -> Check
     Ok(failed.is_some())
 }
 
-/// The same fault, as operations may fail: once or until it is mended, half done, or done all the same.
+/// The same fault, as operations may fail: once or until it is mended, half done, or done all the
+/// same.
 fn variant(fault: Fault, n: usize) -> Fault {
     match n % 5 {
         0 => fault,
@@ -261,8 +263,8 @@ fn a_lack_of_space_reaches_the_caller_and_ends() {
     survives_faults(Errno::NOSPC, sim::Errno::NO_SPACE, &WRITING, 40);
 }
 
-/// A flush that failed stopped the engine. Another one, such as that before a full volume takes a write,
-/// comes before any change that would resume it.
+/// A flush that failed stopped the engine. Another one, such as that before a full volume takes a
+/// write, comes before any change that would resume it.
 #[test]
 fn moving_the_log_resumes_a_store_whose_flush_failed() {
     let mut life = Life::new().unwrap();
@@ -324,7 +326,8 @@ fn survives_full_disk(seed: u64, ops: &Ops) -> Checked<usize> {
     Ok(full)
 }
 
-/// A disk that stays full is not tried at every change, and once there is space nobody has to do anything.
+/// A disk that stays full is not tried at every change, and once there is space nobody has to do
+/// anything.
 #[test]
 fn once_there_is_space_the_volume_goes_on_by_itself() {
     let mut life = Life::new().unwrap();

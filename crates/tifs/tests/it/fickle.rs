@@ -10,7 +10,7 @@ use tifs::kv::{Commit, Kv, MemoryKv, Pair, Reader, Scan, Space, Transaction};
 use tifs::{Error, Result};
 use titan_testkit::mix;
 
-/// What a call that fails says.
+/// The message of a call that fails.
 pub const FAILURE: &str = "the store fails";
 
 /// A store in memory with moods.
@@ -28,7 +28,7 @@ pub struct FickleKv {
     before_get: Mutex<Option<(u8, Hook)>>,
 }
 
-/// What happens at some moment.
+/// An event at some moment.
 type Hook = Box<dyn FnOnce() + Send>;
 
 /// Where commits wait.

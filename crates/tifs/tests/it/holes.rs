@@ -1,4 +1,5 @@
-//! A hole of many blocks is made piece by piece, from its beginning. What a crash leaves is a shorter hole.
+//! A hole of many blocks is made piece by piece, from its beginning. What a crash leaves is a
+//! shorter hole.
 
 use std::collections::BTreeSet;
 

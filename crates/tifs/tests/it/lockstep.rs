@@ -16,7 +16,7 @@ use crate::ops::{Generator, Op, Ops, Raw, Shape, Slot};
 use crate::place::Place;
 use crate::world::World;
 
-/// How many operations pass between two comparisons of everything.
+/// Operations between two comparisons of everything.
 const COMPARE_EVERY: usize = 50;
 
 /// A volume and its model.
@@ -111,8 +111,8 @@ impl Lockstep {
         Err(Failure(format!("{difference}; last error: {why:?}")))
     }
 
-    /// Gives what was found the identities of the model. A number that was never seen is that of what is
-    /// expected, if that has none.
+    /// Gives what was found the identities of the model. A number that was never seen is that of
+    /// what is expected, if that has none.
     fn identified(&mut self, expected: &Outcome<Id>, found: Outcome<InodeNumber>) -> Outcome<Id> {
         let mut expected = expected.identities().into_iter();
         found.map(|number| {

@@ -17,8 +17,8 @@
 //! | `forks` | children that are forked while a volume is open |
 //! | `command` | the built command, on volumes that are not mounted |
 //!
-//! Everything random has a seed, which a failure names, with the operations that are enough to fail.
-//! `TIFS_TEST_SEEDS=20` runs twenty times as many seeds.
+//! Everything random has a seed, which a failure names, with the operations that are enough to
+//! fail. `TIFS_TEST_SEEDS=20` runs twenty times as many seeds.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +36,9 @@ mod failure;
 mod faults;
 mod fickle;
 mod forks;
+mod golden;
 mod holes;
+mod layers;
 mod lockstep;
 mod model;
 mod moods;

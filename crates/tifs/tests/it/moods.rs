@@ -1,5 +1,5 @@
-//! A volume on a store that fails, conflicts or does not answer: operations have no effect or all of it,
-//! nothing waits that need not, and what is left to do is not forgotten.
+//! A volume on a store that fails, conflicts or does not answer: operations have no effect or all
+//! of it, nothing waits that need not, and what is left to do is not forgotten.
 
 use std::sync::{Arc, mpsc};
 
@@ -143,7 +143,8 @@ fn a_listing_that_fails_gives_no_references() {
     assert_eq!((clean(&kv).unwrap().orphans, volume.usage().inodes), (0, 1));
 }
 
-/// A truncated file is opened and loses its name just while the background looks whether it has one.
+/// A truncated file is opened and loses its name just while the background looks whether it has
+/// one.
 #[test]
 fn a_file_that_is_opened_and_unlinked_beside_reclaiming_stays() {
     let kv = Shared::default();
@@ -173,7 +174,7 @@ fn a_file_that_is_opened_and_unlinked_beside_reclaiming_stays() {
     clean(&kv).unwrap();
 }
 
-/// What the background could not delete is tried again later.
+/// A deletion that failed in the background is tried again later.
 #[test]
 fn what_could_not_be_deleted_is_not_forgotten() {
     let kv = Shared::default();

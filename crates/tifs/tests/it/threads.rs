@@ -1,9 +1,9 @@
 //! Several threads on one volume.
 //!
-//! Short histories are explained: there must be an order of the operations, which keeps that of each
-//! thread and that of time, in which the model returns the same results and ends with the same contents.
-//! Long ones are checked by what must hold whatever the order is: each thread finds under its own names
-//! what it left there; names are conserved; the tree is one.
+//! Short histories are explained: there must be an order of the operations, which keeps that of
+//! each thread and that of time, in which the model returns the same results and ends with the same
+//! contents. Long ones are checked by what must hold whatever the order is: each thread finds under
+//! its own names what it left there; names are conserved; the tree is one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,7 +73,8 @@ fn few(random: &mut fastrand::Rng, mut slot: u32, count: usize) -> Ops {
     Ops(ops.collect())
 }
 
-/// Runs a few operations on several threads, and looks for an order that explains what came of them.
+/// Runs a few operations on several threads, and looks for an order that explains what came of
+/// them.
 fn explained(place: Place, seed: u64) -> Checked<()> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut lockstep = Lockstep::new(place)?;
@@ -197,10 +198,10 @@ struct Tree {
     directories: Vec<InodeNumber>,
 }
 
-/// What a thread expects under its own names: inode and content.
+/// The expected inode and content of a thread's own names.
 type Own = BTreeMap<(usize, Vec<u8>), (InodeNumber, Vec<u8>)>;
 
-/// What one thread does.
+/// The work of one thread.
 struct Worker<'a> {
     volume: &'a Volume,
     tree: &'a Tree,
@@ -509,8 +510,8 @@ fn threads_in_the_engine_find_what_they_left_and_the_tree_stays_one() {
     }
 }
 
-/// Two directories move into each other's subdirectories at the same time. The locks of the two moves have
-/// nothing in common, and yet one must see the other.
+/// Two directories move into each other's subdirectories at the same time. The locks of the two
+/// moves have nothing in common, and yet one must see the other.
 #[test]
 fn two_moves_never_make_a_circle() {
     let kv = Shared::default();

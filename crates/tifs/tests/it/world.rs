@@ -73,7 +73,7 @@ impl World {
         self.clock.unix_time().into()
     }
 
-    /// How volumes are opened.
+    /// The options of volumes.
     pub fn options(clock: &SimClock) -> VolumeOptions {
         VolumeOptions {
             clock: Arc::new(clock.clone()),
@@ -277,7 +277,8 @@ impl World {
         Ok(Outcome::Found(found.number, comparable(found.inode)))
     }
 
-    /// Ends the volume and opens it again. If that fails, it can be tried again. The slots of `kept` are bound to what their paths lead to.
+    /// Ends the volume and opens it again. If that fails, it can be tried again. The slots of
+    /// `kept` are bound to what their paths lead to.
     pub fn reopen(&mut self, clean: bool, kept: &[(Slot, Vec<Raw>)]) -> Result<()> {
         if clean {
             self.volume.close()?;
@@ -364,8 +365,9 @@ pub fn list(
         } else {
             volume.list(directory, from, &mut |entry| add(entry, None))
         };
-        // A call that gave less than it may came to the end, and another one could show what has been
-        // added since. With attributes, a failure may have ended it, which only the next call says.
+        // A call that gave less than it may came to the end, and another one could show what has
+        // been added since. With attributes, a failure may have ended it, which only the next call
+        // says.
         let is_end = match attributes {
             true => listed.len() == before,
             false => listed.len() - before < page as usize,

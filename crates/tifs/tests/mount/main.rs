@@ -12,8 +12,8 @@
 //! | [`users`] | (threads of other users) |
 //! | [`places`] | (where the tests run: mounts that end with their test) |
 //!
-//! They need root and `/dev/fuse`. Where one is missing they print `skipped: needs ...` and pass; see
-//! `titan_testkit::requirement`.
+//! They need root and `/dev/fuse`. Where one is missing they print `skipped: needs ...` and pass;
+//! see `titan_testkit::requirement`.
 
 #![allow(
     clippy::unwrap_used,

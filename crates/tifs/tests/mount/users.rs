@@ -36,8 +36,8 @@ pub const BOB: User = User {
 };
 
 impl User {
-    /// Makes system calls as this user. Only the calling thread changes its user, and only for as long
-    /// as the call lasts.
+    /// Makes system calls as this user. Only the calling thread changes its user, and only for as
+    /// long as the call lasts.
     pub fn does<T>(self, calls: impl FnOnce() -> T) -> T {
         struct BackToRoot;
         impl Drop for BackToRoot {
@@ -51,8 +51,8 @@ impl User {
     }
 }
 
-/// Sets the effective IDs, which count for file systems. The real ones stay those of the superuser, who
-/// may change them again.
+/// Sets the effective IDs, which count for file systems. The real ones stay those of the superuser,
+/// who may change them again.
 fn set(user: User) {
     let superuser = Uid::from_raw(0);
     set_thread_res_uid(None, superuser, None).unwrap();

@@ -1,7 +1,7 @@
-//! A value that is replaced as a whole: a pointer under a lock that is held for as long as it takes to copy it.
+//! A value that is replaced as a whole: a pointer under a lock that is held while it is copied.
 //!
-//! The lock is there because a reader must not read a pointer, and be too late to count itself:
-//! see `docs/adr/0055-cells-with-locks.md`.
+//! Without the lock a reader could read a pointer and be too late to count itself:
+//! `docs/adr/0055-cells-with-locks.md`.
 
 use std::ops::{Deref, DerefMut};
 
@@ -10,7 +10,7 @@ use super::Mutex as Lock;
 #[cfg(not(any(loom, shuttle)))]
 use parking_lot::RwLock as Lock;
 
-/// See the module.
+/// The value under its lock.
 pub(crate) struct Cell<T>(Lock<T>);
 
 impl<T: Clone> Cell<T> {
@@ -18,13 +18,13 @@ impl<T: Clone> Cell<T> {
         Cell(Lock::new(value))
     }
 
-    /// The value as it is now. Cost: a lock that readers share, and a reference count.
+    /// The current value. Cost: a lock that readers share, and a reference count.
     #[inline]
     pub(crate) fn load(&self) -> T {
         self.read().clone()
     }
 
-    /// Replaces the value. Drops the old one here if nobody has it.
+    /// Replaces the value. Drops the old one here if it has no other owner.
     pub(crate) fn store(&self, value: T) {
         let old = std::mem::replace(&mut *self.write(), value);
         // Not under the lock, which readers would wait for.

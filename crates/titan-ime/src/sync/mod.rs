@@ -1,12 +1,12 @@
-//! The types by which threads meet in what reads and writes share: locks, atomics, swapped cells.
+//! The types by which threads meet: locks, atomics, swapped cells.
 //!
-//! Owns the [`cell`] alone: in every ordinary build the others are the types of `parking_lot` and the standard library.
-//! Built with `--cfg loom` or `--cfg shuttle` they are those of a model checker, with the same interface, as in the
-//! engine (`titan/src/sync`).
+//! The [`cell`] is this module's own. The others are the types of `parking_lot` and the standard
+//! library, or those of a model checker under `--cfg loom` and `--cfg shuttle`, with the same
+//! interface, as in the engine (`titan/src/sync`).
 //!
-//! Not here: counters and lists that decide nothing about what a read finds (`stats`, `usage`, `memory`, `interest`,
-//! `gaps`), and the thread of the maintenance. Nor `tail`: its slots are cells of the standard library, which no model
-//! checker sees.
+//! Not here: counters and lists that do not decide what a read finds (`stats`, `costs`, `memory`,
+//! `cold_scans`, `gaps`), and the thread of the maintenance. Nor `tail`: its slots are cells of the
+//! standard library, which no model checker sees.
 
 mod cell;
 #[cfg(any(loom, shuttle))]

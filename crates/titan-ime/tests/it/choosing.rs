@@ -1,4 +1,4 @@
-//! What the cache holds by itself. A look at what ranges save and cost is a call of `maintain` here.
+//! The ranges that the cache chooses. A pass of maintenance is a call of `maintain` here.
 
 use titan::vfs::Vfs;
 use titan_ime::{RangeCache, Remembered};
@@ -162,7 +162,7 @@ fn a_range_that_only_point_reads_read_is_loaded_by_itself() {
     cache.audit().unwrap();
 }
 
-/// What is appended to a range is held too: up to the next table, or to the end.
+/// Appended keys are held too: up to the next table, or to the end.
 #[test]
 fn a_range_is_loaded_with_what_is_appended_to_it() {
     for has_next in [true, false] {
@@ -399,8 +399,8 @@ fn a_limit_that_goes_up_and_down_does_not_make_ranges_come_and_go() {
     cache.audit().unwrap();
 }
 
-/// More than is loaded between two looks. What was worth most is loaded first, and what is being loaded when
-/// the cache is closed again is not forgotten.
+/// More than is loaded between two looks. What was worth most is loaded first, and what is being
+/// loaded when the cache is closed again is not forgotten.
 #[test]
 fn a_range_that_is_being_loaded_again_is_remembered_if_the_cache_is_closed() {
     let place = place();

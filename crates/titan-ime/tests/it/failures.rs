@@ -1,4 +1,4 @@
-//! What fails around the cache: the oracle, the machine.
+//! Failures around the cache: the oracle, the machine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -130,10 +130,10 @@ fn a_store_without_versions_is_refused_and_stays_as_it_was() {
     assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
 }
 
-/// Everything that a life with a cache left, at each point of its journal: what it committed is what a store
-/// without a cache would have, and the list of what it held is whole or not there.
+/// Everything that a life with a cache left, at each point of its journal: what it committed is
+/// what a store without a cache would have, and the list of what it held is whole or not there.
 #[test]
-fn the_machine_stops_at_any_point_and_the_store_has_what_it_would_have_without_a_cache() {
+fn the_machine_stops_at_any_point_and_the_store_has_all_that_it_would_have_alone() {
     let vfs = SimVfs::new();
     let mut place = Place::new(3);
     place.store.db.vfs = Arc::new(vfs.clone());
@@ -182,7 +182,7 @@ fn the_machine_stops_at_any_point_and_the_store_has_what_it_would_have_without_a
     assert_eq!(held.into_iter().collect::<Vec<_>>(), [0, 2]);
 }
 
-/// How many commits there are, which are the first ones.
+/// The number of commits, which are the first ones.
 fn committed(store: &Store) -> u64 {
     let found = rows(&store.snapshot(), None, None, Direction::Forward);
     for (n, (key, value)) in found.iter().enumerate() {

@@ -1,28 +1,40 @@
-//! Bugs that a cache of this kind had elsewhere, each as a test that it is not here. The numbers are those of
-//! TiKV's issues and pull requests on its in-memory engine.
+//! Bugs that TiKV's in-memory engine had, each with the test that this cache does not have it. The
+//! numbers are those of TiKV's issues and pull requests.
 //!
-//! | number | what broke there | the test here |
-//! |---|---|---|
-//! | 17103 | writes kept for a load that failed came back later | [`writes_during_a_load_that_ended_do_not_come_back`] |
-//! | 17104, 17149 | a write that was under way when its range was dropped left ghosts | [`a_range_that_was_dropped_and_written_has_no_ghosts`] |
-//! | 17106 | the count of memory became negative | [`memory_is_given_back_exactly_once`] |
-//! | 17060, 17083 | what was written twice at one timestamp was lost when the older one was pruned | `row::tests`, `hook::tests` |
-//! | 17114 | two operations of a batch had one number | `hook::tests::the_last_of_two_versions_with_one_timestamp_is_found` |
-//! | 17148, 17182, 17644 | ranges were deleted or taken in past the hook | `hook::tests::what_is_no_version_drops_the_segments_that_it_may_change` |
-//! | 17282, 17288 | readers from before a split were forgotten | [`a_reader_from_before_a_split_finds_what_it_found`] |
-//! | 17487, 17493, 17548, 17550 | a range that was loaded again was taken for its predecessor | [`a_scan_goes_on_when_its_range_is_dropped_and_loaded_again`] |
-//! | 17561 | what was only read was never loaded | [`a_range_that_is_only_read_is_loaded`] |
-//! | 17562 | it took hours until hot ranges were held | [`a_range_that_is_only_read_is_loaded`] |
-//! | 17592 | scans that return nothing did not count | [`scans_that_return_nothing_count_most`] |
-//! | 17645, 17685 | a load missed a batch that was under way | [`a_load_misses_no_commit_that_is_under_way`] |
-//! | 17667, 17788 | after a split, or a round that was left out, nothing was pruned any more | [`what_was_split_is_pruned_on`] |
-//! | 18093, 18130 | ranges were dropped because nothing was seen of their reads any more, and loaded again | `choosing` |
-//! | 18098, 18134 | reads went to the engine while ranges were split and joined | `loads::segments_that_grow_are_split_and_those_that_shrink_are_joined` |
-//! | 17782, 18193 | everything was cold after a restart | `choosing::what_is_held_is_remembered_over_a_restart_and_loaded_again` |
-//! | 19584 | a range stayed in a state that nothing ended | `loads::a_step_of_a_load_that_panics_leaves_the_range_free`, `loads::a_load_that_has_failed_is_never_done` |
+//! - 17103: writes kept for a load that failed came back later:
+//!   [`writes_during_a_load_that_ended_do_not_come_back`]
+//! - 17104, 17149: a write that was under way when its range was dropped left ghosts:
+//!   [`a_range_that_was_dropped_and_written_has_no_ghosts`]
+//! - 17106: the count of memory became negative: [`memory_is_given_back_exactly_once`]
+//! - 17060, 17083: what was written twice at one timestamp was lost when the older one was pruned:
+//!   `versions::tests`, `hook::tests`
+//! - 17114: two operations of a batch had one number:
+//!   `hook::tests::the_last_of_two_versions_with_one_timestamp_is_found`
+//! - 17148, 17182, 17644: ranges were deleted or taken in past the hook:
+//!   `hook::tests::what_is_no_version_drops_the_segments_that_it_may_change`
+//! - 17282, 17288: readers from before a split were forgotten:
+//!   [`a_reader_from_before_a_split_finds_what_it_found`]
+//! - 17487, 17493, 17548, 17550: a range that was loaded again was taken for its predecessor:
+//!   [`a_scan_goes_on_when_its_range_is_dropped_and_loaded_again`]
+//! - 17561: what was only read was never loaded: [`a_range_that_is_only_read_is_loaded`]
+//! - 17562: it took hours until hot ranges were held: [`a_range_that_is_only_read_is_loaded`]
+//! - 17592: scans that return nothing did not count: [`scans_that_return_nothing_count_most`]
+//! - 17645, 17685: a load missed a batch that was under way:
+//!   [`a_load_misses_no_commit_that_is_under_way`]
+//! - 17667, 17788: after a split, or a round that was left out, nothing was pruned any more:
+//!   [`what_was_split_is_pruned_on`]
+//! - 18093, 18130: ranges were dropped because nothing was seen of their reads any more, and
+//!   loaded again: `choosing`
+//! - 18098, 18134: reads went to the engine while ranges were split and joined:
+//!   `loads::segments_that_grow_are_split_and_those_that_shrink_are_joined`
+//! - 17782, 18193: everything was cold after a restart:
+//!   `choosing::what_is_held_is_remembered_over_a_restart_and_loaded_again`
+//! - 19584: a range stayed in a state that nothing ended:
+//!   `loads::a_step_of_a_load_that_panics_leaves_the_range_free`,
+//!   `loads::a_load_that_has_failed_is_never_done`
 //!
-//! Others have no place here: 17767, 18008, 18012 and 18052 were about peers and epochs of a cluster; 16817, 16947, 17838 and
-//! 18212 about costs, which `examples/costs.rs` measures.
+//! Others have no place here: 17767, 18008, 18012 and 18052 were about peers and epochs of a
+//! cluster; 16817, 16947, 17838 and 18212 about costs, which `examples/costs.rs` measures.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,7 +47,7 @@ fn all(cache: &RangeCache) -> Vec<(Vec<u8>, Vec<u8>)> {
     rows(&cache.store().snapshot(), None, None, Direction::Forward)
 }
 
-/// What the engine alone has.
+/// The content of the engine alone.
 fn in_engine(cache: &RangeCache) -> Vec<(Vec<u8>, Vec<u8>)> {
     let before = cache.stats();
     cache.drop_range(None, None);

@@ -334,7 +334,7 @@ fn a_load_that_the_cache_has_begun_gives_way_to_one_of_the_program() {
     cache.audit().unwrap();
 }
 
-/// Whatever a range has, and wherever the limit is.
+/// For any content of a range and any limit.
 #[test]
 fn no_step_of_a_load_exceeds_the_limit() {
     let place = Place::new(18);

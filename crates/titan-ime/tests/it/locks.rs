@@ -4,8 +4,8 @@ use titan_mvcc::Direction;
 
 use super::place::{Place, delete, put, rows};
 
-/// The secondary key of a transaction that has committed is still locked: the version is older than the readers
-/// that come, and not there yet. Large values stay in the engine.
+/// The secondary key of a transaction that has committed is still locked: the version is older than
+/// the readers that come, and not there yet. Large values stay in the engine.
 #[test]
 fn a_version_that_comes_late_is_found_in_a_range_that_is_held() {
     for new in [&b"new"[..], &[7; 1_000]] {

@@ -1,5 +1,5 @@
-//! Random histories on a store with a cache, and on a model: whatever is loaded, dropped and pruned, what is read is
-//! what the model has.
+//! Random histories on a store with a cache, and on a model: whatever is loaded, dropped and
+//! pruned, what is read is what the model has.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

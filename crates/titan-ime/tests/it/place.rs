@@ -47,7 +47,7 @@ impl Place {
     }
 }
 
-/// How many seeds a test runs whose usual number is `usual`.
+/// The number of seeds of a test whose usual number is `usual`.
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     let times = std::env::var("TITAN_IME_TEST_SEEDS");
     0..usual * times.map_or(1, |times| times.parse().unwrap())

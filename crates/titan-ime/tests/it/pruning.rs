@@ -122,7 +122,7 @@ fn deleted_rows_leave_nothing() {
     cache.audit().unwrap();
 }
 
-/// What was pruned while a range was loaded is not served, also not after it was joined with a neighbour that had it.
+/// A timestamp that a load pruned is not served, also after a join with a neighbour that served it.
 #[test]
 fn what_a_load_pruned_is_read_from_the_engine_and_joining_does_not_change_that() {
     let cache = Place::new(5).open();
@@ -145,7 +145,8 @@ fn what_a_load_pruned_is_read_from_the_engine_and_joining_does_not_change_that()
     }
 }
 
-/// Of the first reader the load knows, and keeps what it finds; the second one began after the load had looked.
+/// Of the first reader the load knows, and keeps what it finds; the second one began after the load
+/// had looked.
 #[test]
 fn a_reader_from_before_a_load_finds_what_it_found() {
     let cache = Place::new(6).open();

@@ -1,4 +1,4 @@
-//! What is answered from memory, and what is not.
+//! Answers from memory, and reads that go to the engine.
 
 use std::time::Duration;
 
@@ -212,7 +212,7 @@ fn large_values_stay_in_the_engine() {
     assert_eq!(cache.stats().points.stored, 2);
 }
 
-/// How many steps a scan of all rows takes to the first one, which is to have the key.
+/// The steps of a scan of all rows up to the first one, which must have the key.
 fn steps_to_first(store: &Store, direction: Direction, key: &[u8]) -> u64 {
     let mut scan = store.snapshot().scan(None, None, direction).unwrap();
     assert_eq!(scan.next().unwrap().unwrap().key, key);
@@ -245,7 +245,8 @@ fn a_scan_past_deleted_rows_takes_few_steps() {
     assert!(scan.stats().next >= 1_999, "{:?}", scan.stats());
 }
 
-/// Rows that were deleted a short while ago stay for older reads. Where all rows of a leaf are such, it is passed in one step.
+/// Rows that were deleted a short while ago stay for older reads. Where all rows of a leaf are
+/// such, it is passed in one step.
 #[test]
 fn a_scan_past_rows_that_older_reads_need_takes_few_steps() {
     let mut place = Place::new(6);

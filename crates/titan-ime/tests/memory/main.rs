@@ -1,7 +1,8 @@
 //! The memory that the cache says it takes, and what the allocator of this program says.
 //!
-//! Whatever a cache holds is given back when it is dropped, so that is what is compared: the bytes that are freed, with
-//! what the allocator itself needs for each block, and the bytes that were charged.
+//! Whatever a cache holds is given back when it is dropped, so that is what is compared: the bytes
+//! that are freed, with what the allocator itself needs for each block, and the bytes that were
+//! charged.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -127,7 +128,8 @@ fn what_is_charged_is_what_is_allocated_up_to_a_twentieth() {
         assert_eq!(load.step().unwrap(), Progress::Going);
     }
     commit(&cache, (0..8_000).map(row));
-    // Its cursor of the engine takes memory, too; so it is ended, and the delta is what counts most.
+    // Its cursor of the engine takes memory, too; so it is ended, and the delta is what counts
+    // most.
     check("a load and its delta", &cache, || drop(load));
 
     // Ranges without rows take memory all the same.

@@ -75,8 +75,8 @@ fn a_truncation_to_the_same_size_keeps_the_times() {
     assert!(grown.modified > before.modified && grown.changed > before.changed);
 }
 
-/// What `chown` with -1 and -1 does, by someone who is not the owner. A FIFO, since for a file the
-/// kernel says in addition which time it wants.
+/// The effect of `chown` with -1 and -1, by a user who is not the owner. A FIFO, since for a file
+/// the kernel says in addition which time it wants.
 #[test]
 fn others_may_keep_both_owners_only_if_that_drops_no_privileges() {
     let fixture = Fixture::new();
@@ -283,8 +283,8 @@ fn a_write_of_the_cache_leaves_the_times_that_the_kernel_has() {
     // Past the cache, the volume stamps.
     let past = write(false);
     assert!(past.0 > set && past.0 == past.1, "{past:?}");
-    // The times of what is written long after that are still to be told. Should the process end before, the
-    // file does not look unchanged.
+    // The times of what is written long after that are still to be told. Should the process end
+    // before, the file does not look unchanged.
     clock.advance(Duration::from_secs(3600));
     let arrived = write(true);
     assert!(arrived.0 > past.0 && arrived.0 == arrived.1, "{arrived:?}");

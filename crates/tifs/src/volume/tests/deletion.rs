@@ -155,7 +155,7 @@ fn orphans_of_all_kinds_are_deleted_together_and_a_damaged_one_keeps_no_other() 
     };
     put(&[1, 2]);
     assert_eq!(errno(fixture.volume.reclaim_all()), Errno::IO);
-    while fixture.volume.reclaimer.len() > 1 {
+    while fixture.volume.reclaim_queue.len() > 1 {
         assert_eq!(errno(fixture.volume.reclaim_all()), Errno::IO);
     }
     put(&inode);

@@ -9,14 +9,13 @@ use std::time::Duration;
 use rustix::io::Errno;
 use titan_testkit::clock::SimClock;
 
-use super::truncate::PIECE;
-use super::usage::count;
+use super::content::truncate::PIECE;
+use super::state::usage::count;
 use super::{HostSpace, Volume, VolumeOptions};
 use crate::check::check;
 use crate::error::Result;
 use crate::file_system::{
-    Allocate, Attributes, Caller, Changes, Existing, FileSystem, NewTime, Rename, SIZE_MAX, Seek,
-    WriteContext,
+    Allocate, Attributes, Caller, Changes, Existing, NewTime, Rename, SIZE_MAX, Seek, WriteContext,
 };
 use crate::kv::{Commit, Kv, MemoryKv, Scan, Space};
 use crate::schema::{InodeNumber, Key, Time};

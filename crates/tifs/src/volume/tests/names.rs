@@ -164,8 +164,8 @@ fn a_listing_keeps_its_places_while_names_come_and_go() {
     assert_eq!(fixture.names(ROOT), [".", ".."]);
 }
 
-/// Names come and go between the pieces of several listings at once; some stay. Now and then the volume is
-/// opened anew, when the last name that a listing had is still there.
+/// Names come and go between the pieces of several listings at once; some stay. Now and then the
+/// volume is opened anew, when the last name that a listing had is still there.
 #[test]
 fn each_name_that_stays_is_listed_once_by_every_listing() {
     let seed = fastrand::u64(..);

@@ -122,7 +122,8 @@ fn a_table_that_cannot_be_opened_is_a_problem_of_its_own() {
     assert!(said.contains("the superblock cannot be read"), "{said}");
 }
 
-/// A volume as a process that was killed left it: with writes in its log, of which some were synced.
+/// A volume as a process that was killed left it: with writes in its log, of which some were
+/// synced.
 fn killed(dir: &Path, to: &Path) {
     make(dir);
     let store = EngineKv::open(dir, &EngineOptions::default()).unwrap();

@@ -23,7 +23,7 @@ use tifs::kv::{EngineKv, EngineOptions, Kv};
 use tifs::schema::InodeNumber;
 use tifs::volume::{Volume, VolumeOptions};
 
-/// How the command ended, and what it said.
+/// The exit status of the command, and its output.
 #[derive(Debug)]
 struct Ended {
     status: Option<i32>,
@@ -68,7 +68,7 @@ fn tifs<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ended {
     command().args(arguments).output().unwrap().into()
 }
 
-/// How many small files [`make`] makes.
+/// Small files that [`make`] makes.
 const FILES: u64 = 2000;
 
 /// Makes a volume with many small files and a large one, all of it in tables and blob files.

@@ -7,13 +7,13 @@ use tifs::schema::{FileKind, Time};
 use super::{Expected, Model, Node, Outcome, check_extended_name};
 use crate::ops::{Fill, Mode, Raw, Slot, When};
 
-/// How much one call copies.
+/// Bytes that one call copies.
 const COPY_MAX: u64 = 8 << 20;
 
 /// The longest extended attribute.
 const VALUE_MAX: u64 = 64 << 10;
 
-/// What the device is said to have.
+/// The reported space of the device.
 const DEVICE: u64 = 1 << 40;
 
 impl Node {
@@ -83,7 +83,8 @@ impl Model {
         (accessed, modified): (Option<When>, Option<When>),
     ) -> Expected {
         let now = self.now;
-        // Keeping both the user and the group is a change of owner, too, and arrives as one of nothing.
+        // Keeping both the user and the group is a change of owner, too, and arrives as one of
+        // nothing.
         let nothing = permissions.is_none() && size.is_none() && accessed.or(modified).is_none();
         let others =
             permissions.is_some() || uid.or(gid).is_some() || accessed.or(modified).is_some();

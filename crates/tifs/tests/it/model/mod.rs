@@ -1,6 +1,4 @@
-//! What a volume should do: a file system in memory, as simple as possible.
-//!
-//! It has its own rules, written from POSIX and from what Linux does, and nothing of the volume's code.
+//! The model of a volume: a file system in memory, as simple as possible.
 
 mod content;
 mod files;
@@ -268,7 +266,7 @@ impl Model {
         }
     }
 
-    /// What a slot has.
+    /// The content of a slot.
     pub fn node(&self, slot: Slot) -> Option<&Node> {
         self.nodes.get(self.slots.get(&slot)?)
     }
@@ -283,7 +281,7 @@ impl Model {
         self.slots.iter().map(|(slot, id)| (*slot, *id))
     }
 
-    /// How many inodes there are, once everything is reclaimed.
+    /// The number of inodes, once everything is reclaimed.
     pub fn inodes(&self) -> u64 {
         self.nodes.len() as u64
     }

@@ -1,10 +1,10 @@
-//! What comes of an operation, in the model and on a volume.
+//! The outcome of an operation, in the model and on a volume.
 
 use rustix::io::Errno;
 use tifs::schema::{FileKind, Inode, InodeNumber};
 
-/// The result of an operation. `N` identifies inodes: they have other numbers in a volume than in the
-/// model.
+/// The result of an operation. `N` identifies inodes: they have other numbers in a volume than in
+/// the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<N> {
     /// Slots are not bound as the operation needs it: nothing was done.

@@ -6,7 +6,7 @@ use tifs::schema::{FileKind, Time};
 use super::{Fill, Mode, Name, Op, Ops, Raw, Slot, When};
 use crate::model::Model;
 
-/// What kinds of operations there are, and how large.
+/// The kinds and sizes of operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Bytes of the longest write.

@@ -1,8 +1,8 @@
 //! Operations on a volume, as values and as text.
 //!
-//! Operations name inodes by [slots](Slot): one that finds or creates an inode says to which slot it
-//! binds it, so a list means the same on every store, and also if operations are left out of it. An
-//! operation on a slot without an inode does nothing.
+//! Operations name inodes by [slots](Slot): one that finds or creates an inode says to which slot
+//! it binds it, so a list means the same on every store, and also if operations are left out of it.
+//! An operation on a slot without an inode does nothing.
 
 mod generator;
 mod reduce;

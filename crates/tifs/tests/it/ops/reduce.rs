@@ -2,8 +2,8 @@
 
 use super::Ops;
 
-/// A smaller list that still fails, without ever smaller pieces of it. `fails` must be deterministic;
-/// it is called about `n log n` times.
+/// A smaller list that still fails, without ever smaller pieces of it. `fails` must be
+/// deterministic; it is called about `n log n` times.
 pub fn reduced(ops: Ops, mut fails: impl FnMut(&Ops) -> bool) -> Ops {
     let mut ops = ops.0;
     let mut piece = ops.len().div_ceil(2);

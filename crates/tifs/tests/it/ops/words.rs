@@ -27,8 +27,8 @@ pub struct Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode(pub u32);
 
-/// Data by a byte and a length; `7*100`. The byte changes every 512 bytes, so that exchanged pieces are
-/// noticed; only `0*100` is zeros.
+/// Data by a byte and a length; `7*100`. The byte changes every 512 bytes, so that exchanged pieces
+/// are noticed; only `0*100` is zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
     pub byte: u8,

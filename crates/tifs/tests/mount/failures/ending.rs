@@ -120,7 +120,7 @@ fn a_second_signal_ends_the_process_at_once() {
     });
 }
 
-/// Whoever uses the mount may change it until the process is gone.
+/// Users of the mount may change it until the process is gone.
 #[test]
 fn a_second_signal_while_files_are_written_leaves_a_clean_volume() {
     Volume::with(|volume| {

@@ -95,7 +95,8 @@ fn a_killed_full_volume_can_be_mounted() {
     });
 }
 
-/// Writes a file in small pieces until a write fails, and returns what was written. Nothing is synced.
+/// Writes a file in small pieces until a write fails, and returns what was written. Nothing is
+/// synced.
 fn write_until_refused(path: &Path, seed: u8) -> Vec<u8> {
     let mut file = File::create(path).unwrap();
     let mut written = Vec::new();

@@ -1,13 +1,4 @@
-//! What fails says so, and loses nothing.
-//!
-//! | module | what goes wrong |
-//! |---|---|
-//! | `mounting` | a volume in use, mount points that cannot be used, what `mount` and `umount` are told |
-//! | `damage` | volumes that are damaged, of another version, or none |
-//! | `full` | a device without room |
-//! | `ending` | the process is told to end while files are open |
-//! | `reading` | mounts that only read |
-//! | `subdirectory` | mounts of a directory of a volume |
+//! Failures are reported, and lose nothing.
 
 mod damage;
 mod ending;
@@ -23,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::places::{TIFS, run};
 
-/// How a command of `tifs` ended, and what it said on standard error.
+/// The exit status of a `tifs` command, and its standard error.
 #[derive(Debug)]
 struct Ended {
     status: i32,

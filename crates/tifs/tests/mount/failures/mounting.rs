@@ -123,8 +123,8 @@ fn a_mounted_volume_is_dumped_checked_and_described_as_of_now() {
     });
 }
 
-/// The volume in `copy` has what was there when it was dumped: everything from before, and a run of what was
-/// written beside.
+/// The volume in `copy` has what was there when it was dumped: everything from before, and a run of
+/// what was written beside.
 fn check_copy(copy: &Path, place: &Path, last: &str) {
     fs::create_dir_all(place).unwrap();
     let mounted = tifs([OsStr::new("mount"), copy.as_os_str(), place.as_os_str()]);
@@ -198,8 +198,8 @@ fn a_volume_can_be_mounted_again_as_soon_as_its_mount_is_gone() {
         let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
         for round in 0..10 {
             fs::write(volume.join("file"), vec![round; 8 << 20]).unwrap();
-            // As umount(8) does it, which does not wait for the process. A process that another test is about to
-            // start has the open files of this one for a moment.
+            // As umount(8) does it, which does not wait for the process. A process that another
+            // test is about to start has the open files of this one for a moment.
             while let Err(error) = rustix::mount::unmount(place, UnmountFlags::empty()) {
                 assert_eq!(error, rustix::io::Errno::BUSY);
                 std::thread::yield_now();

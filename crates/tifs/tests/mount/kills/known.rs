@@ -1,4 +1,4 @@
-//! What a thread knows of its directory.
+//! A thread's knowledge of its directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -87,8 +87,8 @@ impl Content {
         self.later.retain(|(range, _)| !range.is_empty());
     }
 
-    /// Says what is wrong with the content that was found, if it is neither what was durable nor what was
-    /// written later, byte by byte.
+    /// Says what is wrong with the content that was found, if it is neither what was durable nor
+    /// what was written later, byte by byte.
     pub fn judge(&self, found: &[u8]) -> Result<(), String> {
         let lengths = self.durable.len()..=self.len();
         if !lengths.contains(&found.len()) {
@@ -105,7 +105,7 @@ impl Content {
         Ok(())
     }
 
-    /// What was found is what there is.
+    /// Takes the found state as the known one.
     pub fn settle(&mut self, found: Vec<u8>) {
         self.durable = found;
         self.later.clear();

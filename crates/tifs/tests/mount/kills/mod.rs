@@ -1,14 +1,14 @@
 //! `kill -9` of the process that serves a mount, again and again.
 //!
-//! Threads do random operations, each in a directory of its own, and note what they know. At some moment
-//! the process is killed. Then `tifs fsck` must find nothing, and the next mount must have:
+//! Threads do random operations, each in a directory of its own, and note what they know. At some
+//! moment the process is killed. Then `tifs fsck` must find nothing, and the next mount must have:
 //!
-//! - all names, links, permissions and extended attributes, as the last operation that returned left
-//!   them, and all of the operation that was interrupted, or nothing of it;
+//! - all names, links, permissions and extended attributes, as the last operation that returned
+//!   left them, and all of the operation that was interrupted, or nothing of it;
 //! - the content of files that were synced or closed, and of what was written since then any part.
 //!
-//! Some mounts are killed while they begin. `TIFS_KILLS` sets the number of kills, `TIFS_KILL_SEED` the
-//! seed.
+//! Some mounts are killed while they begin. `TIFS_KILLS` sets the number of kills, `TIFS_KILL_SEED`
+//! the seed.
 //!
 //! | module | owns |
 //! |---|---|

@@ -33,9 +33,9 @@ pub struct Worker {
     next: Id,
 }
 
-/// How a thread's work ended.
+/// The end of a thread's work.
 pub struct Ended {
-    /// What is known, if the interrupted operation had no effect, and if it had all of it.
+    /// The known state, if the interrupted operation had no effect, and if it had all of it.
     possible: [Known; 2],
     /// The interrupted operation.
     interrupted: Op,
@@ -81,8 +81,8 @@ impl Worker {
         }
     }
 
-    /// Works until an operation fails because the process was killed. Calls `after` with the number of
-    /// operations after each of them.
+    /// Works until an operation fails because the process was killed. Calls `after` with the number
+    /// of operations after each of them.
     pub fn work(&mut self, killed: &AtomicBool, mut after: impl FnMut(u64)) -> Ended {
         let mut done = 0;
         loop {

@@ -1,7 +1,7 @@
 //! Random operations.
 //!
-//! They do not depend on what earlier ones led to, so any part of a list is a list. Names, sizes and IDs
-//! are few, so that operations meet.
+//! They do not depend on what earlier ones led to, so any part of a list is a list. Names, sizes
+//! and IDs are few, so that operations meet.
 
 use fastrand::Rng;
 

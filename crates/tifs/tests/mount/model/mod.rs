@@ -11,13 +11,13 @@
 //! | `pair` | both, in step |
 //! | `reduce` | short lists that still fail |
 //!
-//! tmpfs is the reference. [`two_file_systems_of_the_kernel_agree`] holds it against ext4, which shows
-//! that what is compared does not depend on the file system, and
+//! tmpfs is the reference. [`two_file_systems_of_the_kernel_agree`] holds it against ext4, which
+//! shows that what is compared does not depend on the file system, and
 //! [`a_difference_is_found_and_reduced`] shows that differences are found.
 //!
 //! A failure prints a reduced list of operations. Replay it with the file's path in
-//! `TIFS_MODEL_REPLAY`. `TIFS_MODEL_SEED` sets the first seed, `TIFS_MODEL_CASES` the number of lists,
-//! `TIFS_MODEL_STEPS` the number of operations in each.
+//! `TIFS_MODEL_REPLAY`. `TIFS_MODEL_SEED` sets the first seed, `TIFS_MODEL_CASES` the number of
+//! lists, `TIFS_MODEL_STEPS` the number of operations in each.
 
 mod generate;
 mod op;
@@ -38,7 +38,7 @@ use self::op::Step;
 use self::pair::Pair;
 use crate::places::{self, Tmpfs, Volume};
 
-/// What both file systems have, of what some do not have.
+/// Features of both file systems that some lack.
 #[derive(Clone, Copy, Debug)]
 pub struct Features {
     /// `O_TMPFILE`.
@@ -49,7 +49,7 @@ pub struct Features {
     whiteout: bool,
 }
 
-/// How much to do.
+/// The size of a run.
 struct Extent {
     seed: u64,
     cases: u64,

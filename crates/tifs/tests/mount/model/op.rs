@@ -1,7 +1,7 @@
 //! Operations on a file system, as values.
 //!
-//! Each is one system call, or a few, with its name. Files are open in *slots*. As text an operation is
-//! a line of JSON, so that a failing list can be kept in a file and replayed.
+//! Each is one system call, or a few, with its name. Files are open in *slots*. As text an
+//! operation is a line of JSON, so that a failing list can be kept in a file and replayed.
 
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +58,7 @@ impl Data {
     }
 }
 
-/// How a file is opened.
+/// The flags for opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     Read,
@@ -99,7 +99,7 @@ pub enum Allocation {
     ZeroRangeKeepSize,
 }
 
-/// What `mknod` makes.
+/// The kind of inode that `mknod` makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Node {
     File,

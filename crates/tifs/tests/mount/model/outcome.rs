@@ -1,11 +1,11 @@
-//! What an operation leads to, in a form that is equal on file systems that do the same.
+//! The outcome of an operation, in a form that is equal on file systems that do the same.
 
 use std::fmt;
 
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-/// What a system call returns.
+/// The result of a system call.
 pub type Outcome = Result<Answer, Errno>;
 
 /// A result that is no error.
@@ -25,7 +25,7 @@ impl Answer {
     }
 }
 
-/// What `stat` returns, without what file systems may choose.
+/// The result of `stat`, without values that file systems may choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub kind: FileType,
@@ -48,7 +48,8 @@ pub enum Time {
     DuringTheTest,
 }
 
-/// Times from this on are those of the test. All times that operations set are before it, or long after.
+/// Times from this on are those of the test. All times that operations set are before it, or long
+/// after.
 const DURING_THE_TEST: std::ops::Range<i64> = 1_600_000_000..4_000_000_000;
 
 impl Time {
@@ -80,8 +81,8 @@ impl From<&Stat> for Status {
 }
 
 /// The permissions that are compared. On a file that its group may not execute, the bit for
-/// set-group-ID means nothing. Who loses it by writing depends on all groups of the process, which the
-/// kernel does not tell a file system in user space.
+/// set-group-ID means nothing. Who loses it by writing depends on all groups of the process, which
+/// the kernel does not tell a file system in user space.
 fn compared(kind: FileType, permissions: u32) -> u32 {
     let group_may_execute = permissions & 0o010 != 0;
     match kind {

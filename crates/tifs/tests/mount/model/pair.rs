@@ -18,7 +18,7 @@ pub struct Pair<'a> {
     remount: Option<&'a mut dyn FnMut()>,
 }
 
-/// How they differ.
+/// The difference.
 pub struct Difference {
     /// The operation after which it was found.
     pub at: usize,

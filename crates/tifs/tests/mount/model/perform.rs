@@ -390,8 +390,8 @@ pub fn names(directory: BorrowedFd<'_>) -> Outcome {
     Ok(Answer::Names(names))
 }
 
-/// Who may keep the bit depends on all groups of the process, which a file system in user space is not
-/// told.
+/// The right to keep the bit depends on all groups of the process, which a file system in user
+/// space is not told.
 fn drop_set_group_id(path: &[u8]) -> io::Result<()> {
     let mode = fs::stat(path)?.st_mode & 0o5777;
     fs::chmod(path, Mode::from_raw_mode(mode))

@@ -3,8 +3,8 @@
 use super::op::Step;
 use super::pair::Difference;
 
-/// A smaller list that still fails, and how: cuts the list after the failure, then removes ever smaller
-/// pieces. `run` is called about `n log n` times if few of `n` operations matter.
+/// A smaller list that still fails, and how: cuts the list after the failure, then removes ever
+/// smaller pieces. `run` is called about `n log n` times if few of `n` operations matter.
 pub fn reduce(
     mut steps: Vec<Step>,
     mut difference: Difference,

@@ -14,8 +14,8 @@ use super::outcome::Outcome;
 use super::perform::Performer;
 use super::tree::Tree;
 
-/// A thread that performs operations, with a directory as its root directory, so that no path and no
-/// symbolic link leads out of it.
+/// A thread that performs operations, with a directory as its root directory, so that no path and
+/// no symbolic link leads out of it.
 pub struct Side {
     orders: Option<Sender<Order>>,
     results: Receiver<Done>,
@@ -27,7 +27,7 @@ enum Order {
     ReadTree,
 }
 
-/// What an order led to.
+/// The outcome of an order.
 enum Done {
     Performed(Outcome),
     Tree(Result<Tree, Errno>),

@@ -14,7 +14,7 @@ use super::perform::names;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree(BTreeMap<Bytes, Node>);
 
-/// What one path leads to.
+/// The inode at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Node {
     status: Status,
@@ -24,7 +24,7 @@ struct Node {
     data: Data,
 }
 
-/// What a file, a symbolic link or a directory contains.
+/// The content of a file, a symbolic link or a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Data {
     None,
@@ -103,7 +103,7 @@ impl Tree {
         Ok(())
     }
 
-    /// What differs, a line for each; nothing if the trees are equal.
+    /// The differences, a line for each; nothing if the trees are equal.
     pub fn differences(&self, other: &Tree) -> String {
         let paths: BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         let difference = |path: &&Bytes| {

@@ -32,8 +32,8 @@ impl Handle {
         };
         let mut mount: libc::c_int = 0;
         let into: *mut Handle = &raw mut handle;
-        // SAFETY: the path is a string that ends with a zero, the handle has the room that it says, and
-        // there is room for the number of the mount.
+        // SAFETY: the path is a string that ends with a zero, the handle has the room that it says,
+        // and there is room for the number of the mount.
         let result = unsafe {
             libc::name_to_handle_at(
                 libc::AT_FDCWD,

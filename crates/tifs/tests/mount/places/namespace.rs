@@ -1,8 +1,8 @@
 //! A mount namespace for each test.
 //!
 //! A test runs on a thread of its own. The namespace belongs to that thread and to the threads and
-//! processes that it starts, so tests do not see each other's mounts. The kernel unmounts everything
-//! when the last of them ends.
+//! processes that it starts, so tests do not see each other's mounts. The kernel unmounts
+//! everything when the last of them ends.
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::Mode;

@@ -20,8 +20,8 @@ use super::process::{run, start};
 /// The built command.
 pub const TIFS: &str = env!("CARGO_BIN_EXE_tifs");
 
-/// A volume in a temporary directory, mounted. When this is dropped, it is unmounted, and its process is
-/// killed.
+/// A volume in a temporary directory, mounted. When this is dropped, it is unmounted, and its
+/// process is killed.
 pub struct Volume {
     directory: TempDir,
     options: String,
@@ -30,8 +30,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Makes and mounts a volume, in a [namespace](super::enter) of the test. `None` if this machine
-    /// cannot; then the test should return.
+    /// Makes and mounts a volume, in a [namespace](super::enter) of the test. `None` if this
+    /// machine cannot; then the test should return.
     pub fn new() -> Option<Volume> {
         Volume::with_options("")
     }
@@ -57,8 +57,8 @@ impl Volume {
         volume
     }
 
-    /// Makes and mounts a volume in a namespace of its own, for a test. Where this machine cannot, the
-    /// test says so and passes.
+    /// Makes and mounts a volume in a namespace of its own, for a test. Where this machine cannot,
+    /// the test says so and passes.
     pub fn with(test: impl FnOnce(&mut Volume)) {
         if !super::enter() {
             return;
@@ -93,7 +93,8 @@ impl Volume {
         self.directory.path().join("volume")
     }
 
-    /// Begins to mount the volume, and kills the process after a while, whatever it has done until then.
+    /// Begins to mount the volume, and kills the process after a while, whatever it has done until
+    /// then.
     pub fn mount_and_kill_after(&self, moment: Duration) {
         assert!(self.server.is_none(), "mounted already");
         let mut server = start(&mut self.mount_command());
@@ -130,7 +131,8 @@ impl Volume {
         rustix::fs::stat(self.path()).unwrap();
     }
 
-    /// Mounts the volume, and asks its process to end as soon as there is a mount. Returns how it ended.
+    /// Mounts the volume, and asks its process to end as soon as there is a mount. Returns how it
+    /// ended.
     pub fn mount_and_terminate(&mut self) -> ExitStatus {
         assert!(self.server.is_none(), "mounted already");
         self.server = Some(start(&mut self.mount_command()));
@@ -211,20 +213,20 @@ impl Volume {
         self.killed.as_mut().unwrap().kill().unwrap();
     }
 
-    /// What `tifs stats` says: bytes in files, and files of which something is to be deleted.
+    /// The bytes in files, and the files still to be reclaimed, by `tifs stats`.
     pub fn accounts(&self) -> (u64, u64) {
         let statistics = self.statistics();
         let number = |name: &str| statistics[name].as_u64().unwrap();
         (number("bytes"), number("to_reclaim"))
     }
 
-    /// How often an operation was done since the volume was mounted.
+    /// The count of an operation since the volume was mounted.
     pub fn count_of(&self, operation: &str) -> u64 {
         let count = &self.statistics()["operations"][operation]["count"];
         count.as_u64().unwrap_or(0)
     }
 
-    /// What a mounted volume says about itself.
+    /// The description of a mounted volume.
     fn statistics(&self) -> serde_json::Value {
         let mut text = vec![0; 64 << 10];
         let length = getxattr(self.path(), STATISTICS, &mut text).unwrap();
@@ -274,7 +276,7 @@ impl Volume {
         self.directory.path().join("log")
     }
 
-    /// What the processes said.
+    /// The messages of the processes.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_else(|e: io::Error| e.to_string())
     }

@@ -205,8 +205,9 @@ fn each_change_of_a_directory_changes_its_times() {
     });
 }
 
-/// Another program may have asked for them just before the change, and the answer may have come after it.
-/// So the kernel is told to ask once more, although it has forgotten them after the change.
+/// Another program may have asked for them just before the change, and the answer may have come
+/// after it. So the kernel is told to ask once more, although it has forgotten them after the
+/// change.
 #[test]
 fn the_kernel_asks_again_for_the_attributes_of_a_directory_that_changed() {
     Volume::with(|volume| {

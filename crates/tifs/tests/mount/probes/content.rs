@@ -1,4 +1,4 @@
-//! What files contain, and what of it takes space.
+//! The content of files, and the space that it takes.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};

@@ -58,7 +58,8 @@ fn a_directory_is_read_in_pieces_by_those_who_open_it_anew_each_time() {
             };
             place = *next;
             pieces += 1;
-            // Now and then the last name that was seen goes, and another comes. Once everything is forgotten.
+            // Now and then the last name that was seen goes, and another comes. Once everything is
+            // forgotten.
             if pieces % 3 == 0 {
                 fs::remove_file(directory.join(std::ffi::OsStr::from_bytes(last))).unwrap();
                 File::create(directory.join(format!("new-{pieces}"))).unwrap();

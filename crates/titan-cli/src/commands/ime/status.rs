@@ -1,5 +1,4 @@
-//! `titan ime status`: the ranges that a range cache held when it last wrote them down, and how it
-//! fared.
+//! `titan ime status`: the ranges in the last record of a range cache, and its faults.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,17 +15,15 @@ use crate::output::{Out, count, size};
 /// Characters of the longest bar.
 const BAR: u64 = 40;
 
-/// List the ranges that a range cache held, with the memory that they took and what they saved
+/// List the ranges that a range cache held, with their memory and their savings
 ///
-/// A line is a range, from its first key to the first key after it, or for a gap of dead rows from
-/// the key before it. A bar shows its memory beside that of the largest. What a range saves is an
-/// average of the last looks of the cache, which are a second apart unless the program says
-/// otherwise, in steps of an iterator through the versions: those that scans and reads of the range
-/// were spared, less sixteen for each version that was written to it. It is negative if the range
-/// costs more than it saves. If the maintenance of the cache has panicked, or the cache has turned
-/// itself off, a last line says so and why. With --json a line is an object. The list is as of the
-/// moment when the program wrote it: about each minute, when there was trouble, and when it closed
-/// the store.
+/// A line is a range, from its first key to the first key after it; a gap of dead rows begins after
+/// the first key shown. A bar shows its memory beside that of the largest. Its savings are the
+/// steps of an iterator through versions that its reads avoided in a pass of maintenance, minus 16
+/// for each version written to it, as a decaying average: negative if it costs more than it saves.
+/// A pass is a second, unless the program says otherwise. A last line has the faults of the cache:
+/// a panic of its maintenance, or the reason why it is off. With --json a line is an object. The
+/// list is as of its last writing: about each minute, after a fault, and when the store was closed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
