@@ -6,7 +6,7 @@
 //! its end, until a compaction rewrites their table.
 //!
 //! This module owns the interface of operators, the [built-in ones](builtin) that RocksDB has too,
-//! and the [`Operands`] of one key. Promises: whatever the operator does, a failure or a panic in
+//! and the `Operands` of one key. Promises: whatever the operator does, a failure or a panic in
 //! it is an error for the key it was asked about and nothing else.
 
 pub mod builtin;

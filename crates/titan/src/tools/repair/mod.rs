@@ -8,16 +8,16 @@
 //!
 //! | file | step |
 //! |---|---|
-//! | [`hint`] | reads the MANIFESTs that are left, damaged or not |
-//! | [`survey`], [`walk`] | reads every table |
-//! | [`wals`] | replays WAL files into new tables, also after damage |
-//! | [`families`] | finds the column families; decides whether the MANIFEST is trusted |
-//! | [`orphans`] | assigns tables of unknown column family |
-//! | [`blobs`] | compares pointers and blob records |
-//! | [`rewrite`] | rewrites readable entries of damaged tables, and values of damaged blob files |
-//! | [`arrange`] | finds the order of tables if no MANIFEST has it |
-//! | [`unfinished`] | deals with the files of an interrupted repair |
-//! | [`install`] | links, writes MANIFEST and OPTIONS, switches CURRENT |
+//! | `hint` | reads the MANIFESTs that are left, damaged or not |
+//! | `survey`, `walk` | reads every table |
+//! | `wals` | replays WAL files into new tables, also after damage |
+//! | `families` | finds the column families; decides whether the MANIFEST is trusted |
+//! | `orphans` | assigns tables of unknown column family |
+//! | `blobs` | compares pointers and blob records |
+//! | `rewrite` | rewrites readable entries of damaged tables, and values of damaged blob files |
+//! | `arrange` | finds the order of tables if no MANIFEST has it |
+//! | `unfinished` | deals with the files of an interrupted repair |
+//! | `install` | links, writes MANIFEST and OPTIONS, switches CURRENT |
 //!
 //! # What is trusted
 //!
