@@ -40,15 +40,13 @@ fn assert_at_most(breaches: &[Breach], debts: &[(&str, usize)]) {
 #[test]
 fn lines_of_comments_have_at_most_a_hundred_columns() {
     // May only shrink.
-    let debts = [("tifs", 339), ("titan-ime", 270), ("titan-mvcc", 1)];
+    let debts = [("tifs", 1), ("titan-mvcc", 1)];
     assert_at_most(&words::wide(&workspace()), &debts);
 }
 
 #[test]
 fn no_doc_comment_begins_with_a_clause() {
-    // May only shrink.
-    let debts = [("tifs", 190), ("titan-ime", 89)];
-    assert_at_most(&words::openings(&workspace()), &debts);
+    assert_at_most(&words::openings(&workspace()), &[]);
 }
 
 #[test]
