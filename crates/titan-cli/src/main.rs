@@ -161,7 +161,8 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The command that the arguments name, with a space after each of its words; empty if they name none.
+/// The command that the arguments name, with a space after each of its words; empty if they name
+/// none.
 fn command_of(arguments: impl Iterator<Item = OsString>) -> String {
     let mut command = Cli::command();
     let mut words = String::new();

@@ -35,7 +35,7 @@ pub(crate) struct BlobFileWriter {
     failed: Option<Error>,
 }
 
-/// What a finished file contains.
+/// Contents of a finished file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlobFileSummary {
     /// The number in the file's name.

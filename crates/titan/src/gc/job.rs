@@ -16,7 +16,7 @@ use crate::version::edit::Relocation;
 
 /// A collection that has run.
 pub(crate) struct Copied {
-    /// What to install; `None` if nothing was live.
+    /// Relocation to install; `None` if nothing was live.
     pub(crate) relocation: Option<Relocation>,
     /// The physical files that it covered: not those with another compression than the first.
     pub(crate) physical: Vec<BlobFileNumber>,
@@ -42,7 +42,7 @@ impl Copied {
     }
 }
 
-/// What a collection needs of the database.
+/// Environment of a collection.
 pub(crate) struct GcContext<'a> {
     pub(crate) env: &'a JobEnv,
     pub(crate) family: &'a OutputFamily,

@@ -7,8 +7,8 @@
 //! | [`set`] | the versions of all families: applies edits, writes the MANIFEST, recovers from it |
 //!
 //! Readers pin a [`Version`] while they read; installing the next one never blocks them or changes
-//! it (VER-1). The [`VersionSet`] applies edits: it builds the next version, makes the edit durable,
-//! and only then releases what the edit replaced (BLOB-2).
+//! it (VER-1). The [`VersionSet`] applies edits: it builds the next version, makes the edit
+//! durable, and only then releases what the edit replaced (BLOB-2).
 //!
 //! A thread that installs an edit holds the set's lock throughout; readers and writers never take
 //! it.

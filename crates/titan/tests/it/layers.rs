@@ -67,7 +67,7 @@ fn structs_files_and_folders_are_small() {
     );
 }
 
-/// What reads damaged tables is not part of reading, writing or compacting.
+/// Reading of damaged tables is not part of reading, writing or compacting.
 #[test]
 fn only_tools_read_damaged_tables() {
     let names = ["dissect", "Salvage", "LostPart", "BlockAt"];
@@ -84,8 +84,8 @@ fn only_tools_read_damaged_tables() {
     assert!(uses > 2, "{uses} files of tools");
 }
 
-/// The methods of `Shared`, which any file of `db` may define and call without an import: the calls follow
-/// the order of folders, too.
+/// The methods of `Shared`, which any file of `db` may define and call without an import: the calls
+/// follow the order of folders, too.
 #[test]
 fn methods_of_shared_are_called_from_higher_folders_only() {
     let sources = sources();

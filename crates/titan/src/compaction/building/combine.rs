@@ -1,10 +1,10 @@
 //! Combines the merge operands of a key while a job rewrites them.
 //!
-//! The operands of one stripe that follow each other are one *run*: no snapshot distinguishes them. If
-//! what lies below the run in its stripe is known, the run becomes a value; otherwise its operands may
-//! become one operand, if the operator can do that. What cannot be combined stays as it is: reads do
-//! what this could not. Whatever becomes of a run has the sequence number of its newest operand, so
-//! conditions find that the key was written.
+//! The operands of one stripe that follow each other are one *run*: no snapshot distinguishes them.
+//! If what lies below the run in its stripe is known, the run becomes a value; otherwise its
+//! operands may become one operand, if the operator can do that. What cannot be combined stays as
+//! it is: reads do what this could not. Whatever becomes of a run has the sequence number of its
+//! newest operand, so conditions find that the key was written.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) struct Combiner {
     values: Option<(ValueFetcher, Arc<Version>)>,
 }
 
-/// What lies below a run of operands.
+/// Entry below a run of operands.
 pub(super) enum Below {
     /// A value in the run's stripe.
     Inline(Bytes),
@@ -89,9 +89,9 @@ impl Run {
     }
 }
 
-/// What became of a run.
+/// Result of combining a run.
 pub(super) struct Combined {
-    /// What takes its place, newest first.
+    /// Entries that take its place, newest first.
     pub(super) entries: Vec<Entry>,
     /// Whether that is a value, which shadows what is below.
     pub(super) is_value: bool,
@@ -124,8 +124,8 @@ impl Combiner {
     /// Combines a run as far as possible.
     ///
     /// # Errors
-    /// Failures to read the base from its blob file. Damage to it is none, and neither is a failure of
-    /// the operator: the run stays.
+    /// Failures to read the base from its blob file. Damage to it is none, and neither is a failure
+    /// of the operator: the run stays.
     pub(super) fn combine(&self, key: &[u8], run: &Run, below: &Below) -> Result<Combined> {
         let operands = run.operands();
         let base = match below {
@@ -174,8 +174,8 @@ impl Combiner {
         })
     }
 
-    /// The value that operands change; `None` if it cannot be read. Damage to one value is its readers'
-    /// concern: the operands and the pointer stay.
+    /// The value that operands change; `None` if it cannot be read. Damage to one value is its
+    /// readers' concern: the operands and the pointer stay.
     fn fetch(&self, key: &[u8], index: &BlobIndex) -> Result<Option<Bytes>> {
         let Some((fetcher, version)) = &self.values else {
             return Ok(None);

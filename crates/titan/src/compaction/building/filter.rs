@@ -1,9 +1,9 @@
 //! Runs the compaction filter of a family in one job.
 //!
 //! Promises that a filter that fails or panics costs an error of the kind `CompactionFilter` and
-//! nothing else. Assumes that the job discards what it wrote when it gets that error. What a decision
-//! means for entries is said in [`merge`](super::merge): a removed value becomes a deletion with the
-//! same sequence number.
+//! nothing else. Assumes that the job discards what it wrote when it gets that error. What a
+//! decision means for entries is said in [`merge`](super::merge): a removed value becomes a
+//! deletion with the same sequence number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,13 +34,13 @@ const TIMES_PER_AGE: u64 = 64;
 /// Entries that a filter drops between two points at which its job may yield to reads.
 const PAUSE_EVERY: u64 = 32;
 
-/// How a job filters.
+/// Filtering by a job.
 #[derive(Clone)]
 pub(crate) struct Filtering {
     pub(crate) reason: FilterReason,
     /// See [`FilterContext::now`].
     pub(crate) now: Duration,
-    /// What the factory said.
+    /// Answer of the factory.
     pub(crate) revisit: Option<Revisit>,
     /// Whether the job asks the filter. Not if it has failed in the same job already.
     pub(crate) asks: bool,
@@ -70,7 +70,7 @@ impl Filtering {
     }
 }
 
-/// What a filter did in a job.
+/// Counts of a filter's decisions in a job.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FilterCounts {
     /// Entries about which it was asked.
@@ -85,7 +85,7 @@ pub(crate) struct FilterCounts {
     pub(crate) blob_read_bytes: u64,
 }
 
-/// What becomes of an entry.
+/// Decides on an entry.
 pub(crate) enum Effect {
     Keep,
     Remove,
@@ -298,7 +298,7 @@ impl<'a> JobFilter<'a> {
         )
     }
 
-    /// What the filter has done so far.
+    /// Counts of the filter's decisions so far.
     pub(crate) fn counts(&self) -> FilterCounts {
         FilterCounts {
             blob_reads: self.statistics.blob_reads(),

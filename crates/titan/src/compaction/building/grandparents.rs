@@ -1,4 +1,4 @@
-//! How much of the level below an output table would overlap.
+//! Overlap of an output table with the level below.
 
 use std::sync::Arc;
 

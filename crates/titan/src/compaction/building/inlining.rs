@@ -1,9 +1,9 @@
 //! Brings separated values back into tables, in families that separate no more.
 //!
 //! A job hands its survivors to an [`Inliner`]. This reads the values to which they point, many at
-//! once, and hands them on in order. A pointer stays if its value cannot be read or is too large for a
-//! table: damage to one value is its readers' concern. What is brought back is garbage of its blob file, as is
-//! everything that a job reads and does not write again (BLOB-3).
+//! once, and hands them on in order. A pointer stays if its value cannot be read or is too large
+//! for a table: damage to one value is its readers' concern. What is brought back is garbage of its
+//! blob file, as is everything that a job reads and does not write again (BLOB-3).
 
 use std::sync::Arc;
 

@@ -98,7 +98,8 @@ impl Compaction {
             && (self.start_level > 0 || self.inputs.len() == 1 || self.in_order)
     }
 
-    /// Whether a merge drops tombstones that are most of a table. Trivial moves would keep them for ever.
+    /// Whether a merge drops tombstones that are most of a table. Trivial moves would keep them for
+    /// ever.
     fn drops_tombstones(&self) -> bool {
         let is_most = |table: &Arc<TableFile>| table.tombstones() > table.entries() / 2;
         self.inputs.iter().any(is_most) && self.is_bottommost()

@@ -42,7 +42,7 @@ pub(crate) struct CompactionResult {
     pub(crate) trivial_move: bool,
 }
 
-/// What a job needs from its environment.
+/// Environment of a job.
 pub(crate) struct JobContext<'a> {
     pub(crate) env: &'a JobEnv,
     pub(crate) family: &'a OutputFamily,
@@ -53,7 +53,7 @@ pub(crate) struct JobContext<'a> {
     pub(crate) cancel: &'a AtomicBool,
     /// Called every few entries: the job may sleep here to yield to reads.
     pub(crate) yield_to_reads: &'a dyn Fn(),
-    /// How the job filters, if it may.
+    /// Filtering by the job, if it may.
     pub(crate) filtering: Option<&'a Filtering>,
 }
 
@@ -237,8 +237,8 @@ fn write<I: InternalIterator, B: OlderVersions>(
 }
 
 /// The bytes that the inputs shadowed and the compaction did not drop: they are at lower levels, if
-/// there is anything, or snapshots see them. `found` is what the compaction dropped, `unshadowed` the
-/// part of it that nothing shadowed.
+/// there is anything, or snapshots see them. `found` is what the compaction dropped, `unshadowed`
+/// the part of it that nothing shadowed.
 fn still_shadowed(
     compaction: &Compaction,
     context: &JobContext<'_>,

@@ -1,4 +1,4 @@
-//! What a job must know to write files: the directory, and the family to which they belong.
+//! Environment of a job that writes files: the directory, and the family to which they belong.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl JobEnv {
     }
 }
 
-/// What the output belongs to.
+/// Family to which the output belongs.
 #[derive(Clone)]
 pub(crate) struct OutputFamily {
     pub(crate) id: ColumnFamilyId,

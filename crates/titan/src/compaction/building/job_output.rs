@@ -1,4 +1,4 @@
-//! What a flush or compaction wrote, and the edit that says so.
+//! Output of a flush or compaction, and the edit that records it.
 
 use super::filter::FilterCounts;
 use crate::blob::BlobFileSummary;
@@ -18,7 +18,7 @@ pub(crate) struct OutputTable {
     /// A time by which its oldest value had been written, in seconds since 1970, if times are
     /// recorded.
     pub(crate) oldest_time: Option<u64>,
-    /// What collectors reported about it.
+    /// Reports of collectors on it.
     pub(crate) collected: CollectedReport,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct OutputTable {
 pub(crate) struct JobOutput {
     pub(crate) tables: Vec<OutputTable>,
     pub(crate) blob_files: Vec<BlobFileSummary>,
-    /// What the compaction filter did.
+    /// Counts of the compaction filter's decisions.
     pub(crate) filtered: FilterCounts,
     /// Why collectors reported nothing about a table.
     pub(crate) collector_failures: Vec<Error>,

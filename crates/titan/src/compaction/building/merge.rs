@@ -1,8 +1,8 @@
 //! Walks a sorted input and stops at the entries that survive.
 //!
-//! What survives is decided in [`survival`](super::survival), one version after the other. This reads
-//! the versions, does what is decided (asks the filter, combines operands), and counts the pointers
-//! into blob files that it reads.
+//! What survives is decided in [`survival`](super::survival), one version after the other. This
+//! reads the versions, does what is decided (asks the filter, combines operands), and counts the
+//! pointers into blob files that it reads.
 
 use std::collections::VecDeque;
 
@@ -79,7 +79,7 @@ pub(crate) struct SurvivorIterator<'a, I, B> {
     position: Position,
     references: ReferenceCounts,
     combiner: Option<Combiner>,
-    /// What combined operands became, to be shown before the input goes on.
+    /// Result of combined operands, to be shown before the input goes on.
     combined: VecDeque<Entry>,
     /// Bytes of the blob records of bases that were combined with operands.
     combined_blob_bytes: u64,
@@ -146,7 +146,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         }
     }
 
-    /// What the filter has done so far.
+    /// Counts of the filter's decisions so far.
     pub(crate) fn filter_counts(&self) -> FilterCounts {
         self.filter
             .as_ref()
@@ -310,8 +310,8 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         loop {
             let same_key = |_: &_| user_key(self.input.key()) == self.user_key;
             let Some((sequence, value_type)) = self.version.filter(same_key) else {
-                // MUTANT: a compaction takes operands for all that a key has although there may be more
-                // at lower levels.
+                // MUTANT: a compaction takes operands for all that a key has although there may be
+                // more at lower levels.
                 let too_early = mutant!(
                     "operands-without-their-base",
                     "-p titan --lib compaction::tests::merges"

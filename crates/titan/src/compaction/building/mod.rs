@@ -15,9 +15,9 @@
 //!   written, [`references`] which pointers were not written again.
 //! * [`shadows`] estimates what a flush shadows at lower levels, so that compactions drop it soon.
 //!
-//! Promises: every reader, at every snapshot, sees the same before and after; a job that fails leaves
-//! no file that a version names. Assumes: the inputs are the tables of one version, and nothing
-//! older than them is above. It takes no lock and installs nothing.
+//! Promises: every reader, at every snapshot, sees the same before and after; a job that fails
+//! leaves no file that a version names. Assumes: the inputs are the tables of one version, and
+//! nothing older than them is above. It takes no lock and installs nothing.
 
 pub(crate) mod combine;
 pub(crate) mod filter;

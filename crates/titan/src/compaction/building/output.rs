@@ -123,15 +123,15 @@ impl OutputWriter {
         self
     }
 
-    /// Cuts tables that would overlap more than so many bytes of the level below, if that is fewer than
-    /// usual.
+    /// Cuts tables that would overlap more than so many bytes of the level below, if that is fewer
+    /// than usual.
     pub(crate) fn overlapping_at_most(mut self, bytes: Option<u64>) -> Self {
         self.max_overlap = self.max_overlap.min(bytes.unwrap_or(u64::MAX));
         self
     }
 
-    /// Starts a new blob file at so many bytes, instead of those of the options. To be called before
-    /// the first entry.
+    /// Starts a new blob file at so many bytes, instead of those of the options. To be called
+    /// before the first entry.
     pub(crate) fn with_blob_file_size(mut self, bytes: u64) -> Self {
         if let Some(separator) = &mut self.separator {
             separator.set_blob_file_size(bytes);

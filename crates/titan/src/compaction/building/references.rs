@@ -38,7 +38,7 @@ impl ReferenceCounts {
         self.flows.contains_key(&file)
     }
 
-    /// What `self` counted in the input and `out` did not count in the output (BLOB-3).
+    /// References that `self` counted in the input and `out` did not count in the output (BLOB-3).
     ///
     /// # Errors
     /// `Internal` if the output has more pointers than the input, which no sound input can cause.

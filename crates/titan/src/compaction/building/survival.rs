@@ -8,26 +8,27 @@
 //!   shadow a single deletion, which must still meet the one value for which it was written.
 //! * A deletion that every snapshot sees is dropped if nothing older can be below.
 //! * A single deletion and the next older value of the same stripe annihilate each other.
-//! * The newest version of a key is never dropped without a trace if the oldest snapshot does not see
-//!   it: that the key was written must be known to conditions. So a single deletion that is the
+//! * The newest version of a key is never dropped without a trace if the oldest snapshot does not
+//!   see it: that the key was written must be known to conditions. So a single deletion that is the
 //!   newest version counts as a deletion then.
 //! * An entry that a range tombstone of its own stripe covers is dropped.
-//! * Merge operands shadow nothing. Those of one stripe are [combined](super::combine) if the family
-//!   has an operator, with the value below them if that is of the same stripe; so is what nothing lies
-//!   below.
-//! * A [compaction filter](super::filter) decides about the newest version of a key that is here, if
-//!   it is a value, or operands that became one, and none of the rules above drops it. A value that it
-//!   removes becomes a deletion with the same sequence number, for which the same rules hold: it stays
-//!   as long as it may shadow something, and as long as it may be evidence of a write.
+//! * Merge operands shadow nothing. Those of one stripe are [combined](super::combine) if the
+//!   family has an operator, with the value below them if that is of the same stripe; so is what
+//!   nothing lies below.
+//! * A [compaction filter](super::filter) decides about the newest version of a key that is here,
+//!   if it is a value, or operands that became one, and none of the rules above drops it. A value
+//!   that it removes becomes a deletion with the same sequence number, for which the same rules
+//!   hold: it stays as long as it may shadow something, and as long as it may be evidence of a
+//!   write.
 //!
 //! A job feeds the versions of each key, newest first, to [`Survival::see`], which returns a
-//! [`Step`]. Nothing here reads or allocates: what lies below a key, and which range tombstones cover
-//! it, is asked of the caller, and only if it matters.
+//! [`Step`]. Nothing here reads or allocates: what lies below a key, and which range tombstones
+//! cover it, is asked of the caller, and only if it matters.
 
 use crate::format::SequenceNumber;
 use crate::format::internal_key::ValueType;
 
-/// What the newest version seen so far of a key shadows.
+/// The reach of the newest version seen so far of a key: the versions that it shadows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hides {
     Nothing,
@@ -46,7 +47,7 @@ struct Version {
     is_newest: bool,
 }
 
-/// What becomes of a version.
+/// The fate of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It survives.
@@ -55,17 +56,17 @@ pub(crate) enum Step {
     Drop,
     /// It is a single deletion, and waits until the next version shows whether it meets its value.
     Wait,
-    /// The single deletion that waits has not met its value: it [ends](Survival::end_wait), and then
-    /// this version is seen again.
+    /// The single deletion that waits has not met its value: it [ends](Survival::end_wait), and
+    /// then this version is seen again.
     EndWait,
     /// It is the newest operand of a run. [`Survival::follow`] says how far the run goes.
     Combine,
-    /// A compaction filter is to be asked about it. [`Survival::filtered`] says what then becomes of
-    /// it.
+    /// A compaction filter is to be asked about it. [`Survival::filtered`] says what then becomes
+    /// of it.
     Filter,
 }
 
-/// What a version is to the run of operands above it.
+/// The part of a version in the run of operands above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follows {
     /// It is the next operand.
@@ -96,8 +97,8 @@ pub(crate) struct Survival {
 }
 
 impl Survival {
-    /// The rule of a job while these snapshots exist, which ascend. `combines`: the family has a merge
-    /// operator. `filters`: the job has a compaction filter.
+    /// The rule of a job while these snapshots exist, which ascend. `combines`: the family has a
+    /// merge operator. `filters`: the job has a compaction filter.
     pub(crate) fn new(snapshots: Vec<SequenceNumber>, combines: bool, filters: bool) -> Self {
         let none = Version {
             sequence: SequenceNumber::ZERO,
@@ -122,10 +123,10 @@ impl Survival {
         self.is_first = true;
     }
 
-    /// What becomes of the next older version of the key, or of the same one after
-    /// [`Step::EndWait`]. `covered` returns whether a range tombstone of the stripe that it is given
-    /// covers the version, `nothing_below` whether nothing of the key is below the output of the job.
-    /// Each is called at most once.
+    /// Decides about the next older version of the key, or of the same one after
+    /// [`Step::EndWait`]. `covered` returns whether a range tombstone of the stripe that it is
+    /// given covers the version, `nothing_below` whether nothing of the key is below the output of
+    /// the job. Each is called at most once.
     #[inline]
     pub(crate) fn see(
         &mut self,
@@ -170,8 +171,8 @@ impl Survival {
         self.keep_or_drop(value_type, false, nothing_below)
     }
 
-    /// What becomes of the last version, which a filter has left with this type. `is_changed`: it did
-    /// something to the version.
+    /// Decides about the last version, which a filter has left with this type. `is_changed`: it
+    /// did something to the version.
     pub(crate) fn filtered(
         &mut self,
         value_type: ValueType,
@@ -181,7 +182,7 @@ impl Survival {
         self.keep_or_drop(value_type, is_changed, nothing_below)
     }
 
-    /// What becomes of the last version, which is not shadowed.
+    /// Decides about the last version, which is not shadowed.
     #[inline]
     fn keep_or_drop(
         &mut self,
@@ -237,7 +238,7 @@ impl Survival {
         })
     }
 
-    /// What the next older version is to the run of operands that began with [`Step::Combine`].
+    /// The part of the next older version in the run of operands that began with [`Step::Combine`].
     /// `covered` is as for [`Survival::see`].
     pub(crate) fn follow(
         &self,

@@ -1,5 +1,5 @@
-//! Which memtables are to be flushed, and which tables compacted, because of the age of their entries, so
-//! that a [compaction filter](crate::filter) sees them.
+//! Which memtables are to be flushed, and which tables compacted, because of the age of their
+//! entries, so that a [compaction filter](crate::filter) sees them.
 //!
 //! The MANIFEST has the time by which the oldest value of a table had been written, and the time at
 //! which the table was written. A table is due when that value is older than
@@ -38,8 +38,8 @@ fn due_at(table: &TableFile, revisit: Revisit) -> u64 {
     aged.max(made.saturating_add(interval))
 }
 
-/// When a memtable is to be flushed whose first entry had been written by `oldest`, in seconds since 1970: when
-/// the filter of the flush finds that entry old enough.
+/// When a memtable is to be flushed whose first entry had been written by `oldest`, in seconds
+/// since 1970: when the filter of the flush finds that entry old enough.
 pub(crate) fn memtable_due_at(oldest: u64, revisit: Revisit) -> u64 {
     // The flush knows the time of the entry by the distance of two recorded times.
     let aged = oldest

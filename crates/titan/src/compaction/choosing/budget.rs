@@ -1,8 +1,8 @@
 //! Room on the device for what jobs write, and what a compaction needs of it.
 //!
-//! A compaction writes its outputs beside its inputs, which are deleted only afterwards. On a device
-//! that is nearly full it could fail after it has written all the room there is, and the next one
-//! would do the same. So a compaction is not begun unless it fits.
+//! A compaction writes its outputs beside its inputs, which are deleted only afterwards. On a
+//! device that is nearly full it could fail after it has written all the room there is, and the
+//! next one would do the same. So a compaction is not begun unless it fits.
 
 use super::levels::Circumstances;
 use crate::compaction::building::inputs::Compaction;
@@ -65,9 +65,9 @@ impl Budget {
         is_short: false,
     };
 
-    /// On a device of `total` bytes of which so many are `available`, and so many others are promised
-    /// to running jobs. Memtables have so many bytes to be flushed, and the largest write buffer has
-    /// `buffer`.
+    /// On a device of `total` bytes of which so many are `available`, and so many others are
+    /// promised to running jobs. Memtables have so many bytes to be flushed, and the largest write
+    /// buffer has `buffer`.
     pub(crate) fn new(
         total: u64,
         available: u64,

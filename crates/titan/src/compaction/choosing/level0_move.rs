@@ -12,8 +12,8 @@ use crate::version::{TableFile, Version};
 /// otherwise many small tables would remain for ever.
 const MIN_SHARE_OF_TARGET: u64 = 4;
 
-/// Whether the inputs, all of level 0, can be moved together if the output level has nothing in their
-/// range.
+/// Whether the inputs, all of level 0, can be moved together if the output level has nothing in
+/// their range.
 pub(super) fn is_possible(compaction: &Compaction, options: &ColumnFamilyOptions) -> bool {
     let (tables, version) = (&compaction.inputs, &compaction.version);
     let bytes: u64 = tables.iter().map(|table| table.size()).sum();

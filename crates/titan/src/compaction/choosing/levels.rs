@@ -1,4 +1,4 @@
-//! How large each level should be.
+//! Target sizes of levels.
 //!
 //! The last level holds most of the data; every level above it is smaller by a constant factor,
 //! down to a *base level*, the first below level 0, so that space above the last level is bounded
@@ -12,14 +12,15 @@ use crate::version::Version;
 /// The most shadowed bytes of an idle database, as a fraction of its live bytes.
 pub(crate) const IDLE_SHADOWED_SHARE: f64 = 0.02;
 
-/// What decides which compactions are due, apart from the version.
+/// Circumstances that decide which compactions are due, apart from the version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Circumstances {
     /// The database is idle, so compactions also drop small amounts of shadowed data.
     pub(crate) idle_cleanup: bool,
     /// The oldest live snapshot.
     pub(crate) oldest_snapshot: Option<SequenceNumber>,
-    /// What collectors report as garbage from this moment on, or an earlier one, is garbage.
+    /// Moment up to which reported garbage counts: all that collectors report from it, or an
+    /// earlier one, on.
     pub(crate) garbage_moment: u64,
     /// Number of times that iterators have met a long [dead range](crate::dead_ranges).
     pub(crate) long_dead_ranges: u64,
@@ -94,9 +95,9 @@ impl LevelTargets {
         self.targets.get(level).copied().unwrap_or(u64::MAX)
     }
 
-    /// How urgent compacting each level is, most urgent first; due from 1.0. For a level that would
-    /// be due, files that are being compacted already do not count. Cost: O(levels), and O(tables)
-    /// of the levels that would be due.
+    /// Urgency of compacting each level, most urgent first; due from 1.0. For a level that would be
+    /// due, files that are being compacted already do not count. Cost: O(levels), and O(tables) of
+    /// the levels that would be due.
     pub(crate) fn scores(
         &self,
         version: &Version,
@@ -194,8 +195,8 @@ impl ShadowedData {
         let live = version.blob_files.live_bytes().saturating_sub(shadowed) as f64;
         let allowed = match circumstances.idle_cleanup {
             true => (live * IDLE_SHADOWED_SHARE).max(1.0),
-            // As much as one flush is always allowed, or each would compact a small database; but not
-            // more than the live bytes, or a small database would be mostly garbage.
+            // As much as one flush is always allowed, or each would compact a small database; but
+            // not more than the live bytes, or a small database would be mostly garbage.
             false => {
                 let lives = live + version.table_bytes() as f64;
                 let flush = options.shadowing_flush(lives as u64) as f64;
@@ -233,9 +234,9 @@ impl ShadowedData {
         self.urgency >= 1.0
     }
 
-    /// How urgent it is to compact more of a level: the level with the most shadowed bytes comes
-    /// first. While the tables that shadow them are being compacted, no others are compacted in
-    /// their place.
+    /// Urgency of compacting more of a level: the level with the most shadowed bytes comes first.
+    /// While the tables that shadow them are being compacted, no others are compacted in their
+    /// place.
     fn score(&self, level: usize) -> f64 {
         if !self.is_too_much() {
             return 0.0;

@@ -9,9 +9,9 @@
 //!   which an idle database compacts to drop tombstones.
 //! * [`budget`] says which of them fit a device that is nearly full.
 //!
-//! Promises: a choice depends on the version, the options and the circumstances that it is given, and
-//! names no table that a running job has marked. Cost: no I/O. Assumes: the caller has the state
-//! lock, so that marks do not change meanwhile.
+//! Promises: a choice depends on the version, the options and the circumstances that it is given,
+//! and names no table that a running job has marked. Cost: no I/O. Assumes: the caller has the
+//! state lock, so that marks do not change meanwhile.
 
 pub(crate) mod aged_tables;
 pub(crate) mod budget;

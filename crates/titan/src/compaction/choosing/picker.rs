@@ -13,9 +13,9 @@ use crate::format::{FileNumber, total};
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
 
-/// The most urgent compaction that does not conflict with a running one and for which there is room;
-/// `fitting` notes what others lack. The caller holds the state lock, so that marks do not change
-/// meanwhile.
+/// The most urgent compaction that does not conflict with a running one and for which there is
+/// room; `fitting` notes what others lack. The caller holds the state lock, so that marks do not
+/// change meanwhile.
 pub(crate) fn pick(
     version: &Arc<Version>,
     options: &ColumnFamilyOptions,
@@ -46,8 +46,8 @@ pub(crate) fn pick(
         .and_then(|compaction| fitting.admit(compaction))
 }
 
-/// Rewrites the table of the last level that has the most bytes that only released snapshots needed,
-/// or that collectors reported as garbage, to drop these.
+/// Rewrites the table of the last level that has the most bytes that only released snapshots
+/// needed, or that collectors reported as garbage, to drop these.
 fn pick_garbage_at_bottom(
     version: &Arc<Version>,
     circumstances: Circumstances,
@@ -151,8 +151,9 @@ fn pick_sorted(
     })
 }
 
-/// Rewrites a table of a sorted level in pieces that overlap little of the next level, so that they can
-/// be compacted one by one where there is no room to compact all of it. `None` if it overlaps little.
+/// Rewrites a table of a sorted level in pieces that overlap little of the next level, so that they
+/// can be compacted one by one where there is no room to compact all of it. `None` if it overlaps
+/// little.
 fn cut_up(
     version: &Arc<Version>,
     level: usize,
@@ -197,8 +198,9 @@ pub(crate) fn pick_range(
     )
 }
 
-/// Rewrites tables of the last level in a range that have numbers before `made_since` and are `wanted`:
-/// the first of them, and those that follow it without another one between. `None` if there are none.
+/// Rewrites tables of the last level in a range that have numbers before `made_since` and are
+/// `wanted`: the first of them, and those that follow it without another one between. `None` if
+/// there are none.
 pub(crate) fn pick_older(
     version: &Arc<Version>,
     level: usize,
@@ -262,8 +264,8 @@ pub(super) fn complete(
         Vec::new()
     } else {
         let overlapping = version.overlapping(output_level, Some(smallest), end);
-        // MUTANT: a compaction leaves out a table of its output level that shares a user key with one
-        // that it takes.
+        // MUTANT: a compaction leaves out a table of its output level that shares a user key with
+        // one that it takes.
         if mutant!(
             "neighbour-in-the-output-level-left-out",
             "-p titan --lib compaction::tests"

@@ -1,15 +1,17 @@
 //! Compactions of an idle database that drop tombstones.
 //!
-//! Tombstones make iterators step over them and over what they delete, until a compaction drops both.
-//! While users write, compactions come for the size of levels, in which tombstones count
-//! ([`TableFile::compensated_size`]). Once a database is idle, nothing would become larger any more, so
-//! tables are compacted for their tombstones alone:
+//! Tombstones make iterators step over them and over what they delete, until a compaction drops
+//! both. While users write, compactions come for the size of levels, in which tombstones count
+//! ([`TableFile::compensated_size`]). Once a database is idle, nothing would become larger any
+//! more, so tables are compacted for their tombstones alone:
 //!
-//! * if they have many, and that is many compared with the entries that must be rewritten to drop them; or
-//! * if iterators have met a long [dead range](crate::dead_ranges) there, whatever the rewriting costs.
+//! * if they have many, and that is many compared with the entries that must be rewritten to drop
+//!   them; or
+//! * if iterators have met a long [dead range](crate::dead_ranges) there, whatever the rewriting
+//!   costs.
 //!
-//! Tombstones that a snapshot needs are left alone until it is released. So each compaction moves tombstones
-//! to a lower level or drops them, and there is an end to it.
+//! Tombstones that a snapshot needs are left alone until it is released. So each compaction moves
+//! tombstones to a lower level or drops them, and there is an end to it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -30,7 +32,8 @@ pub(crate) const MANY: u64 = 4096;
 pub(crate) fn has_many_tombstones(memtable: &Memtable) -> bool {
     memtable.num_deletes() >= MANY
 }
-/// At most so many entries are rewritten for each tombstone, unless iterators have met a dead range.
+/// At most so many entries are rewritten for each tombstone, unless iterators have met a dead
+/// range.
 const MOST_REWRITTEN: u64 = 16;
 
 /// The tombstones of an idle family, as far as compactions can drop them.
@@ -69,8 +72,8 @@ impl<'a> Droppable<'a> {
         levels.any(|level| self.worth_it(level).next().is_some())
     }
 
-    /// A compaction that drops tombstones, or moves them down. The uppermost level comes first, so that
-    /// what meets on the way is merged once.
+    /// A compaction that drops tombstones, or moves them down. The uppermost level comes first, so
+    /// that what meets on the way is merged once.
     pub(crate) fn pick(&self, options: &ColumnFamilyOptions) -> Option<Compaction> {
         let version = self.version;
         let last = version.num_levels().saturating_sub(1);

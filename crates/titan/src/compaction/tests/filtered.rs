@@ -2,8 +2,8 @@
 //! compaction filter removes or changes what it is asked about.
 //!
 //! Whatever order: a reader finds the value that it found before, or what the filter made of it. It
-//! never finds an older one. The newest write stays known as long as a snapshot does not see it, and
-//! the garbage of every job is exact; [`compact`] asserts both.
+//! never finds an older one. The newest write stays known as long as a snapshot does not see it,
+//! and the garbage of every job is exact; [`compact`] asserts both.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::filter::{
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
-/// What a filter does to what it is asked about.
+/// Decision of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Remove,
@@ -65,7 +65,7 @@ impl CompactionFilter for Choice {
     }
 }
 
-/// What jobs need that filter.
+/// Jobs that need that filter.
 struct Jobs {
     bench: Bench,
     version: Arc<Version>,

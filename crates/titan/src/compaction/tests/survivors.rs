@@ -1,8 +1,9 @@
-//! Every history of one key, cut by snapshots in every way, its operations compacted in every order:
-//! what every reader finds stays the same, and at the end nothing is left that no reader needs.
+//! Every history of one key, cut by snapshots in every way, its operations compacted in every
+//! order: what every reader finds stays the same, and at the end nothing is left that no reader
+//! needs.
 //!
-//! At first each operation is in a sorted run of its own. A step compacts two neighbouring runs as a
-//! job does, given what is in the runs below.
+//! At first each operation is in a sorted run of its own. A step compacts two neighbouring runs as
+//! a job does, given what is in the runs below.
 
 use std::sync::Arc;
 
@@ -171,7 +172,7 @@ fn entry(at: u64, op: Op) -> (Vec<u8>, Vec<u8>) {
     (key, value)
 }
 
-/// What a compaction of these operations, newest first, writes.
+/// Output of a compaction of these operations, newest first.
 pub(super) fn compact(
     input: &[Entry],
     nothing_below: bool,

@@ -1,5 +1,5 @@
-//! Every compaction of small worlds: what readers find is compared with the history. A failure names
-//! the index of the world and the shape of the enumeration.
+//! Every compaction of small worlds: what readers find is compared with the history. A failure
+//! names the index of the world and the shape of the enumeration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -79,7 +79,7 @@ impl Request {
     }
 }
 
-/// How many compactions were run, by kind.
+/// Number of compactions that were run, by kind.
 #[derive(Debug, Default)]
 struct Tally {
     worlds: usize,
@@ -89,7 +89,7 @@ struct Tally {
 }
 
 impl World {
-    /// What each reader finds.
+    /// Contents for each reader.
     fn expected(&self, reader: SequenceNumber) -> Found {
         let mut found = BTreeMap::new();
         for (sequence, op) in (1..=reader.0).zip(&self.history) {

@@ -10,11 +10,12 @@ use crate::version::{TableFile, Version};
 impl ColumnFamily {
     /// About how many bytes the keys from `begin` to before `end` take in files: of each table, the
     /// share of its blocks that are in the range, and the same share of the values in blob files to
-    /// which it points. Values that newer tables shadow count, as they take space; memtables do not.
-    /// Tables that the range covers whole count exactly; at the ends of the range, blocks count whole,
-    /// with all values to which they point. So each end of the range adds up to a block of each table and
-    /// its values: half a megabyte if keys have 16 bytes and values in blob files 5 KB. Cost: opens the
-    /// tables at the two ends of the range that are not open; reads no data.
+    /// which it points. Values that newer tables shadow count, as they take space; memtables do
+    /// not. Tables that the range covers whole count exactly; at the ends of the range, blocks
+    /// count whole, with all values to which they point. So each end of the range adds up to a
+    /// block of each table and its values: half a megabyte if keys have 16 bytes and values in blob
+    /// files 5 KB. Cost: opens the tables at the two ends of the range that are not open; reads no
+    /// data.
     ///
     /// # Errors
     /// Those of reads.
@@ -65,10 +66,10 @@ impl ColumnFamily {
         Ok((size as f64 * reader.share_between(begin, end)) as u64)
     }
 
-    /// Whether `key` may have a value: false only if it certainly has none. Looks at memtables and at
-    /// the filters of tables; cheaper than [`contains_key`](Self::contains_key), which reads a block of
-    /// a table where the filter admits the key. Without filters it says only whether a table's range has
-    /// the key. Cost: opens tables that are not open; reads no data.
+    /// Whether `key` may have a value: false only if it certainly has none. Looks at memtables and
+    /// at the filters of tables; cheaper than [`contains_key`](Self::contains_key), which reads a
+    /// block of a table where the filter admits the key. Without filters it says only whether a
+    /// table's range has the key. Cost: opens tables that are not open; reads no data.
     ///
     /// # Errors
     /// Those of reads.

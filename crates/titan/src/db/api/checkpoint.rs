@@ -18,7 +18,7 @@ use crate::format::file_name::FileKind;
 use crate::version::Capture;
 use crate::vfs::{Vfs, link_or_copy, replace_file};
 
-/// What a checkpoint consists of.
+/// Files of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CheckpointSummary {
     /// Tables, blob files and relocation maps.

@@ -8,8 +8,8 @@ use crate::filter::check_may_wait_for_jobs;
 use crate::stats::notify;
 
 impl Shared {
-    /// Ends the waits of transactions, now that the database is closed: the locks that they wait for may
-    /// never be released.
+    /// Ends the waits of transactions, now that the database is closed: the locks that they wait
+    /// for may never be released.
     fn end_waits_for_locks(&self) {
         if let Err(closed) = self.check_open() {
             self.admission.locks.close(closed);
@@ -77,8 +77,8 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         if self.shared.lifecycle.is_inherited() {
-            // The parent goes on with its files and locks, and with the threads. They are not here, so
-            // none of them can be waited for, and the handles would name other threads.
+            // The parent goes on with its files and locks, and with the threads. They are not here,
+            // so none of them can be waited for, and the handles would name other threads.
             std::mem::forget(std::mem::take(self.threads.get_mut()));
             std::mem::forget(Arc::clone(&self.shared));
             return;

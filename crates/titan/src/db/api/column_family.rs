@@ -68,8 +68,8 @@ impl ColumnFamily {
 
     /// The options the family runs with now. Cost: a copy of them.
     ///
-    /// They have no merge operator or prefix extractor that is recorded and was not given: for its name,
-    /// see [`LoadedOptions::recorded`](crate::LoadedOptions::recorded).
+    /// They have no merge operator or prefix extractor that is recorded and was not given: for its
+    /// name, see [`LoadedOptions::recorded`](crate::LoadedOptions::recorded).
     pub fn options(&self) -> ColumnFamilyOptions {
         ColumnFamilyOptions::clone(&self.family.options.load()).without_placeholders()
     }
@@ -98,8 +98,9 @@ impl ColumnFamily {
         self.get_entity_with(key, &ReadOptions::default())
     }
 
-    /// The columns of `key`, read with `options`; of a key without columns, the default column. Cost:
-    /// that of [`ColumnFamily::get_lazy`]. Columns in blob files are read when they are asked for.
+    /// The columns of `key`, read with `options`; of a key without columns, the default column.
+    /// Cost: that of [`ColumnFamily::get_lazy`]. Columns in blob files are read when they are asked
+    /// for.
     pub fn get_entity_with(
         &self,
         key: &[u8],
@@ -119,13 +120,13 @@ impl ColumnFamily {
         self.first_in_prefix_with(from, prefix, &ReadOptions::default())
     }
 
-    /// The first key not before `from` that begins with `prefix`, and its value, read with `options`,
-    /// whose bounds and prefix do not count. It is a point read: with a
-    /// [prefix extractor](crate::prefix::PrefixExtractor) whose prefixes `prefix` determines, filters
-    /// rule out most tables, and it costs what [`ColumnFamily::get_lazy`] costs. Without, each memtable,
-    /// table of level 0 and level that overlaps the range is searched. Each deleted key before the one
-    /// that is found costs a little more, the first time that it is met; each time, if filters rule out a
-    /// table or the family has a compaction filter.
+    /// The first key not before `from` that begins with `prefix`, and its value, read with
+    /// `options`, whose bounds and prefix do not count. It is a point read: with a [prefix
+    /// extractor](crate::prefix::PrefixExtractor) whose prefixes `prefix` determines, filters rule
+    /// out most tables, and it costs what [`ColumnFamily::get_lazy`] costs. Without, each memtable,
+    /// table of level 0 and level that overlaps the range is searched. Each deleted key before the
+    /// one that is found costs a little more, the first time that it is met; each time, if filters
+    /// rule out a table or the family has a compaction filter.
     ///
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
@@ -175,9 +176,9 @@ impl ColumnFamily {
 
     /// An iterator over the family. Cost: O(tables of level 0 and levels) for its lists of tables;
     /// opens tables that have range deletions or may have, the first time; reads no entries. Its
-    /// movements step over deleted keys that no compaction has dropped yet; where many are in a row,
-    /// only once, and later iterators seek ([`ReadOptions::lower_bound`] is for queues), unless the family
-    /// has a compaction filter.
+    /// movements step over deleted keys that no compaction has dropped yet; where many are in a
+    /// row, only once, and later iterators seek ([`ReadOptions::lower_bound`] is for queues),
+    /// unless the family has a compaction filter.
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
         let (super_version, sequence) = self.pin_all(options)?;
         let shared = &self.core.shared;
@@ -218,9 +219,9 @@ impl ColumnFamily {
     }
 
     /// Changes the value of `key` by an operand for the family's
-    /// [merge operator](crate::merge::MergeOperator), not synced. Cost: that of [`ColumnFamily::put`];
-    /// nothing is looked up, now. A read of the key combines all operands that no compaction has
-    /// combined yet.
+    /// [merge operator](crate::merge::MergeOperator), not synced. Cost: that of
+    /// [`ColumnFamily::put`]; nothing is looked up, now. A read of the key combines all operands
+    /// that no compaction has combined yet.
     ///
     /// # Errors
     /// `InvalidArgument` in a family without a merge operator.
@@ -267,8 +268,8 @@ impl ColumnFamily {
     /// # Errors
     /// `Closed`; `InvalidArgument` if the family was dropped; `WritesStopped` after a background
     /// failure, that of the flush itself included; `Io`, `NoSpace` if no further WAL file could be
-    /// started, which stops writes; `NoSpace` if there is no room for the tables, which does not: the
-    /// error says how much is needed, and the memtables are flushed once there is.
+    /// started, which stops writes; `NoSpace` if there is no room for the tables, which does not:
+    /// the error says how much is needed, and the memtables are flushed once there is.
     pub fn flush(&self) -> Result<()> {
         if self.family.is_dropped() {
             return Err(dropped(&self.family.name));
@@ -277,17 +278,17 @@ impl ColumnFamily {
     }
 
     /// Compacts the keys in `begin..=end` down to the last level that has any of them; absent
-    /// bounds are infinite. Flushes first. Tables of the last level are rewritten if something above
-    /// overlaps them, if the family has a compaction filter, if values come back inline, or with
-    /// `force_bottommost`. Returns when it is done. Cost: reads and writes every table in the range about
-    /// once per level, on the caller's thread; values in blob files stay where they are, unless a merge, a
-    /// filter or changed separation rewrites them.
+    /// bounds are infinite. Flushes first. Tables of the last level are rewritten if something
+    /// above overlaps them, if the family has a compaction filter, if values come back inline, or
+    /// with `force_bottommost`. Returns when it is done. Cost: reads and writes every table in the
+    /// range about once per level, on the caller's thread; values in blob files stay where they
+    /// are, unless a merge, a filter or changed separation rewrites them.
     ///
     /// # Errors
-    /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes unless it
-    /// is `NoSpace`;
-    /// `CompactionFilter` if the compaction filter fails or panics, which stops nothing;
-    /// `InvalidArgument` within a compaction filter, or if `end` comes before `begin`.
+    /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes
+    /// unless it is `NoSpace`; `CompactionFilter` if the compaction filter fails or panics, which
+    /// stops nothing; `InvalidArgument` within a compaction filter, or if `end` comes before
+    /// `begin`.
     pub fn compact_range(
         &self,
         begin: Option<&[u8]>,
@@ -307,7 +308,7 @@ impl ColumnFamily {
     ///
     /// The live records of the files are copied, whatever their keys are, to new files of about
     /// `blob_file_size`: RocksDB refuses a directory with relocated values, until
-    /// [`tools::downgrade`](crate::tools::downgrade).
+    /// [`tools::downgrade`](fn@crate::tools::downgrade).
     ///
     /// A damaged file is left as it is, and named in the summary; one that was found damaged before
     /// is tried again. A call that ends early keeps what it has collected so far.
@@ -356,29 +357,30 @@ impl ColumnFamily {
         self.family.comparator.user()
     }
 
-    /// The same as [`ColumnFamily::pin`], and the super version has all that was written up to the number:
-    /// what passes and adds [dead ranges](crate::dead_ranges) may not see a part of it.
+    /// The same as [`ColumnFamily::pin`], and the super version has all that was written up to the
+    /// number: what passes and adds [dead ranges](crate::dead_ranges) may not see a part of it.
     fn pin_all(&self, options: &ReadOptions) -> Result<(Arc<SuperVersion>, SequenceNumber)> {
         loop {
             let (super_version, sequence) = self.pin(options)?;
-            // ORDER: after the number was loaded. A group is published after the memtable that has it was
-            // made current. So if the memtable is current still, no newer one has a group up to the number.
+            // ORDER: after the number was loaded. A group is published after the memtable that has
+            // it was made current. So if the memtable is current still, no newer one has a group up
+            // to the number.
             let is_current = || {
                 let current = self.family.super_version.load();
                 Arc::ptr_eq(&current.memtable, &super_version.memtable)
             };
             // MUTANT: a reader takes for dead what is in a newer memtable than its own.
             let in_part = mutant!("reader-across-a-switch", "-p titan --lib db::races::reads");
-            // A snapshot is older than the super version. The memtable is switched seldom, and a family
-            // that was dropped meanwhile is an error.
+            // A snapshot is older than the super version. The memtable is switched seldom, and a
+            // family that was dropped meanwhile is an error.
             if options.snapshot.is_some() || in_part || is_current() {
                 return Ok((super_version, sequence));
             }
         }
     }
 
-    /// The source of a read, and the newest sequence number that it sees. The super version may lack
-    /// some of what was written up to that number.
+    /// The source of a read, and the newest sequence number that it sees. The super version may
+    /// lack some of what was written up to that number.
     fn pin(&self, options: &ReadOptions) -> Result<(Arc<SuperVersion>, SequenceNumber)> {
         // ORDER: the super version, then the sequence number. The other way round, a flush or a
         // compaction that ends between the two could drop what is visible at the number.

@@ -5,10 +5,10 @@ use crate::error::Error;
 use crate::format::file_name::FileKind;
 
 impl ColumnFamily {
-    /// The last key that a scan cannot read because of `error`, which a read of this family returned. A
-    /// forward scan that seeks the key after it gets past the damage. Up to it are the keys that a
-    /// damaged block of a table may have, or all keys of a table that cannot be opened. `None` if the
-    /// error is about no table of the family: then no seek gets past it.
+    /// The last key that a scan cannot read because of `error`, which a read of this family
+    /// returned. A forward scan that seeks the key after it gets past the damage. Up to it are the
+    /// keys that a damaged block of a table may have, or all keys of a table that cannot be opened.
+    /// `None` if the error is about no table of the family: then no seek gets past it.
     ///
     /// Cost: opens the table; reads no data.
     pub fn last_unreadable_key(&self, error: &Error) -> Option<Vec<u8>> {

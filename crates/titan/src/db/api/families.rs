@@ -63,9 +63,9 @@ impl Shared {
         })
     }
 
-    /// Runs `change` while no batch is being committed, but not after the moment of a checkpoint and
-    /// before its versions are captured: the checkpoint would have the change, and not the writes
-    /// before it.
+    /// Runs `change` while no batch is being committed, but not after the moment of a checkpoint
+    /// and before its versions are captured: the checkpoint would have the change, and not the
+    /// writes before it.
     fn change_families<T>(&self, change: impl FnOnce(&Lead<'_>) -> Result<T>) -> Result<T> {
         let mut change = Some(change);
         loop {

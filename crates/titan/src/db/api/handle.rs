@@ -79,11 +79,11 @@ impl Db {
     ///
     /// # Errors
     /// `NotFound` if it does not exist and may not be created, `AlreadyExists` the other way round;
-    /// `InvalidArgument` if `path` is no directory, or a family is given another merge operator or prefix
-    /// extractor than the recorded one and `stated` does not name the field; `Locked` if it is open elsewhere;
-    /// `InvalidOption`; `Corruption` with file and offset for damage; `Unsupported` for what this
-    /// version cannot read. Nothing has been changed then, unless recovery itself met a full disk,
-    /// which leaves the directory as good as before.
+    /// `InvalidArgument` if `path` is no directory, or a family is given another merge operator or
+    /// prefix extractor than the recorded one and `stated` does not name the field; `Locked` if it
+    /// is open elsewhere; `InvalidOption`; `Corruption` with file and offset for damage;
+    /// `Unsupported` for what this version cannot read. Nothing has been changed then, unless
+    /// recovery itself met a full disk, which leaves the directory as good as before.
     ///
     /// Cost: reads the MANIFEST and the WAL files, and writes the operations in those to tables.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
@@ -127,8 +127,8 @@ impl Db {
     /// MANIFEST.
     ///
     /// # Errors
-    /// `NotFound` if there is none; `InvalidArgument` if `path` is no directory; `Corruption`, `Unsupported`
-    /// and `Io` as for [`Db::open`].
+    /// `NotFound` if there is none; `InvalidArgument` if `path` is no directory; `Corruption`,
+    /// `Unsupported` and `Io` as for [`Db::open`].
     pub fn list_column_families(path: impl AsRef<Path>, options: &Options) -> Result<Vec<String>> {
         let (vfs, dir) = (&*options.db.vfs, path.as_ref());
         require_database(vfs, dir)?;
@@ -172,18 +172,20 @@ impl Db {
         Ok(())
     }
 
-    /// Fails if no write may be accepted: the database is closed, read-only, or stopped by a failure.
+    /// Fails if no write may be accepted: the database is closed, read-only, or stopped by a
+    /// failure.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.shared().check_writable()
     }
 
-    /// Fails with `ReadOnly` in a child that a process made by `fork` while it had the database open. The
-    /// child can read, as long as its parent has the database open; whatever would change the database,
-    /// close it or wait for its threads fails with this error. Dropping handles does nothing there.
+    /// Fails with `ReadOnly` in a child that a process made by `fork` while it had the database
+    /// open. The child can read, as long as its parent has the database open; whatever would change
+    /// the database, close it or wait for its threads fails with this error. Dropping handles does
+    /// nothing there.
     ///
-    /// A thread of the parent that reads, writes or compacts at the moment of the fork may have a lock,
-    /// which then stays locked in the child: a read there that needs it waits for ever. So a child
-    /// reads best before its parent has other threads that use the database, or opens a
+    /// A thread of the parent that reads, writes or compacts at the moment of the fork may have a
+    /// lock, which then stays locked in the child: a read there that needs it waits for ever. So a
+    /// child reads best before its parent has other threads that use the database, or opens a
     /// [`Secondary`](crate::Secondary).
     ///
     /// Cost: a read of memory.
@@ -290,19 +292,19 @@ impl Db {
         self.shared().write(batch, options)
     }
 
-    /// Commits a batch if `conditions` hold: all of it, or nothing with the error `Conflict`. This is
-    /// exact with respect to every other write: none of the keys was written between the snapshot of
-    /// the conditions and the batch. A batch with nothing in it may be used to learn whether
-    /// conditions hold at one moment.
+    /// Commits a batch if `conditions` hold: all of it, or nothing with the error `Conflict`. This
+    /// is exact with respect to every other write: none of the keys was written between the
+    /// snapshot of the conditions and the batch. A batch with nothing in it may be used to learn
+    /// whether conditions hold at one moment.
     ///
     /// Cost: that of [`Db::write`], and for each condition a lookup in the memtables and in the
     /// tables that have something newer, on the caller's thread. If something was published
     /// meanwhile, the leader of the commit queue repeats it for that.
     ///
     /// # Errors
-    /// `Conflict`, which names the first such family and key; `InvalidArgument` if a condition names
-    /// a family that does not exist or was dropped, or is of another database or of an earlier
-    /// opening of this one; those of [`Db::write`]; those of reads.
+    /// `Conflict`, which names the first such family and key; `InvalidArgument` if a condition
+    /// names a family that does not exist or was dropped, or is of another database or of an
+    /// earlier opening of this one; those of [`Db::write`]; those of reads.
     pub fn write_if(
         &self,
         batch: WriteBatch,
@@ -377,12 +379,12 @@ impl Db {
         })
     }
 
-    /// Runs `f` at a moment without a commit under way, and passes it the sequence number of the last
-    /// one: everything up to it is visible, and the [commit hook](crate::CommitHook) has seen it; nothing
-    /// after it is, and the hook has seen none of that. So `f` can take a snapshot and begin, at exactly
-    /// that moment, to take over what the hook sees. Writers wait meanwhile, so `f` should be brief. A
-    /// write, a flush or another barrier of this database within `f` fails with `InvalidArgument`; reads,
-    /// snapshots and iterators work.
+    /// Runs `f` at a moment without a commit under way, and passes it the sequence number of the
+    /// last one: everything up to it is visible, and the [commit hook](crate::CommitHook) has seen
+    /// it; nothing after it is, and the hook has seen none of that. So `f` can take a snapshot and
+    /// begin, at exactly that moment, to take over what the hook sees. Writers wait meanwhile, so
+    /// `f` should be brief. A write, a flush or another barrier of this database within `f` fails
+    /// with `InvalidArgument`; reads, snapshots and iterators work.
     ///
     /// # Errors
     /// `Closed`; `InvalidArgument` within a commit hook or another barrier. `f` has not run then.
@@ -394,8 +396,8 @@ impl Db {
         })
     }
 
-    /// Whether the [commit hook](crate::CommitHook) has panicked, and is not called any more. Without
-    /// a hook: false.
+    /// Whether the [commit hook](crate::CommitHook) has panicked, and is not called any more.
+    /// Without a hook: false.
     pub fn is_commit_hook_poisoned(&self) -> bool {
         let hook = self.shared().pipeline.hook();
         hook.is_some_and(Hook::is_poisoned)
@@ -416,9 +418,9 @@ impl Db {
     }
 
     /// Accepts writes again after a failure, once its cause is gone: what was not durable is
-    /// written again, to new files. After `NoSpace` the WAL files are kept instead where they can be
-    /// relied on, so that a full device needs room for one more WAL file only. Jobs that wait for room
-    /// are tried again at once, also if there was no failure.
+    /// written again, to new files. After `NoSpace` the WAL files are kept instead where they can
+    /// be relied on, so that a full device needs room for one more WAL file only. Jobs that wait
+    /// for room are tried again at once, also if there was no failure.
     ///
     /// # Errors
     /// The failure if it recurs; writes stay refused and nothing is lost.
@@ -431,13 +433,13 @@ impl Db {
     ///
     /// Of the database these can change: `block_cache_size`, `max_total_wal_size`,
     /// `delayed_write_rate`, `blob_garbage_collection_rate`, `max_manifest_file_size`,
-    /// `max_background_jobs`, `max_open_files` and `data_in_memory`. They apply at once; `data_in_memory`
-    /// from the next job on, and a thread that is one too many ends after its job. Unless
-    /// [`keep_options`](crate::DbOptions::keep_options) is off, [`Options::load`](crate::Options::load)
-    /// returns them from now on.
+    /// `max_background_jobs`, `max_open_files` and `data_in_memory`. They apply at once;
+    /// `data_in_memory` from the next job on, and a thread that is one too many ends after its job.
+    /// Unless [`keep_options`](crate::DbOptions::keep_options) is off,
+    /// [`Options::load`](crate::Options::load) returns them from now on.
     ///
-    /// Cost and errors: those of [`ColumnFamily::set_options`]. `Io` also if the system has no thread to
-    /// give: the options have changed, and the next change of options tries again.
+    /// Cost and errors: those of [`ColumnFamily::set_options`]. `Io` also if the system has no
+    /// thread to give: the options have changed, and the next change of options tries again.
     pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
         self.default
             .core
@@ -473,7 +475,7 @@ impl Db {
         self.shared().metrics(families)
     }
 
-    /// What takes space now: what is live, what is garbage, which snapshot or iterator pins what,
+    /// Report on space now: what is live, what is garbage, which snapshot or iterator pins what,
     /// and which blob files are collected next, or why not. Cost: reads the metadata of every file
     /// in the directory, and O(tables, blob files and older versions in use) under the lock that
     /// installs flushes and compactions; no file is read.

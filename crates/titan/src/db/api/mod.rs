@@ -1,4 +1,4 @@
-//! What users call: the handles, and the operations behind them.
+//! The interface of an open database: the handles, and the operations that they call.
 //!
 //! | file | owns |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | [`approximate`], [`table_properties`], [`damaged_block`] | sizes of ranges; what collectors reported; where a scan can go on after damage |
 //! | [`resume`], [`close`] | accepting writes again after a failure; closing |
 //!
-//! Promises: every call fails with `Closed` after a close, and changes nothing in a database that is open
-//! for reading only. Assumes: handles may be used by any thread, and dropped in any order.
+//! Promises: every call fails with `Closed` after a close, and changes nothing in a database that
+//! is open for reading only. Assumes: handles may be used by any thread, and dropped in any order.
 
 pub(super) mod approximate;
 pub(super) mod checkpoint;

@@ -36,8 +36,8 @@ impl Shared {
             let ended = || self.pipeline.end_wal_after_failed_append(lead);
             let keeps_wal = failure.kind() == ErrorKind::NoSpace && ended().is_ok();
             if !keeps_wal {
-                // The acknowledged operations of the failed WAL are also in memtables. Once those are
-                // flushed, no replay needs that WAL any more, whatever its last bytes are.
+                // The acknowledged operations of the failed WAL are also in memtables. Once those
+                // are flushed, no replay needs that WAL any more, whatever its last bytes are.
                 self.pipeline.abandon_wal(lead);
             }
             self.start_wal(lead, &ids).map_err(trying)?;
@@ -53,8 +53,8 @@ impl Shared {
                 }
             } else if !keeps_wal {
                 self.flush_all_as_one(lead).map_err(trying)?;
-                // ORDER: after the flush. Until then a further call may not rely on the new WAL file
-                // alone, although nothing of it has failed.
+                // ORDER: after the flush. Until then a further call may not rely on the new WAL
+                // file alone, although nothing of it has failed.
                 self.pipeline.wal_replaced(lead);
             }
             self.failure.clear();

@@ -1,5 +1,5 @@
-//! Reading a database that another process may be writing: RocksDB's secondary instance, without its
-//! lock.
+//! Reading a database that another process may be writing: RocksDB's secondary instance, without
+//! its lock.
 //!
 //! [`Follower`] captures the files of one moment. Recovery from them is the usual one, as after a
 //! crash of the process at that moment, and what it writes stays in memory. A view never changes.
@@ -57,8 +57,8 @@ impl Secondary {
     ///
     /// # Errors
     /// Those of [`Db::open_read_only`], but never `Locked`; `Busy` if the files change faster than
-    /// they can be read; `TooManyOpenFiles` if the process may not have so many files open, before the
-    /// first one is opened.
+    /// they can be read; `TooManyOpenFiles` if the process may not have so many files open, before
+    /// the first one is opened.
     ///
     /// Cost: reads the MANIFEST and the WAL files, and opens every file; as much memory as the WAL
     /// files have bytes, beyond the caches, for as long as the view is alive.

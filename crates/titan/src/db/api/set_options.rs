@@ -22,27 +22,27 @@ struct Changed {
     database: Option<DbOptions>,
 }
 
-/// How many OPTIONS files are left.
+/// Number of OPTIONS files that are left.
 const OPTIONS_KEPT: usize = 2;
 
 impl ColumnFamily {
-    /// Changes options by their names, with values as text: `("write_buffer_size", "128M")`. Names and
-    /// values may be those of configuration files or RocksDB's; of its codecs, those that are only read
-    /// become the nearest one that is written. All changes apply, or none does.
+    /// Changes options by their names, with values as text: `("write_buffer_size", "128M")`. Names
+    /// and values may be those of configuration files or RocksDB's; of its codecs, those that are
+    /// only read become the nearest one that is written. All changes apply, or none does.
     ///
-    /// Everything that is kept with the family can change, except for `num_levels`. A write buffer has
-    /// its new size from the next memtable on; jobs that run go on with the options that they began
-    /// with; existing tables and blob files stay as they are until a compaction or a collection rewrites
-    /// them. Unless [`keep_options`](crate::DbOptions::keep_options) is off, the change is durable on
-    /// return, and the next opening takes it over.
+    /// Everything that is kept with the family can change, except for `num_levels`. A write buffer
+    /// has its new size from the next memtable on; jobs that run go on with the options that they
+    /// began with; existing tables and blob files stay as they are until a compaction or a
+    /// collection rewrites them. Unless [`keep_options`](crate::DbOptions::keep_options) is off,
+    /// the change is durable on return, and the next opening takes it over.
     ///
     /// Cost: a synced write to the MANIFEST, and OPTIONS is written again.
     ///
     /// # Errors
-    /// `InvalidOption`, which names the option and the rule: nothing has changed. `InvalidArgument` if
-    /// the family was dropped, and in a commit hook or a barrier. `ReadOnly`, `WritesStopped`, `Closed`.
-    /// `Io`, `NoSpace`: if the MANIFEST cannot be written, writes stop; if only OPTIONS cannot, the
-    /// options have changed, and RocksDB's tools see the old ones.
+    /// `InvalidOption`, which names the option and the rule: nothing has changed. `InvalidArgument`
+    /// if the family was dropped, and in a commit hook or a barrier. `ReadOnly`, `WritesStopped`,
+    /// `Closed`. `Io`, `NoSpace`: if the MANIFEST cannot be written, writes stop; if only OPTIONS
+    /// cannot, the options have changed, and RocksDB's tools see the old ones.
     pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
         self.core.set_options(&self.family, changes, false)
     }
@@ -109,8 +109,8 @@ impl Shared {
         Ok(Running::counted(self, family.id, RunningJob::OptionsChange))
     }
 
-    /// Makes a change durable, and applies it. Fails if nothing has changed; otherwise returns whether
-    /// OPTIONS has been written, too.
+    /// Makes a change durable, and applies it. Fails if nothing has changed; otherwise returns
+    /// whether OPTIONS has been written, too.
     fn record_and_apply(
         &self,
         family: &Family,

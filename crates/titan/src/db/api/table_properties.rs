@@ -1,4 +1,4 @@
-//! What is known about the tables of a range, and the moment up to which their reported garbage counts.
+//! Properties of the tables of a range, and the moment up to which their reported garbage counts.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -24,10 +24,10 @@ pub struct TableMetadata {
     pub smallest: Vec<u8>,
     /// The largest user key, or the end of a range deletion.
     pub largest: Vec<u8>,
-    /// Entries of all kinds but range deletions; `None` if another program wrote the table and it was
-    /// not counted.
+    /// Entries of all kinds but range deletions; `None` if another program wrote the table and it
+    /// was not counted.
     pub entries: Option<u64>,
-    /// What [collectors](crate::TablePropertiesCollectorFactory) of any program reported, by name.
+    /// Reports of [collectors](crate::TablePropertiesCollectorFactory) of any program, by name.
     pub properties: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The garbage that collectors reported.
     pub garbage: GarbageByMoment,
@@ -35,8 +35,8 @@ pub struct TableMetadata {
 
 impl ColumnFamily {
     /// The tables that may have keys of `begin..=end`, level by level; absent bounds are infinite.
-    /// Entries in memory are in none of them. Cost: none but memory for tables that Titan wrote; a table
-    /// of another program is opened.
+    /// Entries in memory are in none of them. Cost: none but memory for tables that Titan wrote; a
+    /// table of another program is opened.
     ///
     /// # Errors
     /// Those of reads.
@@ -88,14 +88,15 @@ impl ColumnFamily {
         reader.properties().collected()
     }
 
-    /// Says that what collectors report as garbage from `moment` on, or an earlier one, is garbage now.
-    /// Moments only advance: an earlier one than before changes nothing. After an opening the moment is
-    /// 0.
+    /// Says that what collectors report as garbage from `moment` on, or an earlier one, is garbage
+    /// now. Moments only advance: an earlier one than before changes nothing. After an opening the
+    /// moment is 0.
     ///
-    /// Garbage counts towards compactions as overwritten values do: when a family has more of it than
-    /// `max_space_amp` leaves room for, the tables that have most are compacted, at the last level too.
-    /// What drops it there is the [compaction filter](crate::CompactionFilterFactory). Garbage that a
-    /// compaction at this moment leaves is not waited for again; garbage of later moments is.
+    /// Garbage counts towards compactions as overwritten values do: when a family has more of it
+    /// than `max_space_amp` leaves room for, the tables that have most are compacted, at the last
+    /// level too. What drops it there is the [compaction filter](crate::CompactionFilterFactory).
+    /// Garbage that a compaction at this moment leaves is not waited for again; garbage of later
+    /// moments is.
     pub fn advance_garbage_moment(&self, moment: u64) {
         let before = self
             .family

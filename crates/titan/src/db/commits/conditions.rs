@@ -3,8 +3,8 @@
 //! The writer checks its conditions itself, in parallel with other writers: it takes the last
 //! published sequence number, then the super versions, and looks for newer writes. In the commit
 //! pipeline the leader looks only for what was published after that number, and at earlier batches
-//! of its group. Nothing is published in between, so the two together are exact. ADR 33 explains why
-//! compactions have not dropped what they look for.
+//! of its group. Nothing is published in between, so the two together are exact. ADR 33 explains
+//! why compactions have not dropped what they look for.
 
 use std::sync::Arc;
 
@@ -20,11 +20,12 @@ use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
 use crate::write::pipeline::CommitEnv;
 
-/// Keys that must not have been written since a snapshot, for [`Db::write_if`](crate::Db::write_if).
+/// Keys that must not have been written since a snapshot, for
+/// [`Db::write_if`](crate::Db::write_if).
 ///
-/// Every write of a key counts: a put, also one of the same value, a deletion, also of a key that has
-/// no value, and a range deletion that covers the key. While the conditions are alive, so is the
-/// snapshot.
+/// Every write of a key counts: a put, also one of the same value, a deletion, also of a key that
+/// has no value, and a range deletion that covers the key. While the conditions are alive, so is
+/// the snapshot.
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
@@ -80,7 +81,8 @@ impl Conditions {
     /// [`Db::latest_sequence_number`](crate::Db::latest_sequence_number).
     ///
     /// # Errors
-    /// As [`Conditions::unchanged`], and `InvalidArgument` if `sequence` is older than the snapshot.
+    /// As [`Conditions::unchanged`], and `InvalidArgument` if `sequence` is older than the
+    /// snapshot.
     pub fn unchanged_since(
         &mut self,
         cf: impl Into<BatchTarget>,
@@ -110,7 +112,7 @@ impl Conditions {
         Ok(self)
     }
 
-    /// How many conditions there are.
+    /// Number of conditions.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -156,8 +158,8 @@ impl Shared {
                  opening of this one",
             ));
         }
-        // ORDER: the sequence number, then the super versions, other than in reads. What is published
-        // by then is in what is loaded. What comes later is for the leader to find.
+        // ORDER: the sequence number, then the super versions, other than in reads. What is
+        // published by then is in what is loaded. What comes later is for the leader to find.
         let published = self.counters.last_sequence();
         gate!("conditions: sequence number chosen");
         let mut checked_to = published;
@@ -171,7 +173,8 @@ impl Shared {
             checked_to = checked_to.min(self.check_condition(condition, &family, published)?);
         }
         gate!("conditions: searched");
-        // MUTANT: a writer that checks conditions takes its sequence number after the super versions.
+        // MUTANT: a writer that checks conditions takes its sequence number after the super
+        // versions.
         Ok(
             match mutant!(
                 "conditions-checked-too-far",
@@ -207,7 +210,7 @@ impl Shared {
         }
     }
 
-    /// What the leader does; see [`CommitEnv::validate`](crate::write::pipeline::CommitEnv).
+    /// Check by the leader; see [`CommitEnv::validate`](crate::write::pipeline::CommitEnv).
     pub(super) fn validate_condition(
         &self,
         condition: &Condition,

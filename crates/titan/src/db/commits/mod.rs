@@ -6,8 +6,9 @@
 //! | [`conditions`] | batches that are committed only if certain keys were not written meanwhile |
 //! | [`stalls`] | whether and how long writes wait for jobs |
 //!
-//! Promises: a commit takes the state lock only if writes are stalled or a memtable is full. Assumes:
-//! what only a leader may do is called with its token, [`Lead`](crate::write::queue::Lead).
+//! Promises: a commit takes the state lock only if writes are stalled or a memtable is full.
+//! Assumes: what only a leader may do is called with its token,
+//! [`Lead`](crate::write::queue::Lead).
 
 pub(super) mod commit;
 pub(super) mod conditions;

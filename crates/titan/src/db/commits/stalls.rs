@@ -25,7 +25,7 @@ impl Shared {
         }
     }
 
-    /// How writes are stalled. Takes no lock if they are not.
+    /// Stall of writes. Takes no lock if they are not.
     fn stall(&self) -> StallEvent {
         match self.admission.are_writes_stalled() {
             true => self.state.lock().stalls.strongest,
@@ -108,7 +108,7 @@ impl Shared {
         state.no_room_for_writes(&self.files.dir, is_deletions(group))
     }
 
-    /// How long a group waits while writes are delayed: for whichever cause takes longest.
+    /// Time that a group waits while writes are delayed: that of the cause that takes longest.
     fn delay(&self, state: &State, group: &Group) -> Result<Duration> {
         let rate = self.opening.options.load().delayed_write_rate;
         let mut delay = Duration::ZERO;

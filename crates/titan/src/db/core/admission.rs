@@ -15,14 +15,13 @@ use crate::options::DbOptions;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What was evaluated last, what the next commit must switch or wait for, and which keys are
-/// locked.
+/// Last evaluation, work for the next commit, and keys are locked.
 pub(crate) struct Admission {
     /// Whether writes are stalled; then the state says how.
     writes_stalled: AtomicBool,
     /// Writes are stalled, or soon will be.
     urgent: AtomicBool,
-    /// How many callers wait for running jobs.
+    /// Number of callers that wait for running jobs.
     awaiting: AtomicUsize,
     /// Notifies listeners how writes are stalled.
     pub(crate) notifier: StallNotifier,

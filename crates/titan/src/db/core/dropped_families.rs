@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::format::ColumnFamilyId;
 use crate::sync::Mutex;
 
-/// The families that were dropped since the database was opened and that something still has, such as
-/// a handle of the user. A batch names a family by its number alone.
+/// The families that were dropped since the database was opened and that something still has, such
+/// as a handle of the user. A batch names a family by its number alone.
 #[derive(Default)]
 pub(crate) struct DroppedFamilies(Mutex<BTreeMap<ColumnFamilyId, Weak<Family>>>);
 

@@ -17,7 +17,7 @@ use crate::stats::{Listeners, notify};
 use crate::sync::ArcSwap;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What readers and writers of a family share.
+/// Parts of a family that readers and writers share.
 pub(crate) struct Family {
     pub(crate) id: ColumnFamilyId,
     pub(crate) name: String,
@@ -31,11 +31,11 @@ pub(crate) struct Family {
     /// Replaced whole under the state lock; read without any lock.
     pub(crate) super_version: ArcSwap<SuperVersion>,
     pub(crate) dropped: AtomicBool,
-    /// What the factory of its compaction filter said, if it has one.
+    /// Answer of the factory of its compaction filter, if it has one.
     pub(crate) revisit: Option<Revisit>,
-    /// What collectors report as garbage up to this moment is garbage. Grows.
+    /// Moment up to which garbage counts that collectors report. Grows.
     pub(crate) garbage_moment: AtomicU64,
-    /// How far scans go.
+    /// Lengths of scans.
     pub(crate) scans: Arc<ScanHistory>,
     /// Where reads found no key with a value.
     pub(crate) dead: Arc<DeadRanges>,

@@ -1,5 +1,5 @@
-//! Whether the database is open, whether it may be changed and by this process, and what closing waits
-//! for.
+//! Whether the database is open, whether it may be changed and by this process, and what closing
+//! waits for.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,8 @@ use crate::process::Process;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// A database is open until it is closed, once. Closing has two steps: first it refuses batches, and
-/// once what was written is safe it refuses everything.
+/// A database is open until it is closed, once. Closing has two steps: first it refuses batches,
+/// and once what was written is safe it refuses everything.
 pub(crate) struct Lifecycle {
     dir: PathBuf,
     /// The process that opened it.
@@ -55,15 +55,15 @@ impl Lifecycle {
         }
     }
 
-    /// Whether this process is a child of the one that opened the database, made by `fork`. What is in
-    /// memory is a copy then, and no thread of the database is there: nothing may be written, waited
-    /// for, or released.
+    /// Whether this process is a child of the one that opened the database, made by `fork`. What is
+    /// in memory is a copy then, and no thread of the database is there: nothing may be written,
+    /// waited for, or released.
     pub(crate) fn is_inherited(&self) -> bool {
         !self.opened_by.is_current()
     }
 
-    /// Fails with `ReadOnly` in a process that inherited the database. Takes no lock, which a thread of
-    /// the parent may have had at the moment of the fork.
+    /// Fails with `ReadOnly` in a process that inherited the database. Takes no lock, which a
+    /// thread of the parent may have had at the moment of the fork.
     pub(crate) fn check_not_inherited(&self) -> Result<()> {
         match self.is_inherited() {
             true => Err(inherited(&self.dir)),

@@ -1,4 +1,4 @@
-//! What all parts of an open database share.
+//! State that all parts of an open database share.
 //!
 //! [`shared`] has one field for each owner:
 //!
@@ -13,8 +13,8 @@
 //! | [`signals`] | how threads wake each other |
 //! | [`admission`] | whether writes are stalled and jobs must hurry, whether [WAL files are too large](wal_limit), and [notifying](stall_notifier) listeners; readable without the state lock |
 //!
-//! Promises: no method here does I/O under the state lock, and none calls a job. Assumes: locks are taken
-//! in the order that the [module](super) gives.
+//! Promises: no method here does I/O under the state lock, and none calls a job. Assumes: locks are
+//! taken in the order that the [module](super) gives.
 
 pub(super) mod admission;
 pub(super) mod dropped_families;

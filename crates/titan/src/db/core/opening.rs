@@ -1,4 +1,5 @@
-//! One opening of a database: its options and its clock, and where events, counts and times of writes go.
+//! One opening of a database: its options and its clock, and where events, counts and times of
+//! writes go.
 
 use std::sync::Arc;
 

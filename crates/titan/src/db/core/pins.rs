@@ -1,5 +1,5 @@
-//! Snapshots, iterators and older versions in use, which pin entries and files; and the names of families
-//! that were dropped, of which handles may exist.
+//! Snapshots, iterators and older versions in use, which pin entries and files; and the names of
+//! families that were dropped, of which handles may exist.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Jobs that could not open a file, because the process has no file descriptor left: nothing of them
-//! took effect, so they are retried after a while, and writes go on.
+//! Jobs that could not open a file, because the process has no file descriptor left: nothing of
+//! them took effect, so they are retried after a while, and writes go on.
 
 use std::time::Duration;
 
@@ -56,16 +56,16 @@ impl Postponed {
         (!left.is_zero()).then_some(left)
     }
 
-    /// To be called by a caller before it waits for jobs: postponed ones are retried at once, so that it
-    /// learns soon whether they can go on. Also returns whether there are any.
+    /// To be called by a caller before it waits for jobs: postponed ones are retried at once, so
+    /// that it learns soon whether they can go on. Also returns whether there are any.
     pub(crate) fn retry_now(&self) -> (Postponements, bool) {
         let mut jobs = self.0.lock();
         jobs.until = Duration::ZERO;
         (Postponements(jobs.count), jobs.reason.is_some())
     }
 
-    /// Fails with `TooManyOpenFiles` if a job has been postponed since: a caller that waits for jobs
-    /// might wait for ever.
+    /// Fails with `TooManyOpenFiles` if a job has been postponed since: a caller that waits for
+    /// jobs might wait for ever.
     pub(crate) fn check_none_since(&self, seen: Postponements) -> Result<()> {
         let jobs = self.0.lock();
         match &jobs.reason {

@@ -38,7 +38,7 @@ impl RunningJob {
     }
 }
 
-/// How many jobs run, over all families, including those dropped meanwhile.
+/// Number of running jobs, over all families, including those dropped meanwhile.
 #[derive(Clone, Default)]
 pub(crate) struct RunningCounts(BTreeMap<RunningJob, usize>);
 
@@ -51,7 +51,7 @@ impl RunningCounts {
         *self.0.entry(job).or_default() -= 1;
     }
 
-    /// How many jobs of a kind run.
+    /// Number of running jobs of a kind.
     pub(crate) fn of(&self, job: RunningJob) -> usize {
         self.0.get(&job).copied().unwrap_or_default()
     }

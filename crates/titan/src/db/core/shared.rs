@@ -1,4 +1,4 @@
-//! What all parts of an open database share.
+//! State that all parts of an open database share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

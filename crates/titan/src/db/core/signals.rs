@@ -1,9 +1,9 @@
-//! How the threads of a database wake each other.
+//! Signals with which the threads of a database wake each other.
 //!
 //! A [`Signal`] counts how often it was raised. A thread reads the count first, then looks at what
 //! it waits for, and waits only while the count is still the same: nothing that is raised after it
-//! looked is lost. So a thread that raises a signal needs no lock of the engine, and a destructor may do
-//! it wherever it runs: under the state lock, or while a thread unwinds.
+//! looked is lost. So a thread that raises a signal needs no lock of the engine, and a destructor
+//! may do it wherever it runs: under the state lock, or while a thread unwinds.
 //!
 //! Destructors take no lock of the engine but those of the signals, which are held for moments and
 //! under which no other lock is taken. A destructor that must report more sets a flag
@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// What threads of a database wait for.
+/// Events for which threads of a database wait.
 #[derive(Default)]
 pub(crate) struct Signals {
     /// There may be a flush, an estimate or a compaction for a background thread.
@@ -93,12 +93,12 @@ impl Signals {
 /// An event that threads wait for.
 #[derive(Default)]
 pub(crate) struct Signal {
-    /// How often it was raised.
+    /// Number of times that it was raised.
     raised: Mutex<u64>,
     changed: Condvar,
 }
 
-/// How often a signal had been raised when a thread began to look.
+/// Number of times that a signal had been raised when a thread began to look.
 #[derive(Clone, Copy)]
 #[must_use = "read it before looking at what to wait for"]
 pub(crate) struct Seen(u64);

@@ -1,4 +1,4 @@
-//! What the state lock guards.
+//! State that the state lock guards.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Immutable {
     pub(crate) log_number: FileNumber,
 }
 
-/// What background jobs know of a family.
+/// State of a family for background jobs.
 pub(crate) struct FamilyState {
     pub(crate) family: Arc<Family>,
     pub(crate) memtable: Arc<Memtable>,
@@ -47,7 +47,7 @@ pub(crate) struct FamilyState {
     pub(crate) punches_holes: bool,
     pub(crate) evaluation: Evaluation,
     pub(crate) due: DueCompactions,
-    /// How writes are stalled on account of this family.
+    /// Stall of writes on account of this family.
     pub(crate) stall: StallEvent,
 }
 
@@ -121,13 +121,13 @@ pub(crate) struct FamilyJobs {
     pub(crate) switch_not_before: u64,
 }
 
-/// What was found out about a family when it was evaluated last.
+/// Last evaluation of a family.
 pub(crate) struct Evaluation {
     /// Whether this is of the version, the memtables and what is excluded now.
     is_current: bool,
     /// The state of the family's garbage; `None` if the family does not collect it.
     pub(crate) garbage: Option<GarbageEvaluation>,
-    /// How writes should be stalled for memtables and levels.
+    /// Stall of writes for memtables and levels.
     tree_stall: StallEvent,
 }
 
@@ -170,7 +170,7 @@ impl FamilyState {
         oldest.map_or(self.memtable_log, |oldest| oldest.log_number)
     }
 
-    /// How many of the oldest immutable memtables may be flushed.
+    /// Number of the oldest immutable memtables that may be flushed.
     pub(crate) fn flushable(&self, barrier: Option<&FlushBarrier>) -> usize {
         let Some(barrier) = barrier else {
             return self.immutables.len();
@@ -229,7 +229,7 @@ impl FamilyState {
         self.jobs.collections_wait.lacks(None);
     }
 
-    /// How urgent collecting the family's garbage is.
+    /// Urgency of collecting the family's garbage.
     pub(crate) fn collection_urgency(&self) -> Option<Urgency> {
         self.evaluation.garbage.and_then(|garbage| garbage.urgency)
     }
@@ -250,8 +250,8 @@ impl FamilyState {
         };
     }
 
-    /// What counts towards the bound on space. Without compactions, shadowed data is never found,
-    /// however long writes wait.
+    /// Bytes that count towards the bound on space. Without compactions, shadowed data is never
+    /// found, however long writes wait.
     fn bounded(&self) -> Option<Space> {
         if self.family.options().disable_auto_compactions {
             return None;
@@ -260,7 +260,7 @@ impl FamilyState {
         Some(garbage.space.with_shadowed(self.shadowed_by_memtables()))
     }
 
-    /// How writes should be stalled, depending on whether files take too much space.
+    /// Stall of writes, depending on whether files take too much space.
     fn stall_where(&self, space_is_short: bool) -> StallEvent {
         let exceeds = |space: Space| space.exceeds(&self.family.options());
         match self.evaluation.tree_stall {
@@ -376,21 +376,21 @@ pub(crate) struct Collections {
     pub(crate) pauses: usize,
     /// Calls that collect garbage of a range.
     pub(crate) manual: usize,
-    /// How many collections have begun, for whatever reason.
+    /// Number of collections that have begun, for whatever reason.
     pub(crate) begun: u64,
     /// For how long the running collection has waited for its rate.
     pub(crate) waited_for_rate: Duration,
-    /// How fast urgent collections have freed space.
+    /// Rate at which urgent collections have freed space.
     pub(crate) freeing: FreeingRate,
 }
 
-/// How writes are stalled on account of all families.
+/// Stalls of writes on account of all families.
 pub(crate) struct Stalls {
     /// The strongest stall.
     pub(crate) strongest: StallEvent,
     /// Why writes are delayed: different families may have different causes, and then both apply.
     pub(crate) delays: Delays,
-    /// How far the files are beyond their bound; see
+    /// Excess of the files over their bound; see
     /// [`Bound::excess`](crate::gc::space::Bound::excess).
     pub(crate) space_excess: f64,
 }

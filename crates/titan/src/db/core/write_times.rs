@@ -41,8 +41,8 @@ impl WriteTimes {
         }
     }
 
-    /// Everything up to `sequence` has been written by now. Returns the time, in seconds since 1970,
-    /// if it is recorded.
+    /// Everything up to `sequence` has been written by now. Returns the time, in seconds since
+    /// 1970, if it is recorded.
     pub(crate) fn note(
         &self,
         sequence: SequenceNumber,

@@ -1,5 +1,6 @@
-//! Flushing memtables whose entries a compaction filter is to see, since they are old enough: without
-//! this, what is in the memtable of a family that is written little would stay there, unfiltered.
+//! Flushing memtables whose entries a compaction filter is to see, since they are old enough:
+//! without this, what is in the memtable of a family that is written little would stay there,
+//! unfiltered.
 
 use std::sync::Arc;
 
@@ -40,8 +41,8 @@ impl Job for Switch {
     fn run(self, shared: &Shared) -> (Result<()>, ()) {
         self.memtable.set_old();
         shared.note_filled([(self.family.id, &*self.memtable)].into_iter());
-        // Not to be waited for: a leader that waits for a flush may be waiting for this thread. The next
-        // commit switches the memtable, or the next try.
+        // Not to be waited for: a leader that waits for a flush may be waiting for this thread. The
+        // next commit switches the memtable, or the next try.
         let switched = shared.pipeline.try_exclusive(|lead| {
             match shared
                 .check_open()

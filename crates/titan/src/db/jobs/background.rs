@@ -56,8 +56,8 @@ pub(crate) fn start(core: &Core) -> Result<()> {
     })
 }
 
-/// Starts the threads for flushes and compactions that the options ask for and that are not there. Does
-/// nothing once the database is closed.
+/// Starts the threads for flushes and compactions that the options ask for and that are not there.
+/// Does nothing once the database is closed.
 pub(crate) fn start_missing(core: &Core) -> Result<()> {
     let shared = &core.shared;
     for number in 0..shared.opening.options.load().max_background_jobs {
@@ -106,7 +106,7 @@ impl Shared {
         }
     }
 
-    /// What `find` finds. A comparator may panic there, too; that stops writes, and the thread waits
+    /// Result of `find`. A comparator may panic there, too; that stops writes, and the thread waits
     /// with the others until the database resumes.
     fn find_or_fail<T>(&self, mut find: impl FnMut() -> Option<T>) -> Option<T> {
         loop {

@@ -24,7 +24,7 @@ use crate::version::edit::{Relocation, VersionEdit};
 use crate::version::state::files::PhysicalBlobFile;
 use crate::version::{Version, VersionSet};
 
-/// What a collection did.
+/// Outcome of a collection.
 pub(crate) enum Outcome {
     /// With the bytes that the relocation freed.
     Relocated(GarbageCollectionEvent, u64),
@@ -47,7 +47,7 @@ pub(crate) struct CollectionJob<'a> {
     pub(crate) manual_rate_limit: Option<&'a dyn Fn(u64) -> Result<()>>,
 }
 
-/// What is to be noted when a collection has ended.
+/// Notes on a collection that has ended.
 pub(crate) struct Collected {
     family: ColumnFamilyId,
     is_urgent: bool,

@@ -1,5 +1,5 @@
-//! The rate of a due collection: as configured while users are active and nothing waits for its end,
-//! else unthrottled.
+//! The rate of a due collection: as configured while users are active and nothing waits for its
+//! end, else unthrottled.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -42,15 +42,15 @@ pub(super) struct CompactionJob {
     pub(super) promised: u64,
 }
 
-/// Seconds after which a compaction is tried again that was made for the age of a table, and in which
-/// the compaction filter has failed; or longer, if tables are revisited less often.
+/// Seconds after which a compaction is tried again that was made for the age of a table, and in
+/// which the compaction filter has failed; or longer, if tables are revisited less often.
 const MIN_RETRY: u64 = 60;
 
-/// The longest wait for a table to become old enough. Shorter than that may be, so that steps of the
-/// clock are noticed.
+/// The longest wait for a table to become old enough. Shorter than that may be, so that steps of
+/// the clock are noticed.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// What a compaction has claimed.
+/// Claim of a compaction.
 pub(super) struct CompactionClaim {
     family: ColumnFamilyId,
     marks: InputMarks,
@@ -160,8 +160,8 @@ impl Shared {
         }))
     }
 
-    /// A compaction that is due and for which there is room, and the bytes that it needs. A family is
-    /// evaluated again only after something has changed.
+    /// A compaction that is due and for which there is room, and the bytes that it needs. A family
+    /// is evaluated again only after something has changed.
     fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction, u64)> {
         let budget = state.room.budget;
         let of_all = Circumstances {
@@ -217,7 +217,8 @@ impl Shared {
                 None => {
                     let revisit = family.family.revisit;
                     let aged_at = revisit.and_then(|r| aged_tables::first_due(&family.version, r));
-                    // What is due and was not picked is being compacted: the end of that job counts.
+                    // What is due and was not picked is being compacted: the end of that job
+                    // counts.
                     let aged_at = aged_at.map(|at| at.max(now + 1));
                     family.due.none_under(circumstances, aged_at);
                 }
@@ -228,8 +229,8 @@ impl Shared {
         })
     }
 
-    /// For how long nothing becomes due by the passing of time alone; `None` for ever. What lacks room
-    /// is looked at now and then.
+    /// For how long nothing becomes due by the passing of time alone; `None` for ever. What lacks
+    /// room is looked at now and then.
     pub(super) fn time_to_next_look(&self, state: &State) -> Option<Duration> {
         if state.lacks_room() {
             return Some(LOOK_EACH);
@@ -412,8 +413,8 @@ impl Shared {
             self.compact_one(family, pick)?;
             return Ok(());
         }
-        // What the rewriting changes now that it did not when the table was written. Tables that were
-        // written just now have been through it; moved ones have not.
+        // What the rewriting changes now that it did not when the table was written. Tables that
+        // were written just now have been through it; moved ones have not.
         let options = family.options();
         // MUTANT: a manual compaction does not filter what is in the last level already.
         let filters = options.compaction_filter.is_some()

@@ -41,9 +41,9 @@ pub(super) const COUNTS: JobSource = JobSource {
     },
 };
 
-/// A count of the pointers of a family's tables, at the rate of a collection. If a pause of collections
-/// or a lack of file descriptors ends it, it is due again. What closing or damage keeps from being
-/// counted stays for the next opening.
+/// A count of the pointers of a family's tables, at the rate of a collection. If a pause of
+/// collections or a lack of file descriptors ends it, it is due again. What closing or damage keeps
+/// from being counted stays for the next opening.
 struct Count {
     family: Arc<Family>,
 }

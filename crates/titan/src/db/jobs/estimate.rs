@@ -141,7 +141,8 @@ impl Shared {
                 0
             });
         // A caller may wait for the estimate that was due before.
-        // MUTANT: whoever waits for the database to be idle is not woken by an estimate that no job makes.
+        // MUTANT: whoever waits for the database to be idle is not woken by an estimate that no job
+        // makes.
         if !mutant!(
             "estimate-wakes-nobody",
             "-p titan --lib db::jobs::estimate::"
@@ -157,9 +158,8 @@ pub(super) fn may_shadow(family: &FamilyState) -> bool {
     !family.memtable.is_empty() && family.version.blob_files.live_bytes() > 0
 }
 
-/// How many entries there will be at the next estimate, if so many shadow so much: before it is
-/// `most`, if it goes on like this, or if what is shadowed from now on is much larger than the
-/// average.
+/// Number of entries at the next estimate, if so many shadow so much: before it is `most`, if it
+/// goes on like this, or if what is shadowed from now on is much larger than the average.
 fn next_estimate(entries: u64, shadowed: u64, average: u64, most: u64) -> u64 {
     let full = u128::from(entries) * u128::from(most) / u128::from(shadowed.max(1));
     let full = u64::try_from(full).unwrap_or(u64::MAX);

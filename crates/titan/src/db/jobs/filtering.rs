@@ -10,7 +10,7 @@ use crate::filter::FilterReason;
 use crate::stats::{self, notify};
 
 impl Shared {
-    /// How a job of a family filters.
+    /// Filtering by a job of a family.
     pub(super) fn filtering(&self, family: &Family, reason: FilterReason) -> Filtering {
         let mut recent = Vec::new();
         if reason == FilterReason::Flush && family.revisit.is_some() {

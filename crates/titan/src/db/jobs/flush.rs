@@ -135,14 +135,15 @@ impl Shared {
         Ok(event)
     }
 
-    /// Stops writes because of a failed sync of WAL files, whatever becomes of the flush, and returns
-    /// the error. Another sync might succeed although data is lost. Without a file descriptor nothing
-    /// was synced, and nothing is lost.
+    /// Stops writes because of a failed sync of WAL files, whatever becomes of the flush, and
+    /// returns the error. Another sync might succeed although data is lost. Without a file
+    /// descriptor nothing was synced, and nothing is lost.
     fn wal_not_synced(&self, error: Error) -> Error {
         if error.is_out_of_descriptors() {
             return error;
         }
-        // MUTANT: a failed sync of the WAL has no consequence if the family of the flush is dropped.
+        // MUTANT: a failed sync of the WAL has no consequence if the family of the flush is
+        // dropped.
         match mutant!(
             "dropping-a-family-forgives-a-failed-sync",
             "-p titan --lib db::races::flushes"
@@ -155,7 +156,8 @@ impl Shared {
     /// Flushes all immutable memtables on this thread and installs the result in one step.
     /// Afterwards only the current WAL file is needed. No job may run.
     pub(crate) fn flush_all_as_one(&self, _: &Lead<'_>) -> Result<()> {
-        // ORDER: before the edits, which name the current WAL file: recovery misses one that they name.
+        // ORDER: before the edits, which name the current WAL file: recovery misses one that they
+        // name.
         self.pipeline.sync_wal_names()?;
         let waiting: Vec<(Arc<Family>, Vec<Immutable>)> = {
             let state = self.state.lock();
@@ -413,7 +415,7 @@ fn begin_event(family: &Family, immutables: &[Immutable]) -> FlushBeginEvent {
 /// Memtables of a family that have been written to files.
 struct Flushed<'a> {
     family: &'a Family,
-    /// How many of the oldest memtables these are.
+    /// Number of the oldest memtables that these are.
     immutables: usize,
     output: JobOutput,
 }

@@ -1,7 +1,7 @@
 //! Idle cleanup: when no user has written for some seconds, memtables that shadow much or have many
-//! tombstones are flushed, shadowed data is found down to a small part, and its garbage is then collected
-//! like any other; and tombstones are compacted away. So an idle database takes no more space than it
-//! needs, and its iterators do not step over what was deleted.
+//! tombstones are flushed, shadowed data is found down to a small part, and its garbage is then
+//! collected like any other; and tombstones are compacted away. So an idle database takes no more
+//! space than it needs, and its iterators do not step over what was deleted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -196,8 +196,8 @@ fn needs_cleanup(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) 
 }
 
 impl FamilyState {
-    /// Whether it has so many tombstones, or iterators have met so many, that some may be dropped once
-    /// the database is idle.
+    /// Whether it has so many tombstones, or iterators have met so many, that some may be dropped
+    /// once the database is idle.
     pub(crate) fn may_drop_tombstones(&self) -> bool {
         let has_many = || {
             let met = self.family.dead.long_found() > 0;

@@ -1,6 +1,8 @@
 //! Installing what a job has written: the one way in which the edits of jobs become durable and
 //! readers see the versions they make.
 
+use std::sync::Arc;
+
 use crate::db::core::family::{Family, dropped};
 use crate::db::core::shared::Shared;
 use crate::db::core::state::FamilyState;
@@ -61,6 +63,11 @@ impl Shared {
             if let (Some(family), Some(version)) =
                 (state.families.get_mut(&id), versions.current(id))
             {
+                invariant!(
+                    version.column_family == id && !Arc::ptr_eq(&version, &family.version),
+                    "family {id} gets a version of family {}, or none that is new",
+                    version.column_family
+                );
                 // MUTANT: readers lose the memtables of a flush before they have its table.
                 if mutant!(
                     "memtables-gone-before-their-table",
@@ -77,6 +84,12 @@ impl Shared {
                 }
                 family.has_changed();
                 replaced.push(family.publish());
+                invariant!(
+                    versions
+                        .current(id)
+                        .is_some_and(|current| Arc::ptr_eq(&current, &family.version)),
+                    "readers of family {id} do not have its current version"
+                );
             }
         }
         drop(state);

@@ -1,9 +1,9 @@
 //! Jobs: units of background work that are claimed, run, released and reported in one way.
 //!
-//! A job is claimed under the state lock, where it is [counted](crate::db::core::running_jobs) as running.
-//! [`Shared::run_job`] runs it on whichever thread claimed it, decides what a failure means, and
-//! releases the claim. A job counts as running until listeners have been notified of its result, so
-//! that a caller who waits for the database to be idle waits for that too.
+//! A job is claimed under the state lock, where it is [counted](crate::db::core::running_jobs) as
+//! running. [`Shared::run_job`] runs it on whichever thread claimed it, decides what a failure
+//! means, and releases the claim. A job counts as running until listeners have been notified of its
+//! result, so that a caller who waits for the database to be idle waits for that too.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::stats::{Listeners, notify};
 
 /// A kind of background work.
 pub(crate) trait Job: Sized {
-    /// What it does, in the context of an error: "flushing".
+    /// Name of its work, in the context of an error: "flushing".
     const DOING: &'static str;
-    /// What it did.
+    /// Result of a run.
     type Done;
-    /// What it has claimed that must be released under the state lock.
+    /// Claims that must be released under the state lock.
     type Claim;
 
-    /// How the state counts it.
+    /// Kind under which the state counts it.
     fn kind(&self) -> RunningJob;
 
     /// The family it works on.
@@ -102,11 +102,12 @@ impl Shared {
         Ok(done)
     }
 
-    /// What the failure of a job means: nothing to the database if the job was abandoned, since the
+    /// Handles the failure of a job: nothing to the database if the job was abandoned, since the
     /// database closes, collections are paused, the family was dropped or its compaction filter
-    /// failed, and nothing if the device is full and no edit has failed: the job [waits](crate::db::resources::lack_of_room).
-    /// If the process had no file descriptor left, nothing of the job took effect: it is retried
-    /// after a while. Any other failure stops writes. Returns the error, with what the job did.
+    /// failed, and nothing if the device is full and no edit has failed: the job
+    /// [waits](crate::db::resources::lack_of_room). If the process had no file descriptor left,
+    /// nothing of the job took effect: it is retried after a while. Any other failure stops writes.
+    /// Returns the error, with what the job did.
     pub(super) fn job_failed(&self, family: &Family, doing: &str, error: Error) -> Error {
         match error.kind() {
             ErrorKind::Closed | ErrorKind::Busy | ErrorKind::CompactionFilter => error,

@@ -14,8 +14,8 @@
 //! | [`aged_memtables`] | switching memtables whose entries a compaction filter is to see |
 //! | [`idle_cleanup`] | what becomes due once nobody writes |
 //!
-//! Promises: a job that fails changes nothing, or stops writes; no job runs once closing has waited for
-//! them. Assumes: nothing of what a job does is needed for reads to be right.
+//! Promises: a job that fails changes nothing, or stops writes; no job runs once closing has waited
+//! for them. Assumes: nothing of what a job does is needed for reads to be right.
 
 pub(super) mod aged_memtables;
 pub(super) mod background;

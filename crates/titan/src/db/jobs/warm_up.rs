@@ -39,7 +39,7 @@ struct Wanted {
     size: u64,
 }
 
-/// What may be read, and what was.
+/// Bytes that may be read, and bytes that were.
 struct Allowance {
     /// Whether the database fits as a whole, or else only as much is read as there is room for.
     everything: bool,
@@ -162,8 +162,8 @@ impl Shared {
         allowance.read.saturating_add(bytes) <= allowance.room && !self.lifecycle.is_closed()
     }
 
-    /// Looks at versions. A look pins them, so a caller who waits for the database to be idle, and for
-    /// files to be deleted, must wait for it, too.
+    /// Looks at versions. A look pins them, so a caller who waits for the database to be idle, and
+    /// for files to be deleted, must wait for it, too.
     fn while_counted<T>(&self, look: impl FnOnce() -> T) -> T {
         let family = ColumnFamilyId::DEFAULT;
         // MUTANT: looks of the thread that warms up the cache do not count as running.

@@ -64,7 +64,7 @@ fn has_current(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     there.map_err(|e| of_directory(e, dir))
 }
 
-/// What a failure to read `dir`, which should be a database's directory, means to the user.
+/// Error for the user if `dir`, which should be a database's directory, cannot be read.
 fn of_directory(error: Error, dir: &Path) -> Error {
     match error.io_kind() {
         Some(std::io::ErrorKind::NotADirectory) => {

@@ -5,19 +5,20 @@
 //! would leave if it died now, although its files change while they are read. It proceeds in this
 //! order:
 //!
-//! 1. Read the MANIFEST that CURRENT names, up to its present end, and open every file that it names;
-//!    guard blob files against holes. Then check CURRENT and the MANIFEST's length again. If they have
-//!    not changed, the state read was the newest while all of its files were open: none of them lacks
-//!    anything, nor ever will. Otherwise files may be gone, or have holes: start again, with what is
-//!    open by now.
+//! 1. Read the MANIFEST that CURRENT names, up to its present end, and open every file that it
+//!    names; guard blob files against holes. Then check CURRENT and the MANIFEST's length again. If
+//!    they have not changed, the state read was the newest while all of its files were open: none
+//!    of them lacks anything, nor ever will. Otherwise files may be gone, or have holes: start
+//!    again, with what is open by now.
 //! 2. Read the WAL files, the newest first: everything in a file was preceded by everything in the
 //!    older ones, which are read later. Within a file, bytes are read in their order, so of a
 //!    record that is being appended at most the beginning is read.
 //!    Files older than families need are read too, as far as the MANIFEST keeps them: they may have
 //!    prepared transactions that a later file commits.
-//! 3. Read the MANIFEST once more. If no family was created or dropped, and the oldest WAL files kept
-//!    and needed are the same, then no WAL file was deleted or recycled before it had been read:
-//!    whatever the state of the first step lacks is in the files of the second. Otherwise: start again.
+//! 3. Read the MANIFEST once more. If no family was created or dropped, and the oldest WAL files
+//!    kept and needed are the same, then no WAL file was deleted or recycled before it had been
+//!    read: whatever the state of the first step lacks is in the files of the second. Otherwise:
+//!    start again.
 //!
 //! Under full load a round takes longer than the writer needs to change something only if many
 //! files must be opened. Open files stay open, so rounds become short.
@@ -38,15 +39,15 @@ use crate::version::{LogsSince, Moment, RecoveredState, VersionSet, read_current
 use crate::vfs::{Access, Frozen, MemoryFile, ReadableFile, Vfs};
 use crate::wal::{LogEnd, LogReader, TailMode};
 
-/// How many rounds are tried while files change.
+/// Number of rounds that are tried while files change.
 const MAX_ROUNDS: usize = 200;
-/// Descriptors that a process has and needs beside those of the files: its standard streams, CURRENT,
-/// MANIFEST and WAL files while they are read.
+/// Descriptors that a process has and needs beside those of the files: its standard streams,
+/// CURRENT, MANIFEST and WAL files while they are read.
 const OTHER_FILES: u64 = 8;
-/// How often something wrong is read again: it may be about to change.
+/// Number of times that something wrong is read again: it may be about to change.
 const MAX_DOUBTS: usize = 3;
-/// How many of the newest WAL files may still grow: the one before the newest may get the rest of a
-/// buffer after the newest has been created.
+/// Number of the newest WAL files that may still grow: the one before the newest may get the rest
+/// of a buffer after the newest has been created.
 const GROWING: usize = 2;
 
 /// The contents of CURRENT and the MANIFEST.
@@ -265,8 +266,8 @@ impl Follower {
         Ok(read_current(&*self.vfs, &self.dir)?.0 == manifest.number)
     }
 
-    /// Fails with `TooManyOpenFiles` if the process may not have so many files open: before the first
-    /// one is opened.
+    /// Fails with `TooManyOpenFiles` if the process may not have so many files open: before the
+    /// first one is opened.
     fn check_descriptors(&self, files: usize) -> Result<()> {
         let limit = self.vfs.resources().open_files;
         match limit.filter(|limit| (files as u64).saturating_add(OTHER_FILES) > *limit) {

@@ -1,4 +1,5 @@
-//! Where the files of a database are, and what they are called, if not as this engine would have it.
+//! Where the files of a database are, and what they are called, if not as this engine would have
+//! it.
 
 use std::path::Path;
 use std::sync::Arc;

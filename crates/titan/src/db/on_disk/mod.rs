@@ -10,8 +10,8 @@
 //! | [`staging`] | a directory that appears whole |
 //! | [`leftovers`], [`lost_files`] | deleting what a MANIFEST does not name; keeping files that are not used any more |
 //!
-//! Promises: nothing is changed in a directory that is refused. Assumes: the caller has the lock of the
-//! directory wherever it changes something.
+//! Promises: nothing is changed in a directory that is refused. Assumes: the caller has the lock of
+//! the directory wherever it changes something.
 
 pub(super) mod directory;
 pub(super) mod follower;

@@ -85,7 +85,7 @@ fn check_stated(vfs: &dyn Vfs, dir: &Path, logs: &Path) -> Result<()> {
     }
 }
 
-/// What OPTIONS says of WAL files elsewhere.
+/// Record in OPTIONS of WAL files elsewhere.
 struct Recorded {
     logs: PathBuf,
     options_file: PathBuf,

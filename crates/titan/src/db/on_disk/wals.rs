@@ -71,8 +71,8 @@ impl Wals {
         Ok(wals)
     }
 
-    /// Whether every file is here that the MANIFEST says is needed and was durable. Others may never
-    /// have been: only their successors name them.
+    /// Whether every file is here that the MANIFEST says is needed and was durable. Others may
+    /// never have been: only their successors name them.
     ///
     /// # Errors
     /// `Corruption` naming the first one that is missing.

@@ -1,5 +1,5 @@
-//! A thread that changes options is stopped between its steps. Meanwhile the database is closed, and
-//! opened again.
+//! A thread that changes options is stopped between its steps. Meanwhile the database is closed,
+//! and opened again.
 
 use super::store::{DIR, Store, abc, all, all_contents, write};
 use crate::gates::control::{Gates, race};

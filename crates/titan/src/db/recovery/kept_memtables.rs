@@ -1,11 +1,11 @@
 //! Memtables that an opening leaves in memory, with their WAL files.
 //!
-//! Usually an opening writes what it has replayed to tables. On a nearly full device there may be no
-//! room for them, and then nothing could be deleted to make room. So the memtables stay, as with
+//! Usually an opening writes what it has replayed to tables. On a nearly full device there may be
+//! no room for them, and then nothing could be deleted to make room. So the memtables stay, as with
 //! RocksDB's `avoid_flush_during_recovery`, and so do the WAL files that have their operations: the
 //! next WAL file continues the last of them, and the next opening replays all of them again. The
-//! memtables take the memory that they took in the process that wrote the files. A flush writes them
-//! once there is room.
+//! memtables take the memory that they took in the process that wrote the files. A flush writes
+//! them once there is room.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub(super) struct KeptMemtables {
 }
 
 impl KeptMemtables {
-    /// Makes the files durable. `None` if there is nothing to keep, or files that others wrote cannot
-    /// be synced.
+    /// Makes the files durable. `None` if there is nothing to keep, or files that others wrote
+    /// cannot be synced.
     pub(super) fn with_durable_wals(
         env: &JobEnv,
         memtables: BTreeMap<ColumnFamilyId, Arc<Memtable>>,
@@ -48,8 +48,8 @@ impl KeptMemtables {
         let mut kept = Vec::new();
         for &number in wals {
             let path = FileKind::Wal(number).path(&env.dir);
-            // ORDER: before any write is acknowledged as synced. The process that wrote the file may
-            // have been killed, and a synced write must find every earlier one durable (WAL-1).
+            // ORDER: before any write is acknowledged as synced. The process that wrote the file
+            // may have been killed, and a synced write must find every earlier one durable (WAL-1).
             // MUTANT: WAL files that an opening keeps are not made durable.
             let left_out = mutant!("kept-wal-not-synced", "-p titan --test it full::");
             match left_out {

@@ -7,8 +7,8 @@
 //! | [`replay`], [`replay_target`], [`kept_memtables`] | reading WAL files; where their entries go |
 //! | [`wal_chain`], [`wal_damage`], [`unreplayed`] | how far WAL files continue each other; what is done about damage, and what is left after it |
 //!
-//! Promises: every acknowledged write that was durable is there, or opening fails; a failed opening leaves
-//! a directory that can be opened. Assumes: the caller says whether changes stay in memory.
+//! Promises: every acknowledged write that was durable is there, or opening fails; a failed opening
+//! leaves a directory that can be opened. Assumes: the caller says whether changes stay in memory.
 
 pub(super) mod kept_memtables;
 pub(super) mod open;

@@ -132,7 +132,7 @@ fn idle(shared: Shared) -> Core {
     }
 }
 
-/// What becomes of families that the options name and the database does not have.
+/// Treatment of families that the options name and the database does not have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Families {
     Created,
@@ -244,10 +244,10 @@ fn recover(
         let kept = damage.kept.iter().map(|wal| FileKind::Wal(*wal));
         link_to_lost(&*vfs, dir, &kept.collect::<Vec<_>>())?;
     }
-    // ORDER: all recovered tables are durable by now, and so are the WAL files that are kept instead.
-    // The switch of CURRENT to the new MANIFEST adds the tables, ends the need for older WAL files,
-    // and records the options, in one step. After a crash before it, recovery starts from the same
-    // state again.
+    // ORDER: all recovered tables are durable by now, and so are the WAL files that are kept
+    // instead. The switch of CURRENT to the new MANIFEST adds the tables, ends the need for older
+    // WAL files, and records the options, in one step. After a crash before it, recovery starts
+    // from the same state again.
     versions.start_manifest()?;
     write_options_file(&versions, dir, &options.db, |name| {
         options.family(name).compaction_filter.clone()

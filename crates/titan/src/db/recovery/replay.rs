@@ -1,13 +1,13 @@
 //! Replays WAL files: brings back operations that no table has yet.
 //!
-//! By default as in RocksDB's point-in-time recovery: operations are applied in order up to the first
-//! one that is missing or damaged, and none after it; other [modes](crate::WalRecoveryMode) refuse
-//! damage, or skip it. Damage of a record without operations ends nothing. Operations go to memtables and from there to tables. Nothing
-//! becomes visible, and nothing is deleted, before the MANIFEST that the caller starts afterwards;
-//! after a crash in between, everything is as it was.
+//! By default as in RocksDB's point-in-time recovery: operations are applied in order up to the
+//! first one that is missing or damaged, and none after it; other [modes](crate::WalRecoveryMode)
+//! refuse damage, or skip it. Damage of a record without operations ends nothing. Operations go to
+//! memtables and from there to tables. Nothing becomes visible, and nothing is deleted, before the
+//! MANIFEST that the caller starts afterwards; after a crash in between, everything is as it was.
 //!
-//! On a device that may lack room for the tables, the memtables [stay in memory](super::kept_memtables) with
-//! their WAL files.
+//! On a device that may lack room for the tables, the memtables [stay in
+//! memory](super::kept_memtables) with their WAL files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -77,8 +77,8 @@ pub(super) struct Replayed {
 /// Replays `wals` and leaves their operations in tables, in `versions`, or in memtables.
 ///
 /// # Errors
-/// `Corruption` where a record that passed its checksum makes no sense, where something is damaged or
-/// missing that had been synced, and for other damage as the mode says; `Unsupported` for
+/// `Corruption` where a record that passed its checksum makes no sense, where something is damaged
+/// or missing that had been synced, and for other damage as the mode says; `Unsupported` for
 /// operations of other engines that this one does not have, and for transactions whose decision is
 /// after a torn end. Torn ends are no errors.
 pub(super) fn replay_wals(
@@ -149,8 +149,8 @@ impl Replay<'_> {
         Ok(None)
     }
 
-    /// Keeps the memtables with their WAL files, if they need not be written. Files with damage that a
-    /// replay passes are not kept: the next one would have to pass it again, between files.
+    /// Keeps the memtables with their WAL files, if they need not be written. Files with damage
+    /// that a replay passes are not kept: the next one would have to pass it again, between files.
     fn keep(&self, wals: &Wals) -> Result<Option<KeptMemtables>> {
         let may_keep = self.keeps && !self.damage.is_found();
         let (true, Some(last)) = (may_keep, self.chain.predecessor()) else {
@@ -268,8 +268,8 @@ impl Replay<'_> {
         Ok(Some(last))
     }
 
-    /// Whether no operation is missing between what was replayed, up to `last_sequence` in this file,
-    /// and a record after damage: then the damaged one had none.
+    /// Whether no operation is missing between what was replayed, up to `last_sequence` in this
+    /// file, and a record after damage: then the damaged one had none.
     fn follows_gap(&self, last_sequence: Option<SequenceNumber>, record: &[u8]) -> bool {
         let last = last_sequence.filter(|last| *last > SequenceNumber::ZERO);
         let last = last.or(self.chain.last());

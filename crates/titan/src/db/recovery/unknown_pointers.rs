@@ -12,11 +12,11 @@ use crate::version::{TableFile, VersionSet};
 use crate::vfs::{Access, Vfs, open_live};
 
 /// Refuses a database with a table in which no pointer to its oldest blob file is found, before
-/// anything is written. Tables that Titan wrote or counted are not read. Damage and failures to read
-/// are left to the readers of the table: without its pointers no garbage is booked either.
+/// anything is written. Tables that Titan wrote or counted are not read. Damage and failures to
+/// read are left to the readers of the table: without its pointers no garbage is booked either.
 ///
-/// Cost: for each table that another program wrote and that points to blob files, an open, and reads
-/// from its beginning to the first entry that points to the oldest one.
+/// Cost: for each table that another program wrote and that points to blob files, an open, and
+/// reads from its beginning to the first entry that points to the oldest one.
 ///
 /// # Errors
 /// `Unsupported`, naming the table.
@@ -76,9 +76,9 @@ mod tests {
         options
     }
 
-    /// A database of two tables that do not share keys: one with separated values, and one without, of
-    /// which the MANIFEST says that it refers to the same blob file. It is as if another program had
-    /// written the tables, and the pointers of the second one had an unknown form.
+    /// A database of two tables that do not share keys: one with separated values, and one without,
+    /// of which the MANIFEST says that it refers to the same blob file. It is as if another program
+    /// had written the tables, and the pointers of the second one had an unknown form.
     fn with_unknown_pointers(dir: &Path) {
         let db = Db::open(dir, &options()).unwrap();
         db.put(b"a", &[7; 500]).unwrap();

@@ -1,8 +1,8 @@
 //! Content of WAL files after the point at which a replay ended.
 //!
-//! After a crash of the machine, blocks may be missing from what was not synced, while later ones are
-//! there. So records after that point are no loss by themselves. They are one if a sync record says
-//! that the WAL was durable beyond it.
+//! After a crash of the machine, blocks may be missing from what was not synced, while later ones
+//! are there. So records after that point are no loss by themselves. They are one if a sync record
+//! says that the WAL was durable beyond it.
 
 use std::path::Path;
 

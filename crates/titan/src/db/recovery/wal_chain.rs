@@ -48,8 +48,8 @@ impl Chain {
         }
     }
 
-    /// Whether the file `number`, which starts with this record, continues what has been read so far,
-    /// without a gap. If not, none after it does.
+    /// Whether the file `number`, which starts with this record, continues what has been read so
+    /// far, without a gap. If not, none after it does.
     pub(crate) fn follows(
         &mut self,
         number: FileNumber,
@@ -88,8 +88,8 @@ impl Chain {
         self.last
     }
 
-    /// A file has been read to `end`, where its records end; `last_sequence` is zero if it has no operation, `None` if
-    /// it has not even a first record.
+    /// A file has been read to `end`, where its records end; `last_sequence` is zero if it has no
+    /// operation, `None` if it has not even a first record.
     pub(crate) fn file_ended(
         &mut self,
         end: WalPosition,
@@ -121,8 +121,8 @@ impl Chain {
         Some((predecessor, previous.end))
     }
 
-    /// Where the replay ended, unless it read everything that there is, and that is all that RocksDB
-    /// recorded as synced, where it did.
+    /// Where the replay ended, unless it read everything that there is, and that is all that
+    /// RocksDB recorded as synced, where it did.
     pub(crate) fn ended_early(&self, record: &DatabaseRecord) -> Option<WalPosition> {
         let end = self.previous.map(|previous| previous.end);
         match (self.broken, self.previous) {

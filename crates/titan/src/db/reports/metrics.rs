@@ -24,7 +24,7 @@ pub struct LevelMetrics {
     /// Bytes, with those of blob records, above which a compaction is due; 0 for level 0, where the
     /// number of files counts, and for unused levels.
     pub target_bytes: u64,
-    /// How urgently the level needs a compaction; due from 1.0.
+    /// Urgency of a compaction of the level; due from 1.0.
     pub score: f64,
 }
 
@@ -57,13 +57,13 @@ pub struct FamilyMetrics {
     pub estimated_keys: u64,
     /// Deletions of keys in memtables, and of keys and ranges in tables, as far as known.
     pub tombstones: u64,
-    /// Stretches of deleted keys that iterators have met, and that later ones pass with a seek. None in a
-    /// family with a compaction filter.
+    /// Stretches of deleted keys that iterators have met, and that later ones pass with a seek.
+    /// None in a family with a compaction filter.
     pub dead_ranges: usize,
     /// Deleted keys in them, about.
     pub dead_range_keys: u64,
-    /// Entries that iterators, and searches for the first key of a prefix, have stepped over without
-    /// showing them, since the family was opened: deleted, shadowed, or too new.
+    /// Entries that iterators, and searches for the first key of a prefix, have stepped over
+    /// without showing them, since the family was opened: deleted, shadowed, or too new.
     pub skipped_entries: u64,
     /// Bytes that compactions have yet to rewrite.
     pub pending_compaction_bytes: u64,

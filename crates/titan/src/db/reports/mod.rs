@@ -6,8 +6,8 @@
 //! | [`space`], [`file_sizes`] | the report on space; the lengths of files on disk |
 //! | [`space_holders`], [`pinned_contents`] | what keeps older versions, and what only they need |
 //!
-//! Promises: a report waits for no job and reads no whole file. Assumes: nothing; what changes meanwhile
-//! shows as unlisted.
+//! Promises: a report waits for no job and reads no whole file. Assumes: nothing; what changes
+//! meanwhile shows as unlisted.
 
 pub(super) mod file_sizes;
 pub(super) mod metrics;

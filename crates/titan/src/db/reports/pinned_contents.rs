@@ -1,4 +1,4 @@
-//! What older versions pin that the current one does not need.
+//! Files that older versions pin and that the current one does not need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, total};
 use crate::version::Version;
 
-/// What a version has on disk.
+/// Contents of a version on disk.
 #[derive(Default)]
 pub(super) struct Contents {
     /// Its tables, and the blob files that have its values, with their relocation maps.
@@ -32,7 +32,7 @@ impl Contents {
     }
 }
 
-/// What older versions have and the current one does not.
+/// Contents that older versions have and the current one does not.
 #[derive(Default)]
 pub(super) struct PinnedContents {
     pub(super) files: BTreeSet<FileKind>,

@@ -1,4 +1,4 @@
-//! What pins older versions, or the files and records that they have.
+//! Holders that pin older versions, or the files and records that they have.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -15,7 +15,8 @@ impl Shared {
         notify!(self.opening.listeners, job_postponed(reason));
     }
 
-    /// To be called before a caller waits for jobs: see [`Postponed::retry_now`](crate::db::core::postponed::Postponed::retry_now).
+    /// To be called before a caller waits for jobs: see
+    /// [`Postponed::retry_now`](crate::db::core::postponed::Postponed::retry_now).
     pub(crate) fn retry_postponed_jobs(&self) -> Postponements {
         let (seen, any) = self.failure.postponed.retry_now();
         if any {

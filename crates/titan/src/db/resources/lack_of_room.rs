@@ -1,9 +1,10 @@
 //! Jobs and writes that lack room on the device.
 //!
 //! A job that lacks room stops nothing. It is not begun, or what it wrote is removed, and it waits
-//! until there is room; readers and writers go on. Writers get `NoSpace` only where they would have to
-//! wait for such a job, and not before a flush that may be tried again has been. How much is left is
-//! asked before each search for a job, without the state lock, and the answer is kept in the state.
+//! until there is room; readers and writers go on. Writers get `NoSpace` only where they would have
+//! to wait for such a job, and not before a flush that may be tried again has been. How much is
+//! left is asked before each search for a job, without the state lock, and the answer is kept in
+//! the state.
 
 use std::path::Path;
 
@@ -86,8 +87,8 @@ impl State {
         self.families.values().any(FamilyState::lacks_room)
     }
 
-    /// Why writes that are stopped cannot go on until there is room, if that is so. Deletions, which
-    /// give room back, may go on for as long as memtables can take them.
+    /// Why writes that are stopped cannot go on until there is room, if that is so. Deletions,
+    /// which give room back, may go on for as long as memtables can take them.
     pub(crate) fn no_room_for_writes(&self, dir: &Path, are_deletions: bool) -> Option<NoRoom> {
         let mut families = self.families.values();
         let error = families.find_map(|f| f.no_room_for_writes(dir, &self.room.budget))?;
@@ -198,8 +199,8 @@ impl Shared {
         FlushWait::new(need.unwrap_or(0), memtables, not_before, error.clone())
     }
 
-    /// Whether the MANIFEST can be written: no edit has failed, so that whatever a job has failed at is
-    /// as if it had not begun.
+    /// Whether the MANIFEST can be written: no edit has failed, so that whatever a job has failed
+    /// at is as if it had not begun.
     pub(crate) fn is_manifest_intact(&self) -> bool {
         self.versions.lock().manifest_number().is_some()
     }

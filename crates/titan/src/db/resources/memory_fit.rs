@@ -18,7 +18,7 @@ use crate::version::Version;
 /// rest is for the needs of the program around it and for other files.
 const PART: u64 = 2;
 
-/// How the database's files and memory compare.
+/// Comparison of the database's files with memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryFit {
     /// Bytes of SST and blob files.

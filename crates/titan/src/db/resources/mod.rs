@@ -1,4 +1,4 @@
-//! What jobs may take of the machine.
+//! The part of the machine that jobs may take.
 //!
 //! | file | owns |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | [`memory_fit`] | the kernel's page cache: whether the database fits in memory |
 //! | [`yielding`], [`niceness`] | the processor and the device: which jobs yield to reads, and when; the niceness of their threads |
 //!
-//! Promises: a lack stops no job for good, and stops writes only where they would have to wait for it.
-//! Assumes: jobs ask before they begin.
+//! Promises: a lack stops no job for good, and stops writes only where they would have to wait for
+//! it. Assumes: jobs ask before they begin.
 
 pub(super) mod lack_of_descriptors;
 pub(super) mod lack_of_room;

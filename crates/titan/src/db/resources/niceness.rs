@@ -14,7 +14,7 @@ use std::thread;
 use rustix::io::Errno;
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// How much higher the niceness of a thread is while it yields.
+/// Added niceness of a thread while it yields.
 pub(super) const NICER: i32 = 10;
 /// The highest niceness.
 pub(super) const NICEST: i32 = 19;
@@ -38,7 +38,7 @@ impl Scheduler for Os {
     }
 }
 
-/// That of all threads of this process.
+/// Niceness of all threads of this process.
 pub(super) static NICENESS: Niceness<Os> = Niceness::new(Os);
 
 /// See the module.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::niceness::NICENESS;
 use crate::db::core::shared::Shared;
 
-/// How long a job works before it pauses.
+/// Time that a job works before it pauses.
 const SLICE: Duration = Duration::from_millis(5);
 /// The longest single pause. One write to a busy device may take longer than that.
 const LONGEST_PAUSE: Duration = Duration::from_millis(80);
@@ -25,7 +25,7 @@ const COMPACTION_PAUSES: u32 = 2;
 /// The same for a collection.
 const COLLECTION_PAUSES: u32 = 4;
 
-/// How the job of one thread yields to reads. The thread has its niceness back when this is
+/// Yielding to reads by the job of one thread. The thread has its niceness back when this is
 /// dropped.
 pub(crate) struct YieldsToReads<'a> {
     /// `None` if the job never yields.

@@ -50,7 +50,7 @@ fn assert_conflict(result: Result<()>) {
 
 type Step = (&'static str, fn(&ColumnFamily));
 
-/// What writes the key `k`, which may have been put once before.
+/// Steps that write the key `k`, which may have been put once before.
 const WRITES: [Step; 8] = [
     ("put", |f| f.put(b"k", b"2").unwrap()),
     ("large put", |f| f.put(b"k", &[b'2'; 100]).unwrap()),
@@ -71,7 +71,7 @@ const WRITES: [Step; 8] = [
     }),
 ];
 
-/// What does not write it.
+/// Steps that do not write it.
 const OTHERS: [Step; 3] = [
     ("nothing", |_| {}),
     ("neighbours", |f| {

@@ -47,7 +47,8 @@ const ALL: [Step; 10] = [
     Step::Reopen,
 ];
 
-/// What every sequence starts with: two tables, garbage in a blob file, and entries in the WAL.
+/// Steps with which every sequence starts: two tables, garbage in a blob file, and entries in the
+/// WAL.
 const BEFORE: [Step; 7] = [
     Step::Create,
     Step::Put,

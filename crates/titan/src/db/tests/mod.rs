@@ -1,4 +1,5 @@
-//! Tests of several parts of the database together, without a stopped thread (see [races](super::races)).
+//! Tests of several parts of the database together, without a stopped thread (see
+//! [races](super::races)).
 
 pub(super) mod clock;
 #[cfg(not(any(loom, shuttle)))]

@@ -1,4 +1,4 @@
-//! What a reader takes while memtables are switched, flushed and replaced by a version.
+//! Models of a reader while memtables are switched, flushed and replaced by a version.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

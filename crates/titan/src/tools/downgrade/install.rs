@@ -17,7 +17,7 @@ use crate::version::edit::{BlobFileAddition, BlobFileGarbage, NewFile, VersionEd
 /// The result of a downgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DowngradeReport {
-    /// What had to be done.
+    /// Steps that had to be done.
     pub plan: DowngradePlan,
     /// Bytes of the tables written.
     pub written_bytes: u64,

@@ -7,9 +7,9 @@
 //!
 //! | file | step |
 //! |---|---|
-//! | [`plan`] | which tables must be rewritten |
-//! | [`rewrite`] | writes them, entry by entry, with new pointers |
-//! | [`install`] | creates the versions and a new MANIFEST; deletes files not needed any more |
+//! | `plan` | which tables must be rewritten |
+//! | `rewrite` | writes them, entry by entry, with new pointers |
+//! | `install` | creates the versions and a new MANIFEST; deletes files not needed any more |
 //!
 //! # Promises
 //!

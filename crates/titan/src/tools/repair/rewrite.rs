@@ -188,8 +188,8 @@ impl Copy<'_, '_> {
         }
     }
 
-    /// Copies an entity whose columns are all there. It is lost if one of them is: what is left would
-    /// pass for what was written.
+    /// Copies an entity whose columns are all there. It is lost if one of them is: what is left
+    /// would pass for what was written.
     fn entity(&mut self, key: &ParsedInternalKey<'_>, ikey: &[u8], entity: &[u8]) -> Result<()> {
         let mut columns = columns(entity)?;
         let mut rescued = Vec::new();

@@ -104,6 +104,24 @@ impl BuiltVersion {
         }
         left.extend(self.dropped_blob_files.iter().map(|file| file.physical()));
         let physical = self.version.blob_files.physical();
+        for (file, moved) in &self.moved {
+            invariant!(
+                file.physical().number == moved.number && physical.contains_key(&moved.number),
+                "records of blob file {} are in {}, which the version does not have",
+                file.number,
+                moved.number
+            );
+        }
+        for table in &self.dropped_tables {
+            invariant!(
+                !self
+                    .version
+                    .tables()
+                    .any(|(_, other)| other.number() == table.number()),
+                "table {} is dropped, and the version has it",
+                table.number()
+            );
+        }
         for file in left.iter().filter(|f| !physical.contains_key(&f.number)) {
             file.mark_obsolete();
         }
@@ -293,6 +311,16 @@ impl VersionBuilder {
         });
         let levels: Vec<Level> = levels.collect::<Result<_>>()?;
         let version = self.base.with_files(levels, self.blob_files);
+        invariant!(
+            version.blob_files.has_true_sums(),
+            "sums over blob files are not those of the files"
+        );
+        invariant!(
+            self.gone
+                .iter()
+                .all(|table| !self.created.contains(&table.number())),
+            "a table that no version had is dropped as one of the base"
+        );
         let moved = self.moved.into_iter().filter_map(|(logical, physical)| {
             let file = version.blob_files.get(&logical)?;
             Some((Arc::clone(&file.shared), physical))

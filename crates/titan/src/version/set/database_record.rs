@@ -1,4 +1,4 @@
-//! What a MANIFEST records of a database beside its families.
+//! Record in a MANIFEST of a database beside its families.
 
 use std::collections::BTreeMap;
 

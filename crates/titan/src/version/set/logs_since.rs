@@ -16,8 +16,8 @@ pub(crate) struct LogsSince {
 }
 
 impl LogsSince {
-    /// From what the MANIFEST says of the database, and the numbers of the first WAL files that each
-    /// family needs.
+    /// From what the MANIFEST says of the database, and the numbers of the first WAL files that
+    /// each family needs.
     pub(crate) fn new(
         record: &DatabaseRecord,
         families: impl Iterator<Item = FileNumber> + Clone,
@@ -26,8 +26,8 @@ impl LogsSince {
         let oldest = families.clone().min().unwrap_or_default();
         let newest = families.max().unwrap_or_default();
         // An opening names one file for all families, before it creates it. Where they differ, the
-        // newest is from a flush or from the creation of a family, which sync the names of WAL files
-        // before they name one. RocksDB does not.
+        // newest is from a flush or from the creation of a family, which sync the names of WAL
+        // files before they name one. RocksDB does not.
         let named = record.is_titans && newest > oldest;
         LogsSince {
             kept,

@@ -43,7 +43,7 @@ pub(crate) struct ManifestReader {
     marked: bool,
 }
 
-/// How far the state with which the MANIFEST starts has been read.
+/// Progress in reading the state with which the MANIFEST starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StartState {
     /// No record has been read.

@@ -6,8 +6,8 @@
 //!
 //! Promises: an edit is durable before a reader can see what it changed, and what it replaced is
 //! released only then (BLOB-2); recovery gives the state that was recorded, or an error with file
-//! and offset. Assumes: the caller holds the set's lock while it applies an edit, and the files that
-//! an edit adds are durable.
+//! and offset. Assumes: the caller holds the set's lock while it applies an edit, and the files
+//! that an edit adds are durable.
 
 pub(crate) mod builder;
 pub(crate) mod capture;
@@ -19,7 +19,7 @@ pub(crate) mod manifest;
 pub(crate) mod manifest_reader;
 pub(crate) mod manifest_writer;
 pub(crate) mod moment;
-#[cfg(test)]
+#[cfg(any(test, debug_assertions, fuzzing))]
 pub(crate) mod recorded;
 #[cfg(test)]
 mod recorded_tests;

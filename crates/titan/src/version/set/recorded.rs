@@ -1,4 +1,5 @@
-//! What a MANIFEST must record of a [`VersionSet`], as plain data that tests compare.
+//! Record that a MANIFEST must have of a [`VersionSet`], as plain data that tests and
+//! builds with invariants compare.
 //!
 //! Every struct is taken apart without `..`: a new field does not compile here until it is either
 //! compared or listed as not recorded.
@@ -16,8 +17,9 @@ use super::version_set::VersionSet;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
-use crate::options::Options;
+use crate::invariants;
 use crate::options::SettingTexts;
+use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::Statistics;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::version::edit::{NewFile, TableFacts};
@@ -317,7 +319,8 @@ fn blob_file(meta: &BlobFileMeta) -> RecordedBlobFile {
     }
 }
 
-/// How much of the counters the MANIFEST must have.
+/// Part of the counters that the MANIFEST must have.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     /// All: it was started just now.
@@ -333,10 +336,42 @@ pub(crate) fn recovered(vfs: &Arc<dyn Vfs>, dir: &Path, options: &Options) -> Re
     state.into_set(Arc::clone(vfs), dir, options, statistics)
 }
 
+/// Checks that the MANIFEST of a set that runs describes this very set. A MANIFEST that cannot be
+/// read tells nothing.
+///
+/// # Panics
+/// As [`assert_recovered`].
+pub(super) fn compare_with_manifest(set: &VersionSet) {
+    let Ok(recovered) = recovered(&set.vfs, &set.dir, &options_of(set)) else {
+        return;
+    };
+    let (runs, mut found) = (Recorded::of(set), Recorded::of(&recovered));
+    take_counters(set, &runs, &mut found);
+    assert_same(&runs, &found);
+}
+
+/// The options of which the comparison needs to know.
+fn options_of(set: &VersionSet) -> Options {
+    let mut options = Options::default();
+    for family in set.families.values() {
+        let of_family = ColumnFamilyOptions {
+            comparator: Arc::clone(family.comparator.user()),
+            num_levels: family.current.num_levels(),
+            ..ColumnFamilyOptions::default()
+        };
+        match &*family.name {
+            ColumnFamilyId::DEFAULT_NAME => options.default = of_family,
+            name => drop(options.families.insert(name.to_owned(), of_family)),
+        }
+    }
+    options
+}
+
 /// Checks that the MANIFEST of a set that runs describes this very set.
 ///
 /// # Panics
 /// If a field differs; names the lines that do.
+#[cfg(test)]
 pub(crate) fn assert_recovered(set: &VersionSet, options: &Options, counted: Counted) {
     let recovered = recovered(&set.vfs, &set.dir, options).unwrap();
     assert!(
@@ -345,21 +380,26 @@ pub(crate) fn assert_recovered(set: &VersionSet, options: &Options, counted: Cou
     );
     let (runs, mut found) = (Recorded::of(set), Recorded::of(&recovered));
     if counted == Counted::AtLeastWhatIsNamed {
-        let (numbers, newest) = found.named();
-        let manifest = set.manifest_number().unwrap().0;
-        let used = numbers.into_iter().chain([manifest]).max();
-        assert!(
-            Some(found.next_file.0) > used,
-            "{} is taken",
-            found.next_file
-        );
-        assert!(found.next_file <= runs.next_file);
-        assert!(found.last_sequence >= newest, "{newest} is in use");
-        assert!(found.last_sequence <= runs.last_sequence);
-        found.next_file = runs.next_file;
-        found.last_sequence = runs.last_sequence;
+        take_counters(set, &runs, &mut found);
     }
     assert_same(&runs, &found);
+}
+
+/// Takes over the counters of a set that runs, once those of its MANIFEST are large enough.
+fn take_counters(set: &VersionSet, runs: &Recorded, found: &mut Recorded) {
+    let (numbers, newest) = found.named();
+    let manifest = set.manifest_number().map(|number| number.0);
+    let used = numbers.into_iter().chain(manifest).max();
+    assert!(
+        Some(found.next_file.0) > used,
+        "{} is taken",
+        found.next_file
+    );
+    assert!(found.next_file <= runs.next_file);
+    assert!(found.last_sequence >= newest, "{newest} is in use");
+    assert!(found.last_sequence <= runs.last_sequence);
+    found.next_file = runs.next_file;
+    found.last_sequence = runs.last_sequence;
 }
 
 /// Compares two sets, and names the lines of their text that differ.
@@ -371,7 +411,10 @@ pub(crate) fn assert_same(runs: &Recorded, found: &Recorded) {
     let mut text = String::new();
     let pairs = runs.lines().zip(found.lines()).filter(|(a, b)| a != b);
     for (runs, found) in pairs.take(8) {
-        writeln!(text, "runs with {}, recovers {}", runs.trim(), found.trim()).unwrap();
+        // A text takes all.
+        let _ = writeln!(text, "runs with {}, recovers {}", runs.trim(), found.trim());
     }
-    panic!("what is recovered is not what runs:\n{text}\nthe whole: {runs}");
+    invariants::fail(format_args!(
+        "what is recovered is not what runs:\n{text}\nthe whole: {runs}"
+    ));
 }

@@ -272,8 +272,9 @@ impl RecoveredState {
 
 impl Replayed {
     /// RocksDB creates a database with a MANIFEST that does not name the comparator of the default
-    /// family. If it is killed then, the next opening chooses the comparator. So it does if RocksDB has
-    /// gone on with that MANIFEST (`reuse_manifest_on_open`); the tables say what they are sorted by.
+    /// family. If it is killed then, the next opening chooses the comparator. So it does if RocksDB
+    /// has gone on with that MANIFEST (`reuse_manifest_on_open`); the tables say what they are
+    /// sorted by.
     fn start_default(&mut self, options: &Options, obsolete: &Arc<ObsoleteFiles>) {
         let given = Arc::clone(&options.family(&self.name).comparator);
         let comparator = InternalKeyComparator::new(given);
@@ -353,7 +354,7 @@ pub(crate) fn choose_comparator(
     }
 }
 
-/// What a MANIFEST would say, reconstructed by other means.
+/// Content of a MANIFEST, reconstructed by other means.
 pub(crate) struct Rebuilt {
     pub(crate) families: BTreeMap<ColumnFamilyId, FamilyVersions>,
     pub(crate) record: DatabaseRecord,

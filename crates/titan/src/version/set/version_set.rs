@@ -67,7 +67,8 @@ impl VersionSet {
         &self.record
     }
 
-    /// The last operation that is known to be in tables and older than the WAL files that are needed.
+    /// The last operation that is known to be in tables and older than the WAL files that are
+    /// needed.
     pub(crate) fn last_before_logs(&self) -> SequenceNumber {
         let oldest = self.families.values().map(|f| f.log_number).min();
         let first = self
@@ -200,6 +201,7 @@ impl VersionSet {
                 self.obsolete.push(file);
             }
         })?;
+        self.state_invariants(&edits)?;
         let grouped = edits.len() > 1;
         let count = edits.len() as u32;
         for (edit, i) in edits.iter_mut().zip(1..) {
@@ -234,6 +236,43 @@ impl VersionSet {
             if let Some(log_number) = log_number {
                 family.log_number = log_number;
             }
+            let edit = edits.iter().find(|edit| edit.column_family == id);
+            invariant!(
+                edit.is_none_or(|edit| family.current.has_files_of(edit)),
+                "the version of family {id} lacks files of its edit, or has deleted ones: {edit:?}"
+            );
+        }
+        #[cfg(any(debug_assertions, fuzzing))]
+        if crate::invariants::compares_manifests() {
+            super::recorded::compare_with_manifest(self);
+        }
+        Ok(())
+    }
+
+    /// States what holds for edits that are about to become durable.
+    ///
+    /// # Errors
+    /// `Internal` if something does not; where invariants are checked it panics.
+    fn state_invariants(&self, edits: &[VersionEdit]) -> Result<()> {
+        let next = self.counters.next_file_number();
+        let mut edited = BTreeSet::new();
+        for edit in edits {
+            let id = edit.column_family;
+            invariant!(durable: edited.insert(id), "two edits of one group edit family {id}")?;
+            if let Some(number) = edit.named_files().filter_map(|file| file.number()).max() {
+                invariant!(
+                    durable: number < next.0,
+                    "an edit names file {number}, and the next new file would be {next}"
+                )?;
+            }
+            let (Some(family), Some(log_number)) = (self.families.get(&id), edit.log_number) else {
+                continue;
+            };
+            invariant!(
+                durable: log_number >= family.log_number,
+                "family {id} needs WAL files from {} on, and again from {log_number} on",
+                family.log_number
+            )?;
         }
         Ok(())
     }

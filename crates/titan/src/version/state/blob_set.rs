@@ -20,14 +20,14 @@ pub(crate) struct BlobSet {
     pub(crate) files: SharedMap<BlobFileNumber, BlobFileMeta>,
     /// The physical files that have their records.
     pub(crate) physical: SharedMap<BlobFileNumber, Physical>,
-    /// How many tables name a file as the oldest to which they point.
+    /// Number of tables that name a file as the oldest to which they point.
     pub(crate) links: SharedMap<BlobFileNumber, u64>,
     pub(crate) live_bytes: u128,
     pub(crate) live_count: u128,
     pub(crate) physical_bytes: u128,
 }
 
-/// What a version knows about a physical file. Not the file itself: a collection relocates the
+/// Facts of a version about a physical file. Not the file itself: a collection relocates the
 /// records of all versions out of it, so a version must not pin it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Physical {
@@ -117,6 +117,20 @@ impl BlobSet {
         Ok(())
     }
 
+    /// Whether the sums and the physical files are those of a walk over all files. Cost: that walk.
+    pub(crate) fn has_true_sums(&self) -> bool {
+        let sum = |of: fn(&BlobFileMeta) -> u64| -> u128 {
+            self.files.values().map(|file| u128::from(of(file))).sum()
+        };
+        let physical = self.physical.values();
+        let bytes: u128 = physical.clone().map(|p| u128::from(p.total_bytes)).sum();
+        let placed: BTreeSet<_> = physical.flat_map(|p| p.logical.iter()).collect();
+        self.live_bytes == sum(BlobFileMeta::live_bytes)
+            && self.live_count == sum(BlobFileMeta::live_count)
+            && self.physical_bytes == bytes
+            && placed.into_iter().eq(self.files.keys())
+    }
+
     /// Notes that the records of a logical file were relocated from one physical file to another.
     pub(crate) fn relocate(
         &mut self,
@@ -126,6 +140,10 @@ impl BlobSet {
     ) {
         self.detach(logical, from);
         self.attach(logical, to.number, to.total_bytes);
+        invariant!(
+            self.files.contains_key(&logical),
+            "records of blob file {logical}, which the set does not have, are relocated"
+        );
     }
 
     fn attach(&mut self, logical: BlobFileNumber, number: BlobFileNumber, total_bytes: u64) {

@@ -1,4 +1,4 @@
-//! What the engine knows about each live SST and blob file.
+//! Live SST and blob files: facts and lifetimes.
 //!
 //! A file is *live* while any version names it; versions share its description through an `Arc`.
 //! When an edit that removes the file is durable, the description is marked obsolete, and when the
@@ -88,7 +88,7 @@ impl From<TableFacts> for Known {
 
 /// A live SST.
 pub(crate) struct TableFile {
-    /// What the MANIFEST says about it.
+    /// Record of it in the MANIFEST.
     pub(crate) meta: NewFile,
     /// Counts that RocksDB's MANIFEST does not have, from our own field. A table without it,
     /// written by RocksDB, counts with its file size until it is rewritten.
@@ -221,7 +221,8 @@ impl TableFile {
         }
     }
 
-    /// Bytes that collectors reported as garbage at a moment, and that no compaction could drop yet.
+    /// Bytes that collectors reported as garbage at a moment, and that no compaction could drop
+    /// yet.
     pub(crate) fn reported_garbage(&self, moment: u64) -> u64 {
         let facts = self.facts();
         facts.map_or(0, |facts| facts.collected.garbage_at(moment))

@@ -155,6 +155,19 @@ impl Level {
 
     /// A sorted level of tables that are in order.
     pub(crate) fn sorted(tables: Vec<Arc<TableFile>>, comparator: &InternalKeyComparator) -> Self {
+        let is_before = |a: &Arc<TableFile>, b: &Arc<TableFile>| {
+            comparator
+                .compare(&a.meta.largest, &b.meta.smallest)
+                .is_lt()
+        };
+        invariant!(
+            tables.is_sorted_by(is_before),
+            "tables of a sorted level overlap or are out of order: {:?}",
+            tables
+                .iter()
+                .map(|table| table.number())
+                .collect::<Vec<_>>()
+        );
         match tables.is_empty() {
             true => Level::default(),
             false => Level::of([Piece::new(tables.into(), comparator)]),
@@ -187,6 +200,12 @@ impl Level {
         table: Arc<TableFile>,
         comparator: &InternalKeyComparator,
     ) -> Self {
+        invariant!(
+            self.newest_number() < Some(table.number()),
+            "table {} is added to level 0 as the newest, after {:?}",
+            table.number(),
+            self.newest_number()
+        );
         let mut level = self.clone();
         let mut tables = vec![table];
         level.len += 1;
@@ -201,6 +220,12 @@ impl Level {
                 level.pieces.insert(0, Arc::new(piece));
             }
         }
+        invariant!(
+            level.len == self.len + 1 && level.len == level.iter().count(),
+            "level 0 counts {} tables after one was added to {}",
+            level.len,
+            self.len
+        );
         level
     }
 

@@ -116,7 +116,8 @@ impl LevelIterator {
         Ok(())
     }
 
-    /// From the end of the current file goes to the first entry after the prefix. Opens no file that has only the prefix.
+    /// From the end of the current file goes to the first entry after the prefix. Opens no file
+    /// that has only the prefix.
     fn skip_files(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
         let Some(target) = skip.target() else {
             self.outside = true;

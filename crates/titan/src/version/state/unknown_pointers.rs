@@ -1,9 +1,9 @@
 //! Tables of other programs whose pointers into blob files are not all understood.
 //!
-//! The MANIFEST names the oldest blob file to which a table points. A table without a pointer to that
-//! file, as far as this version can see, has pointers of a form that it does not know. To this version
-//! their values look like garbage, so nothing may be booked as garbage because of such a table
-//! (BLOB-2).
+//! The MANIFEST names the oldest blob file to which a table points. A table without a pointer to
+//! that file, as far as this version can see, has pointers of a form that it does not know. To this
+//! version their values look like garbage, so nothing may be booked as garbage because of such a
+//! table (BLOB-2).
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, FileNumber};
 
 impl TableFile {
-    /// The oldest blob file to which the table points by the MANIFEST alone: another program wrote the
-    /// table, and its pointers have not been counted.
+    /// The oldest blob file to which the table points by the MANIFEST alone: another program wrote
+    /// the table, and its pointers have not been counted.
     pub(crate) fn uncounted_blob_file(&self) -> Option<BlobFileNumber> {
         match self.facts() {
             Some(_) => None,
@@ -22,7 +22,8 @@ impl TableFile {
         }
     }
 
-    /// Fails unless a pointer to the blob file that [`TableFile::uncounted_blob_file`] names was found.
+    /// Fails unless a pointer to the blob file that [`TableFile::uncounted_blob_file`] names was
+    /// found.
     ///
     /// # Errors
     /// `Unsupported`, naming the table and the blob file.

@@ -1,6 +1,6 @@
 //! One immutable state of a column family's files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
@@ -11,9 +11,9 @@ use super::watch::Watch;
 use crate::blob::{BlobLocation, BlobLocations, no_location};
 use crate::error::Result;
 use crate::format::internal_key::InternalKeyComparator;
-use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber, total};
 use crate::range_del::FragmentedTombstones;
-use crate::version::edit::Relocation;
+use crate::version::edit::{Relocation, VersionEdit};
 
 /// The files of a column family, as of one edit. Readers pin it while they read (VER-1); installing
 /// another one never changes this one or waits for it.
@@ -121,6 +121,22 @@ impl Version {
             .iter()
             .enumerate()
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
+    }
+
+    /// Whether the version has the tables that an edit adds, at their levels, and none that it only
+    /// deletes. Cost: a walk over all tables.
+    pub(crate) fn has_files_of(&self, edit: &VersionEdit) -> bool {
+        let at: HashMap<FileNumber, usize> = self
+            .tables()
+            .map(|(level, table)| (table.number(), level))
+            .collect();
+        let added = edit.new_files.iter();
+        let added: HashMap<_, _> = added.map(|(level, meta)| (meta.number, *level)).collect();
+        let is_gone = |number: &FileNumber| added.contains_key(number) || !at.contains_key(number);
+        added
+            .iter()
+            .all(|(number, level)| at.get(number) == Some(level))
+            && edit.deleted_files.iter().all(|(_, number)| is_gone(number))
     }
 
     /// The files of a sorted level that may hold `user_key`. More than one only if another engine
@@ -231,7 +247,7 @@ impl Version {
         files
     }
 
-    /// What collections relocated, in the form that a MANIFEST has.
+    /// Relocations by collections, in the form that a MANIFEST has.
     pub(crate) fn relocations(&self) -> Vec<Relocation> {
         let files = self.physical_blob_files().into_values();
         let moved = files.filter_map(|(physical, logical)| {
@@ -265,8 +281,8 @@ impl Version {
         }
     }
 
-    /// Bytes of a level that collectors reported as garbage at a moment, and that no compaction could
-    /// drop yet. Cost: O(tables of the level) if there are any.
+    /// Bytes of a level that collectors reported as garbage at a moment, and that no compaction
+    /// could drop yet. Cost: O(tables of the level) if there are any.
     pub(crate) fn reported_garbage(&self, level: usize, moment: u64) -> u64 {
         match self.sums(level).reported_garbage {
             0 => 0,

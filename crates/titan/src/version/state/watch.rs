@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-/// Calls a function when a [watched](super::version::Version::watch) version or the oldest snapshot ends.
+/// Calls a function when a [watched](super::version::Version::watch) version or the oldest snapshot
+/// ends.
 #[derive(Default)]
 pub(crate) struct Watch(OnceLock<Box<dyn Fn() + Send + Sync>>);
 

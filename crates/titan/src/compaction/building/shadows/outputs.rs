@@ -78,7 +78,7 @@ fn clipped(
         .collect()
 }
 
-/// What an input shadowed in the key range of the table written.
+/// Bytes that an input shadowed in the key range of the table written.
 fn shadowed_at(file: &TableFile, table: &OutputTable, older: OlderTables<'_>) -> f64 {
     let comparator = &older.version.comparator;
     let opened = older.open_files.table(file.meta.identity(), comparator);

@@ -45,7 +45,7 @@ pub(super) fn shadowed_by(
         .saturating_mul(step as u64)
 }
 
-/// What ranges cover of a table.
+/// Part of a table that ranges cover.
 #[derive(Default)]
 struct Covered {
     /// Bytes of the records to which it points.
@@ -74,7 +74,7 @@ fn overlapping<'a>(older: OlderTables<'a>, level: usize, range: Range<'_>) -> Ve
         .collect()
 }
 
-/// What a range covers of one table, without what older range deletions cover.
+/// Part of one table that a range covers, without what older range deletions cover.
 fn covered(
     older: OlderTables<'_>,
     file: &TableFile,

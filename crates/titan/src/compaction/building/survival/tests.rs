@@ -1,6 +1,6 @@
-//! Every short history of one key, cut by snapshots in every way, with and without something below it:
-//! what the rule of readers finds in the survivors is what it found in the history, or what a filter
-//! made of that.
+//! Every short history of one key, cut by snapshots in every way, with and without something below
+//! it: what the rule of readers finds in the survivors is what it found in the history, or what a
+//! filter made of that.
 
 use super::{Follows, Step, Survival};
 use crate::compaction::tests::stride;
@@ -9,7 +9,7 @@ use crate::format::SequenceNumber;
 use crate::format::internal_key::ValueType;
 use crate::read::resolve::{Outcome, Resolver, Step as Read};
 
-/// What was done to a key with one sequence number.
+/// Operation on a key with one sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
     Point(ValueType),
@@ -17,8 +17,8 @@ enum Op {
     Range,
 }
 
-/// The content of a version, or of a key: the operation that gave it its base, and the operands since,
-/// oldest first.
+/// The content of a version, or of a key: the operation that gave it its base, and the operands
+/// since, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Content {
     base: Option<u64>,
@@ -49,7 +49,7 @@ impl Version {
     }
 }
 
-/// What a filter does to every value about which it is asked.
+/// The effect of a filter on every value about which it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filter {
     Keeps,
@@ -81,7 +81,7 @@ impl Filter {
     }
 }
 
-/// What is below the output of a job.
+/// The versions below the output of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Below {
     /// Nothing, which the job knows.
@@ -103,7 +103,7 @@ struct Job<'a> {
     filter: Option<Filter>,
 }
 
-/// What a job did.
+/// The result of a job.
 #[derive(Default)]
 struct Done {
     /// Newest first.
@@ -238,7 +238,7 @@ impl Job<'_> {
         at
     }
 
-    /// What a reader finds in versions, newest first, and in what is below.
+    /// The answer of a reader who searches versions, newest first, and those below.
     fn read(&self, versions: &[Version], reader: u64) -> Content {
         let resolver = Resolver::new(SequenceNumber(reader));
         let has_below = self.below == Below::Value;
@@ -314,8 +314,8 @@ const FILTERS: [Option<Filter>; 4] = [
     Some(Filter::Changes),
 ];
 
-/// Runs every job over these histories, or every `stride`-th, above each of `below`. Returns the number
-/// of jobs and the steps that occurred.
+/// Runs every job over these histories, or every `stride`-th, above each of `below`. Returns the
+/// number of jobs and the steps that occurred.
 fn check_all(
     histories: impl Iterator<Item = Vec<Op>>,
     below: &[Below],
