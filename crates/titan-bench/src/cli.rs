@@ -47,8 +47,8 @@ enum Command {
     Standard(Options),
     /// Most of a day: the same with more of everything.
     Long(Options),
-    /// Minutes: compares transactions, merges, reads within a prefix, the commit hook and the store of
-    /// versions with those of another engine, or with the same without them, call by call.
+    /// Minutes: compares transactions, merges, reads within a prefix, the commit hook and the store
+    /// of versions with those of another engine, or with the same without them, call by call.
     #[command(
         after_help = "Examples:\n  titan-bench features --dir /tmp/features --only prefixes\n  \
                       titan-bench features --dir /tmp/features --only mvcc-scans --badger --divisor 10"
@@ -57,11 +57,11 @@ enum Command {
         /// Directory for databases, which is emptied afterwards.
         #[arg(long, value_name = "DIR")]
         dir: PathBuf,
-        /// What to compare: transactions, counters, prefixes, hook, mvcc-points,
-        /// mvcc-commits, mvcc-scans.
+        /// Comparisons to run: transactions, counters, prefixes, hook, mvcc-points, mvcc-commits,
+        /// mvcc-scans.
         #[arg(long, value_delimiter = ',', value_name = "NAMES")]
         only: Option<Vec<String>>,
-        /// How often each side does its work.
+        /// Rounds of each side.
         #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..))]
         rounds: u32,
         /// Divides the numbers of rows and calls, for a machine with less time or space.
@@ -74,8 +74,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// TPC-C over a store of versions with and without a range cache, and with as much more block cache: seven workloads at
-    /// fixed rates. Fifty minutes; with --quick ten.
+    /// TPC-C over a store of versions with and without a range cache, and with as much more block
+    /// cache: seven workloads at fixed rates. Fifty minutes; with --quick ten.
     #[command(after_help = "Example:\n  titan-bench ime --quick --only W1,W3 --out /tmp/ime")]
     Ime {
         /// Directory to write the report to.
@@ -131,11 +131,11 @@ struct Options {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     workloads: Option<Vec<String>>,
 
-    /// How often to repeat everything.
+    /// Repetitions of everything.
     #[arg(long, value_parser = value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 
-    /// What is guaranteed when a write returns.
+    /// Guarantee of a write that has returned.
     #[arg(long, value_enum, default_value = "buffered")]
     durability: Durability,
 
@@ -243,7 +243,7 @@ fn measure(profile: Profile, options: &Options) -> Result<ExitCode> {
     Ok(status(&report, interrupted.load(Relaxed)))
 }
 
-/// What is set when the user wants to end the run.
+/// Flag that is set when the user wants to end the run.
 fn on_interruption() -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let set = interrupted.clone();

@@ -35,7 +35,7 @@ pub(crate) struct Report {
     pub(crate) ceilings: Vec<Ceilings>,
     /// In the order in which they ran.
     pub(crate) runs: Vec<StepRun>,
-    /// What the reader must know besides the figures: limits of this machine, what was omitted.
+    /// Remarks for the reader besides the figures: limits of this machine, what was omitted.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct StepRun {
     pub(crate) outcome: Outcome,
 }
 
-/// How a step ended.
+/// End of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -157,7 +157,7 @@ pub(crate) struct WorkDone {
     pub(crate) cut_short: bool,
     /// Keys that were looked up, and entries that scans passed.
     pub(crate) looked_up: u64,
-    /// How many of them existed.
+    /// Number of them that existed.
     pub(crate) found: u64,
     /// Keys and values. Deletes write no bytes: there is nothing to relate their cost to.
     pub(crate) bytes_read: u64,

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// What is guaranteed when a write returns.
+/// Guarantee of a write that has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Durability {
@@ -13,7 +13,7 @@ pub(crate) enum Durability {
     Synced,
 }
 
-/// How stored data is compressed.
+/// Compression of stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Compression {

@@ -15,7 +15,7 @@ pub(crate) fn expected(ops: &[Op]) -> Vec<Outcome> {
 pub(crate) struct Deviation {
     /// The number of operations performed before.
     pub(crate) after: usize,
-    /// What is wrong.
+    /// The difference.
     pub(crate) what: CheckFailure,
 }
 

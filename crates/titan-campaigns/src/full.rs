@@ -1,6 +1,6 @@
-//! The device becomes full at any operation of a workload. What was acknowledged stays, in the process
-//! and after a crash. With a little more room the database goes on, or opens, although there is none
-//! for its memtables; then everything can be deleted, and the space comes back.
+//! The device becomes full at any operation of a workload. What was acknowledged stays, in the
+//! process and after a crash. With a little more room the database goes on, or opens, although
+//! there is none for its memtables; then everything can be deleted, and the space comes back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,8 +19,8 @@ use crate::run::Run;
 use crate::store::{DIR, Store};
 use crate::workloads::{self, Workload};
 
-/// The room that comes back to a full device, in bytes: enough for a MANIFEST, OPTIONS, a WAL file and
-/// deletions, and less than most memtables have.
+/// The room that comes back to a full device, in bytes: enough for a MANIFEST, OPTIONS, a WAL file
+/// and deletions, and less than most memtables have.
 const SLACK: u64 = 24 << 10;
 
 /// The same for each family: the log and the table of its deletions.
@@ -100,8 +100,8 @@ fn everywhere(
     Ok(())
 }
 
-/// Runs a workload on a device that becomes full at one operation, but for some bytes. Returns whether
-/// there was such an operation.
+/// Runs a workload on a device that becomes full at one operation, but for some bytes. Returns
+/// whether there was such an operation.
 fn at_operation(workload: &Workload, at: usize, extra: u64, seed: u64) -> Checked<bool> {
     let vfs = SimVfs::new();
     let done = Arc::new(AtomicUsize::new(0));
@@ -172,8 +172,8 @@ fn after(mut store: Store, closed: bool, seed: u64) -> Checked<()> {
         fill(&image, slack);
         let db = match Db::open(DIR, &options) {
             Ok(db) => db,
-            // Of a database that was being created, or whose logs have a gap: it is not known which of
-            // them to keep.
+            // Of a database that was being created, or whose logs have a gap: it is not known which
+            // of them to keep.
             Err(error) if loss != Loss::None => {
                 is_full(&error).doing(&doing)?;
                 image.set_capacity(None);

@@ -26,11 +26,11 @@
 //! | `schedules` | the whole engine under a seeded scheduler; only with `--cfg shuttle` |
 //!
 //! Operations, the [`Applier`](titan_testkit::apply) that performs them, the
-//! [`Ledger`](titan_testkit::ledger) of what may be found later and the errors of checks are those of
-//! `titan_testkit`. Three campaigns have no lists of operations: `beside`, in whose history every moment
-//! can be checked without a record of it, because the program that reads is another process;
-//! `matrix`, whose operations are scripts for another engine; and `mvcc` and `ime`, whose operations are
-//! those of transactions.
+//! [`Ledger`](titan_testkit::ledger) of what may be found later and the errors of checks are those
+//! of `titan_testkit`. Three campaigns have no lists of operations: `beside`, in whose history
+//! every moment can be checked without a record of it, because the program that reads is another
+//! process; `matrix`, whose operations are scripts for another engine; and `mvcc` and `ime`, whose
+//! operations are those of transactions.
 //!
 //! A campaign is a function that takes a [`Run`], asks it for the seed and whether to continue, and
 //! reports everything that passed or failed to it.

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use titan::tools::check;
-use titan::{Db, Error, Metrics, Options};
+use titan::{Db, Error, ErrorKind, Metrics, Options};
 use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::ledger::{End, Ledger};
 use titan_testkit::model::Model;
@@ -76,6 +76,22 @@ pub(crate) fn is_sound_but_for_wals(vfs: &SimVfs, settings: &Settings) -> Checke
 /// The same for a database in any directory. Returns the notes of the check.
 pub(crate) fn sound(dir: &Path, options: &Options) -> Checked<Vec<String>> {
     sound_as_to(dir, options, |_| true)
+}
+
+/// Checks the database in `dir`, which is open and may be writing files. One that changes too fast
+/// to be read is not checked.
+pub(crate) fn sound_while_open(dir: &Path, options: &Options) -> Checked<()> {
+    match check(dir, options, &mut |_| {}) {
+        Err(e) if e.kind() == ErrorKind::Busy => Ok(()),
+        Err(e) => Err(e).doing("checking while it is open"),
+        Ok(report) => match report.problems.first() {
+            None => Ok(()),
+            Some(problem) => Err(CheckFailure::wrong(format!(
+                "the check of the open database finds {} problems, among them: {problem}",
+                report.problems.len()
+            ))),
+        },
+    }
 }
 
 fn sound_as_to(

@@ -25,7 +25,7 @@ use crate::workloads::Workload;
 /// The time limit for reducing a failing list of operations.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a workload must survive: a crash, a fault.
+/// A trial that a workload must survive: a crash, a fault.
 pub trait Trial: fmt::Display + FromStr<Err = CheckFailure> {
     /// The first word of its line.
     const VERB: &'static str;
@@ -36,7 +36,7 @@ pub trait Trial: fmt::Display + FromStr<Err = CheckFailure> {
 pub struct Regression<T> {
     /// The settings of the workload.
     pub settings: Settings,
-    /// What it must survive, in order.
+    /// Trials that it must survive, in order.
     pub trials: Vec<T>,
     /// The workload.
     pub ops: Vec<Op>,

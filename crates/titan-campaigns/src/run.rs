@@ -67,7 +67,11 @@ pub struct Run {
 impl Run {
     /// A run that starts now. Without a `time`, a campaign does its work once; with one, it
     /// continues with new randomness until the time is over.
+    ///
+    /// From now on every database of the process compares its MANIFEST with its versions after
+    /// every edit, if this build checks invariants.
     pub fn new(seed: u64, time: Option<Duration>, observer: impl Observer + 'static) -> Run {
+        titan::invariants::compare_manifests();
         Run {
             seed,
             time,
@@ -91,7 +95,7 @@ impl Run {
         self.seed
     }
 
-    /// How long the run is to take, if that was given.
+    /// Time that the run is to take, if that was given.
     pub fn time(&self) -> Option<Duration> {
         self.time
     }

@@ -8,13 +8,20 @@ use titan_testkit::failure::{Checked, Doing, ensure};
 use titan_testkit::ops::Op;
 use titan_testkit::reference::Outcome;
 
+use crate::recovery::sound_while_open;
+
 /// An open database with its snapshots and iterators.
 pub struct Session {
     dir: PathBuf,
     options: Options,
     db: Db,
     applier: Applier,
+    /// Jobs that had installed files when all files were checked last.
+    checked_at: u64,
 }
+
+/// Jobs that install files between two checks of all files.
+const UNCHECKED: u64 = 40;
 
 impl Session {
     /// Opens the database in `dir`. Options of families that do not exist apply when they are
@@ -31,6 +38,7 @@ impl Session {
             db: Db::open(dir, &existing).doing("open")?,
             applier: Applier::new(dir, &options, manner),
             options,
+            checked_at: 0,
         })
     }
 
@@ -75,8 +83,21 @@ impl Session {
         self.applier.release();
     }
 
-    /// Performs any legal operation except reopening.
+    /// Performs any legal operation except reopening. Now and then, checks all files afterwards.
     pub fn apply(&mut self, op: &Op) -> Checked<Outcome> {
-        self.applier.apply(&self.db, op)
+        let outcome = self.applier.apply(&self.db, op)?;
+        let counts = self.db.statistics();
+        let jobs = [
+            counts.flushes(),
+            counts.compactions(),
+            counts.trivial_moves(),
+            counts.garbage_collections(),
+        ];
+        let installed: u64 = jobs.into_iter().sum();
+        if installed >= self.checked_at + UNCHECKED {
+            self.checked_at = installed;
+            sound_while_open(&self.dir, &self.options)?;
+        }
+        Ok(outcome)
     }
 }

@@ -21,7 +21,7 @@ pub(crate) const COMPRESSIONS: [(&str, CompressionType); 4] = [
     ("zstd", CompressionType::Zstd),
 ];
 
-/// What differs between workloads.
+/// Settings in which workloads differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `max_background_jobs`.

@@ -40,7 +40,7 @@ pub struct Store {
     pub options: Options,
     /// The database; operations applied directly to it are not recorded.
     pub db: Db,
-    /// What was done and promised.
+    /// Operations that were done and promised.
     pub ledger: Ledger,
     applier: Applier,
     views: Views,

@@ -1,8 +1,9 @@
-//! Damages every byte of a WAL file whose process died, and opens the database in each recovery mode.
+//! Damages every byte of a WAL file whose process died, and opens the database in each recovery
+//! mode.
 //!
 //! Synced writes are never lost silently: their damage is an error. Damage of what had not been
-//! synced ends the log, and what follows it is kept. The campaign knows where each write group is in the
-//! file and which of them were synced, and computes from that what an opening has to do.
+//! synced ends the log, and what follows it is kept. The campaign knows where each write group is
+//! in the file and which of them were synced, and computes from that what an opening has to do.
 
 use std::sync::Arc;
 
@@ -211,8 +212,8 @@ impl Killed {
         says.max().unwrap_or(0)
     }
 
-    /// Opens the database with `damaged` in place of the log, and checks what comes of it. `damage` is
-    /// where the bytes differ.
+    /// Opens the database with `damaged` in place of the log, and checks what comes of it. `damage`
+    /// is where the bytes differ.
     fn check(
         &self,
         mode: WalRecoveryMode,

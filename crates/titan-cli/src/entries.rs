@@ -1,4 +1,4 @@
-//! How commands print entries: a key with its value.
+//! Printing of entries by commands: a key with its value.
 
 use std::process::ExitCode;
 

@@ -46,8 +46,8 @@ pub(crate) fn read_line(
 /// Reads an input to its end. `size` is what is known of its length.
 ///
 /// # Errors
-/// `Unsupported` if it is larger than a value can be, or takes more than half of the memory that is left:
-/// some inputs never end.
+/// `Unsupported` if it is larger than a value can be, or takes more than half of the memory that is
+/// left: some inputs never end.
 pub(crate) fn read(mut input: impl Read, size: u64, path: &Path) -> Result<Vec<u8>> {
     let max = max();
     let mut value = Vec::new();

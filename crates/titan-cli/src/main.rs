@@ -20,13 +20,10 @@ mod status;
 mod usage;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-
-use titan::KeyOrder;
 
 use commands::{
     bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, ime, inspect, load, mvcc,
@@ -38,15 +35,8 @@ use global::Global;
 #[derive(Parser)]
 #[command(name = "titan", version, after_help = EXAMPLES)]
 struct Cli {
-    /// File of database options that differ from those that `titan options` prints.
-    #[arg(long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Another program's name for a key order: ORDER is bytewise or reverse.
-    #[arg(long = "comparator", global = true, value_name = "NAME=ORDER", value_parser = global::alias)]
-    comparators: Vec<(String, KeyOrder)>,
-    /// Print data as JSON.
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    global: Global,
     #[command(subcommand)]
     command: Command,
 }
@@ -92,36 +82,31 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    if let (Command::Options(options::Args { db: Some(_) }), Some(_)) = (&cli.command, &cli.config)
-    {
+    let Cli { global, command } = &cli;
+    if let (Command::Options(options::Args { db: Some(_) }), Some(_)) = (command, &global.config) {
         let message = "options of a database are printed as it keeps them, without --config";
         return usage(&Cli::command().error(ErrorKind::ArgumentConflict, message));
     }
-    let global = Global {
-        config: cli.config,
-        comparators: cli.comparators,
-        json: cli.json,
-    };
-    let result = match &cli.command {
-        Command::Load(args) => load::run(args, &global),
-        Command::Dump(args) => dump::run(args, &global),
-        Command::Get(args) => get::run(args, &global),
-        Command::Put(args) => put::run(args, &global),
-        Command::Delete(args) => delete::run(args, &global),
-        Command::Scan(args) => scan::run(args, &global),
-        Command::Stats(args) => stats::run(args, &global),
-        Command::Space(args) => space::run(args, &global),
-        Command::Check(args) => check::run(args, &global),
-        Command::Repair(args) => repair::run(args, &global),
-        Command::Checkpoint(args) => checkpoint::run(args, &global),
-        Command::Downgrade(args) => downgrade::run(args, &global),
-        Command::Inspect(args) => inspect::run(args, &global),
-        Command::Compact(args) => compact::run(args, &global),
-        Command::Gc(args) => gc::run(args, &global),
-        Command::Mvcc(args) => mvcc::run(args, &global),
-        Command::Ime(args) => ime::run(args, &global),
-        Command::Bench(args) => bench::run(args, &global),
-        Command::Options(args) => options::run(args, &global),
+    let result = match command {
+        Command::Load(args) => load::run(args, global),
+        Command::Dump(args) => dump::run(args, global),
+        Command::Get(args) => get::run(args, global),
+        Command::Put(args) => put::run(args, global),
+        Command::Delete(args) => delete::run(args, global),
+        Command::Scan(args) => scan::run(args, global),
+        Command::Stats(args) => stats::run(args, global),
+        Command::Space(args) => space::run(args, global),
+        Command::Check(args) => check::run(args, global),
+        Command::Repair(args) => repair::run(args, global),
+        Command::Checkpoint(args) => checkpoint::run(args, global),
+        Command::Downgrade(args) => downgrade::run(args, global),
+        Command::Inspect(args) => inspect::run(args, global),
+        Command::Compact(args) => compact::run(args, global),
+        Command::Gc(args) => gc::run(args, global),
+        Command::Mvcc(args) => mvcc::run(args, global),
+        Command::Ime(args) => ime::run(args, global),
+        Command::Bench(args) => bench::run(args, global),
+        Command::Options(args) => options::run(args, global),
     };
     match result {
         Ok(code) => code,
@@ -132,9 +117,9 @@ fn main() -> ExitCode {
             if output::led_to_it(&error, titan::ErrorKind::Internal) {
                 output::suggest_report();
             } else if output::led_to_it(&error, titan::ErrorKind::Corruption)
-                && !matches!(cli.command, Command::Check(_))
+                && !matches!(command, Command::Check(_))
             {
-                match &cli.command {
+                match command {
                     // No file is damaged.
                     Command::Mvcc(_) if error.path().is_none() => {
                         output::suggest_deleting();
@@ -176,7 +161,8 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The command that the arguments name, with a space after each of its words; empty if they name none.
+/// The command that the arguments name, with a space after each of its words; empty if they name
+/// none.
 fn command_of(arguments: impl Iterator<Item = OsString>) -> String {
     let mut command = Cli::command();
     let mut words = String::new();

@@ -11,7 +11,7 @@ use titan::{
 use crate::global::Global;
 use crate::{config, output};
 
-/// What a command does with the database.
+/// Access of a command to the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Only reads: the database must exist, and nothing in its directory is changed. If another

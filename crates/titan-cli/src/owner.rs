@@ -1,5 +1,5 @@
-//! Databases whose entries are the records of another program of this project: a store of versions, or a
-//! volume of TiFS.
+//! Databases whose entries are the records of another program of this project: a store of versions,
+//! or a volume of TiFS.
 
 use titan::{Db, Error, Result};
 use titan_mvcc::codec;

@@ -22,14 +22,14 @@ macro_rules! mutant {
     };
 }
 
-/// What [`mutant!`] calls.
+/// Function that [`mutant!`] calls.
 #[cfg(not(mutants))]
 #[inline(always)]
 pub const fn planted(_name: &str) -> bool {
     false
 }
 
-/// What [`mutant!`] calls. Cost: the first call reads the environment.
+/// Function that [`mutant!`] calls. Cost: the first call reads the environment.
 #[cfg(mutants)]
 pub fn planted(name: &str) -> bool {
     static PLANTED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();

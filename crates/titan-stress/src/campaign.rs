@@ -37,7 +37,7 @@ pub fn stress(run: &Run, modes: &[Mode], program: &Path) {
     }
 }
 
-/// What a mode needs and this machine does not have.
+/// First need of a mode that this machine does not have.
 fn missing(mode: Mode) -> Option<String> {
     match mode {
         Mode::Kill => None,

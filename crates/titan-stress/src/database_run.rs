@@ -39,7 +39,7 @@ enum Ending {
     InOrder,
 }
 
-/// How waiting for an event ended.
+/// End of a wait for an event.
 #[derive(PartialEq, Eq)]
 enum Waited {
     /// The event came.
@@ -59,7 +59,7 @@ pub(crate) struct DatabaseRun<'a> {
     rng: Rng,
     record: OutsideRecord,
     found: Model,
-    /// How long the last opening took.
+    /// Duration of the last opening.
     opening: Duration,
     /// Whether the current life has opened the database.
     opened: bool,
@@ -153,7 +153,7 @@ impl<'a> DatabaseRun<'a> {
         }
     }
 
-    /// How long threads run: short times are as likely as long ones.
+    /// Time for which threads run: short times are as likely as long ones.
     fn work(&mut self) -> Duration {
         let (least, most) = self.mode.work();
         least.mul_f64((most.as_secs_f64() / least.as_secs_f64()).powf(self.rng.f64()))

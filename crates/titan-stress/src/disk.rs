@@ -19,7 +19,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// What is missing to create one.
+    /// First need that is missing to create one.
     pub(crate) fn missing() -> Option<String> {
         if !rustix::process::geteuid().is_root() {
             return Some("mounting a file system needs root".to_owned());

@@ -97,7 +97,7 @@ impl Environment {
         self.group.as_ref().map_or(0, MemoryGroup::peak)
     }
 
-    /// How many processes were killed because memory ran out.
+    /// Number of processes that were killed because memory ran out.
     pub(crate) fn killed_for_memory(&self) -> u64 {
         self.group.as_ref().map_or(0, MemoryGroup::killed)
     }

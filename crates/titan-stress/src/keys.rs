@@ -19,7 +19,7 @@ pub const ACCOUNTS: u32 = 1_000_000;
 pub const SINGLES: u32 = 2_000_000;
 /// The sum of an actor's accounts, at any moment.
 pub const BANK: u64 = 10_000;
-/// How many accounts, and how many single-deleted keys in each family, an actor has.
+/// Number of accounts of an actor, and of its single-deleted keys in each family.
 pub const EACH: u32 = 12;
 /// Sizes near which values are frequent: the separation thresholds of the families, see
 /// `plan.rs`.
@@ -129,7 +129,7 @@ fn owner(family: &str, key: Option<&[u8]>) -> Option<usize> {
     }
 }
 
-/// How the keys of a database are divided.
+/// Division of the keys of a database.
 pub fn division(scale: &Scale) -> Keys {
     Keys::ByActor {
         actors: scale.actors(),

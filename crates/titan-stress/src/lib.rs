@@ -4,9 +4,9 @@
 //! program `titan-stress`, opens the database, reports its contents, and then runs operations on it
 //! with many threads; before and after each operation it reports that through a pipe. The campaign
 //! keeps this outside record, ends the life at a random moment, and compares the contents that the
-//! next life finds with it. Operations, the record of them and its comparison with contents are those
-//! of `titan_testkit`; because the data are large, contents have the descriptions of values instead
-//! of their bytes, and values in the database describe themselves
+//! next life finds with it. Operations, the record of them and its comparison with contents are
+//! those of `titan_testkit`; because the data are large, contents have the descriptions of values
+//! instead of their bytes, and values in the database describe themselves
 //! ([`stamp`](titan_testkit::ops::stamp)). Kills occur during recovery, operations and closing.
 //!
 //! | module | owns |

@@ -74,7 +74,7 @@ impl MemoryGroup {
         self.peak
     }
 
-    /// How many processes were killed because memory ran out.
+    /// Number of processes that were killed because memory ran out.
     pub(crate) fn killed(&self) -> u64 {
         let file = if self.version_1 {
             "memory.oom_control"

@@ -1,4 +1,4 @@
-//! What a mode of the campaign is: what ends with the process, and the sizes of everything.
+//! A mode of the campaign: what ends with the process, and the sizes of everything.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use titan_testkit::ledger::End;
 
 use crate::plan::Scale;
 
-/// What ends together with the process, or limits it.
+/// Parts of the machine that end with the process, or limit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing else: `kill -9` during recovery, operations and closing.
@@ -63,7 +63,7 @@ impl Mode {
         }
     }
 
-    /// What ends when a life ends.
+    /// Part of the machine that ends when a life ends.
     pub(crate) fn end(self) -> End {
         match self {
             Mode::Power => End::Machine,
@@ -71,7 +71,7 @@ impl Mode {
         }
     }
 
-    /// How long threads run in one life, at least and at most.
+    /// Time for which threads run in one life, at least and at most.
     pub(crate) fn work(self) -> (Duration, Duration) {
         let (least, most) = match self {
             Mode::Kill => (10, 400),

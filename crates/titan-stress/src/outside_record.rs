@@ -29,7 +29,7 @@ pub struct OutsideRecord {
 struct Actor {
     /// The version of its last operation so far.
     version: u64,
-    /// That operation, until it returns.
+    /// The running operation, until it returns.
     running: Option<Op>,
 }
 
@@ -54,7 +54,7 @@ impl OutsideRecord {
         self.actors.iter().map(|a| a.version + 1).collect()
     }
 
-    /// How many operations were acknowledged so far.
+    /// Number of operations that were acknowledged so far.
     pub fn operations(&self) -> u64 {
         self.operations
     }

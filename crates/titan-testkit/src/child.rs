@@ -1,8 +1,8 @@
 //! A forked child of this process, which runs a part of a test.
 //!
-//! The child has one thread and a copy of the memory. It ends without unwinding, without destructors of
-//! what the test has, and without what the test harness does at an exit. It does not outlive the thread
-//! that forked it, and so not a process that is killed.
+//! The child has one thread and a copy of the memory. It ends without unwinding, without
+//! destructors of what the test has, and without what the test harness does at an exit. It does not
+//! outlive the thread that forked it, and so not a process that is killed.
 
 #![expect(
     unsafe_code,
@@ -24,9 +24,9 @@ pub fn in_child(
     run: impl FnOnce() -> Result<(), String>,
 ) -> std::result::Result<(), String> {
     let (said, to_say) = pipe().map_err(|e| format!("a pipe: {e}"))?;
-    // SAFETY: has no arguments. The child runs `child`, which does not return. Another thread of this
-    // process may have a lock at this moment, which stays locked in the child: then SIGALRM ends it. The
-    // allocator of the C library can be used in a child.
+    // SAFETY: has no arguments. The child runs `child`, which does not return. Another thread of
+    // this process may have a lock at this moment, which stays locked in the child: then SIGALRM
+    // ends it. The allocator of the C library can be used in a child.
     let pid = unsafe { libc::fork() };
     match pid {
         0 => child(seconds, to_say, run),
@@ -39,8 +39,8 @@ pub fn in_child(
 }
 
 fn child(seconds: u32, mut to_say: PipeWriter, run: impl FnOnce() -> Result<(), String>) -> ! {
-    // SAFETY: these ask for signals, when the time is over and when the thread that forked ends, and have
-    // no other effect. Their default action ends the process.
+    // SAFETY: these ask for signals, when the time is over and when the thread that forked ends,
+    // and have no other effect. Their default action ends the process.
     unsafe {
         libc::alarm(seconds);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

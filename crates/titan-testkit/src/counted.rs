@@ -14,8 +14,8 @@
 //! # drop(block);
 //! ```
 //!
-//! All threads of the program share the counters, so what is compared must be allocated while no other thread
-//! works.
+//! All threads of the program share the counters, so what is compared must be allocated while no
+//! other thread works.
 
 #![allow(unsafe_code, reason = "an allocator has no safe interface")]
 
@@ -33,8 +33,8 @@ pub fn live_bytes() -> i64 {
     REQUESTED.load(Ordering::SeqCst)
 }
 
-/// The same with what the allocator itself needs: glibc's keeps the size before each block, and gives out blocks of
-/// multiples of 16 bytes, at least 32.
+/// The same with what the allocator itself needs: glibc's keeps the size before each block, and
+/// gives out blocks of multiples of 16 bytes, at least 32.
 pub fn live_bytes_taken() -> i64 {
     TAKEN.load(Ordering::SeqCst)
 }

@@ -13,8 +13,8 @@ use std::path::Path;
 
 /// The system under test.
 pub trait Machine: Default {
-    /// Executes a command with its input lines, and returns the lines of its output. None of them is
-    /// empty.
+    /// Executes a command with its input lines, and returns the lines of its output. None of them
+    /// is empty.
     fn perform(&mut self, command: &str, input: &[&str]) -> Vec<String>;
 }
 

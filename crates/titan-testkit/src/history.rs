@@ -242,7 +242,7 @@ impl Diff {
     /// Differences reported in full.
     const SHOWN: usize = 20;
 
-    /// How `found` differs from the only allowed state.
+    /// Difference of `found` from the only allowed state.
     pub(crate) fn from_only(expected: &Model, found: &Model) -> Self {
         Diff::between(expected, found, 0, None, 0)
     }

@@ -16,7 +16,7 @@
 //! | [`peer`] | another engine in its own process |
 //! | [`requirement`] | whether a test that needs a tool can run, must be skipped, or must fail |
 //! | [`versions`] | what a store of versions should contain |
-//! | [`law`] | the laws of modules that every crate keeps |
+//! | [`law`] | the laws of modules and of words that every crate keeps |
 //! | [`ledger`] | what was begun and acknowledged, and which states may be found after a crash |
 //!
 //! # How to write a crash test

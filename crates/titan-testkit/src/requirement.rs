@@ -1,16 +1,17 @@
-//! What a test needs and a machine may lack: a program, a feature of the file system.
+//! Needs of tests that a machine may lack: a program, a feature of the file system.
 //!
 //! A test that cannot run says so and passes, so that the tests can be run anywhere. Where nothing
 //! may be left out, as in continuous integration, the variable [`REQUIRES_ALL`] is set, and such a
-//! test fails instead. What a machine cannot have, not even by installing it, is named in [`LACKS`].
+//! test fails instead. What a machine cannot have, not even by installing it, is named in
+//! [`LACKS`].
 
 use std::fmt::Display;
 
 /// If this environment variable is set, a test whose requirement is missing fails.
 pub const REQUIRES_ALL: &str = "TITAN_TEST_REQUIRES_ALL";
 
-/// What a machine lacks for certain: the beginnings of requirements, separated by commas. A test that
-/// needs it is skipped, whatever [`REQUIRES_ALL`] says.
+/// Needs that a machine lacks for certain: the beginnings of requirements, separated by commas. A
+/// test that needs it is skipped, whatever [`REQUIRES_ALL`] says.
 pub const LACKS: &str = "TITAN_TEST_LACKS";
 
 /// Whether a missing requirement fails a test.

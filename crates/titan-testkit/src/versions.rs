@@ -1,9 +1,9 @@
-//! What a store of versions should contain: every version of every key, however old.
+//! Model of a store of versions: every version of every key, however old.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// What a commit did to a key.
+/// Effect of a commit on a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// It has this value from then on, or none.
@@ -58,7 +58,8 @@ impl<T: Ord + Copy> Versions<T> {
         newest.is_some_and(|newest| *newest > start)
     }
 
-    /// How many versions remain when everything that no read from the safe point on can see is dropped.
+    /// Number of versions that remain when everything that no read from the safe point on can see
+    /// is dropped.
     pub fn needed(&self, safe_point: T) -> usize {
         let of_key = |(key, versions): (&Vec<u8>, &BTreeMap<T, Write>)| {
             let above = (Bound::Excluded(safe_point), Bound::Unbounded);

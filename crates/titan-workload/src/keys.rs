@@ -11,7 +11,7 @@ pub const KEY_BYTES: usize = 16;
 /// A key as engines see it.
 pub type Key = [u8; KEY_BYTES];
 
-/// What follows the number in db_bench's keys.
+/// Bytes after the number in db_bench's keys.
 const DB_BENCH_TAIL: &[u8; 8] = b"00000000";
 
 /// The key of this number: 16 hexadecimal digits, so that it is readable in every engine's tools;
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// How many of 100,000 draws are the most popular of 1,000 keys, and which key that is.
+    /// Number of 100,000 draws that are the most popular of 1,000 keys, and that key.
     fn favourite(choice: Choice) -> (usize, usize) {
         let chooser = Chooser::new(choice, 1000).unwrap();
         let mut random = fastrand::Rng::with_seed(1);

@@ -24,7 +24,7 @@ pub struct Plan<'a, T: Target + ?Sized> {
     pub workload: &'a Workload,
     /// One of its steps, or another.
     pub step: &'a Step,
-    /// What the terms of the step mean.
+    /// Meaning of the terms of the step.
     pub conventions: Conventions,
     /// Threads derive their own seeds from it.
     pub seed: u64,
@@ -43,7 +43,7 @@ pub struct Plan<'a, T: Target + ?Sized> {
 pub struct Failed<E> {
     /// For example `put number 7`.
     pub doing: String,
-    /// What went wrong.
+    /// The error.
     pub error: E,
 }
 

@@ -1,4 +1,4 @@
-//! What the threads of a step share: its plan, its clock, and the operations that are left.
+//! Parts that the threads of a step share: its plan, its clock, and the operations that are left.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

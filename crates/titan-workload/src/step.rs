@@ -1,5 +1,5 @@
-//! What a workload is: a database of numbered keys, and steps of operations. It is data alone, so
-//! that a program can pass it to another process and print it in a report.
+//! Workloads: a database of numbered keys, and steps of operations. It is data alone, so that a
+//! program can pass it to another process and print it in a report.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Workload {
     /// Its name in reports.
     pub name: String,
-    /// What it represents, for the reader of a report.
+    /// Explanation for the reader of a report.
     pub about: String,
     /// Keys are numbered from 0 up to this; inserts continue from there.
     pub records: u64,
@@ -59,7 +59,7 @@ pub struct Step {
     pub threads: u32,
     /// Operations with their relative frequencies.
     pub mix: Vec<(Operation, u32)>,
-    /// How chosen keys are drawn.
+    /// Distribution of chosen keys.
     pub keys: Choice,
     /// When it ends.
     pub amount: Amount,

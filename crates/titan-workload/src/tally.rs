@@ -16,7 +16,7 @@ pub struct Tally {
     pub operations: u64,
     /// Keys that were looked up, and entries that scans passed.
     pub looked_up: u64,
-    /// How many of them existed.
+    /// Number of them that existed.
     pub found: u64,
     /// Bytes of keys and values that were read.
     pub bytes_read: u64,

@@ -1,7 +1,8 @@
 //! A store of versions as the target of a step: what its users would write.
 //!
-//! Each call that reads takes a snapshot, as a client does that is to see the newest commits. Each call that
-//! writes is a transaction, which is repeated if another thread committed one of its keys meanwhile.
+//! Each call that reads takes a snapshot, as a client does that is to see the newest commits. Each
+//! call that writes is a transaction, which is repeated if another thread committed one of its keys
+//! meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,7 +19,7 @@ pub struct Versions {
     processed: AtomicU64,
 }
 
-/// What reads have cost, as TiKV counts it.
+/// Cost of reads, as TiKV counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadCounters {
     /// Steps from entry to entry.
@@ -28,7 +29,7 @@ pub struct ReadCounters {
 }
 
 impl ReadCounters {
-    /// What was counted since an earlier time.
+    /// Counts since an earlier time.
     pub fn since(self, before: ReadCounters) -> ReadCounters {
         ReadCounters {
             next: self.next - before.next,
@@ -102,7 +103,8 @@ pub fn engine_error(error: titan_mvcc::Error) -> Error {
     }
 }
 
-/// Entries that a transaction puts and deletes. They are kept, so that a repeated transaction has the same.
+/// Entries that a transaction puts and deletes. They are kept, so that a repeated transaction has
+/// the same.
 #[derive(Default)]
 struct Entries(Vec<(Key, Option<Vec<u8>>)>);
 

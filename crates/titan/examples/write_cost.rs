@@ -7,8 +7,8 @@
 //! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
 //! ```
 //!
-//! The counts of puts are of [`WRITES`] puts each, those of batches of [`WRITES`] puts in batches of
-//! [`BATCH`]. The compaction merges what the measured calls before it put and deleted.
+//! The counts of puts are of [`WRITES`] puts each, those of batches of [`WRITES`] puts in batches
+//! of [`BATCH`]. The compaction merges what the measured calls before it put and deleted.
 
 use std::error::Error;
 use std::hint::black_box;

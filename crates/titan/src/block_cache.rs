@@ -66,8 +66,8 @@ impl BlockCache {
         }
     }
 
-    /// Changes the bound, and evicts what is beyond it. The number of shards stays that of the bound
-    /// with which the cache was made.
+    /// Changes the bound, and evicts what is beyond it. The number of shards stays that of the
+    /// bound with which the cache was made.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.blocks.set_capacity(capacity);

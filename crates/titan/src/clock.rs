@@ -22,8 +22,8 @@ pub trait SystemClock: Send + Sync + 'static {
     /// Called when a wait begins that ends after `timeout` of this clock, unless the awaited event
     /// happens first. Returns for how long to block at most, in real time. A clock that does not
     /// follow real time advances instead and returns less: the caller asks
-    /// [`SystemClock::monotonic`] for the time that is left, which must be zero after waits that add
-    /// up to `timeout`. The default is for clocks that follow real time.
+    /// [`SystemClock::monotonic`] for the time that is left, which must be zero after waits that
+    /// add up to `timeout`. The default is for clocks that follow real time.
     fn begin_wait(&self, timeout: Duration) -> Duration {
         timeout
     }

@@ -12,9 +12,9 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 /// stream of changes.
 ///
 /// All calls come from writing threads, one at a time. They may not block, fail or call the
-/// database, except for gets and iterators, which see the group in `after_publish` only: other writers
-/// wait for them. A write, a flush or a [barrier](crate::Db::barrier) from within a call fails with
-/// `InvalidArgument`.
+/// database, except for gets and iterators, which see the group in `after_publish` only: other
+/// writers wait for them. A write, a flush or a [barrier](crate::Db::barrier) from within a call
+/// fails with `InvalidArgument`.
 ///
 /// If a call panics, the commit goes on as if nothing had happened, the hook is never called again,
 /// [`Db::is_commit_hook_poisoned`](crate::Db::is_commit_hook_poisoned) returns true from before the
@@ -28,18 +28,19 @@ pub trait CommitHook: Send + Sync {
     /// Not called for what an opening replays from the WAL, nor for batches that failed.
     fn before_publish(&self, first: SequenceNumber, operations: &CommittedOps<'_>);
 
-    /// A group is visible, and none of its writers has been told yet: they return after this. `tickets` are
-    /// those that [`WriteBatch::set_ticket`] gave to its batches, in their order. Not called for a group
-    /// without tickets.
+    /// A group is visible, and none of its writers has been told yet: they return after this.
+    /// `tickets` are those that [`WriteBatch::set_ticket`] gave to its batches, in their order. Not
+    /// called for a group without tickets.
     fn after_publish(&self, _tickets: &mut dyn Iterator<Item = u64>) {}
 
     /// The data of a family changes in a range without passing as operations, and the change
-    /// becomes visible when this returns. It has the effect of an operation with this sequence number
-    /// after all those that the hook has seen up to it. Today that happens when a family is dropped.
+    /// becomes visible when this returns. It has the effect of an operation with this sequence
+    /// number after all those that the hook has seen up to it. Today that happens when a family is
+    /// dropped.
     ///
     /// Compactions and garbage collections change no data and are not reported. A
-    /// [compaction filter](crate::ColumnFamilyOptions) does, and is not reported either: it must not
-    /// remove what may still be read elsewhere.
+    /// [compaction filter](crate::ColumnFamilyOptions) does, and is not reported either: it must
+    /// not remove what may still be read elsewhere.
     fn on_bypass(&self, range: &BypassedRange<'_>, sequence: SequenceNumber);
 }
 

@@ -14,7 +14,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of thing went wrong. Match on this; the text is for people.
+/// Kind of an error. Match on this; the text is for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -24,8 +24,8 @@ pub enum ErrorKind {
     Io,
     /// No space is left on the device (or a quota is exhausted), or less than a job needs.
     NoSpace,
-    /// A file could not be opened, since the process or the machine has too many files open. Nothing
-    /// was done; retry once some are closed.
+    /// A file could not be opened, since the process or the machine has too many files open.
+    /// Nothing was done; retry once some are closed.
     TooManyOpenFiles,
     /// A database, column family or file that was asked for does not exist.
     NotFound,
@@ -92,9 +92,9 @@ impl ErrorKind {
         }
     }
 
-    /// Whether the same work, begun again, may succeed without anything being mended: others were in the
-    /// way. `Conflict`, `Deadlock`, `LockTimeout` and `Busy`. A transaction that failed so is to be dropped
-    /// and begun again: see [`Db::transaction`](crate::Db::transaction).
+    /// Whether the same work, begun again, may succeed without anything being mended: others were
+    /// in the way. `Conflict`, `Deadlock`, `LockTimeout` and `Busy`. A transaction that failed so
+    /// is to be dropped and begun again: see [`Db::transaction`](crate::Db::transaction).
     pub fn is_retryable(self) -> bool {
         matches!(
             self,
@@ -103,7 +103,8 @@ impl ErrorKind {
     }
 }
 
-/// Errors of which some mean that the same work, begun again, may succeed: see [`Retry`](crate::Retry).
+/// Errors of which some mean that the same work, begun again, may succeed: see
+/// [`Retry`](crate::Retry).
 pub trait Retryable {
     /// Whether the work is to be begun again.
     fn is_retryable(&self) -> bool;
@@ -115,7 +116,7 @@ impl Retryable for Error {
     }
 }
 
-/// What went wrong, where, and why. One word wide and cheap to clone.
+/// An error: its kind, place and cause. One word wide and cheap to clone.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -168,8 +169,8 @@ impl Error {
     }
 
     /// An operating system error while opening the file or directory `path` for `action`, before
-    /// anything was done to it: `TooManyOpenFiles` if no file descriptor is left. An error of anything
-    /// but an opening is never of that kind, so it always means that nothing has happened.
+    /// anything was done to it: `TooManyOpenFiles` if no file descriptor is left. An error of
+    /// anything but an opening is never of that kind, so it always means that nothing has happened.
     pub fn opening(error: std::io::Error, action: &str, path: &Path) -> Self {
         let errno = error.raw_os_error();
         let mut opening = Self::io(error, action, path);
@@ -251,7 +252,7 @@ impl Error {
         self
     }
 
-    /// What kind of thing went wrong.
+    /// Kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -281,8 +282,8 @@ impl Error {
         self.kind() == ErrorKind::Corruption
     }
 
-    /// Whether a file has something that cannot be understood: damage, or a form that is not supported,
-    /// since damage may look like one.
+    /// Whether a file has something that cannot be understood: damage, or a form that is not
+    /// supported, since damage may look like one.
     pub(crate) fn is_unreadable(&self) -> bool {
         self.is_corruption() || self.kind() == ErrorKind::Unsupported
     }
@@ -313,8 +314,8 @@ impl Error {
     }
 }
 
-/// Whether an error number says that the process (EMFILE) or the machine (ENFILE) has too many files
-/// open.
+/// Whether an error number says that the process (EMFILE) or the machine (ENFILE) has too many
+/// files open.
 fn is_out_of_descriptors(errno: i32) -> bool {
     use rustix::io::Errno;
     [Errno::MFILE, Errno::NFILE]

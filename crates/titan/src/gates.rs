@@ -53,7 +53,7 @@ mod tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) use control::inherit;
 
-/// What a thread of the engine runs: it has the gates of the calling thread.
+/// Wraps the function that a thread of the engine runs: it has the gates of the calling thread.
 #[cfg(not(all(test, not(any(loom, shuttle)))))]
 #[inline(always)]
 pub(crate) fn inherit<F>(run: F) -> F {

@@ -12,10 +12,27 @@ use crate::error::Error;
 /// Whether this build checks every invariant.
 pub const CHECKED: bool = cfg!(any(debug_assertions, fuzzing));
 
+/// Whether the MANIFEST is compared with the versions in memory after every edit.
+#[cfg(any(debug_assertions, fuzzing))]
+static COMPARES: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// Lets every database of this process compare its MANIFEST with its versions after every edit, if
+/// this build checks invariants. Cost for each edit: a read of the whole MANIFEST.
+pub fn compare_manifests() {
+    #[cfg(any(debug_assertions, fuzzing))]
+    COMPARES.store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
+#[cfg(any(debug_assertions, fuzzing))]
+pub(crate) fn compares_manifests() -> bool {
+    COMPARES.load(std::sync::atomic::Ordering::Relaxed)
+}
+
 /// States what holds unless there is a bug.
 ///
-/// - `invariant!(condition, "text {values}")` is a statement. Where invariants are checked it panics
-///   if the condition is false. In a release build it is nothing: the condition is not evaluated.
+/// - `invariant!(condition, "text {values}")` is a statement. Where invariants are checked it
+///   panics if the condition is false. In a release build it is nothing: the condition is not
+///   evaluated.
 /// - `invariant!(durable: condition, "text {values}")?` stands before a step after which a wrong
 ///   state would be in a file. It panics as the first form does. In a release build it evaluates
 ///   the condition, and gives an error of kind `Internal` if it is false. The caller must let that

@@ -45,7 +45,7 @@ enum Kind {
     Deferred(Arc<dyn FindValue>),
 }
 
-/// What a merge operator makes a value of.
+/// Parts of which a merge operator makes a value.
 struct Parts {
     key: Bytes,
     base: Option<LazyValue>,
@@ -63,8 +63,8 @@ impl Parts {
 }
 
 impl From<Bytes> for LazyValue {
-    /// A value that is in memory: for stores on the engine that return values of their own beside those
-    /// of the database.
+    /// A value that is in memory: for stores on the engine that return values of their own beside
+    /// those of the database.
     fn from(value: Bytes) -> Self {
         LazyValue::inline(value)
     }
@@ -75,8 +75,9 @@ impl LazyValue {
         LazyValue(Kind::Inline(value))
     }
 
-    /// A value that is looked up when it is fetched: for stores on the engine that know from elsewhere that there is
-    /// one. The store sees to it that it can be found for as long as the value is alive.
+    /// A value that is looked up when it is fetched: for stores on the engine that know from
+    /// elsewhere that there is one. The store sees to it that it can be found for as long as the
+    /// value is alive.
     pub fn deferred(finder: Arc<dyn FindValue>) -> Self {
         LazyValue(Kind::Deferred(finder))
     }
@@ -100,11 +101,12 @@ impl LazyValue {
     }
 
     /// The value. Cost: nothing if it is inline, else one read of the blob file, checksum verified;
-    /// a point read before that if the value is deferred; and a call of the merge operator if the key has operands.
-    /// The value is not kept: fetching again does all of that again.
+    /// a point read before that if the value is deferred; and a call of the merge operator if the
+    /// key has operands. The value is not kept: fetching again does all of that again.
     ///
     /// # Errors
-    /// `Corruption` with file and offset if the stored record is damaged; `Io`; those of a merge and of a point read.
+    /// `Corruption` with file and offset if the stored record is damaged; `Io`; those of a merge
+    /// and of a point read.
     pub fn fetch(&self) -> Result<Bytes> {
         match &self.0 {
             Kind::Inline(value) => Ok(value.clone()),
@@ -114,8 +116,9 @@ impl LazyValue {
         }
     }
 
-    /// Bytes of the value as stored: after compression, where its blob file is compressed; with merge
-    /// operands, of all parts. Free, but for a deferred value: that is looked up, and has zero bytes if it cannot be.
+    /// Bytes of the value as stored: after compression, where its blob file is compressed; with
+    /// merge operands, of all parts. Free, but for a deferred value: that is looked up, and has
+    /// zero bytes if it cannot be.
     pub fn stored_len(&self) -> u64 {
         match &self.0 {
             Kind::Inline(value) => value.len() as u64,

@@ -1,43 +1,49 @@
 //! Titan: an embeddable key-value storage engine.
 //!
-//! A log-structured merge tree that stores large values outside the tree, in blob files. Its disk
-//! formats are RocksDB's own: a RocksDB directory opens in place, and a directory that Titan wrote
-//! opens in RocksDB after [a downgrade](fn@tools::downgrade) has resolved the relocations of
-//! garbage collection.
+//! ```
+//! use titan::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
 //!
-//! [`Db`] is where to start. The modules, the lowest first; each uses only those above it:
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path();
+//! let db = Db::open(path, &Options::default())?;
+//! db.put(b"greeting", b"hello")?;
+//! assert_eq!(db.get(b"greeting")?.as_deref(), Some(&b"hello"[..]));
 //!
-//! | module | owns |
+//! // Several writes take effect together; synced, they survive a power failure.
+//! let mut batch = WriteBatch::new();
+//! batch.put(&*db, "picture", vec![7; 100_000])?;
+//! batch.delete(&*db, "greeting")?;
+//! db.write(batch, &WriteOptions::synced())?;
+//!
+//! // Iterators see one moment. They read values when they are asked for.
+//! let mut entries = db.iter(&ReadOptions::default())?;
+//! entries.seek_to_first()?;
+//! assert_eq!(entries.key(), b"picture");
+//! assert_eq!(entries.value()?.len(), 100_000);
+//! db.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A log-structured merge tree stores the keys, and blob files store the large values outside the
+//! tree. The disk formats are RocksDB's own: a RocksDB directory opens in place, and a directory
+//! that Titan wrote opens in RocksDB after [a downgrade](fn@tools::downgrade) has resolved the
+//! relocations of garbage collection.
+//!
+//! | to | see |
 //! |---|---|
-//! | `error`, `sync` | the error type; locks, atomics and threads |
-//! | `panics` | calls of the application's code, which may panic |
-//! | `process` | which process this is, and whether a database was opened in it |
-//! | `gates` | points at which a test can stop a thread |
-//! | `shared_map` | a sorted map whose copies share their common parts |
-//! | `format` | numbers, checksums, compression, internal keys, file names |
-//! | `batch`, `commit_hook` | write batches; the interface of the hook that is shown them |
-//! | [`merge`] | merge operators |
-//! | `clock` | time, and the random numbers of names |
-//! | `lazy_value` | values that are read when they are asked for |
-//! | `filter` | what compaction filters see and decide; time to live |
-//! | `locks` | which transaction has which key locked |
-//! | [`vfs`] | files and directories; everything the engine asks of the operating system |
-//! | `stats`, `options` | statistics and listeners; configuration |
-//! | `wal` | the records that WAL files and MANIFESTs are made of |
-//! | `iterator`, `range_del` | cursors and their merge; range deletions |
-//! | `memtable` | entries that are not in a table yet |
-//! | `block_cache` | data blocks of tables, decompressed |
-//! | `table` | SST files |
-//! | `blob` | blob files: writing, reading, finding values |
-//! | `open_files` | tables and blob files kept open |
-//! | `version` | the files that the database consists of; the MANIFEST |
-//! | `compaction` | merging tables |
-//! | `gc` | collecting the garbage of blob files |
-//! | `write` | the commit queue, WAL files |
-//! | `read` | lookups, iterators, snapshots, lazy values |
-//! | `db` | the database: opening, recovery, background jobs, closing |
-//! | [`transaction`] | optimistic and pessimistic transactions |
-//! | [`tools`] | checking a database and inspecting its files |
+//! | open a database, read and write | [`Db`], [`ColumnFamily`], [`Options`] |
+//! | write several keys at once | [`WriteBatch`], [`WriteOptions`] |
+//! | read a moment, a range, a large value | [`Snapshot`], [`DbIterator`], [`LazyValue`] |
+//! | read and write without conflicts | [`Db::transaction`], [`transaction`] |
+//! | combine values, drop expired ones | [`merge`], [`CompactionFilter`], [`TimeToLive`] |
+//! | know what happens | [`Statistics`], [`Metrics`], [`EventListener`], [`SpaceReport`] |
+//! | check, repair, inspect, downgrade | [`tools`] |
+//! | run on another file system | [`vfs`] |
+//!
+//! Short programs are in the folder `examples` of the crate. Every fallible call returns an
+//! [`Error`] with a [kind](ErrorKind), a text and, where they apply, a file and an offset.
 
 /// The examples of the page on transactions are tests.
 #[cfg(doctest)]

@@ -29,8 +29,8 @@ enum OpenFile {
 #[derive(Clone)]
 struct Kept {
     file: OpenFile,
-    /// Its memory or the share that each file has, whichever is more. The cache adds and subtracts it,
-    /// so it stays as long as the file is kept.
+    /// Its memory or the share that each file has, whichever is more. The cache adds and subtracts
+    /// it, so it stays as long as the file is kept.
     weight: u64,
 }
 
@@ -44,8 +44,8 @@ impl OpenFile {
         }
     }
 
-    /// Whether anything beside the cache has it. Exact under the lock of the cache, which alone hands
-    /// it out.
+    /// Whether anything beside the cache has it. Exact under the lock of the cache, which alone
+    /// hands it out.
     fn is_in_use(&self) -> bool {
         let holders = match self {
             OpenFile::Table(table) => Arc::strong_count(table),
@@ -56,7 +56,7 @@ impl OpenFile {
     }
 }
 
-/// How many files may be kept open, and how much memory they may take.
+/// Number of files that may be kept open, and the memory that they may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenFilesLimits {
     /// At least one.
@@ -64,7 +64,8 @@ pub(crate) struct OpenFilesLimits {
     /// Bytes.
     pub(crate) memory: u64,
     /// Number of files that may be open while iterators of users hold some of them, whatever
-    /// `files` says; `None` if nothing limits it. The rest of the process's descriptors is for jobs.
+    /// `files` says; `None` if nothing limits it. The rest of the process's descriptors is for
+    /// jobs.
     pub(crate) held: Option<u64>,
 }
 
@@ -125,8 +126,8 @@ impl Weighter<u64, Kept> for ByMemory {
     }
 }
 
-/// Keeps files that are in use in the cache: closing its handle would not close such a file, and the
-/// next use would open it a second time.
+/// Keeps files that are in use in the cache: closing its handle would not close such a file, and
+/// the next use would open it a second time.
 #[derive(Clone)]
 struct KeepsUsed;
 
@@ -152,8 +153,8 @@ pub(crate) enum Holder {
     Engine,
 }
 
-/// The expected memory of a file, from which the cache sizes its shards: a file heavier than a shard
-/// is not kept.
+/// The expected memory of a file, from which the cache sizes its shards: a file heavier than a
+/// shard is not kept.
 const MEMORY_PER_FILE: u64 = 1 << 20;
 
 /// Opens files on demand and keeps some open within [`OpenFilesLimits`], tables, blob files and
@@ -202,13 +203,14 @@ impl OpenFiles {
         }
     }
 
-    /// Changes how many files may be kept. If they are more, some that nothing uses are closed. Cost:
-    /// visits each of them.
+    /// Changes how many files may be kept. If they are more, some that nothing uses are closed.
+    /// Cost: visits each of them.
     pub(crate) fn set_max_files(&self, files: u64) {
         self.max_files.store(files, Ordering::Relaxed);
         let kept: Vec<_> = self.files.iter().collect();
         for (number, kept) in kept {
-            // Only what is still there: another file of this number may have been deleted meanwhile.
+            // Only what is still there: another file of this number may have been deleted
+            // meanwhile.
             let _ = self.files.replace(number, self.kept(kept.file), true);
         }
         // All of them were in use here.
@@ -234,7 +236,7 @@ impl OpenFiles {
         }
     }
 
-    /// How many files are kept open now.
+    /// Number of files that are kept open now.
     pub(crate) fn len(&self) -> usize {
         self.files.len()
     }
@@ -295,8 +297,8 @@ impl OpenFiles {
         }
     }
 
-    /// The reader of an SST for a holder. As [`OpenFiles::table`], but a table that users would hold
-    /// beyond the limit is not opened.
+    /// The reader of an SST for a holder. As [`OpenFiles::table`], but a table that users would
+    /// hold beyond the limit is not opened.
     ///
     /// # Errors
     /// Those of [`OpenFiles::table`]; `TooManyOpenFiles` at that limit.
@@ -328,8 +330,8 @@ impl OpenFiles {
         Ok(table)
     }
 
-    /// Closes what was kept beyond the limits because it was in use. To be called when an iterator has
-    /// released a table. Cost: nothing while the limits are kept.
+    /// Closes what was kept beyond the limits because it was in use. To be called when an iterator
+    /// has released a table. Cost: nothing while the limits are kept.
     pub(crate) fn released(&self) {
         if self.exceeded.load(Ordering::Relaxed) {
             while self.files.weight() > self.max_memory {
@@ -341,8 +343,8 @@ impl OpenFiles {
         }
     }
 
-    /// Closes some files that nothing uses, a small part of all but at least `least` of them, if there
-    /// are that many. Returns how many. Cost: proportional to the number of open files.
+    /// Closes some files that nothing uses, a small part of all but at least `least` of them, if
+    /// there are that many. Returns how many. Cost: proportional to the number of open files.
     pub(crate) fn close_unused(&self, least: usize) -> usize {
         let aim = least.max(self.files.len() / 16);
         let closed = Cell::new(0);
@@ -354,7 +356,8 @@ impl OpenFiles {
         closed.get()
     }
 
-    /// The open file `number`. If several threads ask for one that is not open, one of them opens it.
+    /// The open file `number`. If several threads ask for one that is not open, one of them opens
+    /// it.
     #[cfg(not(any(loom, shuttle)))]
     fn get_or_open(
         &self,

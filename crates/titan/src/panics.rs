@@ -1,9 +1,9 @@
-//! Calls of the application's code: merge operators, prefix extractors, filters, collectors, hooks and
-//! listeners. It may panic.
+//! Calls of the application's code: merge operators, prefix extractors, filters, collectors, hooks
+//! and listeners. It may panic.
 //!
 //! Promises that a panic ends here. The caller decides what it means: usually an error for what the
-//! code was asked about, and nothing else. Comparators are not called this way: without an order there
-//! is nothing to go on with.
+//! code was asked about, and nothing else. Comparators are not called this way: without an order
+//! there is nothing to go on with.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The application's code panicked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Panicked {
-    /// What it said, if that was a text.
+    /// Message of the panic, if that was a text.
     text: Option<String>,
 }
 

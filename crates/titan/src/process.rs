@@ -1,16 +1,16 @@
 //! Which process this is.
 //!
-//! A child that a process makes by `fork` has a copy of its memory, and the open files and their locks
-//! in common with it. It has none of its other threads. What the child wrote to a database that its
-//! parent has open would be written by two: so whatever changes files asks first whether this is still
-//! the process that opened them.
+//! A child that a process makes by `fork` has a copy of its memory, and the open files and their
+//! locks in common with it. It has none of its other threads. What the child wrote to a database
+//! that its parent has open would be written by two: so whatever changes files asks first whether
+//! this is still the process that opened them.
 //!
-//! Owns: one page of memory that the kernel clears in each child (`MADV_WIPEONFORK`). The first question
-//! in a process writes a number there that none of its ancestors had. The process id would say the
-//! same, but to ask for it is a system call.
+//! Owns: one page of memory that the kernel clears in each child (`MADV_WIPEONFORK`). The first
+//! question in a process writes a number there that none of its ancestors had. The process id would
+//! say the same, but to ask for it is a system call.
 //!
-//! Promises that a [`Process`] is current in the process that made it alone. Assumes that nobody makes
-//! a process that shares its parent's memory and goes on to use the database in both.
+//! Promises that a [`Process`] is current in the process that made it alone. Assumes that nobody
+//! makes a process that shares its parent's memory and goes on to use the database in both.
 
 #![expect(
     unsafe_code,
@@ -62,8 +62,8 @@ impl Process {
         })
     }
 
-    /// Whether this is the process that called [`Process::current`], and no child of it. Cost: a read of
-    /// memory; a system call where the kernel is older than Linux 4.14.
+    /// Whether this is the process that called [`Process::current`], and no child of it. Cost: a
+    /// read of memory; a system call where the kernel is older than Linux 4.14.
     #[inline]
     pub fn is_current(&self) -> bool {
         match self.0 {
@@ -102,9 +102,9 @@ fn map_page() -> Option<&'static AtomicU64> {
         let _ = unsafe { munmap(base.as_ptr(), len) };
         return None;
     }
-    // SAFETY: the mapping is aligned to a page, readable, writable and zero, which is a valid number. It
-    // is never unmapped, and nothing but this atomic refers to it. In a child it is zero again: other
-    // processes change only their own copy.
+    // SAFETY: the mapping is aligned to a page, readable, writable and zero, which is a valid
+    // number. It is never unmapped, and nothing but this atomic refers to it. In a child it is zero
+    // again: other processes change only their own copy.
     Some(unsafe { base.cast::<AtomicU64>().as_ref() })
 }
 

@@ -12,11 +12,11 @@ use crate::format::entity::{ColumnValue, DEFAULT_COLUMN, each_column};
 use crate::lazy_value::{LazyValue, ValueSource};
 
 /// The columns of a key, in the order of their names. A key that was set by
-/// [`put_entity`](crate::ColumnFamily::put_entity) has the columns that were given; any other key has
-/// one, the *default column*, whose name is empty.
+/// [`put_entity`](crate::ColumnFamily::put_entity) has the columns that were given; any other key
+/// has one, the *default column*, whose name is empty.
 ///
-/// Columns in blob files are read one by one, when they are asked for. They stay readable for as long as
-/// this is alive, whatever is written, compacted or deleted meanwhile.
+/// Columns in blob files are read one by one, when they are asked for. They stay readable for as
+/// long as this is alive, whatever is written, compacted or deleted meanwhile.
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {

@@ -15,7 +15,7 @@ use crate::rebuild;
 pub(crate) struct BesideArgs {
     #[command(flatten)]
     budget: Budget,
-    /// How often each command runs, if no time is given.
+    /// Number of runs of each command, if no time is given.
     #[arg(long, value_name = "N", default_value_t = 200)]
     views: u64,
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask loom`: small models of the own types of the engine and of the range cache, under every schedule.
+//! `cargo xtask loom`: small models of the own types of the engine and of the range cache, under
+//! every schedule.
 
 use std::process::ExitCode;
 
@@ -7,7 +8,8 @@ use clap::Args;
 use crate::campaign::conclude;
 use crate::rebuild::Rebuild;
 
-/// Small models of the commit queue, memtable, versions, files, closing and the range cache, under every schedule.
+/// Small models of the commit queue, memtable, versions, files, closing and the range cache, under
+/// every schedule.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  cargo xtask loom\n  cargo xtask loom queue")]
 pub(crate) struct LoomArgs {

@@ -8,7 +8,8 @@ use clap::Args;
 
 use crate::campaign::Budget;
 
-/// Runs the whole engine, background jobs included, and the range cache, under schedules that a seed determines.
+/// Runs the whole engine, background jobs included, and the range cache, under schedules that a
+/// seed determines.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  cargo xtask shuttle --minutes 5\n  cargo xtask shuttle --scenario 'range cache' --rounds 10000\n  cargo xtask shuttle --replay 17"
@@ -22,7 +23,7 @@ pub(crate) struct ShuttleArgs {
     /// Only rounds of this scenario; a name that does not exist lists all.
     #[arg(long, value_name = "NAME", conflicts_with = "replay")]
     scenario: Option<String>,
-    /// How many rounds of it, ten schedules each, if no time is given.
+    /// Number of rounds of it, ten schedules each, if no time is given.
     #[arg(long, value_name = "N", default_value_t = 100, requires = "scenario")]
     rounds: u64,
 }

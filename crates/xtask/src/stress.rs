@@ -21,7 +21,7 @@ use crate::rebuild;
 pub(crate) struct StressArgs {
     #[command(flatten)]
     budget: Budget,
-    /// What ends together with the process, or limits it.
+    /// Parts of the machine that end with the process, or limit it.
     #[arg(long, value_enum, default_value = "all")]
     mode: Which,
 }

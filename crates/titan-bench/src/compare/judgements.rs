@@ -60,7 +60,7 @@ impl JudgedTwice {
     }
 }
 
-/// What both reports judge, against each other engine separately.
+/// Verdicts of both reports, against each other engine separately.
 pub(super) fn judge(pairs: &[Pair<'_, '_>], engines: &[String]) -> Vec<JudgedTwice> {
     let mut judged = Vec::new();
     for engine in engines.iter().filter(|engine| *engine != SUBJECT) {

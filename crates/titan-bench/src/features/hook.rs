@@ -1,4 +1,4 @@
-//! What a commit hook that does nothing costs puts.
+//! The cost of a commit hook that does nothing, for puts.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! Compares calls that only Titan and some peer have: transactions, merges, reads within a prefix, the
-//! commit hook, the store of versions.
+//! Compares calls that only Titan and some peer have: transactions, merges, reads within a prefix,
+//! the commit hook, the store of versions.
 //!
-//! A workload compares whole engines, each in a process of its own. Here several *sides* do the same
-//! work in one process, in turn, round after round. The result is the median of the rounds of each side,
-//! and the ratio of the first side to each other one.
+//! A workload compares whole engines, each in a process of its own. Here several *sides* do the
+//! same work in one process, in turn, round after round. The result is the median of the rounds of
+//! each side, and the ratio of the first side to each other one.
 
 mod counters;
 mod hook;
@@ -31,7 +31,7 @@ pub(crate) const NAMES: &[&str] = &[
     "mvcc-scans",
 ];
 
-/// How much to do.
+/// Amount of work.
 #[derive(Clone, Copy)]
 pub(crate) struct Extent {
     /// Rounds of each side.
@@ -58,8 +58,8 @@ pub(super) struct Comparison<'a> {
     sides: Vec<Side<'a>>,
 }
 
-/// One of them: does the work of a round, whose number it gets, and returns how many operations that
-/// were.
+/// One of them: does the work of a round, whose number it gets, and returns how many operations
+/// that were.
 pub(super) struct Side<'a> {
     name: &'static str,
     prepare: Box<dyn FnMut() -> Result<()> + 'a>,
@@ -84,7 +84,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Debug, Serialize)]
 pub(crate) struct Compared {
     name: String,
@@ -92,7 +92,7 @@ pub(crate) struct Compared {
     sides: Vec<Measured>,
 }
 
-/// What a side did.
+/// Work that a side did.
 #[derive(Debug, Serialize)]
 struct Measured {
     name: &'static str,
@@ -134,7 +134,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Rates are by the processor time of the thread that calls, for sides that use no other thread.
+    /// Rates are by the processor time of the thread that calls, for sides that use no other
+    /// thread.
     pub(super) fn by_processor_time(self) -> Self {
         Comparison {
             clock: || processor_time(ClockId::ThreadCPUTime),
@@ -142,7 +143,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Rates are by the processor time of all threads of the process, those of the background among them.
+    /// Rates are by the processor time of all threads of the process, those of the background among
+    /// them.
     pub(super) fn by_time_of_all_threads(self) -> Self {
         Comparison {
             clock: || processor_time(ClockId::ProcessCPUTime),

@@ -20,7 +20,7 @@ const READS: usize = 100_000;
 const COLD_READS: usize = 5_000;
 /// The block cache of the databases that are read from the device.
 const SMALL_CACHE: u64 = 1 << 20;
-/// That of the others: all blocks fit.
+/// Cache size of the others: all blocks fit.
 const LARGE_CACHE: u64 = 1 << 30;
 
 pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {

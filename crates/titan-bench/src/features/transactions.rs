@@ -13,7 +13,7 @@ const COMMITS: usize = 100_000;
 const PUTS: usize = 4;
 const VALUE: [u8; 100] = [b'v'; 100];
 
-/// What commits the keys of one transaction; false if the race for one of them was lost.
+/// Commits the keys of one transaction; false if the race for one of them was lost.
 trait Commits: Sync {
     fn commit(&self, keys: &[[u8; 16]; PUTS]) -> Result<bool>;
 }

@@ -1,4 +1,4 @@
-//! What the store and the cache count, as sums over several openings.
+//! Counters of the store and the cache, as sums over several openings.
 
 use titan_ime::ReadSums;
 use titan_mvcc::ReadStats;
@@ -57,7 +57,7 @@ impl Answers {
 }
 
 impl Counters {
-    /// What this opening has counted.
+    /// Counts of this opening.
     pub(super) fn of(opened: &Opened) -> Self {
         let reads = opened.store().read_stats();
         let Some(cache) = opened.cache() else {
@@ -87,7 +87,7 @@ impl Counters {
         }
     }
 
-    /// What was counted since an earlier moment.
+    /// Counts since an earlier moment.
     pub(super) fn since(self, before: Counters) -> Self {
         let mut reads = self.reads;
         reads.next -= before.reads.next.min(reads.next);

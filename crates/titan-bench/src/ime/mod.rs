@@ -1,8 +1,9 @@
-//! The experiment of the in-memory engine: TPC-C over a store of versions with and without a range cache, and without
-//! it but with as much more block cache.
+//! The experiment of the in-memory engine: TPC-C over a store of versions with and without a range
+//! cache, and without it but with as much more block cache.
 //!
-//! Seven workloads, W1 to W7, run at fixed rates, each side after the other with the same jobs. `docs/benchmarks.md`
-//! describes the method. The lowest module first; each uses only those above it, but for `tests`:
+//! Seven workloads, W1 to W7, run at fixed rates, each side after the other with the same jobs.
+//! `docs/benchmarks.md` describes the method. The lowest module first; each uses only those above
+//! it, but for `tests`:
 //!
 //! | module | owns |
 //! |---|---|
@@ -60,8 +61,8 @@ const QUICK: Extent = Extent {
     divisor: 2,
 };
 
-/// Runs these workloads with their stores in `dir`, and writes the report to `out`, anew after each workload. Returns
-/// whether it was not interrupted.
+/// Runs these workloads with their stores in `dir`, and writes the report to `out`, anew after each
+/// workload. Returns whether it was not interrupted.
 ///
 /// # Errors
 /// An unknown name; the first error of a run.

@@ -1,11 +1,12 @@
 //! Two pools of threads that do jobs at a fixed rate: readers read, writers commit.
 //!
-//! The loop is open: job `n` is due at `n / rate`, whether or not those before it have ended, and its latency counts
-//! from then. So a read that is slow makes those that wait for it slow too, as it would for users.
+//! The loop is open: job `n` is due at `n / rate`, whether or not those before it have ended, and
+//! its latency counts from then. So a read that is slow makes those that wait for it slow too, as
+//! it would for users.
 //!
-//! A reader takes the next job when it is due, does its reads, and hands the transaction to the writers. The processor
-//! time of reads and of commits is so that of different threads. A commit that meets a conflict is begun again, by the
-//! writer.
+//! A reader takes the next job when it is due, does its reads, and hands the transaction to the
+//! writers. The processor time of reads and of commits is so that of different threads. A commit
+//! that meets a conflict is begun again, by the writer.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -22,12 +23,12 @@ use super::processor::{self, READER, WRITER};
 pub(super) const READERS: usize = 2;
 /// The time between two looks at a run.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
-/// How long after the end jobs that were due are still begun.
+/// Time after the end within which jobs that were due are still begun.
 const GRACE: Duration = Duration::from_secs(5);
 /// Sleeps are no longer, so that a run ends soon if it is interrupted.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// What the jobs do.
+/// Work of the jobs.
 pub(super) trait Work: Sync {
     /// Does the reads of a job. The same number gives the same job.
     fn read(&self, number: u64, store: &Store) -> Result<Job>;
@@ -37,7 +38,7 @@ pub(super) trait Work: Sync {
 pub(super) struct Job {
     /// Whether it scanned rows, beside or in place of single keys.
     pub(super) scans: bool,
-    /// What is to be committed.
+    /// Writes to be committed.
     pub(super) transaction: Option<Transaction>,
 }
 
@@ -53,7 +54,7 @@ pub(super) struct Shift<'a> {
     pub(super) interrupted: &'a AtomicBool,
 }
 
-/// How long something took.
+/// Durations of one kind of step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Latency {
     /// When its job was due, in seconds since the begin.
@@ -64,7 +65,7 @@ pub(super) struct Latency {
     pub(super) scans: bool,
 }
 
-/// What was done.
+/// Steps that were done.
 #[derive(Default)]
 pub(super) struct Done {
     /// From when a job was due until its reads were done.
@@ -174,7 +175,8 @@ impl Pool<'_> {
     }
 
     fn read(&self, sender: &Sender<Handed>) -> Result<Done> {
-        // Else the kernel may wake a thread 50 us late. Where it cannot be set, latencies have that in them.
+        // Else the kernel may wake a thread 50 us late. Where it cannot be set, latencies have that
+        // in them.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut done = Done::default();
         let shift = self.shift;

@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// What names of reader threads begin with.
+/// Prefix of the names of reader threads.
 pub(super) const READER: &str = "ime-reader";
-/// What names of writer threads begin with.
+/// Prefix of the names of writer threads.
 pub(super) const WRITER: &str = "ime-writer";
 /// The name of the thread that maintains a range cache.
 const CACHE: &str = "titan-ime";
@@ -56,7 +56,7 @@ impl Processor {
 /// Adds up the time of threads, those that have ended among them up to the last look at them.
 #[derive(Default)]
 pub(super) struct Clocks {
-    /// What each thread had at the last look, in nanoseconds.
+    /// Processor time of each thread at the last look, in nanoseconds.
     threads: HashMap<u32, u64>,
     sums: Processor,
 }

@@ -1,4 +1,5 @@
-//! The results as `report.json`, `report.md` and `report.html`, with the plots of this crate's other reports.
+//! The results as `report.json`, `report.md` and `report.html`, with the plots of this crate's
+//! other reports.
 
 use std::path::Path;
 
@@ -47,7 +48,7 @@ const COLUMNS: [Shown; 15] = [
     ("scans hit", |f| f.scan_hit_ratio, percent),
 ];
 
-/// What is drawn over time, by workload.
+/// Curves that are drawn over time, by workload.
 const CURVES: [(&str, Shown); 6] = [
     ("W1", ("next / row", |f| f.next_per_processed, number)),
     (
@@ -182,7 +183,7 @@ fn workload(document: &mut Document, name: &str, sides: &[&Measured]) -> Result<
     Ok(())
 }
 
-/// How the cache got on in each phase.
+/// Figures of the cache in each phase.
 fn phases(document: &mut Document, sides: &[&Measured]) {
     let columns = [
         ":phase",

@@ -1,8 +1,8 @@
-//! What an experiment measured: the schema of its `report.json`.
+//! Measurements of an experiment: the schema of its `report.json`.
 //!
-//! `workloads` has an entry for each side of each workload, with `name`, `variant`, `next_per_processed`,
-//! `reader_cpu_percent`, `mean_us` and `p99_us` among its fields. Latencies are in microseconds, other times in
-//! seconds, processor time in percent of one processor.
+//! `workloads` has an entry for each side of each workload, with `name`, `variant`,
+//! `next_per_processed`, `reader_cpu_percent`, `mean_us` and `p99_us` among its fields. Latencies
+//! are in microseconds, other times in seconds, processor time in percent of one processor.
 
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub(super) struct Results {
     pub(super) machine: Machine,
     pub(super) workloads: Vec<Measured>,
     pub(super) targets: Vec<Judged>,
-    /// What is to be known besides.
+    /// Other remarks for the reader.
     pub(super) remarks: Vec<String>,
 }
 
@@ -58,8 +58,8 @@ pub(super) struct MeasuredPhase {
     pub(super) seconds_to_hits: Option<f64>,
 }
 
-/// The part of a run that gives the figures, and a remark if it is not the one that is meant. `off` is the run of the
-/// store alone.
+/// The part of a run that gives the figures, and a remark if it is not the one that is meant. `off`
+/// is the run of the store alone.
 pub(super) fn window(workload: &Workload, off: &Series) -> ((f64, f64), Option<String>) {
     let end = off.phases.last().map_or(0.0, |phase| phase.to);
     let (steps, most) = match workload.window {

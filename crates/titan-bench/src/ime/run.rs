@@ -1,4 +1,5 @@
-//! Runs one side of a workload: loads a store, lets the pools work on it phase after phase, and measures.
+//! Runs one side of a workload: loads a store, lets the pools work on it phase after phase, and
+//! measures.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +55,7 @@ struct Run<'a> {
     dir: &'a Path,
     time: Arc<StoreTime>,
     interrupted: &'a AtomicBool,
-    /// What earlier openings have counted.
+    /// Counts of earlier openings.
     before: Counters,
     /// A snapshot that is held.
     held: Option<Snapshot>,

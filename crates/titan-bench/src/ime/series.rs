@@ -1,4 +1,5 @@
-//! What a run of one side measured: counters at every look, latencies of every job; and the figures of any part of it.
+//! Measurements of a run of one side: counters at every look, latencies of every job; and the
+//! figures of any part of it.
 
 use serde::Serialize;
 
@@ -6,7 +7,8 @@ use super::counters::Counters;
 use super::pools::{Done, LOOK, Latency};
 use super::processor::Processor;
 
-/// Looks whose average says whether a ratio is reached. Some jobs return many rows, and few of them are in one look.
+/// Looks whose average says whether a ratio is reached. Some jobs return many rows, and few of them
+/// are in one look.
 const SMOOTHED: usize = 7;
 
 /// Counters at one moment.
@@ -113,7 +115,8 @@ impl Series {
         self.looks.windows(2).filter_map(point).collect()
     }
 
-    /// When the steps for a row first were this many, on the average of [`SMOOTHED`] looks: the middle of these.
+    /// When the steps for a row first were this many, on the average of [`SMOOTHED`] looks: the
+    /// middle of these.
     pub(super) fn crossing(&self, next_per_processed: f64) -> Option<f64> {
         self.looks.windows(SMOOTHED).find_map(|looks| {
             let (first, last) = (looks.first()?, looks.last()?);
@@ -124,8 +127,8 @@ impl Series {
     }
 }
 
-/// How long it took in a phase until the hit ratio of scans was nine tenths of that in its last quarter, and that ratio. None
-/// if there is none.
+/// Time in a phase until the hit ratio of scans was nine tenths of that in its last quarter, and
+/// that ratio. None if there is none.
 pub(super) fn seconds_to_hits(points: &[Point], phase: &Phase) -> Option<(f64, f64)> {
     // The first look of a phase ends the time before it.
     let begun = phase.from + LOOK.as_secs_f64() / 2.0;
@@ -204,8 +207,8 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 pub(super) mod tests {
     use super::*;
 
-    /// A run of ten seconds. In each second as many more steps are taken, 10 rows are returned, and readers have half a
-    /// second of processor time; jobs take a millisecond.
+    /// A run of ten seconds. In each second as many more steps are taken, 10 rows are returned, and
+    /// readers have half a second of processor time; jobs take a millisecond.
     pub(in crate::ime) fn series() -> Series {
         let mut counters = Counters::default();
         let mut looks = Vec::new();

@@ -1,4 +1,4 @@
-//! What the range cache is to reach, and what it has.
+//! Targets of the range cache, and the figures that it reached.
 
 use serde::Serialize;
 
@@ -50,7 +50,8 @@ fn commit_p99(side: &Measured) -> f64 {
     side.figures.commit_p99_us
 }
 
-/// Figures of the side with the cache, divided by those of the store alone, and the most that they may be.
+/// Figures of the side with the cache, divided by those of the store alone, and the most that they
+/// may be.
 const RATIOS: [(&str, &str, Figure, f64); 11] = [
     (
         "W1",

@@ -1,9 +1,10 @@
 //! The time of the store, which runs faster than the clock of the machine.
 //!
-//! Half an hour of TPC-C shows what a frozen safe point does. So that nobody waits for it, the store's oracle counts
-//! [`SPEED`] seconds for each of the clock. All spans of the store and of the cache (retention, the distance of the
-//! cache's safe point, the age of old readers) keep their usual values, and so their proportions to each other and to
-//! the number of rows that die meanwhile.
+//! Half an hour of TPC-C shows what a frozen safe point does. So that nobody waits for it, the
+//! store's oracle counts [`SPEED`] seconds for each of the clock. All spans of the store and of the
+//! cache (retention, the distance of the cache's safe point, the age of old readers) keep their
+//! usual values, and so their proportions to each other and to the number of rows that die
+//! meanwhile.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ pub(super) const SPEED: f64 = 24.0;
 /// When the time of every store begins, so that runs are alike: some day in 2024.
 const BEGIN: Duration = Duration::from_secs(1_720_000_000);
 
-/// An oracle of one process. It stands still until it is started, but for what [`StoreTime::pass`] adds.
+/// An oracle of one process. It stands still until it is started, but for what [`StoreTime::pass`]
+/// adds.
 pub(super) struct StoreTime(Mutex<State>);
 
 struct State {

@@ -1,4 +1,5 @@
-//! The sides of the experiment: a store alone, with a range cache, and with as much more block cache.
+//! The sides of the experiment: a store alone, with a range cache, and with as much more block
+//! cache.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ pub(super) enum Variant {
     MoreBlockCache,
 }
 
-/// In the order in which they run: the first one says at which moment the others are compared with it.
+/// In the order in which they run: the first one says at which moment the others are compared with
+/// it.
 pub(super) const ALL: [Variant; 3] = [Variant::Off, Variant::On, Variant::MoreBlockCache];
 
 impl Variant {
@@ -35,7 +37,7 @@ impl Variant {
     }
 }
 
-/// How the store of a workload is opened.
+/// Settings for opening the store of a workload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     /// In the time of the store. `None`: its safe point is frozen.

@@ -14,7 +14,7 @@ pub(crate) type Condition = (String, String);
 /// A figure of the device: its name, its value, and its format.
 pub(crate) type Ceiling = (&'static str, fn(&Ceilings) -> f64, fn(f64) -> String);
 
-/// What is measured of the device before each round. It varies a little, so it is not a condition
+/// Measurements of the device before each round. Each varies a little, so it is not a condition
 /// that must be the same.
 pub(crate) static CEILINGS: [Ceiling; 4] = [
     ("sequential writes", |c| c.sequential_write, bytes_a_second),

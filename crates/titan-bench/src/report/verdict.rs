@@ -69,7 +69,7 @@ pub(crate) struct Verdict<'f, 'a> {
 }
 
 impl Verdict<'_, '_> {
-    /// How many times better or worse: at least 1.
+    /// Factor by which it is better or worse: at least 1.
     pub(crate) fn size(&self) -> f64 {
         self.ratio.median.max(1.0 / self.ratio.median)
     }

@@ -84,7 +84,7 @@ pub(crate) struct Plan {
     pub(crate) dir: PathBuf,
     /// Seconds of each of `fio`'s measurements before each round.
     pub(crate) ceiling_seconds: u32,
-    /// What the reader of the report must know, as far as known before the run.
+    /// Remarks for the reader of the report, as far as known before the run.
     pub(crate) remarks: Vec<String>,
 }
 

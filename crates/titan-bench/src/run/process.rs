@@ -24,7 +24,7 @@ use crate::worker::{Event, Job, Usage, Worked};
 
 /// The interval between samples of space.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
-/// How long a process may take beyond the time of its step, which does not bound recovery and
+/// Time that a process may take beyond the time of its step, which does not bound recovery and
 /// closing. After that it is taken to hang.
 const PATIENCE: Duration = Duration::from_secs(900);
 

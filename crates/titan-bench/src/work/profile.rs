@@ -1,7 +1,7 @@
 //! The amounts of work: `quick` shows that everything works, `standard` is for publishing, `long`
 //! is for higher confidence.
 
-/// How long a run takes, and how much it does.
+/// Length of a run, and its amount of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
     /// Five minutes: everything fits in memory, so that the figures say little about devices.
@@ -25,7 +25,7 @@ pub(crate) struct Scale {
     /// Time after which a step with a fixed amount of work is cut short.
     pub(crate) at_most: f64,
     pub(crate) rounds: u32,
-    /// How often churn overwrites all its keys.
+    /// Number of times that churn overwrites all its keys.
     pub(crate) churns: u64,
     /// Workloads that run by default.
     pub(crate) workloads: &'static [&'static str],

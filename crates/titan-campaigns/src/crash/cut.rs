@@ -9,7 +9,7 @@ use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 
 use crate::regression::Trial;
 
-/// How unsynced state is lost.
+/// Way in which unsynced state is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The process or the machine stops between two operations.
@@ -19,7 +19,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// What it ends.
+    /// The end that it causes.
     pub(super) fn end(&self) -> End {
         match self {
             Policy::Lose(loss) => End::with(loss),
@@ -42,7 +42,7 @@ impl Policy {
 pub struct Cut {
     /// The number of file system operations before the crash; `None` stands for every number.
     pub point: Option<usize>,
-    /// What is lost.
+    /// The loss.
     pub policy: Policy,
 }
 

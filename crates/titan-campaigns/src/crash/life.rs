@@ -25,7 +25,7 @@ pub(super) struct Life {
     ledger: Ledger,
 }
 
-/// How the life before ended: what must be there until something new is promised.
+/// End of the life before: the operations that must be there until something new is promised.
 struct Before {
     ledger: Ledger,
     moment: u64,
@@ -79,8 +79,8 @@ impl Life {
         })
     }
 
-    /// What applies to a crash at `point`: the ledger, its moment, and the worst that has ended
-    /// since then.
+    /// Rules for a crash at `point`: the ledger, its moment, and the worst that has ended since
+    /// then.
     fn allowed(&self, point: &CrashPoint<'_>, policy: Policy) -> (&Ledger, u64, End) {
         let Before {
             ledger,

@@ -12,8 +12,8 @@ use crate::pool::{Task, catch};
 use crate::regression::{Regression, smaller};
 use crate::workloads::Workload;
 
-/// How far around the recorded point a second crash is tried, because the timing of threads
-/// varies.
+/// Distance from the recorded point within which a second crash is tried, because the timing of
+/// threads varies.
 const NEAR: usize = 3;
 /// When all second crashes after all first ones are tried: one first crash in this many.
 const ANYWHERE: usize = 16;

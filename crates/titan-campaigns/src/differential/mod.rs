@@ -42,7 +42,7 @@ use crate::session::Session;
 /// The directory of Titan's simulated database.
 const DIR: &str = "/db";
 
-/// How large a campaign is.
+/// Size of a campaign.
 #[derive(Clone, Debug)]
 pub struct Differential {
     /// RocksDB.
@@ -53,7 +53,7 @@ pub struct Differential {
     pub lists: u64,
 }
 
-/// How the engines are run.
+/// Way of running the engines.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     SideBySide,

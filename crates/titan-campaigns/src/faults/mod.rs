@@ -25,9 +25,10 @@ use crate::workloads::{self, Workload};
 
 pub use plan::{Failing, Heal, Plan, Way};
 
-/// How far around its number a fault is tried again, because the timing of threads varies.
+/// Distance from its number within which a fault is tried again, because the timing of threads
+/// varies.
 const NEAR: u64 = 8;
-/// How many limits on the disk's size and on open files are tried.
+/// Number of limits on the disk's size and on open files that are tried.
 const LIMITS: u64 = 40;
 
 /// The extent of a campaign.

@@ -1,4 +1,4 @@
-//! What fails, and how the database is healed: as data and as text.
+//! The failing operation, and the way in which the database is healed: as data and as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +24,7 @@ pub(super) const KINDS: [OpKind; 12] = [
     OpKind::SyncDir,
 ];
 
-/// How an operation fails.
+/// Way in which an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// EIO, without effect.
@@ -85,7 +85,7 @@ pub enum Failing {
         kind: Option<OpKind>,
         /// The number of operations that succeed first.
         index: u64,
-        /// How it fails.
+        /// Way in which it fails.
         way: Way,
         /// Whether later ones fail too, until the fault is removed.
         lasting: bool,
@@ -96,7 +96,7 @@ pub enum Failing {
     OpenFiles(usize),
 }
 
-/// How the database recovers from the fault.
+/// Way in which the database recovers from the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heal {
     /// By `resume`.
@@ -108,9 +108,9 @@ pub enum Heal {
 /// A fault and its healing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What fails.
+    /// The failing operations.
     pub failing: Failing,
-    /// How it is healed.
+    /// Way in which it is healed.
     pub heal: Heal,
 }
 
@@ -144,8 +144,9 @@ impl Plan {
         !matches!(self.failing, Failing::Operation { lasting: false, .. })
     }
 
-    /// Whether it only keeps files from being opened: then nothing has happened when it strikes, and
-    /// writes never stop. A sync of a directory may come after a change, so it is not among these.
+    /// Whether it only keeps files from being opened: then nothing has happened when it strikes,
+    /// and writes never stop. A sync of a directory may come after a change, so it is not among
+    /// these.
     pub(super) fn spares_writes(&self) -> bool {
         match self.failing {
             Failing::OpenFiles(_) => true,

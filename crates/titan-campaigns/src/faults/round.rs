@@ -172,7 +172,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// What can be done before the cause is removed: reads, and healing in vain.
+    /// Steps before the cause is removed: reads, and healing in vain.
     fn while_it_fails(&mut self, doubt: Option<&Op>) -> Checked<()> {
         self.reads_right(doubt)?;
         if !self.fault.plan.lasts() {

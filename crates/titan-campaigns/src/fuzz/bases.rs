@@ -31,7 +31,7 @@ pub(super) struct BaseFile {
     pub(super) pieces: Vec<Piece>,
 }
 
-/// How to write one of the bases.
+/// Recipe for one of the bases.
 struct Recipe {
     name: &'static str,
     set: fn(&mut Options),

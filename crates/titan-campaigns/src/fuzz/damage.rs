@@ -24,7 +24,7 @@ pub(super) struct Damaged {
     /// Whether the database is also repaired.
     pub(super) to_be_repaired: bool,
     pub(super) files: Vec<File>,
-    /// What was done, one line per damage.
+    /// Story: one line per damage.
     pub(super) story: Vec<String>,
 }
 

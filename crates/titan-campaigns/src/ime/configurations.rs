@@ -1,4 +1,5 @@
-//! The configurations of histories with a range cache. To add one, add an entry to [`CONFIGURATIONS`].
+//! The configurations of histories with a range cache. To add one, add an entry to
+//! [`CONFIGURATIONS`].
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ const SHORT: Cache = Cache {
     ..ALL
 };
 
-/// What is held is decided by the cache, too.
+/// A cache that also decides which ranges it holds.
 const CHOSEN: Cache = Cache {
     memory_limit: 200_000,
     limit_changes: true,

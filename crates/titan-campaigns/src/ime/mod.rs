@@ -1,7 +1,8 @@
-//! Random histories of a store of versions with a range cache, under many configurations: whatever is held, loaded,
-//! pruned and dropped, everything that is read is as the model says.
+//! Random histories of a store of versions with a range cache, under many configurations: whatever
+//! is held, loaded, pruned and dropped, everything that is read is as the model says.
 //!
-//! The histories are those of [`mvcc`](crate::mvcc), and a tenth of their operations are ones of the cache.
+//! The histories are those of [`mvcc`](crate::mvcc), and a tenth of their operations are ones of
+//! the cache.
 
 pub mod configurations;
 
@@ -10,7 +11,7 @@ use configurations::CONFIGURATIONS;
 use crate::mvcc::{self, Mvcc};
 use crate::run::Run;
 
-/// How large a campaign is.
+/// Size of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Ime {
     /// Operations of all configurations together, in each round.
@@ -29,8 +30,8 @@ impl Default for Ime {
 }
 
 impl Ime {
-    /// Runs a history under every configuration, on all cores. Counts passed operations, and histories that
-    /// failed.
+    /// Runs a history under every configuration, on all cores. Counts passed operations, and
+    /// histories that failed.
     pub fn run(self, run: &Run) {
         let size = Mvcc {
             operations: self.operations,

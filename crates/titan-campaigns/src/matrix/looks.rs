@@ -1,4 +1,4 @@
-//! What Titan must do with a directory that RocksDB wrote.
+//! Checks of a directory that RocksDB wrote.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -73,7 +73,7 @@ pub struct Matrix {
     pub only: Vec<String>,
     /// The directory of RocksDB's jars, to which missing ones are fetched.
     pub jars: PathBuf,
-    /// How many of Titan's configurations write a directory.
+    /// Number of Titan's configurations that write a directory.
     pub configurations: usize,
 }
 

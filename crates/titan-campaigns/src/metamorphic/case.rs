@@ -23,7 +23,7 @@ use crate::answers::{Deviation, expected};
 use crate::pool::Task;
 use crate::regression::smaller;
 
-/// How often to try a list that does not fail: the timing of background threads varies.
+/// Attempts with a list that does not fail: the timing of background threads varies.
 const ATTEMPTS: usize = 3;
 
 /// A list of operations for some configurations.

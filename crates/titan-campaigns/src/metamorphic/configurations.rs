@@ -18,7 +18,7 @@ pub struct Configuration {
     pub name: &'static str,
     /// Changes the options of a small database, at its opening of this number.
     pub set: fn(&mut Options, usize),
-    /// How writes are made durable.
+    /// Way in which writes are made durable.
     pub logging: Logging,
     /// Whether writes go through transactions.
     pub transactions: bool,
@@ -28,15 +28,15 @@ pub struct Configuration {
     pub changes_options: bool,
     /// Whether every requested compaction rewrites the last level.
     pub bottommost: bool,
-    /// Whether it is not known where a value is: `set` depends on the number, or entities stay in tables
-    /// however large they are.
+    /// Whether it is not known where a value is: `set` depends on the number, or entities stay in
+    /// tables however large they are.
     pub changing: bool,
     /// Whether the files are the operating system's, not simulated ones.
     pub real_files: bool,
 }
 
 impl Configuration {
-    /// How operations are performed.
+    /// Way in which operations are performed.
     pub fn manner(&self) -> Manner {
         Manner {
             logging: self.logging,

@@ -32,10 +32,10 @@ use crate::lists::list;
 use crate::pool::{Task, run_all};
 use crate::run::Run;
 
-/// How often a list reopens the database: see [`list`].
+/// Number of times that a list reopens the database: see [`list`].
 const REOPENINGS: u32 = 4;
 
-/// How large a campaign is.
+/// Size of a campaign.
 #[derive(Clone, Debug)]
 pub struct Metamorphic {
     /// The approximate number of operations in a list.

@@ -1,5 +1,5 @@
-//! The range cache of a store: ranges that are loaded, dropped, pruned, audited, and memory that is short. None of it
-//! changes what is read.
+//! The range cache of a store: ranges that are loaded, dropped, pruned, audited, and memory that is
+//! short. None of it changes what is read.
 
 use titan_ime::{CacheOptions, Error, Progress, RangeCache};
 use titan_mvcc::StoreOptions;

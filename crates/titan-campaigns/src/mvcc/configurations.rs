@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use titan::{ColumnFamilyOptions, CompressionType};
 
-/// How a history differs from others.
+/// Settings in which histories differ.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
     /// Its name in failures.
     pub name: &'static str,
-    /// How many keys there are. A history of 250,000 operations has about 60,000 versions.
+    /// Number of keys. A history of 250,000 operations has about 60,000 versions.
     pub keys: u32,
     /// Writes and reads prefer keys with small numbers.
     pub skewed: bool,
@@ -19,7 +19,8 @@ pub struct Configuration {
     pub min_blob_size: u64,
     /// Whether commits are synced.
     pub sync: bool,
-    /// The safe point follows so many commits behind, when it moves; it never does if this is `None`.
+    /// The safe point follows so many commits behind, when it moves; it never does if this is
+    /// `None`.
     pub safe_point_lag: Option<usize>,
     /// Whether machines stop, instead of stores being closed.
     pub crashes: bool,
@@ -29,7 +30,7 @@ pub struct Configuration {
     pub small_tables: bool,
     /// Number of writes in ten that only lock their key.
     pub locks_of_ten: u32,
-    /// How transactions commit.
+    /// Way in which transactions commit.
     pub phases: Phases,
     /// The range cache of the store, if it has one.
     pub cache: Option<Cache>,
@@ -46,13 +47,13 @@ pub struct Cache {
     pub limit_changes: bool,
     /// Bytes of a segment.
     pub segment_size: usize,
-    /// How far its safe point is behind.
+    /// Distance of its safe point from the present.
     pub safe_lag: Duration,
     /// Whether it decides by itself what is held.
     pub chooses: bool,
 }
 
-/// How transactions commit.
+/// Way in which transactions commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phases {
     /// In one batch.
@@ -62,7 +63,8 @@ pub enum Phases {
         /// Whether a commit is acknowledged after the first one.
         is_async: bool,
     },
-    /// The same, and some clients are killed between the phases. Their locks expire, and others end them.
+    /// The same, and some clients are killed between the phases. Their locks expire, and others end
+    /// them.
     TwoAndKilled {
         /// The same.
         is_async: bool,

@@ -15,7 +15,8 @@ impl World {
         };
         let journal = self.vfs.journal();
         self.vfs = journal.crash_at(journal.len(), &loss);
-        // The old process is gone; what it still writes goes to a file system that nobody sees any more.
+        // The old process is gone; what it still writes goes to a file system that nobody sees any
+        // more.
         self.reopen()?;
         let counter = self.store.snapshot().get(COUNTER).doing("the counter")?;
         let left = counter

@@ -1,5 +1,5 @@
-//! Random histories of a store of versions, under many configurations: everything that is read is as the model
-//! says.
+//! Random histories of a store of versions, under many configurations: everything that is read is
+//! as the model says.
 //!
 //! | file | owns |
 //! |---|---|
@@ -25,7 +25,7 @@ use crate::run::Run;
 /// Operations between two reports of a history.
 const REPORTED: u64 = 500;
 
-/// How large a campaign is.
+/// Size of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Mvcc {
     /// Operations of all configurations together, in each round.
@@ -44,8 +44,8 @@ impl Default for Mvcc {
 }
 
 impl Mvcc {
-    /// Runs a history under every configuration, on all cores. Counts passed operations, and histories that
-    /// failed.
+    /// Runs a history under every configuration, on all cores. Counts passed operations, and
+    /// histories that failed.
     pub fn run(self, run: &Run) {
         histories(run, &CONFIGURATIONS, self);
     }

@@ -99,7 +99,8 @@ impl World {
         same_rows(&found, &expected(&self.model, &none, at, &wanted))
     }
 
-    /// However often a key was written and locked, a read of it steps over nothing but records of rollbacks.
+    /// However often a key was written and locked, a read of it steps over nothing but records of
+    /// rollbacks.
     fn costs_little(&self, snapshot: &Snapshot, key: &[u8]) -> Checked<()> {
         let mut stats = ReadStats::default();
         snapshot.get_lazy_counted(key, &mut stats).doing("get")?;
@@ -130,7 +131,7 @@ impl World {
         Ok(())
     }
 
-    /// How many versions are stored.
+    /// Number of versions that are stored.
     pub(super) fn stored(&self) -> Checked<usize> {
         let Some(versions) = self.store.db().column_family("versions") else {
             return Err(CheckFailure::wrong("the family of versions is missing"));
@@ -159,7 +160,7 @@ impl World {
     }
 }
 
-/// What a transaction that began at `at` finds.
+/// Value that a transaction that began at `at` finds.
 fn value<'m>(
     model: &'m Versions<Timestamp>,
     writes: &'m Writes,

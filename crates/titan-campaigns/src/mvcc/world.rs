@@ -28,7 +28,8 @@ const KNOWN: usize = 10_000;
 pub(super) struct Open {
     pub(super) transaction: Transaction,
     pub(super) writes: BTreeMap<Vec<u8>, Write>,
-    /// The keys in the order in which they were first written, which is that of the checks for conflicts.
+    /// The keys in the order in which they were first written, which is that of the checks for
+    /// conflicts.
     order: Vec<Vec<u8>>,
 }
 
@@ -50,14 +51,15 @@ pub(super) struct World {
     holds: Vec<Hold>,
     /// The newest commits, in order.
     pub(super) commits: Vec<Timestamp>,
-    /// How many commits there were.
+    /// Number of commits.
     pub(super) count: u64,
-    /// How many of them a crash must leave.
+    /// Number of them that a crash must leave.
     pub(super) durable: u64,
     pub(super) safe_point: Timestamp,
     /// The number of the next value.
     values: u64,
-    /// Keys of transactions that were rolled back after they had locked some: each may have a record of that.
+    /// Keys of transactions that were rolled back after they had locked some: each may have a
+    /// record of that.
     rolled_back: usize,
 }
 
@@ -137,8 +139,8 @@ impl World {
         self.store.close().doing("closing")
     }
 
-    /// Some key: its number in three bytes, and a tail, so that some begin others and their lengths are around
-    /// a group of eight.
+    /// Some key: its number in three bytes, and a tail, so that some begin others and their lengths
+    /// are around a group of eight.
     pub(super) fn key(&mut self) -> Vec<u8> {
         let keys = self.configuration.keys;
         let mut number = self.rng.u32(..keys);
@@ -283,8 +285,8 @@ impl World {
         }
     }
 
-    /// Commits a transaction, or kills its client between the phases. Returns when it was committed; nothing
-    /// if it was not.
+    /// Commits a transaction, or kills its client between the phases. Returns when it was
+    /// committed; nothing if it was not.
     fn commit(
         &mut self,
         transaction: Transaction,

@@ -1,7 +1,9 @@
-//! The range cache of a store of versions: commits, reads, loads, pruning, splits, drops and limits of memory at once.
+//! The range cache of a store of versions: commits, reads, loads, pruning, splits, drops and limits
+//! of memory at once.
 //!
-//! There is no store, whose locks the scheduler does not know: the scenario commits versions as one does, and reads
-//! timestamps up to which everything is published. The model says what such a read finds.
+//! There is no store, whose locks the scheduler does not know: the scenario commits versions as one
+//! does, and reads timestamps up to which everything is published. The model says what such a read
+//! finds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +24,7 @@ const WRITERS: u8 = 2;
 
 type Versions = BTreeMap<u64, Option<Vec<u8>>>;
 
-/// What was committed. Its lock is never held where the scheduler may switch.
+/// Committed values. Its lock is never held where the scheduler may switch.
 struct Model {
     /// By encoded key.
     rows: BTreeMap<Vec<u8>, Versions>,
@@ -267,7 +269,8 @@ impl World {
         }
     }
 
-    /// A load, which may be dropped at any step, or a range that is dropped, or memory that is short.
+    /// A load, which may be dropped at any step, or a range that is dropped, or memory that is
+    /// short.
     fn load(&self, rng: &mut fastrand::Rng) -> Checked<()> {
         let mut some = || {
             rng.bool()

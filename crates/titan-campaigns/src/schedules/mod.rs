@@ -25,8 +25,8 @@ use crate::pool::catch;
 use crate::run::Run;
 use scenarios::SCENARIOS;
 
-/// How often a round runs its scenario. The scheduler with few priority changes learns the length
-/// of a run from the first executions.
+/// Number of times that a round runs its scenario. The scheduler with few priority changes learns
+/// the length of a run from the first executions.
 pub const EXECUTIONS: usize = 10;
 
 /// Without a time, the number of rounds of every scenario under each scheduler.

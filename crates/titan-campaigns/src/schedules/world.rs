@@ -46,7 +46,7 @@ pub(crate) struct World {
     watch: Arc<Watch>,
 }
 
-/// What the writers did. Its lock is never held where the scheduler may switch.
+/// Writes of the writers. Its lock is never held where the scheduler may switch.
 struct Notes {
     ledger: Ledger,
     /// The number of batches of each writer.

@@ -14,7 +14,7 @@ pub use scripts::{brief, scripts};
 pub struct Workload {
     /// For people to read.
     pub name: String,
-    /// What it runs under.
+    /// Settings under which it runs.
     pub settings: Settings,
     /// Operations for a new database.
     pub ops: Vec<Op>,

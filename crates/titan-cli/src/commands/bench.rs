@@ -44,11 +44,12 @@ use report::{Report, StepReport};
 /// Unless --config says otherwise: write buffers of 64 MiB, a cache of 256 MiB, Bloom filters of 10
 /// bits per key, no compression, 2 background jobs.
 ///
-/// With --mvcc the database is a store of versions: see titan mvcc. Its steps are load, update, get and
-/// scan; load DESTROYS the store. Each update adds a version to a row, so load followed by nine updates
-/// leaves ten versions a row on average. A write is a transaction of --batch-size rows, which is repeated
-/// if it conflicts. next counts steps of the engine's iterator, and processed the rows that were found. The safe
-/// point is moved to ten minutes ago, also that of a store that --existing keeps.
+/// With --mvcc the database is a store of versions: see titan mvcc. Its steps are load, update, get
+/// and scan; load DESTROYS the store. Each update adds a version to a row, so load followed by nine
+/// updates leaves ten versions a row on average. A write is a transaction of --batch-size rows,
+/// which is repeated if it conflicts. next counts steps of the engine's iterator, and processed the
+/// rows that were found. The safe point is moved to ten minutes ago, also that of a store that
+/// --existing keeps.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -81,8 +82,8 @@ pub(crate) struct Args {
     /// Reads or seeks per thread. Default: --num.
     #[arg(long, value_name = "N")]
     reads: Option<u64>,
-    /// Entries that each seek of seekrandom reads after the first, or rows that each scan reads. Default:
-    /// 0, for scan 100.
+    /// Entries that each seek of seekrandom reads after the first, or rows that each scan reads.
+    /// Default: 0, for scan 100.
     #[arg(long, value_name = "N")]
     seek_nexts: Option<u64>,
     /// Entries written, or keys read, in one call. Default: 1, for multireadrandom 10.
@@ -317,7 +318,7 @@ struct Live {
     known_by: KnownBy,
 }
 
-/// How the initial keys of a database were determined.
+/// Way in which the initial keys of a database were determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum KnownBy {

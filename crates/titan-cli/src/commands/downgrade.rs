@@ -41,7 +41,7 @@ const EXAMPLES: &str = "Examples:
 When Titan opens the database to write it may move values again, unless
 enable_blob_garbage_collection is false: then RocksDB needs another downgrade.";
 
-/// What RocksDB does with a database in which no value was moved.
+/// Sentence on RocksDB and a database in which no value was moved.
 const READABLE: &str = "RocksDB 7 and later opens it, with every key, value and column family";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {

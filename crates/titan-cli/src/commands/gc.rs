@@ -123,8 +123,8 @@ pub(super) fn shown_by(bar: &ProgressBar) -> Arc<dyn Fn(GarbageCollectionProgres
     })
 }
 
-/// Closes the database when the process is interrupted. What runs then fails with `Closed`, after it has cleaned
-/// up.
+/// Closes the database when the process is interrupted. What runs then fails with `Closed`, after
+/// it has cleaned up.
 pub(super) fn when_interrupted(close: impl Fn() -> Result<()> + Send + 'static) -> Result<()> {
     let close = move || {
         if let Err(e) = close() {

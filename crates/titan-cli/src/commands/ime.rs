@@ -12,8 +12,8 @@ use crate::global::Global;
 
 /// Look at the range cache of a store of versions
 ///
-/// A range cache is the memory of a program that has a store open. What it held is written beside the store about each
-/// minute, and when the program closes it.
+/// A range cache is the memory of a program that has a store open. What it held is written beside
+/// the store about each minute, and when the program closes it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

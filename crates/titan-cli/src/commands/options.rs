@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What programs give and the database records by its name, as comments.
+/// Prints as comments the objects that programs give and the database records by name.
 fn print_names(names: &Names, out: &mut Out) -> Result<()> {
     for (family, fields) in names {
         for (field, name) in fields {

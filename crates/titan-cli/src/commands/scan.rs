@@ -17,9 +17,10 @@ use crate::output;
 ///
 /// A line is `key : value`, with unprintable bytes as \xHH. With --json a line is an object with
 /// `key` and `value`; bytes that are not UTF-8 are in hexadecimal, after 0x, under the name
-/// `key_hex` or `value_hex`. With --json and --hex both always are. The value of a key with several columns is its
-/// default column; with --json the object has the others in `columns`. An entry whose value cannot be read is
-/// reported on standard error and left out; the exit status is then 6.
+/// `key_hex` or `value_hex`. With --json and --hex both always are. The value of a key with several
+/// columns is its default column; with --json the object has the others in `columns`. An entry
+/// whose value cannot be read is reported on standard error and left out; the exit status is then
+/// 6.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -17,9 +17,9 @@ use crate::output::Out;
 /// Show what occupies disk space, and the live share of each blob file
 ///
 /// Nothing in the directory is changed. Entries that are only in the log are counted with the log:
-/// what they overwrite counts as live until a flush. Whether a blob file is due for collection follows
-/// from the options that the database keeps, and from those of --config. If an action is worthwhile,
-/// a line recommends it.
+/// what they overwrite counts as live until a flush. Whether a blob file is due for collection
+/// follows from the options that the database keeps, and from those of --config. If an action is
+/// worthwhile, a line recommends it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Also write the report to an HTML page, for browsers and printers.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// How many blob files of each family to list, those with the most garbage first.
+    /// Number of blob files of each family to list, those with the most garbage first.
     #[arg(long, value_name = "N", default_value_t = 20)]
     worst: usize,
 }

@@ -332,7 +332,8 @@ fn steps_of_versions_are_apart_and_destroy_only_their_own() {
         "10",
     ]);
     assert!(said.contains("load             : 10 ops"), "{said}");
-    // A store with rows of somebody else stays as it is, its safe point and its old versions included.
+    // A store with rows of somebody else stays as it is, its safe point and its old versions
+    // included.
     place.ok(&["mvcc", "put", "theirs", "precious", "value"]);
     let before = tree(&place.path("theirs"));
     let said = place.refused(&[&["bench", "theirs"], &load[2..]].concat());

@@ -371,7 +371,8 @@ fn locks_are_listed_and_do_not_keep_others_from_reading() {
 #[test]
 fn locks_whose_owners_are_gone_end_before_the_safe_point_moves() {
     let place = Place::new();
-    // The owner is a client of the Percolator calls. Those of the store have ended when it is opened.
+    // The owner is a client of the Percolator calls. Those of the store have ended when it is
+    // opened.
     let leave_a_lock = |key: &[u8], ttl: Duration| {
         let options = StoreOptions {
             retention: None,

@@ -1,6 +1,6 @@
-//! What happens when the file system is full: writes stop with an error that says so, reads
-//! continue, and when the campaign has freed space, `resume` allows writes again. Then everything
-//! is replaced and compacted, which frees enough for the next time.
+//! Behaviour on a full file system: writes stop with an error that says so, reads continue, and
+//! when the campaign has freed space, `resume` allows writes again. Then everything is replaced and
+//! compacted, which frees enough for the next time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,7 +30,7 @@ struct Waiting {
     may_resume: bool,
     /// Between the stop and the end of the repair.
     scarce: bool,
-    /// How many writers have replaced everything for the current repair.
+    /// Number of writers that have replaced everything for the current repair.
     renewed: usize,
 }
 
@@ -59,7 +59,7 @@ impl Space {
         self.state.lock().scarce
     }
 
-    /// How often a writer should have replaced everything by now.
+    /// Number of times that a writer should have replaced everything by now.
     pub(super) fn renewals_wanted(&self) -> u64 {
         self.renewals_wanted.load(Ordering::SeqCst)
     }

@@ -14,7 +14,7 @@ use super::reads::{Found, Window, described};
 use super::world::World;
 use crate::keys::Key;
 
-/// How many are kept at once, and for how long at most.
+/// Number of views that are kept at once, and the longest time.
 const KEPT: usize = 12;
 const LONGEST: Duration = Duration::from_millis(1500);
 

@@ -41,7 +41,7 @@ struct Writer<'a> {
     model: Model,
     /// The version of the next operation.
     version: u64,
-    /// How often everything was replaced to free space.
+    /// Number of times that everything was replaced to free space.
     renewed: u64,
 }
 

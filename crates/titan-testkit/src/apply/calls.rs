@@ -12,8 +12,8 @@ use super::entity;
 use super::keys::stored;
 use super::named;
 
-/// The batch of an operation, with the bytes that `bytes` makes of values. Those for which `is_entity` is
-/// true are put as entities.
+/// The batch of an operation, with the bytes that `bytes` makes of values. Those for which
+/// `is_entity` is true are put as entities.
 pub(super) fn batch(
     db: &Db,
     writes: &[Write],

@@ -7,8 +7,8 @@ use crate::failure::{Checked, ensure};
 /// The name of the other column.
 const OTHER: &str = "other";
 
-/// The columns that stand for a value. The other column is short or long, as the length of the value
-/// says.
+/// The columns that stand for a value. The other column is short or long, as the length of the
+/// value says.
 pub(super) fn columns(value: &[u8]) -> [(&'static str, Vec<u8>); 2] {
     let len = [0, 3, 40, 700][value.len() % 4];
     [(OTHER, vec![b'o'; len]), ("", value.to_vec())]

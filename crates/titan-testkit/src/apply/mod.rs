@@ -30,7 +30,7 @@ use crate::failure::{CheckFailure, Checked, ensure};
 use crate::ops::{Bounds, Durability, Op, Step, Value, Write, stamp};
 use crate::reference::{Outcome, Sum};
 
-/// What [`Manner::changes_options`] sets, one after the other.
+/// Options that [`Manner::changes_options`] sets, one after the other.
 const CHANGES: [(&str, &str); 12] = [
     ("min_blob_size", "1"),
     ("compression", "zstd"),
@@ -51,7 +51,7 @@ pub fn merge_operator() -> Option<Arc<dyn MergeOperator>> {
     titan::merge::builtin::by_name("stringappend")
 }
 
-/// How writes are logged.
+/// Logging of writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Logging {
     /// As in the operation.
@@ -65,10 +65,10 @@ pub enum Logging {
     Mixed,
 }
 
-/// How operations are performed.
+/// Way in which operations are performed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manner {
-    /// How writes are logged.
+    /// Logging of writes.
     pub logging: Logging,
     /// Reads ask in several ways, and choices that an operation leaves open, such as readahead and
     /// caching, change from one operation to the next. Where an operation permits it, forbidden

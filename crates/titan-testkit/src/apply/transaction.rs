@@ -31,8 +31,8 @@ pub(super) fn options(operation: usize, write: WriteOptions) -> TransactionOptio
     }
 }
 
-/// Commits the writes in a transaction. After each one it does something else up to a save point, takes
-/// that back, and then sees just what it wrote.
+/// Commits the writes in a transaction. After each one it does something else up to a save point,
+/// takes that back, and then sees just what it wrote.
 pub(super) fn commit(
     db: &Db,
     writes: &[Write],

@@ -7,7 +7,7 @@ use super::sources::Sources;
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The circles in each folder, whose nodes are the files and folders in it. The file of a folder
-/// itself (`mod.rs`, or `a.rs` beside `a/`) is a node of it too.
+/// itself (`mod.rs`, or the file beside the folder) is a node of it too.
 pub(super) fn breaches(sources: &Sources) -> Vec<String> {
     let mut folders: BTreeMap<Vec<String>, Graph> = BTreeMap::new();
     for (own, used) in sources.imports() {

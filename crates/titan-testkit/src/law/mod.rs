@@ -1,8 +1,8 @@
-//! The laws of modules, for every crate of the workspace: tests read the sources.
+//! The laws of modules and of words, for every crate of the workspace: tests read the sources.
 //!
 //! `docs/architecture.md` has one table for each crate under `## Modules of CRATE`. A row begins
-//! with the names of modules, ``| `a`, `b` | owns |``, the lowest first, in a row from left to right.
-//! A name may be the path of a folder, as `db/core`. The laws:
+//! with the names of modules, ``| `a`, `b` | owns |``, the lowest first, in a row from left to
+//! right. A name may be the path of a folder, as `db/core`. The laws:
 //!
 //! - [order](Crate::breaches_of_order): a module uses only modules that come before it. The module
 //!   that defines an item counts, not one that re-exports it;
@@ -29,6 +29,7 @@ mod sizes;
 mod sources;
 mod text;
 mod uses;
+pub mod words;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,8 +76,8 @@ impl Crate {
     /// Structs that several files touch with more than 12 fields, files with more than 600 lines,
     /// and folders with more than 25 files.
     ///
-    /// `records` names the structs that are data, not parts of the program: one field for each field
-    /// of a format, for each option of a call, or for each number that users are shown.
+    /// `records` names the structs that are data, not parts of the program: one field for each
+    /// field of a format, for each option of a call, or for each number that users are shown.
     ///
     /// # Errors
     ///

@@ -20,8 +20,8 @@ pub(super) struct Module {
     pub(super) items: BTreeSet<String>,
 }
 
-/// The modules of a crate by their paths (`["db", "core"]`; the root's is empty), without those that
-/// only tests, models and fuzz targets compile.
+/// The modules of a crate by their paths (`["db", "core"]`; the root's is empty), without those
+/// that only tests, models and fuzz targets compile.
 pub(super) struct Sources(pub(super) BTreeMap<Vec<String>, Module>);
 
 impl Sources {
@@ -144,7 +144,7 @@ impl Sources {
         Some(own)
     }
 
-    /// What the path of a `use` names: its first name may be a child of the module.
+    /// Module that the path of a `use` names: its first name may be a child of the module.
     fn used(&self, module: &[String], path: &[String], depth: usize) -> Option<&[String]> {
         match path.first().map(String::as_str) {
             Some("crate" | "self" | "super") => self.definer(module, path, depth + 1),

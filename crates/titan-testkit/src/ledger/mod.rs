@@ -1,4 +1,4 @@
-//! What was done to a database, and in which states it may therefore be found.
+//! Operations on a database, and the states in which it may therefore be found.
 //!
 //! A ledger notes when each operation began and when it was acknowledged, in units of its own
 //! clock. [`Ledger::now`] is a moment; a campaign marks it in the journal of the file system, or
@@ -11,8 +11,8 @@
 //!   writers.
 //!
 //! An operation that began and was not acknowledged is *in doubt*: it may be there or not. It is
-//! absent for certain once [`Ledger::undone`], [`Ledger::abandon`] or the acknowledgement of a later
-//! write says so.
+//! absent for certain once [`Ledger::undone`], [`Ledger::abandon`] or the acknowledgement of a
+//! later write says so.
 //!
 //! # Strands
 //!
@@ -50,7 +50,7 @@ pub use crate::history::Place;
 /// For each family the keys ever put.
 pub type Written = BTreeMap<String, BTreeSet<Vec<u8>>>;
 
-/// What ended. The later one is worse.
+/// Part of the machine that ended. The later one is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     /// The process: the kernel keeps everything written to it.
@@ -60,7 +60,7 @@ pub enum End {
 }
 
 impl End {
-    /// What ends with this loss.
+    /// Part of the machine that ends with this loss.
     pub fn with(loss: &Loss) -> End {
         match loss {
             Loss::None => End::Process,
@@ -69,7 +69,7 @@ impl End {
     }
 }
 
-/// How keys are divided into strands.
+/// Division of keys into strands.
 #[derive(Clone, Copy)]
 pub enum Keys {
     /// One strand of logged writes.
@@ -109,7 +109,7 @@ impl fmt::Display for Name {
 /// A state in which the database may not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What is wrong.
+    /// The difference.
     pub what: String,
     /// The first family or key that is wrong, if known.
     pub place: Option<Place>,
@@ -361,13 +361,13 @@ impl Ledger {
         }
     }
 
-    /// How many operations must survive: it grows when something is promised.
+    /// Number of operations that must survive: it grows when something is promised.
     pub fn promised(&self, end: End, moment: u64) -> usize {
         let strands = self.strands.values();
         strands.map(|s| self.at_least(s, end, moment)).sum()
     }
 
-    /// How many of the strand's operations must be there.
+    /// Number of the strand's operations that must be there.
     fn at_least(&self, strand: &Strand, end: End, moment: u64) -> usize {
         if !strand.unlogged && end == End::Process {
             return strand.acknowledged(|done| done <= moment);

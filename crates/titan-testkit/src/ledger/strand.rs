@@ -15,11 +15,11 @@ pub(super) struct Entry {
     pub(super) length: usize,
     /// It makes this many of the strand's operations durable.
     pub(super) durable: usize,
-    /// What else it makes durable, if it was acknowledged before this began.
+    /// Other operations that it makes durable, if it was acknowledged before this began.
     pub(super) reach: Reach,
 }
 
-/// What an acknowledged operation makes durable beyond its strand.
+/// Operations that an acknowledged one makes durable beyond its strand.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Reach {
     Nothing,
@@ -39,7 +39,7 @@ pub(super) struct Strand {
     pub(super) doubts: Vec<(u64, Op)>,
 }
 
-/// How the contents found match a strand.
+/// Match of the contents found with a strand.
 pub(super) struct Match {
     /// The greatest number of its acknowledged operations that may be there.
     pub(super) most: usize,

@@ -4,12 +4,13 @@ use super::legal::Legality;
 use super::{Bounds, Durability, Op, Ops, Step, Value, Write};
 use crate::model::DEFAULT;
 
-/// How often each operation is drawn, relative to the others; 0 means never.
+/// Frequency of each operation, relative to the others; 0 means never.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "named like the operations")]
 pub struct Weights {
     pub put: u32,
-    /// Families need the operator that appends: see [`merge_operator`](crate::apply::merge_operator).
+    /// Families need the operator that appends: see
+    /// [`merge_operator`](crate::apply::merge_operator).
     pub merge: u32,
     pub delete: u32,
     pub single_delete: u32,
@@ -128,7 +129,7 @@ pub struct Generator {
     legality: Legality,
     next_snapshot: u32,
     next_iterator: u32,
-    /// How often each operation is drawn.
+    /// Frequency of each operation.
     pub weights: Weights,
     /// The number of different keys; few make overwrites and collisions likely.
     pub keys: usize,

@@ -6,9 +6,9 @@ use std::ops::Bound;
 use super::{Op, Write};
 use crate::model::DEFAULT;
 
-/// How a key has been written so far. A single deletion is defined only for keys that see neither
-/// another kind of deletion nor an overwrite: a compaction that does not reach the older entries
-/// of a key may drop the entry that shadowed them.
+/// Way in which a key has been written so far. A single deletion is defined only for keys that see
+/// neither another kind of deletion nor an overwrite: a compaction that does not reach the older
+/// entries of a key may drop the entry that shadowed them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Habit {
     /// Put once.

@@ -93,7 +93,8 @@ pub enum Write {
         key: Vec<u8>,
         value: Value,
     },
-    /// Appends the value to what the key has, after a comma. If the key has nothing, it gets the value.
+    /// Appends the value to what the key has, after a comma. If the key has nothing, it gets the
+    /// value.
     Merge {
         family: String,
         key: Vec<u8>,
@@ -192,7 +193,7 @@ pub enum Step {
     Prev(u32),
 }
 
-/// What an acknowledged write survives.
+/// Failures that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// Nothing until its family is flushed: it is not logged.
@@ -210,7 +211,7 @@ pub enum Op {
     Write {
         /// The batch; a single write is a batch of one.
         writes: Vec<Write>,
-        /// What it survives once it is acknowledged.
+        /// Failures that it survives once it is acknowledged.
         durability: Durability,
     },
     /// Reads a key.

@@ -4,8 +4,8 @@
 //! seed u64 | length u64 | length of the key u8 | key | family's name | checksum u64 | filler
 //! ```
 //!
-//! Checksum and filler are determined by the rest: a value of another key or write is recognised as such, and
-//! a torn or damaged one is not a value at all.
+//! Checksum and filler are determined by the rest: a value of another key or write is recognised as
+//! such, and a torn or damaged one is not a value at all.
 
 use std::fmt::Write as _;
 

@@ -8,7 +8,7 @@ use super::file::File;
 use super::op::FileId;
 use crate::mix;
 
-/// How much of the unsynced state a crash loses. Defined fully in the [module](super)
+/// Part of the unsynced state that a crash loses. Defined fully in the [module](super)
 /// documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {

@@ -29,7 +29,7 @@ impl Errno {
     }
 }
 
-/// What a failing operation does before it reports failure.
+/// Effect of a failing operation before it reports failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Nothing,
@@ -202,7 +202,8 @@ impl Fault {
 pub struct FaultHandle(Arc<AtomicU64>);
 
 impl FaultHandle {
-    /// How many operations it made fail. A test that injects a fault should assert that it struck.
+    /// Number of operations that it made fail. A test that injects a fault should assert that it
+    /// struck.
     pub fn hits(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }

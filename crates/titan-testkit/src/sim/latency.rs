@@ -7,9 +7,9 @@ use super::op::{Call, OpKind};
 use crate::clock::SimClock;
 use crate::mix;
 
-/// How long operations take on a device; the times of
-/// [`SimVfs::set_latency`](super::SimVfs::set_latency). The defaults are roughly those of a
-/// flash drive.
+/// Time that operations take on a device; the times of
+/// [`SimVfs::set_latency`](super::SimVfs::set_latency). The defaults are roughly those of a flash
+/// drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// Determines how far each operation deviates from the mean.

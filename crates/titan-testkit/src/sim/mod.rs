@@ -43,9 +43,9 @@
 //!     programs do not see them.
 //! 11. **Holes** are changes of bytes: until a sync, each punched block is there or not. A block
 //!     that was punched as a whole is never torn.
-//! 12. **System calls** ([`SimVfs::open_for_calls`]) write at any offset and set the size, which the
-//!     engine's interface does not offer: a recorded run on a real file system is replayed by them.
-//!     The rules for bytes and sizes are the same.
+//! 12. **System calls** ([`SimVfs::open_for_calls`]) write at any offset and set the size, which
+//!     the engine's interface does not offer: a recorded run on a real file system is replayed by
+//!     them. The rules for bytes and sizes are the same.
 //!
 //! Paths: the root and the working directory are the same, so `/db` and `db` are too.
 

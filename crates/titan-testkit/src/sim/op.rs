@@ -88,7 +88,7 @@ pub struct Call<'a> {
     pub to: Option<&'a Path>,
     /// The offset of a read or hole.
     pub offset: u64,
-    /// How many bytes are read, appended or punched out.
+    /// Number of bytes that are read, appended or punched out.
     pub len: usize,
 }
 
@@ -121,7 +121,7 @@ pub enum FsOp {
         path: Arc<Path>,
         /// Its identity in the operations that follow.
         file: FileId,
-        /// What it was created for.
+        /// Purpose for which it was created.
         purpose: Purpose,
     },
     /// Bytes were appended.

@@ -159,7 +159,7 @@ impl SimVfs {
         self.state().device = Some(Device::new(latency, clock.clone()));
     }
 
-    /// How many operations of a kind succeeded on paths ending in `suffix`.
+    /// Number of operations of a kind that succeeded on paths ending in `suffix`.
     pub fn count(&self, kind: OpKind, suffix: &str) -> u64 {
         self.state().counters.sum(kind, suffix).calls
     }

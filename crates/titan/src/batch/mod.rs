@@ -126,8 +126,9 @@ impl WriteBatch {
         self.add(op::PUT, Some(cf.into()), &[key.as_ref(), value.as_ref()])
     }
 
-    /// Sets `key` to an entity of these columns, in any order: see [`WideColumns`](crate::WideColumns).
-    /// The column with the empty name is what readers see that do not know of columns.
+    /// Sets `key` to an entity of these columns, in any order: see
+    /// [`WideColumns`](crate::WideColumns). The column with the empty name is what readers see that
+    /// do not know of columns.
     ///
     /// # Errors
     /// As [`WriteBatch::put`]; `InvalidArgument` if two columns have the same name.
@@ -223,8 +224,8 @@ impl WriteBatch {
         self.add(op::LOG_DATA, None, &[data.as_ref()])
     }
 
-    /// Adds the operations of `other` after those of this batch. The save points and the ticket of `other`
-    /// are not taken over.
+    /// Adds the operations of `other` after those of this batch. The save points and the ticket of
+    /// `other` are not taken over.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -251,8 +252,9 @@ impl WriteBatch {
         self.ticket = None;
     }
 
-    /// Gives the batch a number that the [commit hook](crate::CommitHook::after_publish) is told when the
-    /// batch is visible; if the batch is empty, perhaps not. It is not stored. Default: none.
+    /// Gives the batch a number that the [commit hook](crate::CommitHook::after_publish) is told
+    /// when the batch is visible; if the batch is empty, perhaps not. It is not stored. Default:
+    /// none.
     pub fn set_ticket(&mut self, ticket: u64) {
         self.ticket = Some(ticket);
     }
@@ -262,7 +264,7 @@ impl WriteBatch {
         self.ticket
     }
 
-    /// How many operations there are, [log data](WriteBatch::put_log_data) not counted.
+    /// Number of operations, [log data](WriteBatch::put_log_data) not counted.
     pub fn count(&self) -> u32 {
         match self.data.get(COUNT_OFFSET..).and_then(<[u8]>::first_chunk) {
             Some(bytes) => u32::from_le_bytes(*bytes),

@@ -97,7 +97,7 @@ pub enum BatchOp<'a> {
     Rollback { xid: &'a [u8] },
 }
 
-/// What an operation puts into a memtable: type, user key, value.
+/// Entry that an operation puts into a memtable: type, user key, value.
 type Entry<'a> = (ValueType, &'a [u8], &'a [u8]);
 
 impl<'a> BatchOp<'a> {

@@ -36,8 +36,8 @@ impl<'a> BatchView<'a> {
         })
     }
 
-    /// The log data of a WAL record that is nothing else, and that replays as nothing: private records
-    /// have this form. `None` for any other record.
+    /// The log data of a WAL record that is nothing else, and that replays as nothing: private
+    /// records have this form. `None` for any other record.
     pub(crate) fn only_log_data(record: &'a [u8]) -> Option<&'a [u8]> {
         let view = BatchView::parse(record).ok()?;
         let mut ops = view.ops();
@@ -52,7 +52,7 @@ impl<'a> BatchView<'a> {
         self.sequence
     }
 
-    /// How many sequence numbers the batch takes, according to its header.
+    /// Number of sequence numbers that the batch takes, according to its header.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }

@@ -130,7 +130,8 @@ impl ValueFetcher {
     ) -> Vec<Result<Bytes>> {
         let mut located = self.locate(locations, requests);
         let mut outcomes = Vec::with_capacity(requests.len());
-        // Only so many files at a time: what they are needed for ends before the next ones are opened.
+        // Only so many files at a time: what they are needed for ends before the next ones are
+        // opened.
         let files: Vec<&[Target]> = located.targets.chunk_by(Target::is_in_file_of).collect();
         for files in files.chunks(FILES_AT_ONCE) {
             let plan = self.plan(requests, files, false);
@@ -263,8 +264,8 @@ impl ValueFetcher {
     }
 
     /// Plans the reads of records, file by file, and gives the kernel hints for them if there are
-    /// several, or also for one. Files are opened one after the other: earlier ones may be closed by
-    /// the time the reads are done.
+    /// several, or also for one. Files are opened one after the other: earlier ones may be closed
+    /// by the time the reads are done.
     fn plan<K: AsRef<[u8]>>(
         &self,
         requests: &[(K, BlobIndex)],
@@ -305,7 +306,7 @@ impl ValueFetcher {
 
 /// The records asked for, by their places.
 struct Located {
-    /// That of each request.
+    /// Location of each request.
     locations: Vec<Option<BlobLocation>>,
     /// In the order of files and offsets.
     targets: Vec<Target>,

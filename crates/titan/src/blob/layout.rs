@@ -16,7 +16,7 @@ const FLAG_TTL: u8 = 1;
 pub(crate) struct FileHeader {
     /// The family whose values the file holds.
     pub(crate) column_family: ColumnFamilyId,
-    /// How every value of the file is stored.
+    /// Compression of every value of the file.
     pub(crate) compression: CompressionType,
 }
 
@@ -75,7 +75,7 @@ impl FileHeader {
     }
 }
 
-/// What precedes the key and the stored value of a record.
+/// Header before the key and the stored value of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     /// Length of the user key in bytes.

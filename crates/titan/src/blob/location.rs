@@ -1,7 +1,7 @@
 //! Where the records of a logical blob file are.
 //!
-//! A pointer names a logical file for ever. A location says, for one moment, which physical file has
-//! its records. Each logical file of a database has one location, which all versions share
+//! A pointer names a logical file for ever. A location says, for one moment, which physical file
+//! has its records. Each logical file of a database has one location, which all versions share
 //! ([`SharedBlobFile`](crate::version)); nothing else records it but the MANIFEST.
 
 use crate::error::{Error, Result};
@@ -37,7 +37,7 @@ pub(crate) trait BlobLocations {
     fn location(&self, logical: BlobFileNumber) -> Result<BlobLocation>;
 }
 
-/// What [`BlobLocations::location`] says of a file that does not exist.
+/// Error of [`BlobLocations::location`] for a file that does not exist.
 pub(crate) fn no_location(logical: BlobFileNumber) -> Error {
     Error::corruption(format!(
         "pointer into blob file {logical}, which does not exist"

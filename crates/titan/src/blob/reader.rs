@@ -12,7 +12,7 @@ use crate::format::compression::decompress;
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType};
 use crate::vfs::ReadableFile;
 
-/// How many unused bytes a value may keep alive, however small it is.
+/// Number of unused bytes that a value may keep alive, however small it is.
 const SMALL_WASTE: u64 = 4 << 10;
 
 /// An open blob file. Immutable: shared by all threads through an `Arc`.
@@ -156,7 +156,7 @@ impl BlobFileReader {
         Err(Error::corruption(text).at(&self.path, FileHeader::COLUMN_FAMILY_OFFSET))
     }
 
-    /// How every value of the file is stored.
+    /// Compression of every value of the file.
     pub(crate) fn compression(&self) -> CompressionType {
         self.header.compression
     }

@@ -18,7 +18,7 @@ use crate::vfs::Vfs;
 /// Takes numbers for new blob files from the database's counter.
 pub(crate) type AllocateBlobFile = Arc<dyn Fn() -> BlobFileNumber + Send + Sync>;
 
-/// How one job separates values.
+/// Settings of a job that separates values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeparatorOptions {
     /// The family all values belong to.

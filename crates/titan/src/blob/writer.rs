@@ -35,7 +35,7 @@ pub(crate) struct BlobFileWriter {
     failed: Option<Error>,
 }
 
-/// What a finished file contains.
+/// Contents of a finished file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlobFileSummary {
     /// The number in the file's name.
@@ -129,7 +129,10 @@ impl BlobFileWriter {
             index.offset -= user_key.len() as u64;
         }
         // MUTANT: the offset in a pointer has 32 bits.
-        if mutant!("pointer-of-32-bits", "-p titan --lib db::huge_file_tests::") {
+        if mutant!(
+            "pointer-of-32-bits",
+            "-p titan --lib db::tests::huge_files::"
+        ) {
             index.offset = u64::from(index.offset as u32);
         }
         self.output.put(stored)?;

@@ -1,10 +1,10 @@
-//! How much of a table is garbage, by the moment from which on it is.
+//! Garbage of a table over time: each amount counts from its moment on.
 
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::total;
 
-/// How many moments are left when neighbours are joined.
+/// Number of moments that are left when neighbours are joined.
 const MAX_MOMENTS: usize = 64;
 
 /// Bytes that are garbage from a moment on.
@@ -18,11 +18,12 @@ pub struct GarbageFrom {
 
 /// Bytes of a table that are garbage, by moment.
 ///
-/// At most 128 moments are kept apart. Beyond that, neighbours are joined at the later moment: bytes
-/// count as garbage too late rather than too early.
+/// At most 128 moments are kept apart. Beyond that, neighbours are joined at the later moment:
+/// bytes count as garbage too late rather than too early.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GarbageByMoment {
-    /// By ascending moment, each moment once. So few that a search in one piece of memory is faster than a tree.
+    /// By ascending moment, each moment once. So few that a search in one piece of memory is faster
+    /// than a tree.
     sums: Vec<GarbageFrom>,
 }
 

@@ -2,8 +2,8 @@
 //! the table is written, and describes the table.
 //!
 //! Owns what a collector sees and what it may report, the form in which reports are kept, and the
-//! rule that a collector which fails harms nothing but its own report. The tables keep the properties
-//! under their names, as RocksDB does; the MANIFEST keeps a copy, so that
+//! rule that a collector which fails harms nothing but its own report. The tables keep the
+//! properties under their names, as RocksDB does; the MANIFEST keeps a copy, so that
 //! [`ColumnFamily::table_properties`](crate::ColumnFamily::table_properties) opens no tables.
 
 mod garbage;
@@ -23,8 +23,8 @@ pub(crate) use run::{Collectors, TableContent};
 /// Makes the collectors of a family, one for each table that is written. Given in
 /// [`ColumnFamilyOptions::table_properties_collectors`](crate::ColumnFamilyOptions::table_properties_collectors).
 ///
-/// **When it runs.** In flushes, compactions, recovery and repair: wherever the engine writes a table
-/// of the family. Tables that a compaction only moves keep their properties.
+/// **When it runs.** In flushes, compactions, recovery and repair: wherever the engine writes a
+/// table of the family. Tables that a compaction only moves keep their properties.
 ///
 /// **Failures.** If a collector fails or panics, the table is written without what that collector
 /// reports, and listeners are
@@ -45,30 +45,30 @@ impl fmt::Debug for dyn TablePropertiesCollectorFactory {
 
 /// Describes one table.
 pub trait TablePropertiesCollector: Send {
-    /// Called for each entry, in the order of the table: keys ascending, and the versions of a key from
-    /// the newest to the oldest. Range deletions come after all other entries.
+    /// Called for each entry, in the order of the table: keys ascending, and the versions of a key
+    /// from the newest to the oldest. Range deletions come after all other entries.
     ///
     /// # Errors
     /// What the application reports: see [`TablePropertiesCollectorFactory`].
     fn add(&mut self, entry: &TableEntry<'_>) -> Result<()>;
 
-    /// What is to be known about the table. Called once, after the last entry.
+    /// Returns the report on the table. Called once, after the last entry.
     ///
     /// # Errors
     /// The same.
     fn finish(&mut self) -> Result<TableReport>;
 }
 
-/// What a collector reports about a table.
+/// Report of a collector on a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableReport {
-    /// Properties by name. Names that begin with `rocksdb.` or `titan.` are reserved: a report with one is
-    /// dropped whole, and listeners are notified. If two collectors report the same name, the later one
-    /// in the list is kept. The MANIFEST keeps a copy in memory and on disk: a few KiB for each table are
-    /// fine.
+    /// Properties by name. Names that begin with `rocksdb.` or `titan.` are reserved: a report with
+    /// one is dropped whole, and listeners are notified. If two collectors report the same name,
+    /// the later one in the list is kept. The MANIFEST keeps a copy in memory and on disk: a few
+    /// KiB for each table are fine.
     pub properties: BTreeMap<String, Vec<u8>>,
-    /// How many bytes of the table's entries are garbage, and from when on. Bytes are those of keys and
-    /// values, separated values included. See
+    /// Garbage among the table's entries, in bytes, by the moment from which on it counts. Bytes
+    /// are those of keys and values, separated values included. See
     /// [`ColumnFamily::advance_garbage_moment`](crate::ColumnFamily::advance_garbage_moment).
     pub garbage: GarbageByMoment,
 }
@@ -107,11 +107,12 @@ pub enum EntryKind {
 pub struct TableEntry<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// What the entry is.
+    /// Kind of the entry.
     pub kind: EntryKind,
     /// The position of the write in the order of all writes.
     pub sequence: SequenceNumber,
-    /// The value as the table has it; `None` if it is in a blob file. Of wide columns, RocksDB's encoding.
+    /// The value as the table has it; `None` if it is in a blob file. Of wide columns, RocksDB's
+    /// encoding.
     pub value: Option<&'a [u8]>,
     /// Bytes of the value as stored: after compression, where its blob file is compressed. Of wide
     /// columns, with those that are in blob files.

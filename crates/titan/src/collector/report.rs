@@ -1,12 +1,12 @@
-//! What the collectors of a table have reported, in the form that tables and the MANIFEST keep.
+//! Reports of the collectors of a table, in the form that tables and the MANIFEST keep.
 //!
 //! ```text
 //! seen (0, or the moment + 1) | n | n * { moment, bytes }
 //!   | p | p * { name length, name, value length, value }           all numbers are varints
 //! ```
 //!
-//! The MANIFEST has all of it. A table has the properties as entries of its properties block, and the
-//! first line as the property `titan.garbage`.
+//! The MANIFEST has all of it. A table has the properties as entries of its properties block, and
+//! the first line as the property `titan.garbage`.
 
 use std::collections::BTreeMap;
 

@@ -12,10 +12,10 @@ use crate::format::pointers::each_pointer;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::panics::{self, contain};
 
-/// What a table is to be written with.
+/// Properties that a table is to be written with.
 #[derive(Default)]
 pub(crate) struct TableContent {
-    /// What is known of it.
+    /// The report on it.
     pub(crate) report: CollectedReport,
     /// Why a collector reported nothing.
     pub(crate) failures: Vec<Error>,
@@ -106,7 +106,7 @@ impl Collectors {
         }
     }
 
-    /// What they report.
+    /// Returns their reports.
     pub(crate) fn finish(mut self) -> TableContent {
         let mut report = CollectedReport::default();
         for (name, running) in &mut self.running {

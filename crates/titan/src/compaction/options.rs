@@ -1,6 +1,6 @@
 //! Options of a manual compaction.
 
-/// How [`compact_range`](crate::ColumnFamily::compact_range) works.
+/// Options of [`compact_range`](crate::ColumnFamily::compact_range).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactRangeOptions {
     /// Rewrite files of the last level too, even if nothing above overlaps them: drops what only

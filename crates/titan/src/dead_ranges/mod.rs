@@ -1,40 +1,40 @@
 //! Dead ranges: stretches of the key space in which no key has a value, as reads have found out.
 //!
-//! Deleted keys stay until a compaction drops them. An iterator steps over them one by one, and without
-//! more each later iterator would do so again: a queue whose first key is taken and deleted, again and
-//! again, would cost the square of its length. So an iterator that has stepped over many dead keys in a
-//! row says here from where to where, and later ones seek to the end instead, whatever the memtables and
-//! tables have in between.
+//! Deleted keys stay until a compaction drops them. An iterator steps over them one by one, and
+//! without more each later iterator would do so again: a queue whose first key is taken and
+//! deleted, again and again, would cost the square of its length. So an iterator that has stepped
+//! over many dead keys in a row says here from where to where, and later ones seek to the end
+//! instead, whatever the memtables and tables have in between.
 //!
-//! Owns the ranges of one family, in memory only. Never touches files. Promises that no key of a range
-//! that it returns to a reader has a value at the reader's snapshot. Assumes that
+//! Owns the ranges of one family, in memory only. Never touches files. Promises that no key of a
+//! range that it returns to a reader has a value at the reader's snapshot. Assumes that
 //!
 //! 1. the leader of the commit queue calls [`DeadRanges::write`] for each group after it knows its
 //!    sequence numbers, and before it publishes them, and
-//! 2. a reader walks *every* key from the first to the last of a range that it [adds](DeadRanges::add), in
-//!    all memtables and tables, and sees everything up to its snapshot: it has no older memtables than
-//!    those to which the groups up to that number were written, and
+//! 2. a reader walks *every* key from the first to the last of a range that it
+//!    [adds](DeadRanges::add), in all memtables and tables, and sees everything up to its snapshot:
+//!    it has no older memtables than those to which the groups up to that number were written, and
 //! 3. a key loses its value by a write alone. A compaction filter takes it from snapshots for which
-//!    ranges hold already, and not from readers that have the tables from before: families with a filter
-//!    have [no ranges](DeadRanges::unused).
+//!    ranges hold already, and not from readers that have the tables from before: families with a
+//!    filter have [no ranges](DeadRanges::unused).
 //!
 //! A reader has seen everything that was written up to its snapshot. Later writes are shown to
-//! [`DeadRanges::write`], which cuts the range at the key. The only gap is a group that looked for ranges
-//! before the reader added its range, and that the reader did not see. So the leader notes the last number
-//! of its group *before* it looks whether there are ranges, and a reader says that there are some *before*
-//! it reads that number:
+//! [`DeadRanges::write`], which cuts the range at the key. The only gap is a group that looked for
+//! ranges before the reader added its range, and that the reader did not see. So the leader notes
+//! the last number of its group *before* it looks whether there are ranges, and a reader says that
+//! there are some *before* it reads that number:
 //!
 //! ```text
-//! leader                                  reader at snapshot s
-//!   looked_to = last of the group           is_any = true
-//!   is_any?  then cut                       looked_to <= s?  then nothing was missed: the range is known
-//!                                           else it is pending until a reader at a snapshot >= looked_to
-//!                                           has walked it again: that one sees what was missed. A key
-//!                                           that is written meanwhile ends it
+//! leader                            reader at snapshot s
+//!   looked_to = last of the group     is_any = true
+//!   is_any?  then cut                 looked_to <= s?  then nothing was missed: the range is known
+//!                                     else it is pending until a reader at a snapshot >= looked_to
+//!                                     has walked it again: that one sees what was missed. A key
+//!                                     that is written meanwhile ends it
 //! ```
 //!
-//! All four steps are sequentially consistent: if the reader reads an older number, the leader finds that
-//! there are ranges.
+//! All four steps are sequentially consistent: if the reader reads an older number, the leader
+//! finds that there are ranges.
 
 mod range;
 mod run;
@@ -108,14 +108,14 @@ impl DeadRanges {
         }
     }
 
-    /// Calls `found` from now on, on the thread of a reader, when a range has become long. Has no effect
-    /// the second time.
+    /// Calls `found` from now on, on the thread of a reader, when a range has become long. Has no
+    /// effect the second time.
     pub(crate) fn on_long(&self, found: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_long.set(Box::new(found));
     }
 
-    /// A group whose last sequence number is `last` is about to be published. `keys` are those to which it
-    /// gives values; they are asked for only if there are ranges.
+    /// A group whose last sequence number is `last` is about to be published. `keys` are those to
+    /// which it gives values; they are asked for only if there are ranges.
     #[inline]
     pub(crate) fn write<'k, K: Iterator<Item = &'k [u8]>>(
         &self,
@@ -149,8 +149,8 @@ impl DeadRanges {
         self.is_any.store(is_any, Ordering::SeqCst);
     }
 
-    /// A reader at `snapshot` has walked from the key `first` to the key `last`, and found no value; `keys`
-    /// of them were deleted.
+    /// A reader at `snapshot` has walked from the key `first` to the key `last`, and found no
+    /// value; `keys` of them were deleted.
     pub(crate) fn add(&self, first: &[u8], last: &[u8], keys: u64, snapshot: SequenceNumber) {
         if !self.is_used || first.len().max(last.len()) > MAX_KEY_LEN {
             return;
@@ -200,7 +200,8 @@ impl DeadRanges {
         }
     }
 
-    /// Where the range around `key` ends, in the direction of `way`, if a reader at `snapshot` may pass it.
+    /// Where the range around `key` ends, in the direction of `way`, if a reader at `snapshot` may
+    /// pass it.
     pub(crate) fn end(&self, key: &[u8], snapshot: SequenceNumber, way: Way) -> Option<Edge> {
         if !self.is_any.load(Ordering::Relaxed) {
             return None;

@@ -123,8 +123,8 @@ impl DeadRange {
         !self.first.starts_after(key, order) && !self.last.ends_before(key, order)
     }
 
-    /// The rest of it without a key: itself, or the parts before and after the key that are worth it;
-    /// nothing if the key is too long to be kept.
+    /// The rest of it without a key: itself, or the parts before and after the key that are worth
+    /// it; nothing if the key is too long to be kept.
     pub(super) fn without(
         self,
         key: &[u8],
@@ -180,11 +180,11 @@ impl Known {
         (!range.last.ends_before(key, order)).then_some(range)
     }
 
-    /// Adds a range, and joins it with those that it meets. Returns whether the result is so long that it
-    /// should be said, and longer by as much than when it was said last.
+    /// Adds a range, and joins it with those that it meets. Returns whether the result is so long
+    /// that it should be said, and longer by as much than when it was said last.
     pub(super) fn add(&mut self, mut new: DeadRange, order: &InternalKeyComparator) -> bool {
-        // Those that end before it starts, and that start after it ends, stay as they are. Of two that
-        // meet at a key, one has it.
+        // Those that end before it starts, and that start after it ends, stay as they are. Of two
+        // that meet at a key, one has it.
         let ends_before = |range: &DeadRange| {
             let keys = order.compare_user(&range.last.key, &new.first.key);
             keys.is_lt() || keys.is_eq() && !range.last.included && !new.first.included

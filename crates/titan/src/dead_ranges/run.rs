@@ -29,8 +29,8 @@ pub(crate) struct DeadRun {
 }
 
 impl DeadRun {
-    /// Filters have ruled out tables of the reader: it passes ranges, and adds none. What these tables
-    /// have it has not seen, and filters of prefixes are only right for prefixes.
+    /// Filters have ruled out tables of the reader: it passes ranges, and adds none. What these
+    /// tables have it has not seen, and filters of prefixes are only right for prefixes.
     pub(crate) fn sees_a_part(&mut self) {
         self.sees_a_part = true;
     }
@@ -49,7 +49,8 @@ impl DeadRun {
         self.keys.is_multiple_of(LOOK_EVERY)
     }
 
-    /// Looks for a range around the dead key, which the reader may pass: it is to go on where that ends.
+    /// Looks for a range around the dead key, which the reader may pass: it is to go on where that
+    /// ends.
     pub(crate) fn look(
         &mut self,
         ranges: &DeadRanges,

@@ -33,8 +33,8 @@ struct Walk {
     snapshot: usize,
 }
 
-/// Groups look for ranges some time before they are published, and readers report what they have walked
-/// some time later: whatever comes in between, no range hides a value.
+/// Groups look for ranges some time before they are published, and readers report what they have
+/// walked some time later: whatever comes in between, no range hides a value.
 #[test]
 fn no_range_that_a_reader_passes_has_a_value_at_its_snapshot() {
     let (mut passed, mut waited) = (0, 0);

@@ -29,22 +29,22 @@ pub use ttl::TimeToLive;
 /// **When it runs.** In every compaction that rewrites tables, and in flushes if
 /// [`at_flush`](Self::at_flush) says so. A compaction that only moves tables to another level does
 /// not read them, and neither do collections of blob files. After
-/// [`compact_range`](crate::ColumnFamily::compact_range) every entry of the range has been seen. What
-/// opening a database replays from WAL files is not filtered before its first compaction.
+/// [`compact_range`](crate::ColumnFamily::compact_range) every entry of the range has been seen.
+/// What opening a database replays from WAL files is not filtered before its first compaction.
 ///
 /// **What it sees.** The newest version of each key among those that the job reads, if that is a
-/// value, not a deletion. Of a key with several columns it sees, and changes, the default column; to
-/// remove that removes all of them. Merge operands count as the value that they become, if
-/// they become one in this job. There may be newer versions of the key in places that the job does
-/// not read; a filter that removes a value removes what newer operands there are to change.
+/// value, not a deletion. Of a key with several columns it sees, and changes, the default column;
+/// to remove that removes all of them. Merge operands count as the value that they become, if they
+/// become one in this job. There may be newer versions of the key in places that the job does not
+/// read; a filter that removes a value removes what newer operands there are to change.
 ///
-/// **Snapshots.** A filter does not wait for them: a snapshot no longer finds what a filter removed,
-/// and finds the new value of what it changed. A filter that must not disturb them keeps entries
-/// that are not newer than [`FilterContext::oldest_snapshot`], as snapshots may see these. An iterator
-/// that is open already shows what was there when it was created.
+/// **Snapshots.** A filter does not wait for them: a snapshot no longer finds what a filter
+/// removed, and finds the new value of what it changed. A filter that must not disturb them keeps
+/// entries that are not newer than [`FilterContext::oldest_snapshot`], as snapshots may see these.
+/// An iterator that is open already shows what was there when it was created.
 ///
-/// **Cost for reads.** In a family with a filter, iterators do not remember where many deleted keys are in
-/// a row: each steps over them until a compaction has dropped them.
+/// **Cost for reads.** In a family with a filter, iterators do not remember where many deleted keys
+/// are in a row: each steps over them until a compaction has dropped them.
 ///
 /// **Failures.** If a filter fails or panics, nothing of its job takes effect. Listeners are
 /// [notified](crate::EventListener::compaction_filter_failed). A flush, or a compaction that is due
@@ -52,10 +52,10 @@ pub use ttl::TimeToLive;
 /// filter again. A compaction that a caller asked for fails with
 /// [`ErrorKind::CompactionFilter`](crate::ErrorKind::CompactionFilter).
 ///
-/// **Calls.** A filter may read the database. What waits for jobs fails with `InvalidArgument` within a
-/// filter or its factory, whichever database it is called on: `compact_range`, `collect_garbage`,
-/// `pause_garbage_collection`, `wait_idle` and `close`. A filter should not write: a write may wait
-/// until the job of the filter has ended, unless it has
+/// **Calls.** A filter may read the database. What waits for jobs fails with `InvalidArgument`
+/// within a filter or its factory, whichever database it is called on: `compact_range`,
+/// `collect_garbage`, `pause_garbage_collection`, `wait_idle` and `close`. A filter should not
+/// write: a write may wait until the job of the filter has ended, unless it has
 /// [`no_slowdown`](crate::WriteOptions::no_slowdown).
 pub trait CompactionFilterFactory: Send + Sync + 'static {
     /// Names the filter in errors and in OPTIONS. Always the same.
@@ -69,8 +69,8 @@ pub trait CompactionFilterFactory: Send + Sync + 'static {
         false
     }
 
-    /// After which time entries are to be filtered by themselves, wherever they are. Asked once, when
-    /// the family is opened. Default: never.
+    /// After which time entries are to be filtered by themselves, wherever they are. Asked once,
+    /// when the family is opened. Default: never.
     fn revisit(&self) -> Option<Revisit> {
         None
     }
@@ -84,14 +84,14 @@ impl fmt::Debug for dyn CompactionFilterFactory {
 
 /// Decides about the entries of one job, in the order of their keys.
 pub trait CompactionFilter: Send {
-    /// What becomes of an entry.
+    /// Decides on an entry.
     ///
     /// # Errors
     /// What the application reports: see [`CompactionFilterFactory`].
     fn filter(&mut self, entry: &FilterEntry<'_>) -> Result<Decision>;
 }
 
-/// What becomes of an entry.
+/// Decides on an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It stays.
@@ -114,9 +114,9 @@ pub enum Decision {
 pub struct Revisit {
     /// Tables with entries that are older than this are compacted, and memtables flushed.
     pub age: Duration,
-    /// But a table is not compacted again for this long after it was written, whatever is in it, and a
-    /// memtable not flushed for this long after its first entry. So a table whose entries grow old one
-    /// after the other is rewritten now and then, not for each.
+    /// But a table is not compacted again for this long after it was written, whatever is in it,
+    /// and a memtable not flushed for this long after its first entry. So a table whose entries
+    /// grow old one after the other is rewritten now and then, not for each.
     pub interval: Duration,
 }
 
@@ -191,7 +191,8 @@ pub(crate) enum StoredValue<'a> {
     Blob(BlobIndex),
 }
 
-/// An entry that a filter decides about. Nothing here but the fetch of a [`LazyValue`] reads a file.
+/// An entry that a filter decides about. Nothing here but the fetch of a [`LazyValue`] reads a
+/// file.
 pub struct FilterEntry<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) sequence: SequenceNumber,

@@ -1,4 +1,5 @@
-//! Whether code of a filter runs on this thread. Its job waits for it, so it must not wait for jobs.
+//! Whether code of a filter runs on this thread. Its job waits for it, so it must not wait for
+//! jobs.
 
 use std::cell::Cell;
 

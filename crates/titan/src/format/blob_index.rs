@@ -22,7 +22,7 @@ pub(crate) struct BlobIndex {
     pub(crate) offset: u64,
     /// Stored (compressed) size of the value in bytes.
     pub(crate) size: u64,
-    /// How the value is compressed; the same for all records of a file.
+    /// Compression of the value; the same for all records of a file.
     pub(crate) compression: CompressionType,
 }
 

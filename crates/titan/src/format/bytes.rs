@@ -2,8 +2,8 @@
 
 const WORD: usize = 8;
 
-/// How many bytes two strings have in common at their beginning. Cost: a step for each eight bytes, as keys often
-/// share long prefixes.
+/// Length in bytes of the common beginning of two strings. Cost: a step for each eight bytes, as
+/// keys often share long prefixes.
 #[inline]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let (a_words, _) = a.as_chunks::<WORD>();
@@ -20,8 +20,8 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     common + rest.take_while(|(x, y)| x == y).count()
 }
 
-/// The first place at which two strings differ and the bytes that they have there; none if one of them begins with the
-/// other.
+/// The first place at which two strings differ and the bytes that they have there; none if one of
+/// them begins with the other.
 #[inline]
 pub(crate) fn first_difference(a: &[u8], b: &[u8]) -> Option<(usize, u8, u8)> {
     let at = common_prefix(a, b);

@@ -4,13 +4,13 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use zstd::bulk::Decompressor;
-use zstd::dict::DecoderDictionary;
 
+use super::codec::{bzip2, lz4, snappy, zlib, zstd};
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 
-/// How a block or blob is compressed. The numbers are RocksDB's. All of them can be read.
+/// Compression of a block or blob. The numbers are RocksDB's. All of them can be read, if the crate
+/// was built with the codec's feature.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -33,7 +33,7 @@ pub enum CompressionType {
     Lz4hc = 5,
     /// Zstandard.
     Zstd = 7,
-    /// What RocksDB called Zstandard before its format was final. Only read.
+    /// Zstandard before its format was final, as RocksDB calls it. Only read.
     #[serde(skip)]
     ZstdNotFinal = 0x40,
 }
@@ -71,10 +71,56 @@ impl CompressionType {
         CompressionType::ZstdNotFinal,
     ];
 
-    /// Whether new files can be compressed this way.
+    /// Compression of SST blocks if none is stated.
+    pub(crate) const OF_TABLES: CompressionType = match cfg!(feature = "lz4") {
+        true => CompressionType::Lz4,
+        false => CompressionType::None,
+    };
+
+    /// Whether the engine writes files that are compressed this way, if the codec is
+    /// [compiled in](CompressionType::is_compiled_in).
     pub fn can_write(self) -> bool {
         use CompressionType::{Lz4, None, Snappy, Zstd};
         matches!(self, None | Snappy | Lz4 | Zstd)
+    }
+
+    /// The feature of the crate `titan` that compiles the codec in; `None` for data that are stored
+    /// as they are.
+    pub fn feature(self) -> Option<&'static str> {
+        match self {
+            CompressionType::None => None,
+            CompressionType::Snappy => Some("snappy"),
+            CompressionType::Zlib => Some("zlib"),
+            CompressionType::Bzip2 => Some("bzip2"),
+            CompressionType::Lz4 | CompressionType::Lz4hc => Some("lz4"),
+            CompressionType::Zstd | CompressionType::ZstdNotFinal => Some("zstd"),
+        }
+    }
+
+    /// Whether this build has the codec.
+    pub fn is_compiled_in(self) -> bool {
+        match self {
+            CompressionType::None => true,
+            CompressionType::Snappy => cfg!(feature = "snappy"),
+            CompressionType::Zlib => cfg!(feature = "zlib"),
+            CompressionType::Bzip2 => cfg!(feature = "bzip2"),
+            CompressionType::Lz4 | CompressionType::Lz4hc => cfg!(feature = "lz4"),
+            CompressionType::Zstd | CompressionType::ZstdNotFinal => cfg!(feature = "zstd"),
+        }
+    }
+
+    /// Refuses a codec that this build does not have.
+    ///
+    /// # Errors
+    /// `Unsupported` naming the feature that has it.
+    pub(crate) fn require(self) -> Result<()> {
+        match self.feature() {
+            Some(feature) if !self.is_compiled_in() => Err(Error::unsupported(format!(
+                "{} compression: this program was built without the feature `{feature}` of titan",
+                self.property_name()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The most bytes that one stored byte can decompress to. Bounds what a false size can reserve.
@@ -128,7 +174,7 @@ impl CompressionType {
 pub(crate) struct Dictionary {
     bytes: Bytes,
     /// The form that Zstandard uses; created on first use, `None` if Zstandard rejects the bytes.
-    zstd: OnceLock<Option<DecoderDictionary<'static>>>,
+    zstd: OnceLock<Option<zstd::Prepared>>,
 }
 
 impl Dictionary {
@@ -142,9 +188,11 @@ impl Dictionary {
         }
     }
 
-    fn zstd(&self) -> Result<&DecoderDictionary<'static>> {
-        let prepare = || DecoderDictionary::try_copy(&self.bytes).ok();
-        let prepared = self.zstd.get_or_init(prepare).as_ref();
+    fn zstd(&self) -> Result<&zstd::Prepared> {
+        let prepared = self
+            .zstd
+            .get_or_init(|| zstd::prepare(&self.bytes))
+            .as_ref();
         prepared.ok_or_else(|| Error::corruption("zstd cannot use the table's dictionary"))
     }
 
@@ -155,48 +203,33 @@ impl Dictionary {
     }
 }
 
-/// Zstandard's level if none is configured: RocksDB's default.
-const ZSTD_LEVEL: i32 = 3;
-
 /// Appends the compressed form of `raw` to `out`. For `None` that is `raw` itself.
 pub(crate) fn compress(kind: CompressionType, raw: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let failed = |what: &str| Error::corruption(format!("{what} compression failed"));
-    match kind {
-        CompressionType::None => out.extend_from_slice(raw),
-        CompressionType::Snappy => {
-            let start = out.len();
-            out.resize(start + snap::raw::max_compress_len(raw.len()), 0);
-            let room = out.get_mut(start..).unwrap_or_default();
-            let n = snap::raw::Encoder::new()
-                .compress(raw, room)
-                .map_err(|_| failed("snappy"))?;
-            out.truncate(start + n);
+    kind.require()?;
+    let packed = match kind {
+        CompressionType::None => {
+            out.extend_from_slice(raw);
+            Some(())
         }
+        CompressionType::Snappy => snappy::compress(raw, out),
         CompressionType::Lz4 => {
             put_varint(out, raw.len() as u64);
-            let start = out.len();
-            out.resize(
-                start + lz4_flex::block::get_maximum_output_size(raw.len()),
-                0,
-            );
-            let room = out.get_mut(start..).unwrap_or_default();
-            let n = lz4_flex::block::compress_into(raw, room).map_err(|_| failed("lz4"))?;
-            out.truncate(start + n);
+            lz4::compress(raw, out)
         }
         CompressionType::Zstd => {
             put_varint(out, raw.len() as u64);
-            let packed = zstd::bulk::compress(raw, ZSTD_LEVEL).map_err(|_| failed("zstd"))?;
-            out.extend_from_slice(&packed);
+            zstd::compress(raw, out)
         }
         kind => {
             let text = format!("{} can be read, not written", kind.property_name());
             return Err(Error::unsupported(text));
         }
-    }
-    Ok(())
+    };
+    packed.ok_or_else(|| Error::corruption(format!("{} compression failed", kind.property_name())))
 }
 
-/// The inverse of [`compress`]. `stored` comes from a file: any defect is corruption.
+/// The inverse of [`compress`]. `stored` comes from a file: any defect is corruption, and a codec
+/// that this build does not have is `Unsupported`.
 /// Allocates at most `max_size` bytes, whatever the size prefix claims.
 pub(crate) fn decompress(kind: CompressionType, stored: &[u8], max_size: usize) -> Result<Vec<u8>> {
     decompress_with(kind, None, stored, max_size)
@@ -221,27 +254,23 @@ pub(crate) fn decompress_with(
     if kind == CompressionType::None {
         return Ok(stored.to_vec());
     }
+    kind.require()?;
     if kind == CompressionType::Snappy {
-        limited(snap::raw::decompress_len(stored).map_err(|_| bad())?)?;
-        let raw = snap::raw::Decoder::new().decompress_vec(stored);
-        return raw.map_err(|_| bad());
+        limited(snappy::size(stored).ok_or_else(bad)?)?;
+        return snappy::decompress(stored).ok_or_else(bad);
     }
     let mut d = Decoder::new(stored);
     let size = limited(d.varint32()? as usize)?;
     let packed = d.rest();
-    let raw = match (kind, dictionary) {
-        (CompressionType::Zlib, _) => inflate(packed, dictionary, size),
-        (CompressionType::Bzip2, _) => bunzip(packed, size),
-        (CompressionType::Lz4 | CompressionType::Lz4hc, None) => {
-            lz4_flex::block::decompress(packed, size).ok()
+    let bytes = dictionary.map(|dictionary| &dictionary.bytes[..]);
+    let raw = match kind {
+        CompressionType::Zlib => zlib::decompress(packed, bytes, size),
+        CompressionType::Bzip2 => bzip2::decompress(packed, size),
+        CompressionType::Lz4 | CompressionType::Lz4hc => lz4::decompress(packed, bytes, size),
+        _ => {
+            let prepared = dictionary.map(Dictionary::zstd).transpose()?;
+            zstd::decompress(packed, prepared, size)
         }
-        (CompressionType::Lz4 | CompressionType::Lz4hc, Some(dictionary)) => {
-            lz4_flex::block::decompress_with_dict(packed, size, &dictionary.bytes).ok()
-        }
-        (_, None) => zstd::bulk::decompress(packed, size).ok(),
-        (_, Some(dictionary)) => Decompressor::with_prepared_dictionary(dictionary.zstd()?)
-            .and_then(|mut zstd| zstd.decompress(packed, size))
-            .ok(),
     };
     let raw = raw.ok_or_else(bad)?;
     if raw.len() != size {
@@ -253,42 +282,8 @@ pub(crate) fn decompress_with(
     Ok(raw)
 }
 
-/// Raw deflate, without zlib's header. `None` for anything but one whole stream of at most
-/// `size + 1` bytes.
-fn inflate(packed: &[u8], dictionary: Option<&Dictionary>, size: usize) -> Option<Vec<u8>> {
-    let mut stream = flate2::Decompress::new(false);
-    if let Some(dictionary) = dictionary {
-        stream.set_dictionary(&dictionary.bytes).ok()?;
-    }
-    let mut raw = Vec::with_capacity(size + 1);
-    let status = stream.decompress_vec(packed, &mut raw, flate2::FlushDecompress::Finish);
-    (status.ok()? == flate2::Status::StreamEnd).then_some(raw)
-}
-
-/// bzip2. `None` for anything but one whole stream of at most `size` bytes.
-fn bunzip(packed: &[u8], size: usize) -> Option<Vec<u8>> {
-    let mut stream = bzip2::Decompress::new(false);
-    let mut raw = Vec::new();
-    loop {
-        // Each round at most doubles the buffer: the size prefix may be false.
-        let room = raw.len().max(BUNZIP_ROOM).min(size - raw.len());
-        raw.reserve_exact(room);
-        let rest = packed.get(stream.total_in() as usize..)?;
-        let (read, written) = (stream.total_in(), raw.len());
-        match stream.decompress_vec(rest, &mut raw).ok()? {
-            bzip2::Status::StreamEnd => return (raw.len() <= size).then_some(raw),
-            _ if raw.len() > size => return None,
-            _ if (stream.total_in(), raw.len()) == (read, written) => return None,
-            _ => {}
-        }
-    }
-}
-
-/// Bytes of a bzip2 stream's first output buffer.
-const BUNZIP_ROOM: usize = 64 << 10;
-
-/// What RocksDB stores for `raw`, with a dictionary or without, and also with codecs that are only
-/// read here.
+/// Bytes that RocksDB stores for `raw`, with a dictionary or without, and also with codecs that are
+/// only read here.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn compress_as_rocksdb(
     kind: CompressionType,
@@ -316,16 +311,16 @@ pub(crate) fn compress_as_rocksdb(
             assert_eq!(status.map_err(|_| failed())?, flate2::Status::StreamEnd);
         }
         CompressionType::Bzip2 => {
-            let mut stream = bzip2::Compress::new(bzip2::Compression::fast(), 30);
+            let mut stream = ::bzip2::Compress::new(::bzip2::Compression::fast(), 30);
             out.reserve(1000 + 2 * raw.len());
-            let status = stream.compress_vec(raw, &mut out, bzip2::Action::Finish);
-            assert_eq!(status.map_err(|_| failed())?, bzip2::Status::StreamEnd);
+            let status = stream.compress_vec(raw, &mut out, ::bzip2::Action::Finish);
+            assert_eq!(status.map_err(|_| failed())?, ::bzip2::Status::StreamEnd);
         }
         CompressionType::Lz4 | CompressionType::Lz4hc => {
             out.extend(lz4_flex::block::compress_with_dict(raw, given));
         }
         _ => {
-            let packer = zstd::bulk::Compressor::with_dictionary(ZSTD_LEVEL, given);
+            let packer = ::zstd::bulk::Compressor::with_dictionary(zstd::LEVEL, given);
             let packed = packer.and_then(|mut packer| packer.compress(raw));
             out.extend(packed.map_err(|_| failed())?);
         }
@@ -440,7 +435,10 @@ mod tests {
         packed.extend_from_slice(&stream[1..]);
         let read = decompress(CompressionType::Bzip2, &packed, usize::MAX);
         assert!(read.unwrap_err().is_corruption());
-        assert_eq!(bunzip(&stream[1..], u32::MAX as usize).unwrap(), b"little");
+        assert_eq!(
+            bzip2::decompress(&stream[1..], u32::MAX as usize).unwrap(),
+            b"little"
+        );
     }
 
     #[test]

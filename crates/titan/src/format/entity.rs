@@ -8,8 +8,8 @@
 //!
 //! Numbers are varint32. Names ascend and differ. The column with the empty name is the *default
 //! column*: what readers see that do not know of columns. In version 2 a value of type 11 is a
-//! [`BlobIndex`]; RocksDB writes that version where it moves values to blob files. The records there
-//! have the user key of the entity.
+//! [`BlobIndex`]; RocksDB writes that version where it moves values to blob files. The records
+//! there have the user key of the entity.
 
 use bytes::Bytes;
 
@@ -42,8 +42,8 @@ pub(crate) struct Column<'a> {
 /// Calls `see` with each column, in the order of their names. Allocates nothing.
 ///
 /// # Errors
-/// `Unsupported` for another version, another type of column and pointers with an expiry; `Corruption`
-/// for everything else that is not exactly one entity; those of `see`.
+/// `Unsupported` for another version, another type of column and pointers with an expiry;
+/// `Corruption` for everything else that is not exactly one entity; those of `see`.
 pub(crate) fn each_column<'a>(
     entity: &'a [u8],
     mut see: impl FnMut(Column<'a>) -> Result<()>,
@@ -226,7 +226,8 @@ pub(crate) fn with_pointers(
     Ok(changed.then(|| encode(&columns)))
 }
 
-/// The encoding of columns whose names ascend and differ: in version 1, unless a column has a pointer.
+/// The encoding of columns whose names ascend and differ: in version 1, unless a column has a
+/// pointer.
 pub(crate) fn encode(columns: &[Column<'_>]) -> Vec<u8> {
     let is_pointer = |column: &Column<'_>| matches!(column.value, ColumnValue::Pointer(_));
     match columns.iter().any(is_pointer) {

@@ -12,7 +12,7 @@ pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 60;
 /// are counted on from it then stay below [`MAX_FILE_NUMBER`].
 pub(crate) const MAX_FOUND_NUMBER: u64 = MAX_FILE_NUMBER / 2;
 
-/// What a file name in a database directory means.
+/// Meaning of a file name in a database directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FileKind {
     Wal(FileNumber),
@@ -65,7 +65,7 @@ impl FileKind {
         }
     }
 
-    /// What `name` means; `None` for files that are not the engine's.
+    /// Meaning of `name`; `None` for files that are not the engine's.
     pub(crate) fn parse(name: &str) -> Option<FileKind> {
         let number = |s: &str| -> Option<u64> {
             let digits = !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());

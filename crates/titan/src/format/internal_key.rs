@@ -14,7 +14,8 @@ use crate::format::numbers::SequenceNumber;
 /// Bytes after the user key.
 pub(crate) const TRAILER_LEN: usize = 8;
 
-/// The most bytes of an internal key and its value: the size of a table's block must fit into 32 bits.
+/// The most bytes of an internal key and its value: the size of a table's block must fit into 32
+/// bits.
 pub(crate) const MAX_ENTRY: usize = (u32::MAX - (64 << 20)) as usize;
 
 /// Whether a table can have a key with a value.
@@ -22,7 +23,7 @@ pub(crate) fn is_storable(user_key: &[u8], value: &[u8]) -> bool {
     (user_key.len() + TRAILER_LEN).saturating_add(value.len()) <= MAX_ENTRY
 }
 
-/// What an entry of a memtable or table means. The numbers are RocksDB's.
+/// Kind of an entry of a memtable or table. The numbers are RocksDB's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(crate) enum ValueType {
@@ -37,8 +38,8 @@ pub(crate) enum ValueType {
     WideColumnEntity = 0x16,
 }
 
-/// RocksDB's number of a value with a preferred sequence number after it: a timed put. Tables show it as
-/// a plain value.
+/// RocksDB's number of a value with a preferred sequence number after it: a timed put. Tables show
+/// it as a plain value.
 pub(crate) const TIMED_VALUE: u8 = 0x18;
 
 impl ValueType {

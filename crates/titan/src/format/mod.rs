@@ -6,6 +6,7 @@
 pub(crate) mod blob_index;
 pub(crate) mod bytes;
 pub(crate) mod checksum;
+pub(crate) mod codec;
 pub(crate) mod coding;
 pub(crate) mod comparator;
 pub(crate) mod compression;

@@ -7,8 +7,8 @@ use crate::error::Result;
 
 /// Calls `see` with each pointer of an entry of this type and value.
 ///
-/// Whatever counts, follows or rewrites pointers goes through here: a pointer that one place overlooks
-/// is a value that garbage collection deletes (BLOB-2, BLOB-3).
+/// Whatever counts, follows or rewrites pointers goes through here: a pointer that one place
+/// overlooks is a value that garbage collection deletes (BLOB-2, BLOB-3).
 ///
 /// # Errors
 /// `Corruption` and `Unsupported` for a value that is not understood; those of `see`.
@@ -35,6 +35,15 @@ pub(crate) fn each_pointer(
         }
         _ => Ok(()),
     }
+}
+
+/// Whether an entry of this type can have pointers: for others, [`each_pointer`] calls nothing.
+#[inline]
+pub(crate) fn may_point(value_type: ValueType) -> bool {
+    matches!(
+        value_type,
+        ValueType::BlobIndex | ValueType::WideColumnEntity
+    )
 }
 
 /// The bytes of the blob records to which an entry points.

@@ -7,29 +7,31 @@ use super::key_text::KeyText;
 use crate::error::{Error, Result};
 use crate::panics::contain;
 
-/// Says which part of a key is its prefix. Keys with the same prefix must be neighbours in the order of
-/// the family, and the prefix must depend on the key alone.
+/// Says which part of a key is its prefix. Keys with the same prefix must be neighbours in the
+/// order of the family, and the prefix must depend on the key alone.
 ///
-/// An extractor that panics when it is asked for its name is refused with `InvalidOption` by the call
-/// that gives it. Where it panics at a key, an iterator fails with `Internal`, and a table is written
-/// without prefixes in its filter.
+/// An extractor that panics when it is asked for its name is refused with `InvalidOption` by the
+/// call that gives it. Where it panics at a key, an iterator fails with `Internal`, and a table is
+/// written without prefixes in its filter.
 pub trait PrefixExtractor: Send + Sync {
-    /// The name that is recorded with the tables, as RocksDB records it. A filter with prefixes is used
-    /// only by an extractor of the same name, so another rule needs another name.
+    /// The name that is recorded with the tables, as RocksDB records it. A filter with prefixes is
+    /// used only by an extractor of the same name, so another rule needs another name.
     fn name(&self) -> &str;
 
-    /// The length of the key's prefix in bytes, at most that of the key; `None` if the key has no prefix.
+    /// The length of the key's prefix in bytes, at most that of the key; `None` if the key has no
+    /// prefix.
     fn prefix_len(&self, key: &[u8]) -> Option<usize>;
 
-    /// Whether all keys that start with `prefix` have the same prefix, which is `prefix` itself or a
-    /// beginning of it. What filters say of it then holds for all of these keys. `false` is always
-    /// right.
+    /// Whether all keys that start with `prefix` have the same prefix, which is `prefix` itself or
+    /// a beginning of it. What filters say of it then holds for all of these keys. `false` is
+    /// always right.
     fn is_whole(&self, prefix: &[u8]) -> bool {
         let _ = prefix;
         false
     }
 
-    /// False for the placeholder of an extractor that a database has recorded and that was not given.
+    /// False for the placeholder of an extractor that a database has recorded and that was not
+    /// given.
     #[doc(hidden)]
     fn is_given(&self) -> bool {
         true
@@ -101,7 +103,8 @@ impl fmt::Debug for dyn PrefixExtractor + '_ {
     }
 }
 
-/// The first `len` bytes of a key; a shorter key has no prefix. RocksDB's `rocksdb.FixedPrefix.LEN`.
+/// The first `len` bytes of a key; a shorter key has no prefix. RocksDB's
+/// `rocksdb.FixedPrefix.LEN`.
 pub fn fixed(len: usize) -> Arc<dyn PrefixExtractor> {
     Arc::new(Fixed {
         len,
@@ -117,8 +120,8 @@ pub fn capped(len: usize) -> Arc<dyn PrefixExtractor> {
     })
 }
 
-/// The extractor with a name under which RocksDB records those that it has: `rocksdb.FixedPrefix.8`, or
-/// as its users write it, `fixed:8` and `capped:8`.
+/// The extractor with a name under which RocksDB records those that it has:
+/// `rocksdb.FixedPrefix.8`, or as its users write it, `fixed:8` and `capped:8`.
 pub fn by_name(name: &str) -> Option<Arc<dyn PrefixExtractor>> {
     let (kind, len) = name.rsplit_once(['.', ':'])?;
     let len = len.parse().ok()?;
@@ -129,8 +132,8 @@ pub fn by_name(name: &str) -> Option<Arc<dyn PrefixExtractor>> {
     }
 }
 
-/// The extractor that a database has recorded under this name, for an opening that gives none: one of
-/// those above, or a placeholder that keeps the name.
+/// The extractor that a database has recorded under this name, for an opening that gives none: one
+/// of those above, or a placeholder that keeps the name.
 pub(crate) fn recorded(name: &str) -> Arc<dyn PrefixExtractor> {
     by_name(name).unwrap_or_else(|| {
         Arc::new(NotGiven {

@@ -1,4 +1,4 @@
-//! How tests stop threads at gates.
+//! Control of the gates at which tests stop threads.
 //!
 //! ```text
 //! race(|gates| {
@@ -28,7 +28,7 @@ use std::time::Duration;
 /// After so long a test has failed: threads wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many of the gates that were passed last a failure shows.
+/// Number of the gates passed last that a failure shows.
 const SHOWN: usize = 60;
 
 thread_local! {
@@ -53,7 +53,7 @@ struct State {
     stops: Vec<StopState>,
     /// No thread stops any more: the test has ended.
     over: bool,
-    /// What ended threads of the test.
+    /// Panics that ended threads of the test.
     panics: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn come_to(name: &'static str) {
     }
 }
 
-/// What a thread runs: it has the gates of the calling thread.
+/// Wraps the function that a thread runs: it has the gates of the calling thread.
 pub(crate) fn inherit<T>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> impl FnOnce() -> T + Send + 'static {

@@ -7,7 +7,7 @@ use super::rate::STEP;
 use super::selection::Collection;
 use super::source::{Source, window_of};
 use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
-use crate::compaction::job_env::{JobEnv, OutputFamily};
+use crate::compaction::building::job_env::{JobEnv, OutputFamily};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, CompressionType, total};
@@ -16,7 +16,7 @@ use crate::version::edit::Relocation;
 
 /// A collection that has run.
 pub(crate) struct Copied {
-    /// What to install; `None` if nothing was live.
+    /// Relocation to install; `None` if nothing was live.
     pub(crate) relocation: Option<Relocation>,
     /// The physical files that it covered: not those with another compression than the first.
     pub(crate) physical: Vec<BlobFileNumber>,
@@ -42,7 +42,7 @@ impl Copied {
     }
 }
 
-/// What a collection needs of the database.
+/// Environment of a collection.
 pub(crate) struct GcContext<'a> {
     pub(crate) env: &'a JobEnv,
     pub(crate) family: &'a OutputFamily,

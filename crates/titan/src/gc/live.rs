@@ -10,7 +10,7 @@ use crate::format::BlobFileNumber;
 use crate::format::file_name::FileKind;
 use crate::open_files::OpenFiles;
 use crate::table::BlobRef;
-use crate::version::files::PhysicalBlobFile;
+use crate::version::state::files::PhysicalBlobFile;
 use crate::version::{TableFile, Version};
 
 /// A live record: which one it is, and where in the physical file.

@@ -7,7 +7,7 @@ use super::range::GarbageCollectionProgress;
 use crate::error::Result;
 use crate::options::require;
 
-/// How [`collect_garbage`](crate::ColumnFamily::collect_garbage) works.
+/// Options of [`collect_garbage`](crate::ColumnFamily::collect_garbage).
 #[derive(Clone)]
 pub struct CollectGarbageOptions {
     /// The share of a blob file, from 0 to 1, that may be garbage without the file being collected.

@@ -1,5 +1,5 @@
-//! What collections copied for older versions only: garbage of the file that has it, and nothing
-//! that another collection would free.
+//! Records that collections copied for older versions only: garbage of the file that has it, and
+//! nothing that another collection would free.
 //!
 //! It is recorded by version, and counts for as long as that lives. So nothing needs to be called
 //! back at the end of a version, except for threads that wait for garbage.
@@ -9,9 +9,9 @@ use std::sync::{Arc, Weak};
 
 use crate::format::{BlobFileNumber, total};
 use crate::version::Version;
-use crate::version::files::BlobFileMeta;
+use crate::version::state::files::BlobFileMeta;
 
-/// What was copied for older versions, too, by the physical file that has it.
+/// Bytes that were copied for older versions, too, by the physical file that has it.
 #[derive(Clone, Default)]
 pub(crate) struct CopiedForOlder {
     files: BTreeMap<BlobFileNumber, LogicalFiles>,
@@ -22,9 +22,9 @@ pub(crate) struct CopiedForOlder {
 type LogicalFiles = BTreeMap<BlobFileNumber, Vec<(Weak<Version>, u64)>>;
 
 impl CopiedForOlder {
-    /// Records what `older` points to in its logical files `files`, each with the physical file that
-    /// has its records; returns whether that is anything. To be called under the lock of the version
-    /// set: collections change locations.
+    /// Records what `older` points to in its logical files `files`, each with the physical file
+    /// that has its records; returns whether that is anything. To be called under the lock of the
+    /// version set: collections change locations.
     pub(crate) fn note<'v>(
         &mut self,
         older: &'v Arc<Version>,

@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, total};
 use crate::stats::HolePunchEvent;
-use crate::version::files::{PhysicalBlobFile, SharedBlobFile};
+use crate::version::state::files::{PhysicalBlobFile, SharedBlobFile};
 use crate::vfs::Vfs;
 
 /// Bytes that a hole counts as towards the rate: what a slow device writes in the time.

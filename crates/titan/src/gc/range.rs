@@ -16,7 +16,7 @@ use crate::options::ColumnFamilyOptions;
 use crate::stats::GarbageCollectionEvent;
 use crate::version::Version;
 
-/// What a collection of a range of keys did.
+/// Summary of a collection of a range of keys.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct GarbageCollectionSummary {
     /// The blob files that were replaced.
@@ -36,7 +36,7 @@ pub struct GarbageCollectionSummary {
 pub struct DamagedBlobFile {
     /// The number in its name.
     pub file: BlobFileNumber,
-    /// What is damaged: the file, its map, or a table without which the live records are not known.
+    /// The damage: the file, its map, or a table without which the live records are not known.
     pub error: Error,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn files_of_range(
 /// The physical files that are still to be collected.
 pub(crate) struct Waiting {
     files: BTreeSet<BlobFileNumber>,
-    /// What of them cannot be freed.
+    /// Part of them that cannot be freed.
     excluded: Exclusions,
     threshold: f64,
     live_bytes: u64,

@@ -1,4 +1,5 @@
-//! How fast garbage is collected, and how fast users may write if collecting does not keep up.
+//! Rates at which garbage is collected, and at which users may write if collecting does not keep
+//! up.
 
 use std::time::Duration;
 
@@ -32,14 +33,14 @@ impl RateLimiter {
             .store(bytes_per_second, Ordering::Relaxed);
     }
 
-    /// How long copying so many bytes should take.
+    /// Time that copying so many bytes should take.
     pub(crate) fn time_for(&self, bytes: u64) -> Duration {
         let rate = self.bytes_per_second.load(Ordering::Relaxed).max(1);
         Duration::from_secs_f64(bytes as f64 / rate as f64)
     }
 }
 
-/// How fast recent collections have freed space.
+/// Rate at which recent collections have freed space.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FreeingRate {
     /// Zero before the first collection.
@@ -56,7 +57,7 @@ impl FreeingRate {
         };
     }
 
-    /// How long a group of writes of so many bytes is delayed if files exceed their bound by
+    /// Time for which a group of writes of so many bytes is delayed if files exceed their bound by
     /// `excess`, a part of the usable allowance: so that writes are at first faster than
     /// collecting, and slower before the allowance is used up. `unknown` is the rate before the
     /// first collection.

@@ -13,7 +13,7 @@ use super::disk_usage::DiskUsage;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber};
 use crate::version::Moment;
 
-/// What a database takes on disk, and what pins it.
+/// Space of a database on disk, and its holders.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SpaceReport {
     /// The moment of the view, if another process may be writing the database: `disk` is then what
@@ -33,20 +33,20 @@ pub struct SpaceReport {
     pub foreign: FileSum,
     /// By id.
     pub families: Vec<FamilySpace>,
-    /// What pins data that could be deleted otherwise, the oldest first.
+    /// Holders that pin data that could be deleted otherwise, the oldest first.
     pub holders: Vec<SpaceHolder>,
 }
 
 /// Some files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FileSum {
-    /// How many.
+    /// Number of files.
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// What values and the tree take.
+/// Space of values and of the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SpaceUsage {
     /// Current tables.
@@ -68,8 +68,8 @@ pub struct SpaceUsage {
     pub snapshot_blob_bytes: u64,
     /// Files that only older versions have that are being read. Not in the fields above.
     pub pinned_files: FileSum,
-    /// Deletions of keys in memtables, and of keys and ranges in tables: a number. They take space, and
-    /// so may what they delete, until compactions drop both.
+    /// Deletions of keys in memtables, and of keys and ranges in tables: a number. They take space,
+    /// and so may what they delete, until compactions drop both.
     pub tombstones: u64,
 }
 
@@ -104,7 +104,7 @@ pub struct FamilySpace {
     pub name: String,
     /// Its number.
     pub id: ColumnFamilyId,
-    /// What it takes.
+    /// Space that it takes.
     #[serde(flatten)]
     pub usage: SpaceUsage,
     /// Its blob files, by number.
@@ -184,12 +184,12 @@ impl fmt::Display for CollectionStatus {
     }
 }
 
-/// What pins bytes, together with all of its kind that pin the same.
+/// Holder that pins bytes, together with all of its kind that pin the same.
 #[derive(Clone, Debug, Serialize)]
 pub struct SpaceHolder {
-    /// What it is.
+    /// Kind of the holder.
     pub kind: HolderKind,
-    /// How many there are that pin the same.
+    /// Number of holders that pin the same.
     pub count: usize,
     /// The age of the oldest of them, in microseconds. Of readers it is known only that they are no
     /// younger than this.
@@ -206,7 +206,7 @@ pub struct SpaceHolder {
     pub pinned_blob_bytes: u64,
 }
 
-/// What pins bytes.
+/// Kind of a holder that pins bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use super::pinned::CopiedForOlder;
 use super::report::CollectionStatus;
 use super::space::Space;
-use crate::compaction::budget::{Budget, Lack, Need};
+use crate::compaction::choosing::budget::{Budget, Lack, Need};
 use crate::error::Error;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, total};
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
-use crate::version::files::{PhysicalBlobFile, SharedBlobFile};
+use crate::version::state::files::{PhysicalBlobFile, SharedBlobFile};
 
-/// What one collection takes.
+/// Files of one collection.
 pub(crate) struct Collection {
     /// Every logical file of the physical files that the collection replaces, by number.
     pub(crate) logical: Vec<Arc<SharedBlobFile>>,
@@ -26,7 +26,7 @@ pub(crate) struct Collection {
     pub(crate) urgency: Urgency,
 }
 
-/// How much a collection may disturb users.
+/// Degree to which a collection may disturb users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
     /// It yields to them.
@@ -103,8 +103,8 @@ pub(crate) struct Exclusions {
     /// Files that cannot be collected: they are damaged, or they have no live records, or no
     /// garbage, and the accounts say otherwise.
     pub(crate) damaged: BTreeSet<BlobFileNumber>,
-    /// What only older versions see, of files written by collections: another collection would copy
-    /// it again.
+    /// Bytes that only older versions see, of files written by collections: another collection
+    /// would copy it again.
     pub(crate) pinned: CopiedForOlder,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Candidate<'v> {
     pub(crate) file: Arc<PhysicalBlobFile>,
     pub(crate) logical: Vec<&'v Arc<SharedBlobFile>>,
     pub(crate) live: u64,
-    /// How many records are live.
+    /// Number of records that are live.
     pub(crate) live_count: u64,
     /// Bytes to which nothing points, and that are no holes.
     pub(crate) garbage: u64,
@@ -133,13 +133,13 @@ impl Candidate<'_> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct GarbageEvaluation {
     pub(crate) space: Space,
-    /// How urgent collecting is; `None` if nothing needs to be collected.
+    /// Urgency of collecting; `None` if nothing needs to be collected.
     pub(crate) urgency: Option<Urgency>,
 }
 
 impl GarbageEvaluation {
-    /// Computed from the sums of a version, so that its cost depends only on what is excluded. Where
-    /// holes are punched, it adds up those of all files: O(logical files).
+    /// Computed from the sums of a version, so that its cost depends only on what is excluded.
+    /// Where holes are punched, it adds up those of all files: O(logical files).
     pub(crate) fn of(
         version: &Version,
         options: &ColumnFamilyOptions,
@@ -193,7 +193,8 @@ impl Selection<'_> {
 }
 
 impl<'v> Selection<'v> {
-    /// The collection that is due, if one is. Where there is no room for all of it, it has fewer files.
+    /// The collection that is due, if one is. Where there is no room for all of it, it has fewer
+    /// files.
     ///
     /// # Errors
     /// The room that is lacking, if there is no room for any of the files.
@@ -233,8 +234,8 @@ impl<'v> Selection<'v> {
 /// collection ([`Room`]). A file is left out if it frees less, in proportion, than the family as a
 /// whole must.
 ///
-/// Cost: O(n log n) for n logical files. Not to be called under the state lock: an [`GarbageEvaluation`] says
-/// whether it is worth it.
+/// Cost: O(n log n) for n logical files. Not to be called under the state lock: an
+/// [`GarbageEvaluation`] says whether it is worth it.
 pub(crate) fn select<'v>(
     version: &'v Version,
     options: &ColumnFamilyOptions,

@@ -145,7 +145,8 @@ impl<'a> Source<'a> {
         Ok(bytes)
     }
 
-    /// How far to read from a record on: over those after it, as long as little between is dead.
+    /// End of a read that begins with a record: over those after it, as long as little between is
+    /// dead.
     fn window_end(&self, first: &LiveRecord) -> u64 {
         let mut end = first.end();
         for record in self.records.get(self.next + 1..).unwrap_or_default() {

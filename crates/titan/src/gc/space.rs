@@ -1,4 +1,4 @@
-//! What the files of a family take, and what of that is needed.
+//! Space of the files of a family, and the needed part of it.
 
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
@@ -35,16 +35,16 @@ pub(crate) fn loosened_allowance(options: &ColumnFamilyOptions) -> Option<u64> {
     (options.enable_blob_garbage_collection && most > MOST_ALLOWED).then_some(most)
 }
 
-/// The live bytes that one collection copies where so many are live. A blob file of more could not be
-/// collected in parts.
+/// The live bytes that one collection copies where so many are live. A blob file of more could not
+/// be collected in parts.
 fn collection_size(live: u64, options: &ColumnFamilyOptions) -> u64 {
     let share = live as f64 * (options.max_space_amp - 1.0) / 8.0;
     let size = (share as u64).max(MIN_COLLECTION);
     options.blob_file_size.min(size)
 }
 
-/// The size of the blob files of a flush, in a family with so many live bytes: not larger than what one
-/// collection copies, if garbage is collected automatically.
+/// The size of the blob files of a flush, in a family with so many live bytes: not larger than what
+/// one collection copies, if garbage is collected automatically.
 pub(crate) fn flushed_blob_file_size(live: u64, options: &ColumnFamilyOptions) -> u64 {
     let collects = options.enable_blob_garbage_collection && !options.disable_auto_compactions;
     match collects {
@@ -88,12 +88,12 @@ impl Space {
         }
     }
 
-    /// What is on disk.
+    /// Bytes on disk.
     pub(crate) fn on_disk(&self) -> u64 {
         self.tables.saturating_add(self.blob_files)
     }
 
-    /// What present readers need of it.
+    /// Bytes of it that present readers need.
     pub(crate) fn live(&self) -> u64 {
         self.tables.saturating_add(self.blob_live - self.shadowed)
     }
@@ -104,13 +104,13 @@ impl Space {
         collection_size(self.live(), options)
     }
 
-    /// How far the files exceed `max_space_amp` times the live data; negative where there is room.
+    /// Excess of the files over `max_space_amp` times the live data; negative where there is room.
     fn beyond(&self, options: &ColumnFamilyOptions) -> f64 {
         self.on_disk() as f64 - self.live() as f64 * options.max_space_amp
     }
 
-    /// What a flush and a collection may be writing beside that. A flush of more than is live adds
-    /// to what is live.
+    /// Bytes that a flush and a collection may be writing beside that. A flush of more than is live
+    /// adds to what is live.
     fn written(&self, options: &ColumnFamilyOptions) -> f64 {
         let flush = options.shadowing_flush(self.live()).min(self.live());
         flush.saturating_add(self.collection_size(options)) as f64
@@ -156,7 +156,7 @@ impl Bound {
         by_live.clamp(LEAST_ALLOWED, most_allowed(self.write_buffer_size))
     }
 
-    /// How far the files exceed the bound, with what jobs are writing, as a part of the usable
+    /// Excess of the files over the bound, with what jobs are writing, as a part of the usable
     /// [allowance](Bound::allowance).
     pub(crate) fn excess(&self) -> f64 {
         let jobs = (self.written - self.room).max(0.0);
@@ -218,8 +218,8 @@ mod tests {
         assert!(excess(hides) > excess(space(allowed)) + 5.0);
     }
 
-    /// What is promised of small databases with default options: 2.0 times what is live from 64 MiB
-    /// on, 1.75 times from 256 MiB on.
+    /// Promise for small databases with default options: 2.0 times what is live from 64 MiB on,
+    /// 1.75 times from 256 MiB on.
     #[test]
     fn small_databases_have_small_bounds() {
         let options = ColumnFamilyOptions::default();

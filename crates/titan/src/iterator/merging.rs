@@ -185,7 +185,8 @@ impl MergingIterator {
                 continue;
             }
             match direction {
-                // Equal keys of other children count as passed: a child ends strictly on the far side.
+                // Equal keys of other children count as passed: a child ends strictly on the far
+                // side.
                 Direction::Forward => {
                     child.seek(key)?;
                     if child.valid() && self.comparator.compare(child.key(), key).is_eq() {
@@ -226,7 +227,8 @@ impl InternalIterator for MergingIterator {
         self.move_all(Direction::Forward, |c| c.seek(target))
     }
 
-    /// Moves only the children that are before the target: the others are where a seek would put them.
+    /// Moves only the children that are before the target: the others are where a seek would put
+    /// them.
     fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
         if self.direction != Direction::Forward {
             return self.seek(target);

@@ -28,8 +28,8 @@ pub(crate) trait InternalIterator: Send {
     /// Moves to the first entry whose internal key is not before `target`.
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
-    /// The same as [`seek`](InternalIterator::seek) for a target that is ahead; cheaper if it is near. May be
-    /// called only while valid and before `target`.
+    /// The same as [`seek`](InternalIterator::seek) for a target that is ahead; cheaper if it is
+    /// near. May be called only while valid and before `target`.
     fn seek_ahead(&mut self, target: &[u8]) -> Result<()> {
         self.seek(target)
     }
@@ -49,8 +49,9 @@ pub(crate) trait InternalIterator: Send {
     /// The value at the cursor; empty if not valid.
     fn value(&self) -> &[u8];
 
-    /// Skips the entries of the prefix that `skip` is at, and all after them that it skips. May be called only
-    /// while on an entry with that prefix. Ends past the last entry, or at one that `skip` does not skip.
+    /// Skips the entries of the prefix that `skip` is at, and all after them that it skips. May be
+    /// called only while on an entry with that prefix. Ends past the last entry, or at one that
+    /// `skip` does not skip.
     fn skip_prefixes(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
         while self.valid() && skip.passes(self.key()) {
             skip.count(1);

@@ -1,8 +1,8 @@
 //! Skipping keys by their prefixes, in the sources themselves.
 //!
-//! A reader that wants few of many keys would pay for each step through all layers. Instead it hands a skip rule down to
-//! the sources. They go over the entries of a prefix without assembling their keys, and ask the skip rule about
-//! the first entry after them.
+//! A reader that wants few of many keys would pay for each step through all layers. Instead it
+//! hands a skip rule down to the sources. They go over the entries of a prefix without assembling
+//! their keys, and ask the skip rule about the first entry after them.
 
 use crate::format::SequenceNumber;
 use crate::format::bytes::append_prefix_end;
@@ -10,17 +10,18 @@ use crate::format::internal_key::{
     InternalKeyComparator, ValueType, append_internal_key, user_key,
 };
 
-/// Says of an entry, by its internal key, how many bytes of its user key are a prefix with which all entries
-/// are skipped. `None` ends the skipping at the entry.
+/// Says of an entry, by its internal key, how many bytes of its user key are a prefix with which
+/// all entries are skipped. `None` ends the skipping at the entry.
 pub(crate) type SkipRule<'r> = &'r mut dyn FnMut(&[u8]) -> Option<usize>;
 
 /// A skip on its way through sources. The order of keys must be bytewise.
 pub(crate) struct PrefixSkip<'r> {
     rule: SkipRule<'r>,
     order: &'r InternalKeyComparator,
-    /// What is skipped now.
+    /// Prefix that is skipped now.
     prefix: Vec<u8>,
-    /// The entry, an internal key, that another source has: the rule is not asked about entries from there on.
+    /// The entry, an internal key, that another source has: the rule is not asked about entries
+    /// from there on.
     bound: Vec<u8>,
     has_bound: bool,
     has_ended: bool,
@@ -68,7 +69,7 @@ impl<'r> PrefixSkip<'r> {
         self.stepped
     }
 
-    /// What is skipped now.
+    /// Prefix that is skipped now.
     #[inline]
     pub(crate) fn prefix(&self) -> &[u8] {
         &self.prefix
@@ -86,8 +87,8 @@ impl<'r> PrefixSkip<'r> {
         self.bound.extend_from_slice(bound.unwrap_or_default());
     }
 
-    /// Whether the entry `key`, which does not begin with the prefix, is skipped. If so, the prefix is one of
-    /// that entry from then on.
+    /// Whether the entry `key`, which does not begin with the prefix, is skipped. If so, the prefix
+    /// is one of that entry from then on.
     #[inline]
     pub(crate) fn skips(&mut self, key: &[u8]) -> bool {
         if self.has_bound && self.order.compare(key, &self.bound).is_ge() {
@@ -109,7 +110,8 @@ impl<'r> PrefixSkip<'r> {
         user_key(key).starts_with(&self.prefix) || self.skips(key)
     }
 
-    /// The internal key before all user keys that are after the prefix; none if there is no such key.
+    /// The internal key before all user keys that are after the prefix; none if there is no such
+    /// key.
     pub(crate) fn target(&mut self) -> Option<&[u8]> {
         self.target.clear();
         if !append_prefix_end(&mut self.target, &self.prefix) {

@@ -5,8 +5,8 @@
 //!
 //! 1. A key that is locked exclusively has one owner. A key that is locked shared has any number.
 //! 2. A request waits until it is granted, its time is over, or it would wait for ever: a request
-//!    that closes a circle of waiting owners fails, and the error lists the circle. No request fails
-//!    because of a circle that does not exist.
+//!    that closes a circle of waiting owners fails, and the error lists the circle. No request
+//!    fails because of a circle that does not exist.
 //! 3. Once the table is closed, every request that waits or would wait fails.
 //! 4. Locks are not queued: of several requests that can be granted, any may be the next.
 //!

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use crate::format::ColumnFamilyId;
 
-/// What has locks: a transaction.
+/// Owner of locks: a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct OwnerId(pub(crate) u64);
 
-/// What is locked. It is hashed once, when it is made; copies share the key.
+/// Key that is locked. It is hashed once, when it is made; copies share the key.
 #[derive(Clone, Debug)]
 pub(crate) struct LockKey {
     family: ColumnFamilyId,
@@ -98,14 +98,14 @@ impl Hasher for HashOfKey {
     }
 }
 
-/// How a key is locked.
+/// Mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Shared,
     Exclusive,
 }
 
-/// What a request changed.
+/// Change by a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     /// The owner had no lock on the key before.
@@ -124,7 +124,7 @@ pub(crate) struct Request<'a> {
     /// The name of the key's family, for messages.
     pub(crate) family: &'a str,
     pub(crate) mode: Mode,
-    /// How long to wait at most; `None` for ever.
+    /// Longest wait; `None` for ever.
     pub(crate) timeout: Option<Duration>,
     /// Whether to fail if the request closes a circle.
     pub(crate) detect_deadlocks: bool,

@@ -1,6 +1,6 @@
 //! The lock table: see the [module](super).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, OnceLock};
 
@@ -70,10 +70,25 @@ impl Lock {
         }
         self.mode = mode;
         if had {
+            self.state_invariants();
             return Some(Acquired::Upgraded);
         }
         self.owners.push(owner);
+        self.state_invariants();
         Some(Acquired::New)
+    }
+
+    /// States what holds for a lock that was granted.
+    fn state_invariants(&self) {
+        invariant!(
+            self.mode == Mode::Shared || self.owners.len() == 1,
+            "an exclusive lock has {} owners",
+            self.owners.len()
+        );
+        invariant!(
+            self.owners.iter().collect::<HashSet<_>>().len() == self.owners.len(),
+            "an owner has a lock twice"
+        );
     }
 
     fn blockers(&self, owner: OwnerId) -> Vec<OwnerId> {
@@ -101,8 +116,8 @@ impl LockTable {
     /// Locks a key.
     ///
     /// # Errors
-    /// `Deadlock`, `LockTimeout`; the error with which the table was closed. The owner has the locks then
-    /// that it had before.
+    /// `Deadlock`, `LockTimeout`; the error with which the table was closed. The owner has the
+    /// locks then that it had before.
     pub(crate) fn acquire(&self, request: &Request<'_>) -> Result<Acquired> {
         let Request { owner, key, .. } = *request;
         let stripe = self.stripe(key);
@@ -114,6 +129,10 @@ impl LockTable {
         let granted = self.wait_until_granted(stripe, &mut locks, request);
         self.waits.lock().end(owner);
         if let Some(lock) = locks.get_mut(key) {
+            invariant!(
+                lock.waiting > 0,
+                "a request waited for a lock that counts no waits"
+            );
             lock.waiting -= 1;
             if lock.owners.is_empty() && lock.waiting == 0 {
                 locks.remove(key);
@@ -208,18 +227,20 @@ impl LockTable {
         }
     }
 
-    /// Requests wait no more: those that wait fail with `error`, and so do those that would have to.
+    /// Requests wait no more: those that wait fail with `error`, and so do those that would have
+    /// to.
     pub(crate) fn close(&self, error: Error) {
         // The first error stays.
         let _ = self.closed.set(error);
         for stripe in &self.stripes {
-            // ORDER: a request that has not seen the error waits by the time that its stripe is free.
+            // ORDER: a request that has not seen the error waits by the time that its stripe is
+            // free.
             drop(stripe.locks.lock());
             stripe.changed.notify_all();
         }
     }
 
-    /// How many keys are locked or waited for.
+    /// Number of keys that are locked or waited for.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn len(&self) -> usize {
         let stripes = self.stripes.iter();

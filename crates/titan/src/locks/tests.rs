@@ -168,7 +168,7 @@ mod threads {
     use super::*;
     use crate::gates::control::{Actor, Gates, race};
 
-    /// How often a request began to wait, again or for the first time.
+    /// Number of times that a request began to wait, again or for the first time.
     fn waits_begun(gates: &Gates) -> usize {
         let passed = gates.passed();
         passed.iter().filter(|gate| **gate == "lock: waits").count()
@@ -263,8 +263,8 @@ mod threads {
         });
     }
 
-    /// Threads that lock a few keys in random order: an exclusive owner is alone, a shared one sees no
-    /// exclusive one, and nothing waits for ever although there is no timeout.
+    /// Threads that lock a few keys in random order: an exclusive owner is alone, a shared one sees
+    /// no exclusive one, and nothing waits for ever although there is no timeout.
     #[test]
     fn random_owners_exclude_each_other_and_all_come_to_an_end() {
         const NAMES: [&str; 4] = ["a", "b", "c", "d"];

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::request::{LockKey, OwnerId};
 use crate::format::key_text::KeyText;
 
-/// What an owner waits for.
+/// Locks for which an owner waits.
 pub(super) struct Waiting {
     pub(super) key: LockKey,
     /// The name of the key's family, for messages.

@@ -1,5 +1,5 @@
-//! When the first entry of a memtable had been written, for families whose compaction filter wants to
-//! see entries of a certain age. Code that has a clock notes it here.
+//! When the first entry of a memtable had been written, for families whose compaction filter wants
+//! to see entries of a certain age. Code that has a clock notes it here.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -153,8 +153,8 @@ impl Drop for Arena {
             // exclusive access to the arena nothing else uses it.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
             if chunk.mapping.is_none() {
-                // SAFETY: `Chunk::new` allocated `base` with this layout; every piece of it is gone,
-                // as pieces are valid only until the arena is dropped.
+                // SAFETY: `Chunk::new` allocated `base` with this layout; every piece of it is
+                // gone, as pieces are valid only until the arena is dropped.
                 unsafe { dealloc(chunk.base.as_ptr(), Chunk::layout(chunk.capacity)) };
             }
         }

@@ -20,7 +20,7 @@ fn scaled(full: u64) -> u64 {
     }
 }
 
-/// How the keys of the writers relate to each other.
+/// Relation of the keys of the writers to each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Keys {
     /// Each writer has a range of its own and ascends in it.

@@ -1,14 +1,14 @@
 //! Maps memory for the chunks of arenas, outside of the allocator's heap.
 //!
-//! Owns: the mappings of the whole process, in use and idle. Promises: a mapping has one owner until
-//! it is dropped. Assumes nothing.
+//! Owns: the mappings of the whole process, in use and idle. Promises: a mapping has one owner
+//! until it is dropped. Assumes nothing.
 //!
 //! Memtables allocate and free chunks by the dozen. In one heap with the blocks of the cache, which
-//! are small and stay, freed chunks leave holes that blocks fill, so that the next memtable makes the
-//! heap grow: three and a half times of what was allocated was observed. Pages from the system are
-//! cleared, though, which costs time; so idle mappings are kept for the next memtables, for as long
-//! as any are in use, and the kernel is advised that it may take the pages of idle ones if it needs
-//! them.
+//! are small and stay, freed chunks leave holes that blocks fill, so that the next memtable makes
+//! the heap grow: three and a half times of what was allocated was observed. Pages from the system
+//! are cleared, though, which costs time; so idle mappings are kept for the next memtables, for as
+//! long as any are in use, and the kernel is advised that it may take the pages of idle ones if it
+//! needs them.
 //!
 //! Sanitizers do not check mapped memory: the small chunks of their tests are allocated.
 
@@ -131,7 +131,8 @@ impl Pages {
 
     fn unmap(self) {
         // SAFETY: a range that `map` made, which its last owner has given up. If the process has
-        // as many mappings as it may, the kernel refuses to split one: then this range stays, unused.
+        // as many mappings as it may, the kernel refuses to split one: then this range stays,
+        // unused.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

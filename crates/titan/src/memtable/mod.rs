@@ -15,15 +15,16 @@
 //!
 //! ```text
 //! Memtable
-//! |- SkipList   point entries:   user key | sequence, type | value    (skiplist.rs, arena.rs, mapping.rs)
+//! |- SkipList   point entries:   user key | sequence, type | value
+//! |                                                    (skiplist.rs, arena.rs, mapping.rs)
 //! |- TombstoneSet   range tombstones as written + sorted into fragments   (tombstones.rs)
 //! |- Counters   entries, deletions
 //! |- Age   when the first entry had been written                                   (age.rs)
 //! `- Shadowed   an estimate of the bytes that it shadows in older tables          (shadowed.rs)
 //! ```
 //!
-//! All unsafe code of the module is in `arena.rs`, `mapping.rs` and `skiplist.rs`; their interfaces are
-//! safe.
+//! All unsafe code of the module is in `arena.rs`, `mapping.rs` and `skiplist.rs`; their interfaces
+//! are safe.
 
 mod age;
 mod arena;
@@ -63,8 +64,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// the last one stays small.
 const CHUNK_FRACTION: u64 = 8;
 
-/// Range deletions a memtable takes before it is flushed. The memory and time of sorting nested ones
-/// into fragments grow with the square of their number.
+/// Range deletions a memtable takes before it is flushed. The memory and time of sorting nested
+/// ones into fragments grow with the square of their number.
 const MAX_RANGE_DELETIONS: u64 = 1000;
 
 /// See the module.
@@ -193,8 +194,8 @@ impl Memtable {
         MemtableIterator::new(Arc::clone(&self.list), Arc::clone(self))
     }
 
-    /// The range tombstones so far, as fragments. Costs two atomic operations if there are none; the
-    /// first call after one was added sorts all of them, O(n log n).
+    /// The range tombstones so far, as fragments. Costs two atomic operations if there are none;
+    /// the first call after one was added sorts all of them, O(n log n).
     pub(crate) fn range_tombstones(&self) -> Arc<FragmentedTombstones> {
         self.tombstones.fragmented(self.comparator())
     }
@@ -259,8 +260,8 @@ impl Memtable {
         self.age.oldest_time()
     }
 
-    /// Notes that its first entry had been written by `time`, in seconds since 1970, unless a time was
-    /// noted before. Returns whether it was not.
+    /// Notes that its first entry had been written by `time`, in seconds since 1970, unless a time
+    /// was noted before. Returns whether it was not.
     #[inline]
     pub(crate) fn note_oldest_time(&self, time: u64) -> bool {
         self.age.note(time)
@@ -277,7 +278,8 @@ impl Memtable {
         self.shadowed.bytes()
     }
 
-    /// Whether so much was added that another [estimate](Memtable::begin_estimate) of what it shadows is due.
+    /// Whether so much was added that another [estimate](Memtable::begin_estimate) of what it
+    /// shadows is due.
     #[inline]
     pub(crate) fn wants_estimate(&self) -> bool {
         self.shadowed

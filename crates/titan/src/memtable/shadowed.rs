@@ -60,7 +60,8 @@ impl Shadowed {
     pub(super) fn note(&self, bytes: u64, enough: u64, ranges: u64, look_at: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
         self.enough.store(enough, Ordering::Relaxed);
-        // Each estimate walks all of them: the more there are, the more must be added before the next.
+        // Each estimate walks all of them: the more there are, the more must be added before the
+        // next.
         self.ranges
             .store(ranges.saturating_add(ranges / 4), Ordering::Relaxed);
         self.look_at.store(look_at, Ordering::Relaxed);

@@ -42,8 +42,8 @@
 //!    ever stored there; walking down goes to lower levels of the same node. The head has all
 //!    levels.
 //! 5. *Bottom up.* A node is linked at level 0 first, at level `l` after all lower ones. A thread
-//!    that reaches it at level `l` therefore finds its lower links set, and an entry visible at some
-//!    level is visible at level 0. This is about completeness; a link not yet set is null, not
+//!    that reaches it at level `l` therefore finds its lower links set, and an entry visible at
+//!    some level is visible at level 0. This is about completeness; a link not yet set is null, not
 //!    undefined.
 //! 6. *No lost insert.* A link is replaced by compare-and-swap from the successor that was
 //!    compared; if another node came between, the walk goes on from the same predecessor.
@@ -471,8 +471,8 @@ fn new_node(arena: &Arena, height: usize, key: Target<'_>, value: &[u8]) -> NonN
     let memory = arena.allocate(upper_links + size_of::<Node>() + key_len + value.len());
     // SAFETY: the allocation has exactly room for `height - 1` links, the fixed part, key, trailer
     // and value, in this order; it is aligned to 8, which suffices for links and the fixed part,
-    // and no other thread knows it yet, so plain writes do not race. The sources are borrowed slices
-    // and cannot overlap fresh memory.
+    // and no other thread knows it yet, so plain writes do not race. The sources are borrowed
+    // slices and cannot overlap fresh memory.
     unsafe {
         let node = memory.add(upper_links).cast::<Node>();
         for level in 1..height {

@@ -1,8 +1,8 @@
 //! The range tombstones of a memtable: a list of them as written, and the same sorted into
 //! fragments on demand.
 //!
-//! Range deletions are rare compared with reads, so a read pays one atomic load when there are none,
-//! and two when nothing changed since the last one.
+//! Range deletions are rare compared with reads, so a read pays one atomic load when there are
+//! none, and two when nothing changed since the last one.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ pub(super) struct TombstoneSet {
 }
 
 struct Cached {
-    /// How many tombstones the fragments were made of. As tombstones are only ever added, this
-    /// shows whether they are current.
+    /// Number of tombstones of which the fragments were made. As tombstones are only ever added,
+    /// this shows whether they are current.
     count: u64,
     fragments: Arc<FragmentedTombstones>,
 }
@@ -38,7 +38,7 @@ impl TombstoneSet {
         }
     }
 
-    /// How many were added.
+    /// Number of tombstones that were added.
     pub(super) fn len(&self) -> u64 {
         self.count.load(Ordering::Acquire)
     }

@@ -1,13 +1,13 @@
-//! The merge operators that RocksDB has too, under its names. Databases that were written with them,
-//! by RocksDB or by Titan, are read by both.
+//! The merge operators that RocksDB has too, under its names. Databases that were written with
+//! them, by RocksDB or by Titan, are read by both.
 
 use std::sync::Arc;
 
 use super::{Associative, AssociativeMergeOperator, MergeOperator};
 
-/// The operator that RocksDB's OPTIONS files and tables call `name`: by the name that is recorded with
-/// data (`UInt64AddOperator`), or by the one that users give (`uint64add`). Operators that append take
-/// their delimiter after a colon, `stringappend:;`; it is a comma without one.
+/// The operator that RocksDB's OPTIONS files and tables call `name`: by the name that is recorded
+/// with data (`UInt64AddOperator`), or by the one that users give (`uint64add`). Operators that
+/// append take their delimiter after a colon, `stringappend:;`; it is a comma without one.
 ///
 /// | users | recorded | operands are |
 /// |---|---|---|
@@ -42,8 +42,8 @@ pub fn by_name(name: &str) -> Option<Arc<dyn MergeOperator>> {
 /// The delimiter without one in the name.
 const COMMA: &str = ",";
 
-/// Adds numbers of 64 bits, with overflow, stored as 8 bytes, little-endian. A value of another length
-/// counts as 0, as in RocksDB.
+/// Adds numbers of 64 bits, with overflow, stored as 8 bytes, little-endian. A value of another
+/// length counts as 0, as in RocksDB.
 #[derive(Clone, Copy, Debug)]
 struct UInt64Add;
 
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(merged("bytesxor", None, &[&[1], &[3, 1]]), [2, 1]);
     }
 
-    /// What a compaction may do: combine any neighbours first.
+    /// A step that a compaction may take: combine any neighbours first.
     #[test]
     fn parts_that_were_combined_before_make_no_difference() {
         let mut rng = fastrand::Rng::with_seed(7);

@@ -1,13 +1,13 @@
 //! Merge operators: a write that says how a value changes, without reading it.
 //!
-//! A merge adds an *operand* to a key. Reads combine the operands of a key with the value below them,
-//! the *base*, by the operator of the family; flushes and compactions do so for good where no snapshot
-//! needs the parts. Operands at the last level that only a snapshot kept apart stay after its end, until a
-//! compaction rewrites their table.
+//! A merge adds an *operand* to a key. Reads combine the operands of a key with the value below
+//! them, the *base*, by the operator of the family; flushes and compactions do so for good where no
+//! snapshot needs the parts. Operands at the last level that only a snapshot kept apart stay after
+//! its end, until a compaction rewrites their table.
 //!
-//! This module owns the interface of operators, the [built-in ones](builtin) that RocksDB has too, and
-//! the [`Operands`] of one key. Promises: whatever the operator does, a failure or a panic in it is an
-//! error for the key it was asked about and nothing else.
+//! This module owns the interface of operators, the [built-in ones](builtin) that RocksDB has too,
+//! and the `Operands` of one key. Promises: whatever the operator does, a failure or a panic in
+//! it is an error for the key it was asked about and nothing else.
 
 pub mod builtin;
 mod operands;
@@ -24,15 +24,15 @@ use crate::panics::{Panicked, contain};
 
 /// Combines the operands of a key with its value.
 ///
-/// The result must depend on nothing but the arguments: reads, flushes and compactions call it at any
-/// time and on any thread, for the same operands again, and with parts of them combined before.
+/// The result must depend on nothing but the arguments: reads, flushes and compactions call it at
+/// any time and on any thread, for the same operands again, and with parts of them combined before.
 ///
-/// An operator that panics when it is asked for its name or its id is refused with `InvalidOption` by
-/// the call that gives it. Where it panics at a key, reads of the key fail with `Internal`, and
+/// An operator that panics when it is asked for its name or its id is refused with `InvalidOption`
+/// by the call that gives it. Where it panics at a key, reads of the key fail with `Internal`, and
 /// compactions keep the parts.
 pub trait MergeOperator: Send + Sync {
-    /// The name that is recorded with the data, as RocksDB records it. A database that was written with
-    /// one operator must not be read with another: its operands would mean something else.
+    /// The name that is recorded with the data, as RocksDB records it. A database that was written
+    /// with one operator must not be read with another: its operands would mean something else.
     fn name(&self) -> &str;
 
     /// The name with what else makes the operator what it is, such as a delimiter, if
@@ -41,20 +41,20 @@ pub trait MergeOperator: Send + Sync {
         self.name().to_owned()
     }
 
-    /// The value of `key` after `operands`, of which there is at least one, oldest first. `base` is the
-    /// value before them, `None` if the key had none. Returns `None` if that is impossible: reads of the
-    /// key then fail with `Corruption`, and compactions keep the parts.
+    /// The value of `key` after `operands`, of which there is at least one, oldest first. `base` is
+    /// the value before them, `None` if the key had none. Returns `None` if that is impossible:
+    /// reads of the key then fail with `Corruption`, and compactions keep the parts.
     fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>>;
 
-    /// One operand that has the effect of `operands`, of which there are at least two, oldest first,
-    /// whatever their base is. `None` keeps them as they are, which is always right.
+    /// One operand that has the effect of `operands`, of which there are at least two, oldest
+    /// first, whatever their base is. `None` keeps them as they are, which is always right.
     fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         let _ = (key, operands);
         None
     }
 
-    /// For the placeholder of an operator that a family has recorded and that was not given: the family's
-    /// name.
+    /// For the placeholder of an operator that a family has recorded and that was not given: the
+    /// family's name.
     #[doc(hidden)]
     fn not_given_for(&self) -> Option<&str> {
         None
@@ -74,8 +74,8 @@ impl fmt::Debug for dyn MergeOperator {
     }
 }
 
-/// An operator whose operands are values: an operand without a base is the value, and two operands are
-/// combined like a value and an operand. Wrap it in [`Associative`].
+/// An operator whose operands are values: an operand without a base is the value, and two operands
+/// are combined like a value and an operand. Wrap it in [`Associative`].
 pub trait AssociativeMergeOperator: Send + Sync {
     /// See [`MergeOperator::name`].
     fn name(&self) -> &str;
@@ -121,8 +121,8 @@ impl<O: AssociativeMergeOperator> MergeOperator for Associative<O> {
 /// The value of `key`, by the family's operator.
 ///
 /// # Errors
-/// `Unsupported` without an operator; `Corruption` if the operator finds no value, or one that no table
-/// can have; `Internal` if it panics.
+/// `Unsupported` without an operator; `Corruption` if the operator finds no value, or one that no
+/// table can have; `Internal` if it panics.
 pub(crate) fn full_merge(
     operator: Option<&dyn MergeOperator>,
     key: &[u8],
@@ -156,8 +156,8 @@ pub(crate) fn full_merge(
     }
 }
 
-/// One operand for several, if the family's operator can combine them to one that a table can have. It
-/// keeps them if it panics: the next read reports that.
+/// One operand for several, if the family's operator can combine them to one that a table can have.
+/// It keeps them if it panics: the next read reports that.
 pub(crate) fn partial_merge(
     operator: &dyn MergeOperator,
     key: &[u8],

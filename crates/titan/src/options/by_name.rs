@@ -1,8 +1,8 @@
 //! Options that are code of the user, of which the database keeps the name.
 //!
 //! An opening that gives none takes over what has the recorded name: the built-in object, or a
-//! placeholder that keeps the name. Another name than the recorded one is refused, since the data would
-//! be read by another rule than it was written by; naming the field in `stated` replaces it.
+//! placeholder that keeps the name. Another name than the recorded one is refused, since the data
+//! would be read by another rule than it was written by; naming the field in `stated` replaces it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -116,8 +116,8 @@ impl KeptNames {
     }
 }
 
-/// Whether operands of the operator `recorded` mean nothing to `given`. A placeholder has the whole id
-/// for its name.
+/// Whether operands of the operator `recorded` mean nothing to `given`. A placeholder has the whole
+/// id for its name.
 fn is_other(given: &dyn MergeOperator, recorded: &dyn MergeOperator) -> bool {
     given.name() != recorded.name() && given.id() != recorded.name()
 }
@@ -157,8 +157,8 @@ impl Options {
 }
 
 impl ColumnFamilyOptions {
-    /// The same, with objects that are not asked for their names again: what panics at that is refused
-    /// before anything depends on it.
+    /// The same, with objects that are not asked for their names again: what panics at that is
+    /// refused before anything depends on it.
     ///
     /// # Errors
     /// `InvalidOption` if one panics at that.
@@ -180,14 +180,14 @@ impl ColumnFamilyOptions {
         }
     }
 
-    /// What is kept of the options of a family that is created with them.
+    /// Texts that are kept of the options of a family that is created with them.
     pub(crate) fn kept_texts(&self) -> SettingTexts {
         let mut texts = FamilySettings::of(self).texts();
         texts.extend(self.kept_names());
         texts
     }
 
-    /// What is kept of the objects.
+    /// Names that are kept of the objects.
     pub(super) fn kept_names(&self) -> SettingTexts {
         let operator = self.merge_operator.as_ref().map(|operator| operator.id());
         let extractor = self.prefix_extractor.as_ref();

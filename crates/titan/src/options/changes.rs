@@ -1,8 +1,8 @@
 //! Changes to the options of a family or a database that is open, as names and texts.
 //!
 //! Names and values are those of configuration files, or [RocksDB's](super::spelling), with
-//! `block_based_table_factory={...}` around the options of tables, and `filter_policy`. All changes of a
-//! call are checked together: each by its range, and the result as a whole.
+//! `block_based_table_factory={...}` around the options of tables, and `filter_policy`. All changes
+//! of a call are checked together: each by its range, and the result as a whole.
 
 use super::by_name::NAMED;
 use super::file::COMPACTION_FILTER;
@@ -10,7 +10,7 @@ use super::spelling::as_titan_has_it;
 use super::{ColumnFamilyOptions, DbOptions, DbSettings, FamilySettings};
 use crate::error::{Error, Result};
 
-/// What a family is built on.
+/// Options on which a family is built.
 const FIXED: [&str; 1] = ["num_levels"];
 
 /// The parts of a database that can change. The rest concerns the opening.
@@ -29,8 +29,9 @@ impl ColumnFamilyOptions {
     /// These options with some of them changed.
     ///
     /// # Errors
-    /// `InvalidOption` for a name that is unknown, given twice, or fixed while the family is open; for a
-    /// value that is not understood or out of range; and for options that contradict each other.
+    /// `InvalidOption` for a name that is unknown, given twice, or fixed while the family is open;
+    /// for a value that is not understood or out of range; and for options that contradict each
+    /// other.
     pub(crate) fn changed(&self, changes: &[(&str, &str)]) -> Result<Self> {
         let mut flat = Vec::new();
         for (name, value) in changes {

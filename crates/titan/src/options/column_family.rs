@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::by_name::NAMED;
 use super::declare::{OptionInfo, OptionTraits, options};
-use super::require;
 use super::setting::{Setting, SettingTexts};
 use super::stated::Stated;
+use super::{require, require_codec};
 use crate::collector::TablePropertiesCollectorFactory;
 use crate::error::Result;
 use crate::filter::CompactionFilterFactory;
@@ -19,14 +19,16 @@ use crate::merge::MergeOperator;
 options! {
     /// Options of one column family, given when it is created or opened.
     ///
-    /// They are kept with the family. An opening takes them over, except for those that it states anew: all
-    /// fields that differ from their default, and those that `stated` names. So
-    /// `ColumnFamilyOptions::default()` takes over everything. If a field that is taken over contradicts
-    /// one that is stated, such as a trigger that must not be above another, it follows the stated one.
+    /// They are kept with the family. An opening takes them over, except for those that it states
+    /// anew: all fields that differ from their default, and those that `stated` names. So
+    /// `ColumnFamilyOptions::default()` takes over everything. If a field that is taken over
+    /// contradicts one that is stated, such as a trigger that must not be above another, it follows
+    /// the stated one.
     ///
-    /// So a field that is written out with its default, such as `enable_blob_garbage_collection: true`, is
-    /// not stated by that: the database goes on with the kept value. Name it in `stated`, by
-    /// `Stated::fields(&["enable_blob_garbage_collection"])`, or state all with `Stated::all()`.
+    /// So a field that is written out with its default, such as
+    /// `enable_blob_garbage_collection: true`, is not stated by that: the database goes on with the
+    /// kept value. Name it in `stated`, by `Stated::fields(&["enable_blob_garbage_collection"])`,
+    /// or state all with `Stated::all()`.
     ///
     /// Options that `serde` reads from a file state what the file mentions.
     #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -55,7 +57,7 @@ options! {
         num_levels: usize = 7, [2, 64, "2 to 64"];
         /// Bytes of the first level below level 0, separated values included.
         max_bytes_for_level_base: u64 = 256 << 20, [1024, u64::MAX, "at least 1024"], is bytes;
-        /// How many times larger each level is than the one above.
+        /// Size of each level as a multiple of the one above.
         max_bytes_for_level_multiplier: u64 = 10, [2, u64::MAX, "at least 2"];
         /// Bytes of an SST after which compaction starts another.
         target_file_size_base: u64 = 64 << 20, [1024, u64::MAX, "at least 1024"], is bytes;
@@ -67,12 +69,13 @@ options! {
         block_restart_interval: usize = 16, [1, 4096, "1 to 4096"], is of_tables int;
         /// Bloom filter bits per key; 0 writes no filters.
         bloom_bits_per_key: f64 = 10.0, [0.0, 100.0, "0 to 100"];
-        /// Compression of SST blocks: `none`, `snappy`, `lz4` or `zstd`.
-        compression: CompressionType = CompressionType::Lz4;
-        /// Keep large values in blob files. If it is off, flushes write values inline, and compactions
-        /// bring the values of tables that they rewrite back inline.
-        /// [`compact_range`](crate::ColumnFamily::compact_range) rewrites all tables in its range that
-        /// have separated values.
+        /// Compression of SST blocks: `none`, `snappy`, `lz4` or `zstd`. The default is `none` in a
+        /// program that was built without the feature `lz4`.
+        compression: CompressionType = CompressionType::OF_TABLES;
+        /// Keep large values in blob files. If it is off, flushes write values inline, and
+        /// compactions bring the values of tables that they rewrite back inline.
+        /// [`compact_range`](crate::ColumnFamily::compact_range) rewrites all tables in its range
+        /// that have separated values.
         enable_blob_files: bool = true;
         /// Bytes from which a value counts as large.
         min_blob_size: u64 = 4096, is bytes;
@@ -98,11 +101,11 @@ options! {
         /// other links, such as those of checkpoints, are copied as always. Not for file systems
         /// that compress: the space they save would be taken for holes.
         blob_garbage_collection_punch_holes: bool = false, is private;
-        /// How many times as large as the family's live data its files may be. In addition the
+        /// Largest size of the family's files as a multiple of its live data. In addition the
         /// families of a database share one allowance: a quarter of the live data, at least 32 MiB,
         /// at most 256 MiB, or four write buffers if that is more: listeners are notified of it at
-        /// opening. If garbage collection is on, garbage is found and collected in time, and
-        /// in the end writes wait for it: they are delayed, never stopped.
+        /// opening. If garbage collection is on, garbage is found and collected in time, and in the
+        /// end writes wait for it: they are delayed, never stopped.
         max_space_amp: f64 = 1.5, [1.1, 100.0, "1.1 to 100"], is private;
     }
 
@@ -110,33 +113,35 @@ options! {
     }
 
     of_a_program {
-        /// The fields that an opening states anew, in addition to those that differ from their default: so
-        /// a default can be restored. [`Options::load`](crate::Options::load) returns options that state
-        /// every field. Has no effect when a family is created. Default: no others.
+        /// The fields that an opening states anew, in addition to those that differ from their
+        /// default: so a default can be restored. [`Options::load`](crate::Options::load) returns
+        /// options that state every field. Has no effect when a family is created. Default: no
+        /// others.
         #[serde(skip)]
         stated: Stated = Stated::default();
         /// The order of keys. Stored by name; it can never change. Default: bytewise.
         #[serde(skip)]
         comparator: Arc<dyn Comparator> = bytewise();
-        /// Says which part of a key is its prefix, so that the filters of new tables have prefixes, too,
-        /// and reads within a prefix can use them. A family that has recorded one of
-        /// [`prefix`](crate::prefix) is opened with it; one that has recorded another is opened without
-        /// it. Another than the recorded one is refused, unless `stated` names the field. Default: none.
+        /// Says which part of a key is its prefix, so that the filters of new tables have prefixes,
+        /// too, and reads within a prefix can use them. A family that has recorded one of
+        /// [`prefix`](crate::prefix) is opened with it; one that has recorded another is opened
+        /// without it. Another than the recorded one is refused, unless `stated` names the field.
+        /// Default: none.
         #[serde(skip)]
         prefix_extractor: Option<Arc<dyn PrefixExtractor>> = None;
         /// Combines merge operands with values. A family that has recorded a built-in operator
-        /// ([`merge::builtin`](crate::merge::builtin)) is opened with it; one that has recorded another
-        /// is opened without it, and reads of keys with operands fail. Another than the recorded one is
-        /// refused, unless `stated` names the field. Default: none.
+        /// ([`merge::builtin`](crate::merge::builtin)) is opened with it; one that has recorded
+        /// another is opened without it, and reads of keys with operands fail. Another than the
+        /// recorded one is refused, unless `stated` names the field. Default: none.
         #[serde(skip)]
         merge_operator: Option<Arc<dyn MergeOperator>> = None;
-        /// Decides in flushes and compactions which values stay. Its name is recorded in OPTIONS; the
-        /// database opens without it too, and then nothing is filtered. Applies only to a family for
-        /// which an opening gives these options by its name. Default: none.
+        /// Decides in flushes and compactions which values stay. Its name is recorded in OPTIONS;
+        /// the database opens without it too, and then nothing is filtered. Applies only to a
+        /// family for which an opening gives these options by its name. Default: none.
         #[serde(skip)]
         compaction_filter: Option<Arc<dyn CompactionFilterFactory>> = None;
-        /// Describe the tables that are written. Their names are written into the tables. Apply only to
-        /// a family for which an opening gives these options by its name. Default: none.
+        /// Describe the tables that are written. Their names are written into the tables. Apply
+        /// only to a family for which an opening gives these options by its name. Default: none.
         #[serde(skip)]
         table_properties_collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>> = Vec::new();
     }
@@ -179,7 +184,8 @@ impl ColumnFamilyOptions {
         let hard = self.hard_pending_compaction_bytes_limit;
         let rule = "0 or at least soft_pending_compaction_bytes_limit";
         require(
-            // A soft limit of 0 is below all others: writes are stopped without being delayed before.
+            // A soft limit of 0 is below all others: writes are stopped without being delayed
+            // before.
             limit(hard) >= self.soft_pending_compaction_bytes_limit,
             "hard_pending_compaction_bytes_limit",
             rule,
@@ -201,13 +207,15 @@ impl ColumnFamilyOptions {
             "none, snappy, lz4 or zstd; others are only read",
             compression.property_name(),
         )?;
+        require_codec("compression", compression)?;
         let compression = self.blob_compression_type;
         require(
             compression.can_write() && compression != CompressionType::Snappy,
             "blob_compression_type",
             "none, lz4 or zstd; others are only read",
             compression.property_name(),
-        )
+        )?;
+        require_codec("blob_compression_type", compression)
     }
 
     /// The options that an opening with these options states.
@@ -260,7 +268,7 @@ impl ColumnFamilyOptions {
         (self.max_space_amp - 1.0) / 4.0
     }
 
-    /// How many bytes of separated values a memtable may shadow before it is flushed, where so many
+    /// Bytes of separated values that a memtable may shadow before it is flushed, where so many
     /// bytes are live: until a compaction and a collection follow, files take as much more. A write
     /// buffer where 16 times as much is live; less where less is, but at least 8 MiB.
     pub(crate) fn shadowing_flush(&self, live: u64) -> u64 {

@@ -22,9 +22,10 @@ const BLOCK_CACHE: u64 = 64 << 20;
 options! {
     /// Options of a whole database, given when it is opened.
     ///
-    /// They concern the process that opens it: its memory, threads, descriptors and rates. So those that
-    /// differ from their default are kept with the database, for [`Options::load`](crate::Options::load)
-    /// to return, but an opening does not take them over by itself.
+    /// They concern the process that opens it: its memory, threads, descriptors and rates. So those
+    /// that differ from their default are kept with the database, for
+    /// [`Options::load`](crate::Options::load) to return, but an opening does not take them over by
+    /// itself.
     #[derive(Clone, Debug, Serialize, Deserialize)]
     #[serde(default, deny_unknown_fields)]
     pub struct DbOptions;
@@ -47,12 +48,12 @@ options! {
         /// Threads for flushes and compactions together; with 2 or more, one is always reserved for
         /// flushes.
         max_background_jobs: usize = 2, [1, 256, "1 to 256"], is int;
-        /// Bytes of uncompressed SST blocks in the block cache. More than the default and than the process's
-        /// memory is refused.
+        /// Bytes of uncompressed SST blocks in the block cache. More than the default and than the
+        /// process's memory is refused.
         block_cache_size: u64 = BLOCK_CACHE, is bytes private;
-        /// Bytes of WAL after which the column families in its oldest file are flushed, so that idle
-        /// families cannot keep all WAL files alive; 0 means four times the largest write buffer of
-        /// any family.
+        /// Bytes of WAL after which the column families in its oldest file are flushed, so that
+        /// idle families cannot keep all WAL files alive; 0 means four times the largest write
+        /// buffer of any family.
         max_total_wal_size: u64 = 0, is bytes;
         /// Whether the database is assumed to fit in memory. If it does, all of it is read into the
         /// kernel's cache when it is opened, and compactions and collections write through that
@@ -85,9 +86,9 @@ options! {
         /// `tolerate_corrupted_tail_records`, `absolute_consistency` and
         /// `skip_any_corrupted_records`.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTimeRecovery;
-        /// Extend WAL files by zeros ahead of small appends, which makes these faster. Turn it off where
-        /// a secondary instance of RocksDB follows the database: it takes zeros for a gap, and misses
-        /// what is written there later.
+        /// Extend WAL files by zeros ahead of small appends, which makes these faster. Turn it off
+        /// where a secondary instance of RocksDB follows the database: it takes zeros for a gap,
+        /// and misses what is written there later.
         extend_wal_files: bool = true;
         /// The directory of the WAL files, if it is not the database's: they are looked for in
         /// both, and written there. Each opening for writing must state it again; one that only
@@ -121,17 +122,18 @@ options! {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WalRecoveryMode {
-    /// A record that is cut short at the end of a WAL file is left out. Any other damage is an error,
-    /// and so is a WAL file that does not continue the one before it.
+    /// A record that is cut short at the end of a WAL file is left out. Any other damage is an
+    /// error, and so is a WAL file that does not continue the one before it.
     TolerateCorruptedTailRecords,
     /// Each WAL file must end in a whole record: for databases that were closed.
     AbsoluteConsistency,
-    /// The WAL ends at the first damage: what is recovered is a prefix of what was written. The files
-    /// with whole records after it are kept in `lost/`.
+    /// The WAL ends at the first damage: what is recovered is a prefix of what was written. The
+    /// files with whole records after it are kept in `lost/`.
     #[default]
     PointInTimeRecovery,
-    /// Damage is skipped, and everything else is replayed: later writes may be there without earlier
-    /// ones, and a batch that spans families in some of them only. Damaged files are kept in `lost/`.
+    /// Damage is skipped, and everything else is replayed: later writes may be there without
+    /// earlier ones, and a batch that spans families in some of them only. Damaged files are kept
+    /// in `lost/`.
     SkipAnyCorruptedRecords,
 }
 
@@ -181,8 +183,8 @@ fn std_clock() -> Arc<dyn SystemClock> {
 }
 
 impl DbOptions {
-    /// Whether a tool, which rewrites a database and reads none of it again, writes SST and blob files
-    /// with direct I/O.
+    /// Whether a tool, which rewrites a database and reads none of it again, writes SST and blob
+    /// files with direct I/O.
     pub(crate) fn tools_write_direct(&self) -> bool {
         self.use_direct_io_for_flush_and_compaction || self.data_in_memory != DataInMemory::Always
     }

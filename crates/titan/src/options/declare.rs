@@ -6,7 +6,7 @@
 //! configuration files and of the MANIFEST, and the [description](OptionInfo) that the command
 //! prints.
 
-/// What is known of an option apart from its value.
+/// Description of an option, apart from its value.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct OptionInfo {
@@ -14,15 +14,15 @@ pub struct OptionInfo {
     pub name: &'static str,
     /// Lines of text; without Markdown, the default and the range.
     doc: &'static [&'static str],
-    /// What a value must be, if not all values of its type are allowed.
+    /// Rule for values, if not all values of its type are allowed.
     pub rule: Option<&'static str>,
     /// A value, as in a configuration file, for an option without a default.
     pub example: Option<&'static str>,
-    /// What else is known.
+    /// Traits of the option.
     pub(crate) traits: OptionTraits,
 }
 
-/// What is true of an option.
+/// Traits of an option.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OptionTraits {
     /// The value is a number of bytes.
@@ -66,7 +66,7 @@ impl OptionInfo {
         self.traits.bytes
     }
 
-    /// What the option means: lines of plain text.
+    /// Meaning of the option: lines of plain text.
     pub fn meaning(&self) -> Vec<String> {
         let text = self.doc.join("\n");
         let text = without_links(&text).replace('`', "");
@@ -219,7 +219,7 @@ macro_rules! options {
                 $settings { $($field: self.$field.or(others.$field),)* }
             }
 
-            /// What is known of each option.
+            /// Descriptions of all options.
             pub(crate) fn infos() -> impl Iterator<Item = &'static OptionInfo> {
                 let names = [$(stringify!($field)),*];
                 $options::ALL.iter().filter(move |info| names.contains(&info.name))
@@ -254,8 +254,8 @@ macro_rules! options {
                 settings
             }
 
-            /// Sets an option by its name, whatever its range. The error says what was wrong with the
-            /// name or the value.
+            /// Sets an option by its name, whatever its range. The error says what was wrong with
+            /// the name or the value.
             pub(crate) fn parse(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
                 match name {
                     $(stringify!($field) => {
@@ -272,8 +272,8 @@ macro_rules! options {
                 }
             }
 
-            /// Sets an option by its name, to the nearest value in its range. The error says what was
-            /// wrong with the name or the value.
+            /// Sets an option by its name, to the nearest value in its range. The error says what
+            /// was wrong with the name or the value.
             pub(crate) fn set(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
                 self.parse(name, text)?;
                 $($(if name == stringify!($field)

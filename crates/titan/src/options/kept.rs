@@ -2,8 +2,8 @@
 //!
 //! Titan's MANIFEST has the options of the database and of each family; the edit that adds a family
 //! includes them. So they exist whenever the family does, after any crash. OPTIONS has those that
-//! RocksDB knows, for RocksDB, and takes precedence if RocksDB wrote to the directory last: it starts
-//! a MANIFEST without ours, or appends to the existing one and then writes a newer OPTIONS.
+//! RocksDB knows, for RocksDB, and takes precedence if RocksDB wrote to the directory last: it
+//! starts a MANIFEST without ours, or appends to the existing one and then writes a newer OPTIONS.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,8 +103,8 @@ impl Kept {
         Ok(kept)
     }
 
-    /// Applies an OPTIONS file. One that RocksDB wrote after the MANIFEST takes precedence; any other
-    /// only applies where the MANIFEST has no options.
+    /// Applies an OPTIONS file. One that RocksDB wrote after the MANIFEST takes precedence; any
+    /// other only applies where the MANIFEST has no options.
     fn heed_options_file(&mut self, file: &OptionsFile, number: FileNumber, manifest: FileNumber) {
         let is_newer = !file.is_ours() && number > manifest;
         let db = rocksdb::db_settings(file);
@@ -127,9 +127,9 @@ impl Kept {
         }
     }
 
-    /// Refuses to write to a database of RocksDB with a family of one level: compactions need two, and
-    /// RocksDB, if the program opens the database with the same options again, could not read the
-    /// second.
+    /// Refuses to write to a database of RocksDB with a family of one level: compactions need two,
+    /// and RocksDB, if the program opens the database with the same options again, could not read
+    /// the second.
     ///
     /// # Errors
     /// `InvalidOption` that names the family, unless `given` states its levels.
@@ -251,7 +251,7 @@ fn worth_keeping(settings: &DbSettings) -> SettingTexts {
 }
 
 impl DbOptions {
-    /// What is kept with the database.
+    /// Texts that are kept with the database.
     pub(crate) fn kept_texts(&self) -> SettingTexts {
         worth_keeping(&DbSettings::of(self))
     }
@@ -282,8 +282,8 @@ impl KeptFamily {
     }
 }
 
-/// The newest OPTIONS file in `dir`. It is not part of the data: if it cannot be parsed the result is
-/// `None`, and older ones are not tried.
+/// The newest OPTIONS file in `dir`. It is not part of the data: if it cannot be parsed the result
+/// is `None`, and older ones are not tried.
 fn newest_options_file(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(FileNumber, OptionsFile)>> {
     let newest = OptionsFile::read_newest(vfs, dir)?;
     Ok(newest.and_then(|(number, content)| Some((number, OptionsFile::parse(&content).ok()?))))
@@ -294,9 +294,11 @@ fn newest_options_file(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(FileNumber, 
 pub struct LoadedOptions {
     /// They state every field. Comparators are not included: add those that are not built in.
     pub options: Options,
-    /// The options that are not the default, the file that has them, and what Titan does differently.
+    /// The options that are not the default, the file that has them, and what Titan does
+    /// differently.
     pub taken: Vec<TakenOptions>,
-    /// What is recorded by its name, of each family: the name of the field, such as `merge_operator`, and
-    /// that of the object. Those that are not built in are not in `options`: set them.
+    /// Objects of each family that are recorded by name: the name of the field, such as
+    /// `merge_operator`, and that of the object. Those that are not built in are not in `options`:
+    /// set them.
     pub recorded: BTreeMap<String, BTreeMap<&'static str, String>>,
 }

@@ -1,5 +1,5 @@
-//! Options that a user may set. One struct per subject, each with a validator; names and meanings are
-//! RocksDB's where it has the same option.
+//! Options that a user may set. One struct per subject, each with a validator; names and meanings
+//! are RocksDB's where it has the same option.
 
 mod by_name;
 mod changes;
@@ -28,20 +28,20 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::format::ColumnFamilyId;
+use crate::format::{ColumnFamilyId, CompressionType};
 
 /// All options of an opening.
 ///
 /// As a TOML file: a table `[db]`, a table `[default]`, and a table `[families.NAME]` for each
-/// family that differs from `[default]`: what the table of a family leaves out is as in `[default]`. What
-/// `[db]` and `[default]` leave out has its default. An unknown key is an error.
+/// family that differs from `[default]`: what the table of a family leaves out is as in
+/// `[default]`. What `[db]` and `[default]` leave out has its default. An unknown key is an error.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "OptionsInFile")]
 pub struct Options {
     /// Options of the database.
     pub db: DbOptions,
-    /// Options of the family `default`, and of families that are not in `families` and for which the
-    /// database keeps none.
+    /// Options of the family `default`, and of families that are not in `families` and for which
+    /// the database keeps none.
     pub default: ColumnFamilyOptions,
     /// Options of families by name. Those that do not exist yet are created.
     pub families: BTreeMap<String, ColumnFamilyOptions>,
@@ -76,8 +76,8 @@ impl Options {
         self.families.get(name).unwrap_or(&self.default)
     }
 
-    /// The options that state something for the family of this name if it exists: those of `default`
-    /// apply to no other family.
+    /// The options that state something for the family of this name if it exists: those of
+    /// `default` apply to no other family.
     fn given_for(&self, name: &str) -> Option<&ColumnFamilyOptions> {
         let own = self.families.get(name);
         own.or((name == ColumnFamilyId::DEFAULT_NAME).then_some(&self.default))
@@ -112,6 +112,12 @@ pub(crate) fn require(
     Err(Error::invalid_option(format!(
         "{option} must be {rule}, not {value}"
     )))
+}
+
+/// Fails with `InvalidOption` for a codec that this build does not have.
+pub(crate) fn require_codec(option: &str, codec: CompressionType) -> Result<()> {
+    let refused = |e: Error| Error::invalid_option(format!("{option}: {}", e.message()));
+    codec.require().map_err(refused)
 }
 
 #[cfg(test)]

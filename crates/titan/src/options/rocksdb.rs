@@ -1,8 +1,8 @@
 //! Converts our options to those of RocksDB's OPTIONS file, and RocksDB's to ours.
 //!
-//! An option that RocksDB has with the same meaning has the same name, except for the few named here.
-//! Options that RocksDB does not have are not in the file. Those that we do not have become the nearest
-//! that we have, with a note: nothing in the file prevents a family from being opened.
+//! An option that RocksDB has with the same meaning has the same name, except for the few named
+//! here. Options that RocksDB does not have are not in the file. Those that we do not have become
+//! the nearest that we have, with a note: nothing in the file prevents a family from being opened.
 
 use super::by_name;
 use super::column_family::NO_LIMIT;
@@ -15,7 +15,7 @@ use crate::format::CompressionType;
 use crate::format::prefix;
 use crate::merge;
 
-/// What is true of the option of this name.
+/// Traits of the option of this name.
 fn traits_of(key: &str) -> OptionTraits {
     let mut infos = FamilySettings::infos().chain(DbSettings::infos());
     let info = infos.find(|info| info.name == key);
@@ -86,8 +86,8 @@ fn as_rocksdb_has_it(key: &str, value: String) -> String {
     }
 }
 
-/// The options of the database in an OPTIONS file. Those that it does not have, or that RocksDB would
-/// choose itself, are absent.
+/// The options of the database in an OPTIONS file. Those that it does not have, or that RocksDB
+/// would choose itself, are absent.
 pub(crate) fn db_settings(file: &OptionsFile) -> DbSettings {
     let mut settings = DbSettings::default();
     let Some(section) = file.section(DB_OPTIONS, "") else {
@@ -231,7 +231,7 @@ impl Import<'_> {
     /// The codec to write files with where RocksDB would use the one of this name.
     fn codec(&mut self, key: &str, name: Option<&str>) -> Option<CompressionType> {
         let name = name?;
-        let nearest = spelling::codec(key, name).unwrap_or(CompressionType::Lz4);
+        let nearest = spelling::codec(key, name).unwrap_or(CompressionType::OF_TABLES);
         if nearest.option_name() != name {
             let text = nearest.text();
             self.note(format!("{key}={name}: {text} is written instead"));

@@ -7,7 +7,7 @@ pub(crate) type SettingTexts = Vec<(String, String)>;
 
 /// The value of an option.
 pub(crate) trait Setting: Copy + PartialEq {
-    /// What a text must be.
+    /// Form of a text.
     const FORM: &'static str;
 
     /// Its text, which [`Setting::parse`] reads back exactly.

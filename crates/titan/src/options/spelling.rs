@@ -22,15 +22,20 @@ pub(super) fn codec(option: &str, name: &str) -> Option<CompressionType> {
     use CompressionType::{Lz4, Lz4hc, Snappy, Zstd};
     let mut all = CompressionType::ALL.into_iter();
     let codec = all.find(|codec| codec.option_name() == name)?;
-    Some(match codec {
+    let nearest = match codec {
         Snappy if option == "blob_compression_type" => Lz4,
         Lz4hc => Lz4,
         codec if codec.can_write() => codec,
         _ => Zstd,
+    };
+    Some(match nearest.is_compiled_in() {
+        true => nearest,
+        false => CompressionType::OF_TABLES,
     })
 }
 
-/// A trigger that RocksDB disables by a negative number, as a number of files that is never reached.
+/// A trigger that RocksDB disables by a negative number, as a number of files that is never
+/// reached.
 pub(super) fn never(name: &str, value: &str) -> Option<String> {
     let triggers = [
         "level0_slowdown_writes_trigger",

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// Which fields of [`ColumnFamilyOptions`](super::ColumnFamilyOptions) are stated, beyond those that differ from their default:
-/// see [`stated`](super::ColumnFamilyOptions::stated).
+/// Which fields of [`ColumnFamilyOptions`](super::ColumnFamilyOptions) are stated, beyond those
+/// that differ from their default: see [`stated`](super::ColumnFamilyOptions::stated).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Stated {
     all: bool,

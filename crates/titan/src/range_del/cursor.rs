@@ -129,8 +129,8 @@ impl TombstoneCursor {
     fn locate(&mut self, user_key: &[u8]) -> Option<&Fragment> {
         let (fragments, comparator) = (self.tombstones.fragments(), &self.comparator);
         let place = |index: usize| fragments.get(index).map(|f| side(f, user_key, comparator));
-        // In the common case the key is in the same fragment as the last one, or in the gap before it.
-        // The fragment before shows whether it is in the gap.
+        // In the common case the key is in the same fragment as the last one, or in the gap before
+        // it. The fragment before shows whether it is in the gap.
         let mut at = self.position.min(fragments.len());
         for _ in 0..NEAR {
             match place(at) {

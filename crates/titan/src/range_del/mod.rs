@@ -1,4 +1,5 @@
-//! Range deletions in memory: what a set of range tombstones covers, and which of them must be kept.
+//! Range deletions in memory: what a set of range tombstones covers, and which of them must be
+//! kept.
 //!
 //! Owns: everything about range tombstones that is not a file format. Never does I/O. Assumes that
 //! all keys of one list are in the order of one comparator, the one passed in.

@@ -25,7 +25,7 @@ use crate::read::Snapshot;
 use crate::version::StoredValues;
 use crate::wide_columns::WideColumns;
 
-/// What an iterator is made from.
+/// Sources of an iterator.
 pub(crate) struct IteratorSource {
     pub(crate) super_version: Arc<SuperVersion>,
     pub(crate) open_files: Arc<OpenFiles>,
@@ -307,8 +307,8 @@ impl DbIterator {
     /// default column. Cost: a copy of what is not in blob files.
     ///
     /// # Errors
-    /// `InvalidArgument` if the iterator is not valid; `Corruption`, `Unsupported` for an entity that
-    /// cannot be read.
+    /// `InvalidArgument` if the iterator is not valid; `Corruption`, `Unsupported` for an entity
+    /// that cannot be read.
     pub fn columns(&self) -> Result<WideColumns> {
         if !self.valid() {
             return Err(Error::invalid_argument("the iterator is not on an entry"));
@@ -326,8 +326,8 @@ impl DbIterator {
         }
     }
 
-    /// Whether the key was set by [`put_entity`](crate::ColumnFamily::put_entity), so that it may have other
-    /// columns than the default one. Free.
+    /// Whether the key was set by [`put_entity`](crate::ColumnFamily::put_entity), so that it may
+    /// have other columns than the default one. Free.
     pub fn is_entity(&self) -> bool {
         self.valid() && self.stored().0 == Some(Stored::Entity)
     }
@@ -419,8 +419,8 @@ impl DbIterator {
     /// Moves forward to the first key with another prefix than the current one's, by the family's
     /// extractor; past a key without a prefix, to the next key. Does nothing if the iterator is not
     /// valid. Cost: that of [`skip_prefix`](Self::skip_prefix) if the prefix is
-    /// [whole](crate::prefix::PrefixExtractor::is_whole) and the order bytewise; otherwise the rest of the
-    /// prefix is stepped over.
+    /// [whole](crate::prefix::PrefixExtractor::is_whole) and the order bytewise; otherwise the rest
+    /// of the prefix is stepped over.
     ///
     /// # Errors
     /// `InvalidArgument` without an extractor; `Internal` if the extractor panics.
@@ -452,8 +452,9 @@ impl DbIterator {
         Ok(())
     }
 
-    /// Moves forward to the first key that does not begin with `prefix`. Does nothing if the iterator is not
-    /// valid, or its key does not begin with `prefix`. Cost: that of [`skip_prefixes`](Self::skip_prefixes).
+    /// Moves forward to the first key that does not begin with `prefix`. Does nothing if the
+    /// iterator is not valid, or its key does not begin with `prefix`. Cost: that of
+    /// [`skip_prefixes`](Self::skip_prefixes).
     ///
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
@@ -462,10 +463,11 @@ impl DbIterator {
         Ok(())
     }
 
-    /// Asks `rule` about the current key. It returns the length of a prefix, at most the whole key: then all keys
-    /// that begin with the prefix are skipped, and the rule is asked about the next one. Ends at the first key for
-    /// which it returns `None`. The rule may also be asked about keys that the iterator would not show: those
-    /// past its bound or its prefix. Does nothing if the iterator is not valid.
+    /// Asks `rule` about the current key. It returns the length of a prefix, at most the whole key:
+    /// then all keys that begin with the prefix are skipped, and the rule is asked about the next
+    /// one. Ends at the first key for which it returns `None`. The rule may also be asked about
+    /// keys that the iterator would not show: those past its bound or its prefix. Does nothing if
+    /// the iterator is not valid.
     ///
     /// Returns how many entries it has stepped over, the current one and deletions among them. What
     /// sources have jumped over is not counted.
@@ -490,8 +492,8 @@ impl DbIterator {
     /// ```
     ///
     /// Cost: where many keys have a prefix, the sources seek. What they step over is cheaper than
-    /// [`next`](Self::next): its keys are not assembled, and each source goes on by itself to where another one
-    /// has an entry.
+    /// [`next`](Self::next): its keys are not assembled, and each source goes on by itself to where
+    /// another one has an entry.
     ///
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
@@ -526,8 +528,8 @@ impl DbIterator {
         Ok(stepped)
     }
 
-    /// Steps over keys that begin with the first `len` bytes of the current one, while they were read
-    /// ahead. Returns how many these were.
+    /// Steps over keys that begin with the first `len` bytes of the current one, while they were
+    /// read ahead. Returns how many these were.
     fn skip_in_window(&mut self, len: usize) -> Result<u64> {
         let mut stepped = 0;
         let key = self.key();

@@ -1,8 +1,8 @@
 //! The first key of a prefix, found like a single key: without a cursor that merges all sources.
 //!
-//! Each sorted run says which key it has first. The smallest of these decides, newest run first, and if
-//! it is deleted, the runs that had it say what they have next. Filters with prefixes rule out runs
-//! without any I/O.
+//! Each sorted run says which key it has first. The smallest of these decides, newest run first,
+//! and if it is deleted, the runs that had it say what they have next. Filters with prefixes rule
+//! out runs without any I/O.
 
 use std::cell::Cell;
 use std::ops::Bound;
@@ -31,14 +31,15 @@ const MAX_SKIPS: usize = 8;
 /// Room for this many runs is made at once.
 const RUNS: usize = 8;
 
-/// What is sought.
+/// Search for the first key with a prefix.
 pub(crate) struct PrefixSearch<'a> {
     /// The first key that may be found.
     pub(crate) from: &'a [u8],
     pub(crate) prefix: &'a [u8],
     /// The first key after those with the prefix, where the order of keys has one.
     pub(crate) end: Option<Vec<u8>>,
-    /// What filters know of all keys with the prefix: the name of an extractor and what it makes of them.
+    /// Entry of filters for all keys with the prefix: the name of an extractor and what it makes of
+    /// them.
     pub(crate) filtered: Option<(&'a str, &'a [u8])>,
     /// Whether they have ruled out a table.
     pub(crate) has_ruled_out: Cell<bool>,
@@ -90,9 +91,9 @@ impl RunSource<'_> {
 }
 
 impl PrefixSearch<'_> {
-    /// Finds the first key with a value. Cost: a probe of a filter for each run, and a seek in each of
-    /// those that the filters do not rule out; and one more in a run for each deleted key that it has
-    /// first.
+    /// Finds the first key with a value. Cost: a probe of a filter for each run, and a seek in each
+    /// of those that the filters do not rule out; and one more in a run for each deleted key that
+    /// it has first.
     pub(crate) fn find(
         &self,
         super_version: &SuperVersion,
@@ -171,8 +172,8 @@ impl PrefixSearch<'_> {
                     included: false,
                 }) => key,
                 Some(end) => key_after(&end.key),
-                // A deletion may have the last internal key of this one: RocksDB leaves the number 0 to
-                // what it ingests.
+                // A deletion may have the last internal key of this one: RocksDB leaves the number
+                // 0 to what it ingests.
                 None => key_after(&key),
             };
             let target = seek_key(&next, SequenceNumber::MAX);

@@ -1,4 +1,4 @@
-//! What a reader finds of a value before it reads a blob file or asks the merge operator.
+//! Value as a reader finds it before it reads a blob file or asks the merge operator.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use crate::format::blob_index::BlobIndex;
 use crate::format::entity::{ColumnValue, default_value};
 use crate::merge::Operands;
 
-/// What a key's value is, before a blob file is touched.
+/// Value of a key before a blob file is touched.
 #[derive(Clone, Debug)]
 pub(crate) enum FoundValue {
     Inline(Bytes),
@@ -22,7 +22,7 @@ pub(crate) enum FoundValue {
 /// The parts of a value: what a reader finds before it asks the merge operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Merged {
-    /// What the operands change, if the key had a value.
+    /// Value that the operands change, if the key had one.
     pub(crate) base: Option<Box<FoundValue>>,
     /// Oldest first, at least one.
     pub(crate) operands: Operands,

@@ -17,7 +17,7 @@ pub(crate) mod lookup;
 mod options;
 mod point_reader;
 mod ranged_source;
-mod resolve;
+pub(crate) mod resolve;
 mod search;
 mod snapshot;
 mod source;

@@ -103,7 +103,7 @@ impl PointReader<'_> {
         })
     }
 
-    /// What was found of a key, to be read later.
+    /// Value of a key that was found, to be read later.
     fn lazy(&self, key: &[u8], found: FoundValue) -> Result<LazyValue> {
         Ok(match found {
             FoundValue::Inline(value) => LazyValue::inline(value),

@@ -14,7 +14,7 @@ use crate::iterator::merging::MergingIterator;
 use crate::open_files::OpenFiles;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::table::TableIterOptions;
-use crate::version::tombstones::version_tombstones;
+use crate::version::state::tombstones::version_tombstones;
 
 /// The source of the entries of an iterator, within any prefix.
 pub(super) struct RangedSource {

@@ -2,21 +2,21 @@
 //!
 //! This is the only place with the rule: of the versions that are not newer than the snapshot, the
 //! newest one decides. A value is the value of the key, unless a newer range tombstone that the
-//! snapshot sees covers the key. A tombstone says that the key has no value. A merge operand changes
-//! what the versions below it decide, the *base*.
+//! snapshot sees covers the key. A tombstone says that the key has no value. A merge operand
+//! changes what the versions below it decide, the *base*.
 //!
 //! A reader feeds the versions of a key to [`Resolver::see`]:
 //!
 //! * **Newest first** (lookups, iterators that go forward): the first version that is
 //!   [`Step::Done`] is the base, and older versions need not be fed. [`Step::Operand`]s that came
 //!   before change it.
-//! * **Oldest first** (iterators that go backward): each version that is `Done` replaces the base and
-//!   all operands before it. Once a version is [`Step::TooNew`], so are all that follow.
+//! * **Oldest first** (iterators that go backward): each version that is `Done` replaces the base
+//!   and all operands before it. Once a version is [`Step::TooNew`], so are all that follow.
 //!
 //! If no version is `Done`, there is no base: the key has no value, or that of its operands.
 //!
 //! Compactions do not use this. They decide for each version whether any reader still needs it,
-//! which includes versions that no reader ever sees (see `compaction/merge.rs`).
+//! which includes versions that no reader ever sees (see `compaction/building/survival.rs`).
 //!
 //! Nothing is remembered here from one version to the next: a reader keeps the operands
 //! ([`Merged`](super::found::Merged)).
@@ -36,7 +36,7 @@ pub(crate) enum Stored {
     Entity,
 }
 
-/// What a version that decides says about its key.
+/// State of a key, from the version that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The key has the value of this version.
@@ -64,7 +64,7 @@ impl Outcome {
     }
 }
 
-/// What one version contributes.
+/// Contribution of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It decides. No older version matters.
@@ -86,7 +86,7 @@ impl Resolver {
         Resolver { snapshot }
     }
 
-    /// What the version of a key with this sequence number and type contributes. `covered` returns
+    /// Contribution of the version of a key with this sequence number and type. `covered` returns
     /// whether a range tombstone covers the key that is newer than this version and not newer than
     /// the snapshot. It is called at most once, and not for tombstones.
     #[inline]
@@ -127,7 +127,7 @@ fn misplaced() -> Error {
 mod tests {
     use super::*;
 
-    /// What was done to a key with one sequence number.
+    /// Operation on a key with one sequence number.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Op {
         Nothing,
@@ -156,8 +156,8 @@ mod tests {
         })
     }
 
-    /// A value: the operation that gave the key its base, if one did, and how; and the operands since,
-    /// oldest first.
+    /// A value: the operation that gave the key its base, if one did, and how; and the operands
+    /// since, oldest first.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     struct Value {
         base: Option<(usize, ValueType)>,
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// What a map with one key has after these operations.
+    /// Content of a map with one key after these operations.
     fn model(history: &[Op]) -> Option<Value> {
         let mut value = Value::default();
         for (at, op) in history.iter().enumerate() {
@@ -211,7 +211,7 @@ mod tests {
         })
     }
 
-    /// What an outcome of one version says, in the terms of the model.
+    /// Outcome of one version in the terms of the model.
     fn value((at, _): (usize, ValueType), outcome: Outcome) -> Option<(usize, ValueType)> {
         match (outcome, outcome.stored()) {
             (Outcome::Deleted | Outcome::Covered, Ok(None)) => None,

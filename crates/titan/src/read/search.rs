@@ -12,7 +12,7 @@ use crate::format::internal_key::{InternalKeyComparator, ValueType, seek_key};
 use crate::merge::Operands;
 use crate::range_del::FragmentedTombstones;
 
-/// What a lookup found.
+/// Result of a lookup.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookup {
     /// `None` if the key is deleted, or was never written.
@@ -64,7 +64,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// An internal key before every version of the key that the snapshot sees, and after the others.
+    /// An internal key before every version of the key that the snapshot sees, and after the
+    /// others.
     #[inline]
     pub(super) fn seek_key(&self) -> &[u8] {
         self.seek_key
@@ -135,7 +136,7 @@ impl<'a> Search<'a> {
         self.is_decided() || self.covered > SequenceNumber::ZERO
     }
 
-    /// What was found.
+    /// The result.
     #[inline]
     pub(super) fn finish(self) -> Lookup {
         let base = self.decided.flatten();

@@ -54,6 +54,13 @@ impl SnapshotList {
             count: 0,
             since: now,
         };
+        // Every older one was published before.
+        invariant!(
+            alive
+                .last_key_value()
+                .is_none_or(|(newest, _)| *newest <= sequence),
+            "a snapshot at {sequence} is taken after one that sees more"
+        );
         alive.entry(sequence).or_insert(first).count += 1;
         Snapshot {
             inner: Arc::new(Inner {
@@ -84,7 +91,7 @@ impl SnapshotList {
         self.alive.is_locked()
     }
 
-    /// How many snapshots are alive.
+    /// Number of snapshots that are alive.
     pub(crate) fn len(&self) -> usize {
         self.alive.lock().values().map(|at| at.count).sum()
     }
@@ -99,6 +106,12 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let mut alive = self.list.alive.lock();
         let Some(at) = alive.get_mut(&self.sequence) else {
+            // A panic in a destructor may end the process.
+            invariant!(
+                std::thread::panicking(),
+                "a snapshot at {} ends and is not in the list",
+                self.sequence
+            );
             return;
         };
         at.count -= 1;

@@ -2,8 +2,8 @@
 //!
 //! Lookups and iterators walk the same list, [`SuperVersion::sources`], newest first: if a source
 //! has an entry of a key, all entries of that key in the sources after it are older. The list is of
-//! an enum that implements the trait, not of trait objects, so a lookup allocates nothing for it and
-//! makes no virtual call.
+//! an enum that implements the trait, not of trait objects, so a lookup allocates nothing for it
+//! and makes no virtual call.
 
 use std::cell::Cell;
 use std::ops::Bound;
@@ -20,16 +20,16 @@ use crate::iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::open_files::{Holder, OpenFiles};
 use crate::table::TableIterOptions;
-use crate::version::level::{Level, Tables};
-use crate::version::level_iterator::LevelIterator;
-use crate::version::tombstones::{table_tombstones, tombstones_of_tables};
+use crate::version::state::level::{Level, Tables};
+use crate::version::state::level_iterator::LevelIterator;
+use crate::version::state::tombstones::{table_tombstones, tombstones_of_tables};
 use crate::version::{TableFile, Version};
 
 /// Something that has entries of one family.
 pub(super) trait Source {
     /// Tells `search` the range tombstones that cover its key, then the versions of its key, newest
-    /// first, until they are told or the search is done. It is enough to tell the newest version that
-    /// the snapshot sees, and after a merge operand the next older one.
+    /// first, until they are told or the search is done. It is enough to tell the newest version
+    /// that the snapshot sees, and after a merge operand the next older one.
     fn search(&self, search: &mut Search<'_>) -> Result<()>;
 
     /// Adds an iterator over the point entries for each sorted run, the newest run first. With a

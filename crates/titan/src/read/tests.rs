@@ -75,11 +75,11 @@ fn encoded(index: BlobIndex) -> Vec<u8> {
     bytes
 }
 
-/// What a reader finds: what the operation wrote that gave the key its base, if one did, and the form
-/// that it has; and the operands after it, oldest first.
+/// Result for a reader: what the operation wrote that gave the key its base, if one did, and the
+/// form that it has; and the operands after it, oldest first.
 type Found = Option<(Option<(Vec<u8>, Stored)>, Vec<Vec<u8>>)>;
 
-/// What a reader that sees the first `seen` operations must find; `Err` if it cannot be read.
+/// Result for a reader that sees the first `seen` operations; `Err` if it cannot be read.
 fn model(history: &History, seen: usize) -> std::result::Result<Found, ()> {
     let mut operands = Vec::new();
     for (at, op) in history[..seen].iter().enumerate().rev() {
@@ -103,7 +103,7 @@ fn found(base: Option<(Vec<u8>, Stored)>, operands: Vec<Vec<u8>>) -> Found {
     (base.is_some() || !operands.is_empty()).then_some((base, operands))
 }
 
-/// What a lookup found.
+/// Result of a lookup.
 fn parts(value: FoundValue) -> Found {
     let base = |value: FoundValue| match value {
         FoundValue::Inline(value) => Some((value.to_vec(), Stored::Inline)),

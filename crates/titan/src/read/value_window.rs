@@ -31,7 +31,7 @@ pub(crate) struct Ahead {
     pub(crate) value: Vec<u8>,
     /// The form of the value that the key has below its operands, or without any, if it has one.
     pub(crate) stored: Option<Stored>,
-    /// What changes that value, oldest first.
+    /// Operands that change that value, oldest first.
     pub(crate) operands: Operands,
     /// Decoded, if the value is a pointer, or the default column of an entity is one.
     pub(crate) pointer: Option<BlobIndex>,
@@ -47,8 +47,8 @@ impl Ahead {
     }
 }
 
-/// How many values the last two scans of a family used, over all iterators: a new iterator expects
-/// as many as both of them did.
+/// Number of values that the last two scans of a family used, over all iterators: a new iterator
+/// expects as many as both of them did.
 #[derive(Default)]
 pub(crate) struct ScanHistory {
     /// The last scan in the lower half, the one before it in the upper half.
@@ -81,7 +81,7 @@ pub(crate) struct ValueWindow {
     used: usize,
     /// The same of the previous scan of this iterator, if there was one.
     used_before: Option<usize>,
-    /// What this scan will probably use.
+    /// Number of values that this scan will probably use.
     expected: usize,
     /// Whether this scan has taken a value.
     scanning: bool,
@@ -162,8 +162,8 @@ impl ValueWindow {
         (1 + ahead).min(self.max)
     }
 
-    /// Takes entries from the position of `ahead` on until the window is full again, and requests their
-    /// values. Does nothing while more than half of it is left.
+    /// Takes entries from the position of `ahead` on until the window is full again, and requests
+    /// their values. Does nothing while more than half of it is left.
     pub(crate) fn fill(
         &mut self,
         ahead: &mut VisibleIterator,

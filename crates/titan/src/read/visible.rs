@@ -214,10 +214,11 @@ impl VisibleIterator {
         self.find_next(true)
     }
 
-    /// Skips all keys that begin with the first `len` bytes of the key shown. `rule` says of the next key
-    /// whether it is skipped in the same way, and so on. Returns whether the rule was asked about the key that
-    /// is shown then; if not, it is to be asked. Also returns how many entries were stepped over,
-    /// the one that was shown among them. The order of keys must be bytewise.
+    /// Skips all keys that begin with the first `len` bytes of the key shown. `rule` says of the
+    /// next key whether it is skipped in the same way, and so on. Returns whether the rule was
+    /// asked about the key that is shown then; if not, it is to be asked. Also returns how many
+    /// entries were stepped over, the one that was shown among them. The order of keys must be
+    /// bytewise.
     pub(crate) fn skip_prefixes(
         &mut self,
         len: usize,
@@ -403,7 +404,8 @@ impl VisibleIterator {
         Ok(())
     }
 
-    /// From a version of `self.key`, goes forward over its operands to what they change, if there is that.
+    /// From a version of `self.key`, goes forward over its operands to what they change, if there
+    /// is that.
     fn take_versions(&mut self, resolver: Resolver) -> Result<Option<Outcome>> {
         let mut decided = None;
         while self.merged.valid() {
@@ -454,8 +456,8 @@ impl VisibleIterator {
         Ok(Skipped::of(moved, all))
     }
 
-    /// The same backward, from the key that follows the position of `merged`, no further than the lower
-    /// bound.
+    /// The same backward, from the key that follows the position of `merged`, no further than the
+    /// lower bound.
     fn skip_covered_back(&mut self) -> Result<Skipped> {
         let Some((sequence, start)) = self.tombstones.covered_from(&self.key) else {
             return Ok(Skipped::Nothing);

@@ -9,7 +9,7 @@ use crate::format::internal_key::seek_key;
 use crate::memtable::Memtable;
 use crate::open_files::OpenFiles;
 use crate::version::TableFile;
-use crate::version::tombstones::table_tombstones;
+use crate::version::state::tombstones::table_tombstones;
 
 /// A question about one key, and where to look for the answer.
 pub(crate) struct WrittenSince<'a> {
@@ -22,7 +22,7 @@ pub(crate) struct WrittenSince<'a> {
     pub(crate) up_to: SequenceNumber,
 }
 
-/// What a source knows of the key.
+/// Newest sequence number of the key in a source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Newest(SequenceNumber);
 
@@ -33,14 +33,14 @@ impl Newest {
 }
 
 impl WrittenSince<'_> {
-    /// The sequence number of a write of the key in `since + 1 ..= up_to`, if there is one: a value,
-    /// a deletion of any kind, or a range deletion that covers the key. A snapshot that is not newer
-    /// than `since` must be alive: then compactions have kept the newest such write (see
-    /// `compaction/merge.rs`), though perhaps none of the others.
+    /// The sequence number of a write of the key in `since + 1 ..= up_to`, if there is one: a
+    /// value, a deletion of any kind, or a range deletion that covers the key. A snapshot that is
+    /// not newer than `since` must be alive: then compactions have kept the newest such write (see
+    /// `compaction/building/survival.rs`), though perhaps none of the others.
     ///
-    /// Cost: none if nothing was written since. Otherwise a lookup in each memtable, and in each table
-    /// whose range has the key and which has something newer than `since`, which a version knows. Ends
-    /// at the first source with the key.
+    /// Cost: none if nothing was written since. Otherwise a lookup in each memtable, and in each
+    /// table whose range has the key and which has something newer than `since`, which a version
+    /// knows. Ends at the first source with the key.
     pub(crate) fn find(&self) -> Result<Option<SequenceNumber>> {
         if self.up_to <= self.since {
             return Ok(None);
@@ -55,7 +55,7 @@ impl WrittenSince<'_> {
         // MUTANT: conditions are checked against memtables only.
         if mutant!(
             "conditions-overlook-tables",
-            "-p titan --lib db::conditions_tests"
+            "-p titan --lib db::tests::conditions"
         ) {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl WrittenSince<'_> {
         // MUTANT: the first write after a sequence number counts as not newer.
         let missed = u64::from(mutant!(
             "conflict-off-by-one",
-            "-p titan --lib db::conditions_tests"
+            "-p titan --lib db::tests::conditions"
         ));
         (newest.0 > self.since.plus(missed)).then_some(newest.0)
     }
@@ -93,7 +93,7 @@ impl WrittenSince<'_> {
         // MUTANT: conditions overlook range deletions.
         let overlooked = mutant!(
             "conditions-overlook-range-deletions",
-            "-p titan --lib db::conditions_tests"
+            "-p titan --lib db::tests::conditions"
         );
         let covering = match memtable.has_range_tombstones() && !overlooked {
             true => {
@@ -106,7 +106,7 @@ impl WrittenSince<'_> {
         Newest::of(point.map(|entry| entry.sequence), covering)
     }
 
-    /// What a table has that is newer than `since`.
+    /// Newest entry of a table that is newer than `since`.
     fn in_table(&self, file: &TableFile) -> Result<Newest> {
         if file.meta.largest_seq <= self.since {
             return Ok(Newest(SequenceNumber::ZERO));

@@ -34,7 +34,7 @@ impl fmt::Display for StallCause {
     }
 }
 
-/// How writes of a family are stalled, when that changes.
+/// Stall of the writes of a family, when it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallEvent {
@@ -85,7 +85,7 @@ pub struct MemtableSealedEvent {
 pub struct FlushBeginEvent {
     /// The family to be flushed.
     pub column_family: ColumnFamilyId,
-    /// How many memtables are written to one table.
+    /// Number of memtables that are written to one table.
     pub memtables: usize,
     /// Their entries, every version counted; without range deletions.
     pub entries: u64,
@@ -175,7 +175,7 @@ pub struct HolePunchEvent {
     pub column_family: ColumnFamilyId,
     /// The blob files.
     pub files: Vec<BlobFileNumber>,
-    /// How many holes were punched.
+    /// Number of holes that were punched.
     pub holes: u64,
     /// Bytes that the files take less on the device than before.
     pub bytes: u64,
@@ -197,8 +197,8 @@ pub struct WalDamageEvent {
     pub records_left: u64,
     /// Places of damage that were skipped, in the mode that skips them.
     pub skipped: u64,
-    /// WAL files that are kept in `lost/` in the directory of the database; none if it was opened for
-    /// reading only.
+    /// WAL files that are kept in `lost/` in the directory of the database; none if it was opened
+    /// for reading only.
     pub kept: Vec<FileNumber>,
 }
 
@@ -229,9 +229,9 @@ impl fmt::Display for WalDamageEvent {
 /// or switched a memtable; they should return soon and must not call the database: some come from
 /// the leader of the commit queue. The default methods do nothing.
 ///
-/// A call that panics changes nothing: the database goes on as if it had returned. The other listeners
-/// are [notified](EventListener::listener_panicked), [`Statistics::listener_panics`] counts it, and the
-/// listener is called again at the next event.
+/// A call that panics changes nothing: the database goes on as if it had returned. The other
+/// listeners are [notified](EventListener::listener_panicked), [`Statistics::listener_panics`]
+/// counts it, and the listener is called again at the next event.
 ///
 /// [`Statistics::listener_panics`]: crate::Statistics::listener_panics
 pub trait EventListener: Send + Sync + 'static {
@@ -245,7 +245,8 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = event;
     }
 
-    /// A flush begins. If it fails, [`flush_finished`](EventListener::flush_finished) is not called.
+    /// A flush begins. If it fails, [`flush_finished`](EventListener::flush_finished) is not
+    /// called.
     fn flush_begun(&self, event: &FlushBeginEvent) {
         let _ = event;
     }
@@ -267,8 +268,8 @@ pub trait EventListener: Send + Sync + 'static {
     }
 
     /// A collection begins. [`garbage_collected`](EventListener::garbage_collected) or
-    /// [`holes_punched`](EventListener::holes_punched) follows, unless nothing in the files turns out to
-    /// be live, or it fails or is abandoned.
+    /// [`holes_punched`](EventListener::holes_punched) follows, unless nothing in the files turns
+    /// out to be live, or it fails or is abandoned.
     fn garbage_collection_begun(&self, event: &GarbageCollectionBeginEvent) {
         let _ = event;
     }
@@ -295,9 +296,9 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
-    /// A family is opened whose write buffers are so large that the files of the database may exceed
-    /// [`max_space_amp`](crate::ColumnFamilyOptions::max_space_amp) times the live data by this many
-    /// bytes, instead of 256 MiB.
+    /// A family is opened whose write buffers are so large that the files of the database may
+    /// exceed [`max_space_amp`](crate::ColumnFamilyOptions::max_space_amp) times the live data by
+    /// this many bytes, instead of 256 MiB.
     fn space_bound_loosened(&self, column_family: ColumnFamilyId, bytes: u64) {
         let _ = (column_family, bytes);
     }
@@ -314,14 +315,14 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
-    /// The device has no room for a flush, a compaction or a collection. Nothing of it took effect; it
-    /// is done once there is room.
+    /// The device has no room for a flush, a compaction or a collection. Nothing of it took effect;
+    /// it is done once there is room.
     fn job_lacks_room(&self, error: &Error) {
         let _ = error;
     }
 
-    /// A job could not open a file, since the process or the machine has too many files open. Nothing
-    /// of it took effect, and it is retried after a while; no other job begins until then.
+    /// A job could not open a file, since the process or the machine has too many files open.
+    /// Nothing of it took effect, and it is retried after a while; no other job begins until then.
     fn job_postponed(&self, error: &Error) {
         let _ = error;
     }
@@ -332,20 +333,20 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
-    /// A [collector](crate::TablePropertiesCollectorFactory) failed or panicked. The table was written
-    /// without what it reports.
+    /// A [collector](crate::TablePropertiesCollectorFactory) failed or panicked. The table was
+    /// written without what it reports.
     fn table_properties_collector_failed(&self, error: &Error) {
         let _ = error;
     }
 
-    /// Another listener panicked: the error names it and the callback. Not called for a panic in this
-    /// very callback.
+    /// Another listener panicked: the error names it and the callback. Not called for a panic in
+    /// this very callback.
     fn listener_panicked(&self, error: &Error) {
         let _ = error;
     }
 
-    /// An opening found damage in the WAL and went on. Called on the thread that opens the database,
-    /// before it is open.
+    /// An opening found damage in the WAL and went on. Called on the thread that opens the
+    /// database, before it is open.
     fn wal_damaged(&self, event: &WalDamageEvent) {
         let _ = event;
     }

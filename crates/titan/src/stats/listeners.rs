@@ -30,8 +30,8 @@ impl Listeners {
         }
     }
 
-    /// Calls a callback of each listener: see [`notify!`]. One that panics keeps neither the caller nor
-    /// the others from going on; the others are notified of that.
+    /// Calls a callback of each listener: see [`notify!`]. One that panics keeps neither the caller
+    /// nor the others from going on; the others are notified of that.
     pub(crate) fn call(&self, callback: &str, call: impl Fn(&dyn EventListener)) {
         for (index, listener) in self.listeners.iter().enumerate() {
             // MUTANT: a listener that panics stops writes, or panics in a caller.

@@ -1,8 +1,9 @@
 //! A value that is replaced as a whole.
 //!
-//! Promises that a reader has the value that was there at one moment of its call, and keeps it for as long as it
-//! wants: it takes a reference of its own. So a value is dropped by the last one that has it, at once. A reader waits
-//! only for as long as another thread copies or exchanges a pointer.
+//! Promises that a reader has the value that was there at one moment of its call, and keeps it for
+//! as long as it wants: it takes a reference of its own. So a value is dropped by the last one that
+//! has it, at once. A reader waits only for as long as another thread copies or exchanges a
+//! pointer.
 //!
 //! The lock is there because a reader must not read a pointer, and be too late to count itself:
 //! see `docs/adr/0055-cells-with-locks.md`.
@@ -86,8 +87,8 @@ mod tests {
 
     use super::*;
 
-    /// Two cells take turns with the same memory. A reader that is interrupted between the look at a pointer and the
-    /// count would have what the other cell put there.
+    /// Two cells take turns with the same memory. A reader that is interrupted between the look at
+    /// a pointer and the count would have what the other cell put there.
     #[test]
     fn a_reader_never_has_what_was_in_another_cell() {
         let (ours, others) = (ArcSwap::from_pointee([1; 6]), ArcSwap::from_pointee([2; 6]));

@@ -82,7 +82,7 @@ pub(super) struct Footer {
     pub(super) index: Option<BlockHandle>,
 }
 
-/// What the offset of a block adds to its checksum from version 6 on, so that misplaced blocks are
+/// Addition of a block's offset to its checksum from version 6 on, so that misplaced blocks are
 /// detected.
 pub(super) fn context_modifier(base: u32, offset: u64) -> u32 {
     if base == 0 {

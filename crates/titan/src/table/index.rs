@@ -42,7 +42,7 @@ impl IndexType {
     }
 }
 
-/// How index blocks of a table are encoded.
+/// Encoding of the index blocks of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IndexFormat {
     pub(super) delta_encoded: bool,
@@ -120,8 +120,8 @@ impl Index {
         self.find_between(order, target, 0, self.entries.len())
     }
 
-    /// The same, if it is known that no block before `from` is the one, and `guess` is likely to be. Cost: a
-    /// logarithm of the distance between the guess and the block.
+    /// The same, if it is known that no block before `from` is the one, and `guess` is likely to
+    /// be. Cost: a logarithm of the distance between the guess and the block.
     pub(super) fn find_near(
         &self,
         order: &InternalKeyComparator,
@@ -150,8 +150,8 @@ impl Index {
         entries.binary_search_by_key(&offset, |e| e.offset).ok()
     }
 
-    /// The first block from `low` up to `high` whose separator is not before `target`; `high` if there is
-    /// none.
+    /// The first block from `low` up to `high` whose separator is not before `target`; `high` if
+    /// there is none.
     #[inline]
     fn find_between(
         &self,

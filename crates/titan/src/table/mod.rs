@@ -77,5 +77,5 @@ const META_PROPERTIES: &[u8] = b"rocksdb.properties";
 const META_INDEX: &[u8] = b"rocksdb.index";
 const META_RANGE_DEL: &[u8] = b"rocksdb.range_del";
 const META_COMPRESSION_DICT: &[u8] = b"rocksdb.compression_dict";
-/// How the names of filters start, before the name of the filter policy.
+/// Prefixes of the names of filters, before the name of the filter policy.
 const META_FILTERS: [&[u8]; 3] = [b"filter.", b"fullfilter.", b"partitionedfilter."];

@@ -63,7 +63,7 @@ impl Output {
         // MUTANT: the offset in a block handle has 32 bits.
         if mutant!(
             "block-handle-of-32-bits",
-            "-p titan --lib db::huge_file_tests::"
+            "-p titan --lib db::tests::huge_files::"
         ) {
             let offset = u64::from(offset as u32);
             return Ok(BlockHandle { offset, size });

@@ -1,8 +1,9 @@
 //! The run of entries with the same prefix that a table ends with while it is written.
 //!
-//! A reader that skips a prefix with many entries goes to another block, and finds the next prefix there at once
-//! if the block begins with it. So if a block has ended within a run, the end of the run ends a block too, provided
-//! that the blocks of the run are then three quarters full on average.
+//! A reader that skips a prefix with many entries goes to another block, and finds the next prefix
+//! there at once if the block begins with it. So if a block has ended within a run, the end of the
+//! run ends a block too, provided that the blocks of the run are then three quarters full on
+//! average.
 
 /// The entries with the prefix that came last.
 #[derive(Default)]

@@ -279,7 +279,7 @@ impl TableProperties {
         Some(String::from_utf8_lossy(id).into_owned()).filter(|id| !id.is_empty())
     }
 
-    /// What distinguishes the table from every other; `None` in tables of old RocksDB versions.
+    /// Identity of the table among all tables; `None` in tables of old RocksDB versions.
     pub(crate) fn unique_id(&self) -> Option<UniqueId> {
         let number = self.get(name::ORIGINAL_FILE_NUMBER)?;
         let number = FileNumber(Decoder::new(number).varint().ok()?);
@@ -295,14 +295,14 @@ impl TableProperties {
         SequenceTimes::decode(self.get(name::SEQUENCE_TIMES)?).ok()
     }
 
-    /// Whether the table may have timed values: RocksDB writes them only beside the times of sequence
-    /// numbers, since it finds the preferred ones by them.
+    /// Whether the table may have timed values: RocksDB writes them only beside the times of
+    /// sequence numbers, since it finds the preferred ones by them.
     pub(super) fn may_be_timed(&self) -> bool {
         self.get(name::SEQUENCE_TIMES)
             .is_some_and(|times| !times.is_empty())
     }
 
-    /// What collectors reported about the table: the properties of applications, and the garbage.
+    /// Reports of collectors on the table: the properties of applications, and the garbage.
     ///
     /// # Errors
     /// `Corruption`.

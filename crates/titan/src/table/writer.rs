@@ -32,7 +32,7 @@ use crate::vfs::WritableFile;
 
 /// A block that is this full (in percent) is closed if the next entry would exceed its size.
 const NEARLY_FULL_PERCENT: usize = 90;
-/// How a table is written.
+/// Options for writing a table.
 pub(crate) struct TableWriterOptions {
     pub(crate) comparator: InternalKeyComparator,
     /// Uncompressed bytes of a data block, approximately.
@@ -62,7 +62,7 @@ pub(crate) struct TableFamily {
     pub(crate) merge_operator: Option<String>,
 }
 
-/// What was written: what a version edit needs to know.
+/// Summary of a table that was written: what a version edit needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableSummary {
     /// Bytes of the file.
@@ -83,7 +83,7 @@ pub(crate) struct TableSummary {
     pub(crate) raw_key_size: u64,
     /// Bytes of all values, range tombstones' ends included.
     pub(crate) raw_value_size: u64,
-    /// What the table points to in blob files, by ascending file.
+    /// References of the table to blob files, by ascending file.
     pub(crate) blob_refs: Vec<BlobRefs>,
     pub(crate) unique_id: Option<UniqueId>,
 }
@@ -166,7 +166,8 @@ impl TableWriter {
         self.collectors = Some(collectors);
     }
 
-    /// Takes what the collectors report, which the table will have. To be called after the last entry.
+    /// Takes what the collectors report, which the table will have. To be called after the last
+    /// entry.
     pub(crate) fn collect(&mut self) -> TableContent {
         let collectors = self.collectors.take();
         let content = collectors.map(Collectors::finish).unwrap_or_default();
@@ -260,7 +261,8 @@ impl TableWriter {
             "-p titan --test it prefixes::"
         );
         let Ok(prefix) = extracted.or_else(|e| if ignored { Ok(None) } else { Err(e) }) else {
-            // A filter without this prefix must not be asked about it: the table names no extractor.
+            // A filter without this prefix must not be asked about it: the table names no
+            // extractor.
             self.options.prefix_extractor = None;
             return None;
         };

@@ -7,11 +7,12 @@ use crate::read::ReadOptions;
 use crate::write::WriteOptions;
 
 impl ColumnFamily {
-    /// Sets `key` to `new`, or removes it if that is `None`, if its value is `expected`, where `None`
-    /// stands for no value. Returns whether it was; if not, nothing is written. No other write comes
-    /// between the comparison and the write. Not synced.
+    /// Sets `key` to `new`, or removes it if that is `None`, if its value is `expected`, where
+    /// `None` stands for no value. Returns whether it was; if not, nothing is written. No other
+    /// write comes between the comparison and the write. Not synced.
     ///
-    /// Cost: a lookup and a conditional write, repeated if another write of the key came between them.
+    /// Cost: a lookup and a conditional write, repeated if another write of the key came between
+    /// them.
     ///
     /// # Errors
     /// Those of reads and writes.

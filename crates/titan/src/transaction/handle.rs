@@ -22,16 +22,16 @@ use crate::wide_columns::WideColumns;
 
 /// Reads and writes that take effect together, or not at all: see the [module](super).
 ///
-/// Begun by [`Db::begin`]. It ends by [`Transaction::commit`] or [`Transaction::rollback`]; dropping
-/// it rolls it back. Families are named by handles; a [`Db`] acts as that of its family `default`.
-/// Threads may share a transaction; its calls run one at a time.
+/// Begun by [`Db::begin`]. It ends by [`Transaction::commit`] or [`Transaction::rollback`];
+/// dropping it rolls it back. Families are named by handles; a [`Db`] acts as that of its family
+/// `default`. Threads may share a transaction; its calls run one at a time.
 ///
 /// # Errors
 /// Of all methods with a family: `Closed`; `InvalidArgument` if it is of another database or was
 /// dropped. Of reads: those of [`ColumnFamily`]. Of methods that touch a key for writing, or guard
 /// it, if the transaction is pessimistic: `LockTimeout`, `Deadlock`, `LockLimit`; `Conflict` if the
-/// key was written after the transaction's snapshot. After an error the transaction is as before the
-/// call, and may go on; only a shared lock that the call made exclusive stays exclusive.
+/// key was written after the transaction's snapshot. After an error the transaction is as before
+/// the call, and may go on; only a shared lock that the call made exclusive stays exclusive.
 pub struct Transaction {
     db: Db,
     options: TransactionOptions,
@@ -41,7 +41,7 @@ pub struct Transaction {
 
 #[derive(Default)]
 pub(super) struct State {
-    /// What reads see.
+    /// Snapshot that reads see.
     snapshot: Option<Snapshot>,
     /// Keeps what conditions need to be checked; no condition is about an earlier moment.
     evidence: Option<Snapshot>,
@@ -49,7 +49,7 @@ pub(super) struct State {
     batch: WriteBatch,
     /// The writes by family, for reads.
     written: HashMap<ColumnFamilyId, Index>,
-    /// What `written` was at each save point. The copies share what did not change since.
+    /// Copies of `written` at each save point. The copies share what did not change since.
     written_at: Vec<HashMap<ColumnFamilyId, Index>>,
 }
 
@@ -79,9 +79,9 @@ impl Transaction {
         self.state.lock().snapshot.clone()
     }
 
-    /// The value of `key` as the transaction sees it: what it wrote itself, or else what the database
-    /// has as of the snapshot, or now if there is none. The read is not guarded: a later write of the
-    /// key by others is no conflict.
+    /// The value of `key` as the transaction sees it: what it wrote itself, or else what the
+    /// database has as of the snapshot, or now if there is none. The read is not guarded: a later
+    /// write of the key by others is no conflict.
     pub fn get(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         let state = &mut self.state.lock();
         self.get_in(state, family, key.as_ref())
@@ -105,8 +105,8 @@ impl Transaction {
         }
     }
 
-    /// The values of many keys, in the order of the keys, each as [`Transaction::get`] returns it, all
-    /// as of one moment.
+    /// The values of many keys, in the order of the keys, each as [`Transaction::get`] returns it,
+    /// all as of one moment.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         family: &ColumnFamily,
@@ -153,9 +153,9 @@ impl Transaction {
         Ok(TransactionIterator::new(database, own, bounds))
     }
 
-    /// Reads a key that the transaction is going to write, or that its writes depend on: from now on a
-    /// write of the key by others is a conflict. If the transaction is pessimistic, locks the key
-    /// exclusively first.
+    /// Reads a key that the transaction is going to write, or that its writes depend on: from now
+    /// on a write of the key by others is a conflict. If the transaction is pessimistic, locks the
+    /// key exclusively first.
     pub fn get_for_update(
         &self,
         family: &ColumnFamily,
@@ -173,8 +173,8 @@ impl Transaction {
         self.guarded_get(family, key.as_ref(), Mode::Shared)
     }
 
-    /// Makes a write of the key by others a conflict from now on, whether it has a value or not. If the
-    /// transaction is pessimistic, locks the key shared.
+    /// Makes a write of the key by others a conflict from now on, whether it has a value or not. If
+    /// the transaction is pessimistic, locks the key shared.
     pub fn guard(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
         let state = &mut self.state.lock();
         let touched = self.touch(state, family, key.as_ref(), Mode::Shared)?;
@@ -183,9 +183,9 @@ impl Transaction {
     }
 
     /// Takes back one [`Transaction::get_for_update`], [`Transaction::get_for_share`] or
-    /// [`Transaction::guard`] of the key. If it was the last one, and the transaction has not written
-    /// the key, a write of the key by others is no conflict any more, and its lock is released. A key
-    /// that was touched before the last save point stays as it is.
+    /// [`Transaction::guard`] of the key. If it was the last one, and the transaction has not
+    /// written the key, a write of the key by others is no conflict any more, and its lock is
+    /// released. A key that was touched before the last save point stays as it is.
     pub fn undo_get_for_update(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
         let state = &mut self.state.lock();
         self.db.check_usable(family)?;
@@ -208,9 +208,9 @@ impl Transaction {
         self.write(family, key, pending, |batch| batch.put(family, key, value))
     }
 
-    /// Changes the value of `key` by an operand for the family's merge operator, when the transaction
-    /// commits. Its own reads see the result at once. Cost: unlike [`ColumnFamily::merge`], a read of
-    /// the key.
+    /// Changes the value of `key` by an operand for the family's merge operator, when the
+    /// transaction commits. Its own reads see the result at once. Cost: unlike
+    /// [`ColumnFamily::merge`], a read of the key.
     ///
     /// # Errors
     /// `InvalidArgument` in a family without a merge operator; those of
@@ -262,9 +262,9 @@ impl Transaction {
         })
     }
 
-    /// Not supported: a conflict with a write within a range could not be found. Delete the keys that
-    /// an iterator shows, or use [`ColumnFamily::delete_range`], which is a conflict for transactions
-    /// that touched a key in the range.
+    /// Not supported: a conflict with a write within a range could not be found. Delete the keys
+    /// that an iterator shows, or use [`ColumnFamily::delete_range`], which is a conflict for
+    /// transactions that touched a key in the range.
     ///
     /// # Errors
     /// `Unsupported`.
@@ -289,9 +289,9 @@ impl Transaction {
         state.written_at.push(state.written.clone());
     }
 
-    /// Takes back what the transaction did since the last save point, which ends: writes, guards, and
-    /// locks on keys that it had not touched before. A shared lock that became exclusive since stays
-    /// exclusive.
+    /// Takes back what the transaction did since the last save point, which ends: writes, guards,
+    /// and locks on keys that it had not touched before. A shared lock that became exclusive since
+    /// stays exclusive.
     ///
     /// # Errors
     /// `InvalidArgument` if there is no save point.
@@ -324,12 +324,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Makes the writes of the transaction visible, all at once, if no key that it touched for writing
-    /// or guarded was written by others meanwhile. Locks are released after that.
+    /// Makes the writes of the transaction visible, all at once, if no key that it touched for
+    /// writing or guarded was written by others meanwhile. Locks are released after that.
     ///
     /// # Errors
-    /// `Conflict`, which names the first such key: nothing was written, and the transaction is over.
-    /// Begin another one and read again. Those of [`Db::write`].
+    /// `Conflict`, which names the first such key: nothing was written, and the transaction is
+    /// over. Begin another one and read again. Those of [`Db::write`].
     pub fn commit(self) -> Result<()> {
         let (batch, conditions) = self.state.lock().take_writes()?;
         let Some(conditions) = conditions else {
@@ -352,7 +352,8 @@ impl Transaction {
     pub fn rollback(self) {}
 
     fn release<'k>(&self, keys: impl IntoIterator<Item = &'k LockKey>) {
-        // A child has a copy of the locks, in which a thread of its parent may hold others for ever.
+        // A child has a copy of the locks, in which a thread of its parent may hold others for
+        // ever.
         if self.options.locks.is_some() && self.db.check_not_inherited().is_ok() {
             self.db.locks().release(self.id, keys);
         }
@@ -487,8 +488,8 @@ impl Transaction {
         })
     }
 
-    /// Since when a key must be unchanged that is touched for the first time. A pessimistic transaction
-    /// with a snapshot learns at once if it has changed.
+    /// Since when a key must be unchanged that is touched for the first time. A pessimistic
+    /// transaction with a snapshot learns at once if it has changed.
     fn since(
         &self,
         state: &mut State,
@@ -510,8 +511,8 @@ impl Transaction {
     }
 }
 
-/// A key that a call touches. If the call fails or panics before [`Touched::keep`], the lock that the
-/// call took is released.
+/// A key that a call touches. If the call fails or panics before [`Touched::keep`], the lock that
+/// the call took is released.
 struct Touched<'t> {
     transaction: &'t Transaction,
     key: LockKey,
@@ -520,8 +521,8 @@ struct Touched<'t> {
 }
 
 impl Touched<'_> {
-    /// Notes the use of the key: from now on a write of the key by others is a conflict, and the lock
-    /// belongs to the transaction.
+    /// Notes the use of the key: from now on a write of the key by others is a conflict, and the
+    /// lock belongs to the transaction.
     fn keep(mut self, tracked: &mut TrackedKeys, used: Use) {
         tracked.note(&self.key, self.since, used);
         self.is_newly_locked = false;
@@ -555,7 +556,7 @@ impl std::fmt::Debug for Transaction {
 }
 
 impl State {
-    /// What the transaction has written to a key, if anything: a value, or that there is none.
+    /// Write of the transaction to a key, if anything: a value, or that there is none.
     fn own(&self, family: &ColumnFamily, key: &[u8]) -> Option<Result<Option<Bytes>>> {
         let written = self.written.get(&family.id())?.get(key)?;
         Some(match written {
@@ -582,7 +583,7 @@ impl State {
         index.insert(Bytes::copy_from_slice(key), pending);
     }
 
-    /// What is to be written, and what must hold then: nothing if no key was touched.
+    /// Writes, and the conditions under which they are made: nothing if no key was touched.
     fn take_writes(&mut self) -> Result<(WriteBatch, Option<Conditions>)> {
         let batch = std::mem::take(&mut self.batch);
         let Some(evidence) = self.evidence.as_ref().filter(|_| !self.tracked.is_empty()) else {

@@ -25,13 +25,13 @@ enum Shown {
     Own,
 }
 
-/// A cursor over the keys of a column family as a transaction sees them: its own writes hide those of
-/// the database.
+/// A cursor over the keys of a column family as a transaction sees them: its own writes hide those
+/// of the database.
 ///
-/// It shows the writes that the transaction had made when the iterator was created. Later ones do not
-/// disturb it, and it may outlive the transaction. What it reads of the database is as of the
-/// transaction's snapshot, or of the iterator's creation if there is none. The keys that it shows are
-/// not guarded: see [`Transaction::guard`](super::Transaction::guard).
+/// It shows the writes that the transaction had made when the iterator was created. Later ones do
+/// not disturb it, and it may outlive the transaction. What it reads of the database is as of the
+/// transaction's snapshot, or of the iterator's creation if there is none. The keys that it shows
+/// are not guarded: see [`Transaction::guard`](super::Transaction::guard).
 ///
 /// It is used as a [`DbIterator`]: it starts nowhere, and after an error it is not valid.
 pub struct TransactionIterator {
@@ -47,8 +47,8 @@ pub struct TransactionIterator {
 }
 
 impl TransactionIterator {
-    /// Shows the entries of `database` below the writes in `own` within the bounds, which are those of
-    /// `database`.
+    /// Shows the entries of `database` below the writes in `own` within the bounds, which are those
+    /// of `database`.
     pub(super) fn new(
         database: DbIterator,
         own: Index,

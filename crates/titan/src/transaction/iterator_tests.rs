@@ -1,5 +1,5 @@
-//! Iterators of transactions against a map: every mixture of own writes and entries of the database,
-//! moved about in both directions.
+//! Iterators of transactions against a map: every mixture of own writes and entries of the
+//! database, moved about in both directions.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

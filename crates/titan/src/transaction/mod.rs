@@ -39,11 +39,11 @@
 //! # Isolation
 //!
 //! Reads of a transaction with a snapshot see the database as of one moment, and its own writes. No
-//! write of a key that it wrote is lost, since that is a conflict. So it has *snapshot isolation*. Two
-//! transactions that read what the other one writes may both commit (*write skew*), unless they guard
-//! what they read, by [`Transaction::get_for_update`], [`Transaction::get_for_share`] or
-//! [`Transaction::guard`]. Keys that an iterator shows are not guarded, nor are those that it does not
-//! show because they do not exist; a key that does not exist can be guarded.
+//! write of a key that it wrote is lost, since that is a conflict. So it has *snapshot isolation*.
+//! Two transactions that read what the other one writes may both commit (*write skew*), unless they
+//! guard what they read, by [`Transaction::get_for_update`], [`Transaction::get_for_share`] or
+//! [`Transaction::guard`]. Keys that an iterator shows are not guarded, nor are those that it does
+//! not show because they do not exist; a key that does not exist can be guarded.
 //!
 //! | snapshot | reads see | a key must be unchanged since |
 //! |---|---|---|
@@ -80,12 +80,12 @@
 //! # }
 //! ```
 //!
-//! Only pessimistic transactions take locks. A write without a transaction, or by an optimistic one,
-//! neither takes locks nor waits for them: if it writes a key that a pessimistic transaction has locked,
-//! that one fails with `Conflict` when it commits. In RocksDB's `TransactionDB` such a write waits for
-//! the lock instead, because every write there takes locks; and a commit there does not fail because of
-//! a conflict. Programs that write the contended keys only in pessimistic transactions without a
-//! snapshot never see `Conflict`.
+//! Only pessimistic transactions take locks. A write without a transaction, or by an optimistic
+//! one, neither takes locks nor waits for them: if it writes a key that a pessimistic transaction
+//! has locked, that one fails with `Conflict` when it commits. In RocksDB's `TransactionDB` such a
+//! write waits for the lock instead, because every write there takes locks; and a commit there does
+//! not fail because of a conflict. Programs that write the contended keys only in pessimistic
+//! transactions without a snapshot never see `Conflict`.
 //!
 //! With a snapshot that is older than the last write of a key, a pessimistic transaction fails with
 //! `Conflict` when it touches the key (RocksDB: `Busy`).
@@ -93,10 +93,10 @@
 //! # Cost
 //!
 //! A transaction has its writes in memory twice, in the batch and in the index for its own reads. A
-//! save point or an iterator shares the index. Each key that it touched costs a lookup at the commit, in
-//! memtables and tables that have something newer than the key's condition. While it lives, compactions
-//! keep what its snapshot sees. One without a snapshot has the same effect from the moment on at which
-//! it first touched a key.
+//! save point or an iterator shares the index. Each key that it touched costs a lookup at the
+//! commit, in memtables and tables that have something newer than the key's condition. While it
+//! lives, compactions keep what its snapshot sees. One without a snapshot has the same effect from
+//! the moment on at which it first touched a key.
 
 mod compare_and_set;
 mod entities;

@@ -1,10 +1,12 @@
-//! Random schedules of several transactions and of plain writes, on one thread: every result is what a
-//! model says. `TITAN_TRANSACTION_STEPS` sets the number of steps, 1,000,000 in the long form.
+//! Random schedules of several transactions and of plain writes, on one thread: every result is
+//! what a model says. `TITAN_TRANSACTION_STEPS` sets the number of steps, 1,000,000 in the long
+//! form.
 //!
 //! The model has the contents after each write. A transaction commits if and only if no key that it
-//! touched was written since it had to be unchanged; so no write is lost, and none is refused without
-//! need. Reads see the contents of one moment and the transaction's own writes: no dirty read and no
-//! read skew. What transactions guard cannot have changed by their commit: no write skew.
+//! touched was written since it had to be unchanged; so no write is lost, and none is refused
+//! without need. Reads see the contents of one moment and the transaction's own writes: no dirty
+//! read and no read skew. What transactions guard cannot have changed by their commit: no write
+//! skew.
 
 mod locks;
 mod others;
@@ -39,7 +41,7 @@ struct Touched {
     writes: u32,
 }
 
-/// What a transaction can go back to.
+/// State to which a transaction can go back.
 #[derive(Clone, Default)]
 struct Progress {
     own: BTreeMap<Key, Option<u32>>,
@@ -160,7 +162,7 @@ impl World {
         self.next_value
     }
 
-    /// What a transaction sees of a key.
+    /// Value of a key for a transaction.
     fn seen(&self, at: usize, key: Key) -> Option<u32> {
         let t = &self.open[at];
         match t.now.own.get(&key) {

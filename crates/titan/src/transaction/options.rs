@@ -11,20 +11,22 @@ pub enum TransactionSnapshot {
     AtBegin,
     /// When it first reads, writes or locks something, after it has the first lock.
     AtFirstUse,
-    /// Never: each read sees what is committed by then, and each key that the transaction touches must
-    /// be unchanged since it touched the key first.
+    /// Never: each read sees what is committed by then, and each key that the transaction touches
+    /// must be unchanged since it touched the key first.
     None,
 }
 
-/// How a transaction locks keys.
+/// Options of a transaction's locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockOptions {
-    /// How long to wait for a lock at most; `None` waits for ever, zero not at all. Default: 1 second.
+    /// Longest wait for a lock; `None` waits for ever, zero not at all. Default: 1 second.
     pub timeout: Option<Duration>,
-    /// Fail with `Deadlock` at once if a lock would be waited for for ever, because transactions wait
-    /// for each other. Without it such a wait ends by the timeout of one of them. Default: true.
+    /// Fail with `Deadlock` at once if a lock would be waited for for ever, because transactions
+    /// wait for each other. Without it such a wait ends by the timeout of one of them. Default:
+    /// true.
     pub detect_deadlocks: bool,
-    /// How many keys the transaction may have touched at the same time. Default: no limit.
+    /// Largest number of keys that the transaction may have touched at the same time. Default: no
+    /// limit.
     pub max_locks: Option<usize>,
 }
 
@@ -38,7 +40,7 @@ impl Default for LockOptions {
     }
 }
 
-/// How a transaction works.
+/// Options of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionOptions {
     /// Lock keys when they are touched; `None` for an optimistic transaction, which learns of
@@ -46,7 +48,7 @@ pub struct TransactionOptions {
     pub locks: Option<LockOptions>,
     /// When the snapshot is taken. Default: [`TransactionSnapshot::AtBegin`].
     pub snapshot: TransactionSnapshot,
-    /// How the transaction is written when it commits.
+    /// Options of the write when the transaction commits.
     pub write: WriteOptions,
 }
 

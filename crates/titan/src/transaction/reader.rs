@@ -12,11 +12,11 @@ use crate::read::{DbIterator, ReadOptions, Snapshot};
 /// Rows in order, as a scan returns them: a key and its value, which is not read yet.
 pub type Rows<'r, E> = Box<dyn Iterator<Item = Result<(Bytes, LazyValue), E>> + 'r>;
 
-/// Reads keys and ranges. Code that only reads can take one, and then works on the present, on a snapshot
-/// and within a transaction, of this crate and of `titan-mvcc`.
+/// Reads keys and ranges. Code that only reads can take one, and then works on the present, on a
+/// snapshot and within a transaction, of this crate and of `titan-mvcc`.
 ///
-/// In this crate a [`ColumnFamily`] (and a [`Db`](crate::Db), as its family `default`) reads the present;
-/// [`Snapshot::of`] and [`Transaction::of`] read a family as those see it.
+/// In this crate a [`ColumnFamily`] (and a [`Db`](crate::Db), as its family `default`) reads the
+/// present; [`Snapshot::of`] and [`Transaction::of`] read a family as those see it.
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
@@ -54,7 +54,8 @@ pub trait Reader {
     /// Those of the implementation, as for all methods.
     fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>, Self::Error>;
 
-    /// The rows from the key `from` to before the key `to`, in order; without bounds where they are `None`.
+    /// The rows from the key `from` to before the key `to`, in order; without bounds where they are
+    /// `None`.
     fn scan(
         &self,
         from: Option<&[u8]>,
@@ -105,8 +106,8 @@ impl Snapshot {
 }
 
 impl Transaction {
-    /// A family as this transaction sees it: its own writes above its snapshot, or above the present if it
-    /// has none. What is read is not guarded.
+    /// A family as this transaction sees it: its own writes above its snapshot, or above the
+    /// present if it has none. What is read is not guarded.
     pub fn of<'a>(&'a self, family: &'a ColumnFamily) -> FamilyInTransaction<'a> {
         FamilyInTransaction {
             transaction: self,

@@ -1,5 +1,5 @@
-//! What transactions refuse: families that were dropped, databases that are closed or only read, options
-//! that contradict each other.
+//! Refusals of transactions: families that were dropped, databases that are closed or only read,
+//! options that contradict each other.
 
 use super::tests::{all_options, kind, open, options};
 use crate::{

@@ -1,8 +1,8 @@
 //! Repeats transactions that others were in the way of.
 //!
-//! A transaction that fails with a [retryable](Retryable) error is rolled back and run again from its
-//! beginning, after a wait that is random and grows. Random, because transactions that met once would
-//! otherwise meet again.
+//! A transaction that fails with a [retryable](Retryable) error is rolled back and run again from
+//! its beginning, after a wait that is random and grows. Random, because transactions that met once
+//! would otherwise meet again.
 
 use std::time::Duration;
 
@@ -48,8 +48,9 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Calls `attempt` until it succeeds, fails with an error that is not retryable, or has been called
-    /// [`attempts`](Retry::attempts) times; returns what it returned last. Waits by the clock.
+    /// Calls `attempt` until it succeeds, fails with an error that is not retryable, or has been
+    /// called [`attempts`](Retry::attempts) times; returns what it returned last. Waits by the
+    /// clock.
     ///
     /// # Errors
     /// The last one of `attempt`.
@@ -94,11 +95,11 @@ impl Retry {
 }
 
 impl Db {
-    /// Runs `body` in an optimistic transaction and commits it; from the beginning again if others were in
-    /// the way, as [`Retry::default`] says. Returns what `body` returned.
+    /// Runs `body` in an optimistic transaction and commits it; from the beginning again if others
+    /// were in the way, as [`Retry::default`] says. Returns what `body` returned.
     ///
-    /// `body` may run several times, so it should have no other effects, and begin with what it knows from
-    /// the transaction alone. To roll back, return an error.
+    /// `body` may run several times, so it should have no other effects, and begin with what it
+    /// knows from the transaction alone. To roll back, return an error.
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
@@ -116,14 +117,14 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Those of `body`, of [`Db::begin`] and of [`Transaction::commit`]. `Conflict` if it was run as often as
-    /// is allowed.
+    /// Those of `body`, of [`Db::begin`] and of [`Transaction::commit`]. `Conflict` if it was run
+    /// as often as is allowed.
     pub fn transaction<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
         self.transaction_with(&TransactionOptions::default(), &Retry::default(), body)
     }
 
-    /// The same with options, and with errors of the caller's own type: it says by [`Retryable`] which of
-    /// them are to be tried again.
+    /// The same with options, and with errors of the caller's own type: it says by [`Retryable`]
+    /// which of them are to be tried again.
     ///
     /// # Errors
     /// Those of [`Db::transaction`]; of pessimistic transactions also `LockTimeout` and `Deadlock`.

@@ -1,4 +1,4 @@
-//! What the methods of transactions do, one by one.
+//! Methods of transactions, one by one.
 
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};

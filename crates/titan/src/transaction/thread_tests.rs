@@ -15,7 +15,7 @@ const ACCOUNTS: u8 = 6;
 const EACH: i64 = 100;
 const THREADS: u64 = 3;
 
-/// What the threads have done.
+/// Work of the threads.
 #[derive(Default)]
 struct Done {
     increments: AtomicU64,
@@ -101,7 +101,8 @@ fn increment(db: &Db, rng: &mut fastrand::Rng, done: &Done) {
     done.increments.fetch_add(1, Ordering::Relaxed);
 }
 
-/// One of the two may leave if the other one stays; so each depends on a key that it does not write.
+/// One of the two may leave if the other one stays; so each depends on a key that it does not
+/// write.
 fn leave_or_return(db: &Db, rng: &mut fastrand::Rng, done: &Done) {
     let (own, other) = match rng.bool() {
         true => ("duty0", "duty1"),

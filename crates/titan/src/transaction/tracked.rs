@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
 use crate::locks::LockKey;
 
-/// How a transaction uses a key.
+/// Use of a key by a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Read,
@@ -21,7 +21,7 @@ pub(super) struct Tracked {
     pub(super) since: SequenceNumber,
     reads: u32,
     writes: u32,
-    /// How many save points had been set when the key was first touched.
+    /// Number of save points that had been set when the key was first touched.
     at: u64,
 }
 
@@ -45,7 +45,7 @@ struct SavePoint {
 #[derive(Default)]
 pub(super) struct TrackedKeys {
     keys: BTreeMap<LockKey, Tracked>,
-    /// What keys were before each change, since the first save point.
+    /// State of keys before each change, since the first save point.
     journal: Vec<(LockKey, Option<Tracked>)>,
     save_points: Vec<SavePoint>,
     save_points_set: u64,
@@ -124,8 +124,8 @@ impl TrackedKeys {
         });
     }
 
-    /// Takes back everything since the last save point, which ends. Returns the keys that need not be
-    /// unchanged any more.
+    /// Takes back everything since the last save point, which ends. Returns the keys that need not
+    /// be unchanged any more.
     pub(super) fn rollback_to_save_point(&mut self) -> Result<Vec<LockKey>> {
         let point = self.take_save_point()?;
         let mut released = Vec::new();

@@ -1,8 +1,8 @@
 //! The lock on the directory of a database.
 //!
-//! RocksDB's lock is one of the file LOCK, and anybody may remove that file: what locks the next one
-//! excludes nobody. So the directory itself is locked, too, by `flock`. It goes wherever the directory
-//! is moved, and with it alone.
+//! RocksDB's lock is one of the file LOCK, and anybody may remove that file: what locks the next
+//! one excludes nobody. So the directory itself is locked, too, by `flock`. It goes wherever the
+//! directory is moved, and with it alone.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -18,11 +18,12 @@ use super::at::At;
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::Process;
 
-/// Locks of a directory and of the file LOCK in it, each on the whole of it. They belong to these open
-/// file descriptions. The lock of the file excludes other locks of its kind, in this process too, and
-/// locks that belong to a process, as RocksDB takes them. A forked process shares the descriptions
-/// until it runs another program, so dropping this unlocks explicitly: closing alone would leave the
-/// locks with such a process. That process must not unlock them, because they are not its locks.
+/// Locks of a directory and of the file LOCK in it, each on the whole of it. They belong to these
+/// open file descriptions. The lock of the file excludes other locks of its kind, in this process
+/// too, and locks that belong to a process, as RocksDB takes them. A forked process shares the
+/// descriptions until it runs another program, so dropping this unlocks explicitly: closing alone
+/// would leave the locks with such a process. That process must not unlock them, because they are
+/// not its locks.
 pub(super) struct DirectoryLock {
     directory: Arc<OwnedFd>,
     /// `None` if it is missing, and the lock is a shared one.
@@ -31,8 +32,8 @@ pub(super) struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Locks the file at `place`, and the directory that it is in. The file is created, unless the lock
-    /// is shared.
+    /// Locks the file at `place`, and the directory that it is in. The file is created, unless the
+    /// lock is shared.
     pub(super) fn take(place: At<'_>, shared: bool) -> Result<Self> {
         loop {
             let lock = Self::attempt(place, shared)?;

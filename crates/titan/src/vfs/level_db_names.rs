@@ -1,8 +1,8 @@
 //! A file system that shows tables which LevelDB wrote under the names of RocksDB's.
 //!
-//! LevelDB names a table `NNNNNN.ldb`. RocksDB, which opens such a directory in place, goes on reading
-//! these files until compactions have replaced them. Both names have numbers from the same sequence,
-//! and a file is found under either.
+//! LevelDB names a table `NNNNNN.ldb`. RocksDB, which opens such a directory in place, goes on
+//! reading these files until compactions have replaced them. Both names have numbers from the same
+//! sequence, and a file is found under either.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ pub(crate) struct LevelDbNames {
 }
 
 impl LevelDbNames {
-    /// Shows the tables in `dir`, if there are any of LevelDB's; otherwise returns `inner`. Cost: lists
-    /// the directory.
+    /// Shows the tables in `dir`, if there are any of LevelDB's; otherwise returns `inner`. Cost:
+    /// lists the directory.
     pub(crate) fn shown(inner: Arc<dyn Vfs>, dir: &Path) -> Result<Arc<dyn Vfs>> {
         let names = match inner.read_dir(dir) {
             Ok(names) => names,

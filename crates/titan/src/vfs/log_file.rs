@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 /// append that extends the file: 19 µs, and 55 µs for four times as much.
 const EXTENSION: usize = 64 << 10;
 
-/// Appends of at least this many bytes set up many pages at once by themselves: no zeros follow them.
+/// Appends of at least this many bytes set up many pages at once by themselves: no zeros follow
+/// them.
 const LARGE: usize = 64 << 10;
 
 static ZEROS: [u8; EXTENSION] = [0; EXTENSION];

@@ -15,8 +15,8 @@
 //!    succeeds proves nothing about them: the engine never syncs such a file again.
 //! 5. An open file stays readable after its name was removed.
 //! 6. Zeros may follow the bytes appended to a [`Vfs::create_log`] file, after a crash too.
-//! 7. A punched hole reads as zeros at once; until a sync, a crash of the machine may restore the old
-//!    content, for each block separately.
+//! 7. A punched hole reads as zeros at once; until a sync, a crash of the machine may restore the
+//!    old content, for each block separately.
 
 mod at;
 mod copy;
@@ -82,9 +82,10 @@ pub trait Vfs: Send + Sync + 'static {
     /// Opens a file for positioned reads.
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>>;
 
-    /// Opens a file for positioned reads at scattered places, and prevents this process and others from
-    /// punching holes into it for as long as it is open. May wait until a hole in progress has been
-    /// punched. The default prevents nothing: enough where [`Vfs::open_to_punch`] is unsupported.
+    /// Opens a file for positioned reads at scattered places, and prevents this process and others
+    /// from punching holes into it for as long as it is open. May wait until a hole in progress has
+    /// been punched. The default prevents nothing: enough where [`Vfs::open_to_punch`] is
+    /// unsupported.
     fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
         self.open(path, Access::Random)
     }
@@ -92,7 +93,8 @@ pub trait Vfs: Send + Sync + 'static {
     /// Opens a file to give ranges of it back to the file system. Unsupported by default.
     ///
     /// # Errors
-    /// `Unsupported` where files have no holes; some file systems report it only when one is punched.
+    /// `Unsupported` where files have no holes; some file systems report it only when one is
+    /// punched.
     fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
         Err(Error::unsupported("the file system punches no holes").in_file(path))
     }
@@ -120,8 +122,8 @@ pub trait Vfs: Send + Sync + 'static {
         self.size(path).map(|_| 1)
     }
 
-    /// Makes all bytes of an existing file and its size durable, whoever appended them. Unsupported by
-    /// default.
+    /// Makes all bytes of an existing file and its size durable, whoever appended them. Unsupported
+    /// by default.
     fn sync_file(&self, path: &Path) -> Result<()> {
         Err(Error::unsupported("the file system syncs no closed files").in_file(path))
     }
@@ -147,8 +149,8 @@ pub trait Vfs: Send + Sync + 'static {
         self.size(path)
     }
 
-    /// The room on the device that has a directory. The default knows no limit, and jobs of the engine
-    /// then write until the device is full. Called before each background job.
+    /// The room on the device that has a directory. The default knows no limit, and jobs of the
+    /// engine then write until the device is full. Called before each background job.
     ///
     /// # Errors
     /// The device cannot be asked. Then no limit is assumed.
@@ -160,8 +162,8 @@ pub trait Vfs: Send + Sync + 'static {
     /// Whether a file or directory of this name exists.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// The absolute path of an existing file or directory, without `.`, `..` and symbolic links. The
-    /// default assumes no links.
+    /// The absolute path of an existing file or directory, without `.`, `..` and symbolic links.
+    /// The default assumes no links.
     fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
         let absolute = std::path::absolute(path).map_err(|e| Error::io(e, "find", path))?;
         let mut canonical = PathBuf::new();
@@ -174,25 +176,25 @@ pub trait Vfs: Send + Sync + 'static {
         Ok(canonical)
     }
 
-    /// What the process may use of the machine at present. `memory` bounds the cache through which
+    /// Resources of the machine for the process at present. `memory` bounds the cache through which
     /// files of this file system are read. The default knows no limits: no file is cached.
     fn resources(&self) -> Resources {
         Resources::default()
     }
 
-    /// Takes the exclusive lock on `path`, creating the file, and on the directory that it is in, if the
-    /// implementation can; held until the guard is dropped.
+    /// Takes the exclusive lock on `path`, creating the file, and on the directory that it is in,
+    /// if the implementation can; held until the guard is dropped.
     ///
     /// # Errors
     /// `Locked` if another process or another guard of this one holds one of them.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
 
-    /// Takes locks that only exclude [`Vfs::lock`] of the same path; held until the guard is dropped.
-    /// The default takes the exclusive ones.
+    /// Takes locks that only exclude [`Vfs::lock`] of the same path; held until the guard is
+    /// dropped. The default takes the exclusive ones.
     ///
     /// # Errors
-    /// `Locked` if another guard has the exclusive locks; `NotFound` if there is no such file and the
-    /// implementation locks no directories.
+    /// `Locked` if another guard has the exclusive locks; `NotFound` if there is no such file and
+    /// the implementation locks no directories.
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         match self.exists(path)? {
             true => self.lock(path),
@@ -200,9 +202,9 @@ pub trait Vfs: Send + Sync + 'static {
         }
     }
 
-    /// This file system with paths in `dir` relative to the directory that `lock` has open: they lead
-    /// there even if `dir` is moved. `lock` is what [`Vfs::lock`] returned for a file in `dir`. `None`,
-    /// the default, if an implementation has only paths.
+    /// This file system with paths in `dir` relative to the directory that `lock` has open: they
+    /// lead there even if `dir` is moved. `lock` is what [`Vfs::lock`] returned for a file in
+    /// `dir`. `None`, the default, if an implementation has only paths.
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
         let _ = (dir, lock);
         None
@@ -215,7 +217,7 @@ impl fmt::Debug for dyn Vfs {
     }
 }
 
-/// How a file will be read: advice for the kernel's readahead.
+/// Expected access to a file: advice for the kernel's readahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {
@@ -234,8 +236,8 @@ pub trait WritableFile: Send + Sync {
     fn sync(&mut self) -> Result<()>;
 
     /// Cuts off what an append that failed has left: the file ends with the last append that
-    /// succeeded. A crash of the machine may bring it back until a sync has returned. Needs no room.
-    /// Unsupported by default.
+    /// succeeded. A crash of the machine may bring it back until a sync has returned. Needs no
+    /// room. Unsupported by default.
     fn cut_failed_append(&mut self) -> Result<()> {
         Err(Error::unsupported("the file system cuts no files"))
     }
@@ -322,8 +324,9 @@ fn only_read(path: &Path) -> Error {
     Error::new(ErrorKind::ReadOnly, "the file system is read-only here").in_file(path)
 }
 
-/// Takes a lock for a reader; other readers may have it at the same time. Where directories cannot be
-/// locked and there is no lock file, nobody writes now, and nothing prevents a writer from starting.
+/// Takes a lock for a reader; other readers may have it at the same time. Where directories cannot
+/// be locked and there is no lock file, nobody writes now, and nothing prevents a writer from
+/// starting.
 pub(crate) fn lock_to_read(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn FileLock>> {
     match vfs.lock_shared(path) {
         Err(e) if e.is_not_found() => Ok(Box::new(NotLocked)),
@@ -331,8 +334,8 @@ pub(crate) fn lock_to_read(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn FileLoc
     }
 }
 
-/// The file system `vfs`, in which paths in `dir` lead to the directory that `lock` has locked, if it can
-/// be reached so.
+/// The file system `vfs`, in which paths in `dir` lead to the directory that `lock` has locked, if
+/// it can be reached so.
 pub(crate) fn in_locked(vfs: Arc<dyn Vfs>, dir: &Path, lock: &dyn FileLock) -> Arc<dyn Vfs> {
     vfs.anchored(dir, lock).unwrap_or(vfs)
 }

@@ -1,5 +1,5 @@
-//! A file system over another one that it only reads: writes stay in memory and are lost with it. So
-//! a database can be opened, recovered and inspected without changing a byte of it.
+//! A file system over another one that it only reads: writes stay in memory and are lost with it.
+//! So a database can be opened, recovered and inspected without changing a byte of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// [`Vfs`] whose changes are in memory. Directories cannot be created, removed or renamed.
 pub(crate) struct Overlay {
     base: Arc<dyn Vfs>,
-    /// Differences from the base: a file's content, or `None` for a name that was removed. Shared with
-    /// what is anchored.
+    /// Differences from the base: a file's content, or `None` for a name that was removed. Shared
+    /// with what is anchored.
     changed: Arc<Mutex<BTreeMap<PathBuf, Option<MemoryFile>>>>,
 }
 

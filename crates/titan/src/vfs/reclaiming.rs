@@ -1,8 +1,8 @@
-//! A file system that closes files kept open for later, when the process has no file descriptor left
-//! for another one.
+//! A file system that closes files kept open for later, when the process has no file descriptor
+//! left for another one.
 //!
-//! So what the engine keeps open for speed never takes the descriptors that it needs: for WAL files,
-//! for MANIFESTs, and for what jobs write.
+//! So what the engine keeps open for speed never takes the descriptors that it needs: for WAL
+//! files, for MANIFESTs, and for what jobs write.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -40,7 +40,8 @@ impl Reclaiming {
         loop {
             let opened = open(&*self.inner);
             match &opened {
-                // Another thread may take the descriptor, but each round closes files, so this ends.
+                // Another thread may take the descriptor, but each round closes files, so this
+                // ends.
                 Err(e) if e.is_out_of_descriptors() && self.reclaim() => {}
                 _ => return opened,
             }

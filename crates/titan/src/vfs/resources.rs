@@ -1,11 +1,11 @@
-//! What the process may use of the machine: memory and open files.
+//! Resources of the machine for the process: memory and open files.
 //!
-//! The kernel reports it in `/proc` and, for a process in control groups, in the files of their memory
-//! controller, version 1 or 2. A file that cannot be read or parsed imposes no limit.
+//! The kernel reports it in `/proc` and, for a process in control groups, in the files of their
+//! memory controller, version 1 or 2. A file that cannot be read or parsed imposes no limit.
 
 use std::path::{Path, PathBuf};
 
-/// What a process may use, as far as known.
+/// Resources for a process, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     /// Files that the process may have open at the same time.
@@ -79,7 +79,7 @@ fn memory_of_machine(meminfo: &str) -> Option<Memory> {
     })
 }
 
-/// How a version of the controller names its files.
+/// Names of the files of a version of the controller.
 struct Names {
     /// Limits: a number of bytes, or `max`.
     limits: &'static [&'static str],

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// [`Vfs`] over the operating system. Bulk files bypass the kernel's cache if the caller asks for it
-/// and the file system supports it; everything else is ordinary buffered I/O.
+/// [`Vfs`] over the operating system. Bulk files bypass the kernel's cache if the caller asks for
+/// it and the file system supports it; everything else is ordinary buffered I/O.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdVfs;
 
@@ -43,9 +43,9 @@ impl StdVfs {
     }
 }
 
-/// [`StdVfs`], but paths in one directory are relative to the directory that was opened. So they lead
-/// there for as long as this is used, wherever the directory is moved, and never to another that has
-/// taken its name.
+/// [`StdVfs`], but paths in one directory are relative to the directory that was opened. So they
+/// lead there for as long as this is used, wherever the directory is moved, and never to another
+/// that has taken its name.
 ///
 /// Cost: none; the kernel has fewer names to look up.
 struct Anchored {
@@ -278,7 +278,8 @@ impl PunchableFile for StdWritable {
         if len == 0 {
             return Ok(());
         }
-        // Locked for each hole separately: a caller that opens the file guarded waits for one at most.
+        // Locked for each hole separately: a caller that opens the file guarded waits for one at
+        // most.
         match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -300,8 +301,8 @@ impl PunchableFile for StdWritable {
     }
 }
 
-/// Dirty bytes of a bulk file after which it is synced. A sync of another file, such as the WAL, may
-/// have to wait until that many are written.
+/// Dirty bytes of a bulk file after which it is synced. A sync of another file, such as the WAL,
+/// may have to wait until that many are written.
 const MAX_UNSYNCED: usize = 8 << 20;
 
 /// A bulk file written through the kernel's cache.

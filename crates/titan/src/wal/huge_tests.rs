@@ -1,5 +1,5 @@
-//! A log of more than 4 GiB, written and read whole. Most of its blocks are equal, and are in memory
-//! once.
+//! A log of more than 4 GiB, written and read whole. Most of its blocks are equal, and are in
+//! memory once.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -11,10 +11,11 @@ use super::{
     TYPE_RECYCLABLE_TIMESTAMP_SIZES, TYPE_TIMESTAMP_SIZES, compressed, record_crc,
 };
 use crate::error::{Error, Result};
+use crate::format::CompressionType;
 use crate::format::numbers::FileNumber;
 use crate::vfs::ReadableFile;
 
-/// What to do where a log cannot be read further.
+/// Treatment of a place where a log cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TailMode {
     /// For a WAL: the log ends before the first thing that is not a whole record, whatever it is
@@ -32,8 +33,8 @@ pub(crate) enum LogEnd {
     Clean,
     /// In the middle of a record. Valid records end at `offset`.
     Truncated { offset: u64 },
-    /// At bytes that are not what was written. Valid records end at `offset`. `followed` says whether
-    /// more than zeros follow, so that this is not merely the end of the last append.
+    /// At bytes that are not what was written. Valid records end at `offset`. `followed` says
+    /// whether more than zeros follow, so that this is not merely the end of the last append.
     Corrupt {
         offset: u64,
         reason: &'static str,
@@ -66,7 +67,8 @@ pub(crate) struct Record<'a> {
     pub(crate) offset: u64,
 }
 
-/// Reads the records of a log from front to back. Needs the memory of the largest record and 256 KiB.
+/// Reads the records of a log from front to back. Needs the memory of the largest record and 256
+/// KiB.
 pub(crate) struct LogReader {
     pub(super) blocks: Blocks,
     path: PathBuf,
@@ -97,7 +99,7 @@ struct Fragment {
     payload: Range<usize>,
 }
 
-/// What follows in the file.
+/// Next piece of the file.
 enum Physical {
     Fragment(Fragment),
     End(LogEnd),
@@ -186,7 +188,7 @@ impl LogReader {
         Ok(Some(Record { payload, offset }))
     }
 
-    /// How the log ended; `None` before `next` returned `None`.
+    /// End of the log; `None` before `next` returned `None`.
     pub(crate) fn end(&self) -> Option<&LogEnd> {
         match &self.outcome {
             Some(Ok(end)) => Some(end),
@@ -349,7 +351,11 @@ impl LogReader {
                 TYPE_COMPRESSION => {
                     let method = self.blocks.bytes.get(payload).unwrap_or_default();
                     match method.first_chunk().map(|m| u32::from_le_bytes(*m)) {
-                        Some(compressed::ZSTD) => self.compressed = true,
+                        Some(compressed::ZSTD) => {
+                            let codec = CompressionType::Zstd.require();
+                            codec.map_err(|e| e.context("a compressed log").at_offset(offset))?;
+                            self.compressed = true;
+                        }
                         _ => {
                             let message = "a log that is compressed by another method than ZSTD";
                             return Err(Error::unsupported(message).at_offset(offset));

@@ -8,11 +8,11 @@ use crate::error::Result;
 /// Where records after damage are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// Where the length of the damaged record leads, then at the starts of later blocks. What is found
-    /// there was written as a record.
+    /// Where the length of the damaged record leads, then at the starts of later blocks. What is
+    /// found there was written as a record.
     Certain,
-    /// At each byte of the damaged block too. What is found may be part of a value that looks like a
-    /// record.
+    /// At each byte of the damaged block too. What is found may be part of a value that looks like
+    /// a record.
     Everywhere,
 }
 
@@ -100,8 +100,8 @@ impl Blocks {
     }
 }
 
-/// Whether the byte of the type is that of a full, first, middle or last fragment: so that a checksum
-/// is computed for few of the places that are searched.
+/// Whether the byte of the type is that of a full, first, middle or last fragment: so that a
+/// checksum is computed for few of the places that are searched.
 fn may_be_fragment(bytes: &[u8]) -> bool {
     let kind = bytes.get(HEADER_SIZE - 1).copied().unwrap_or_default();
     (TYPE_FULL..=TYPE_LAST + RECYCLABLE).contains(&kind)

@@ -111,8 +111,8 @@ impl LogWriter {
     /// follows them. Without a failure, does nothing. Nothing can be appended afterwards.
     ///
     /// # Errors
-    /// The failure, if it was one of a sync, after which nothing is known about the records. Failures
-    /// to cut or to sync; a later call fails too.
+    /// The failure, if it was one of a sync, after which nothing is known about the records.
+    /// Failures to cut or to sync; a later call fails too.
     pub(crate) fn end_after_failed_append(&mut self) -> Result<()> {
         let Some(failure) = &mut self.failure else {
             return Ok(());

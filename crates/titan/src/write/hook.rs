@@ -1,10 +1,10 @@
 //! The commit hook: code of the user that learns of every commit before readers can see it.
 //!
 //! Owns the hook and whether it can still be called. Promises: a hook sees each published operation
-//! exactly once, in the order of sequence numbers, after the operation is in the memtable and before
-//! any reader can see it; and nothing that is not published afterwards. It is told the tickets of batches
-//! after they are visible, and before their writers return. A hook that panics harms no
-//! commit; it is never called again.
+//! exactly once, in the order of sequence numbers, after the operation is in the memtable and
+//! before any reader can see it; and nothing that is not published afterwards. It is told the
+//! tickets of batches after they are visible, and before their writers return. A hook that panics
+//! harms no commit; it is never called again.
 
 use std::sync::Arc;
 
@@ -73,8 +73,8 @@ impl Hook {
         if contain(|| call(&*self.hook)).is_ok() {
             return;
         }
-        // ORDER: before the next change is visible that the hook does not see, so that no reader takes the copy
-        // for complete.
+        // ORDER: before the next change is visible that the hook does not see, so that no reader
+        // takes the copy for complete.
         self.poisoned.store(true, Ordering::Release);
         (self.on_poison)();
     }

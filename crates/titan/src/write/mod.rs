@@ -1,4 +1,5 @@
-//! Writing: the commit pipeline with its queue, WAL files and hook, and the transactions in WAL files.
+//! Writing: the commit pipeline with its queue, WAL files and hook, and the transactions in WAL
+//! files.
 
 pub(crate) mod conditions;
 pub(crate) mod hook;

@@ -2,11 +2,11 @@
 
 use crate::error::{Error, Result};
 
-/// How a write is made durable.
+/// Durability and waiting of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Return only after the write survives a power failure. Without it, a write survives a crash of
-    /// the process, but a crash of the machine may lose the last ones. Default: false.
+    /// Return only after the write survives a power failure. Without it, a write survives a crash
+    /// of the process, but a crash of the machine may lose the last ones. Default: false.
     pub sync: bool,
     /// Do not write to the WAL: the write is lost if the process ends before the next flush of its
     /// column family. Contradicts `sync`. Default: false.

@@ -14,11 +14,11 @@
 //! | hook | show them to the [commit hook](super::hook), if there is one |
 //! | publish | show them to readers, and tell the hook |
 //!
-//! Promises: a batch is visible to readers whole or not at all, and in the order of the WAL. After a
-//! failure from the log stage on, writes have stopped, and nothing of the group is ever visible.
+//! Promises: a batch is visible to readers whole or not at all, and in the order of the WAL. After
+//! a failure from the log stage on, writes have stopped, and nothing of the group is ever visible.
 //!
-//! Assumes that the database, a [`CommitEnv`], switches memtables only as the leader. Functions that
-//! only the leader may call take its [`Lead`], which the queue gives out.
+//! Assumes that the database, a [`CommitEnv`], switches memtables only as the leader. Functions
+//! that only the leader may call take its [`Lead`], which the queue gives out.
 
 use std::cmp::Ordering as KeyOrdering;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ use crate::write::sync_record::WalPosition;
 use crate::write::validate::{Validator, validate};
 use crate::write::wal_set::WalSet;
 
-/// What the pipeline asks of the database.
+/// Environment of the pipeline.
 pub(crate) trait CommitEnv {
-    /// What else the database knows of a family that is written to.
+    /// State of a family that is written to.
     type Family;
 
     /// Fails if no write may be accepted.
@@ -57,8 +57,8 @@ pub(crate) trait CommitEnv {
     fn target(&self, id: ColumnFamilyId) -> Result<Target<Self::Family>>;
 
     /// Fails with `Conflict` if the key of `condition` has a published write that is newer than
-    /// `checked_to`, and with `InvalidArgument` if the family does not exist. `is_newer` says whether
-    /// anything was published since.
+    /// `checked_to`, and with `InvalidArgument` if the family does not exist. `is_newer` says
+    /// whether anything was published since.
     fn validate(
         &self,
         condition: &Condition,
@@ -195,8 +195,8 @@ impl CommitPipeline {
         if logged {
             // ORDER: the WAL before the memtables, and durable before the acknowledgement (WAL-1).
             if group.options.sync {
-                // Here, and not with the record: for want of a file descriptor only this may fail, and
-                // then nothing was written.
+                // Here, and not with the record: for want of a file descriptor only this may fail,
+                // and then nothing was written.
                 let named = self.wal.sync_names_before_contents();
                 named
                     .map_err(|e| stop_unless_nothing_was_done(env, e.context("writing the WAL")))?;
@@ -236,8 +236,8 @@ impl CommitPipeline {
         if let Some(hook) = &self.hook
             && first <= last
         {
-            // ORDER: before the group is visible, so that what the hook maintains is never older than
-            // what a reader sees.
+            // ORDER: before the group is visible, so that what the hook maintains is never older
+            // than what a reader sees.
             hook.before_publish(lead, first, &group.batches);
             // MUTANT: the hook is told that batches are visible before they are.
             if mutant!("tickets-before-publish", "-p titan --test it hooks::") {
@@ -257,8 +257,8 @@ impl CommitPipeline {
         Ok(())
     }
 
-    /// Gives the operations of the group their sequence numbers. Returns the first and the last; the
-    /// last is one less than the first if there are none.
+    /// Gives the operations of the group their sequence numbers. Returns the first and the last;
+    /// the last is one less than the first if there are none.
     fn number(&self, group: &mut Group) -> Result<(SequenceNumber, SequenceNumber)> {
         let first = self.counters.last_sequence().plus(1);
         let mut next = first;
@@ -280,6 +280,11 @@ impl CommitPipeline {
         let count: u64 = group.batches.iter().map(|b| u64::from(b.count())).sum();
         let count = u32::try_from(count)
             .map_err(|_| Error::invalid_argument("a group of batches has too many operations"))?;
+        // Recovery numbers the operations of a record from the first one on.
+        invariant!(
+            durable: first.0 + u64::from(count) == last.0 + 1,
+            "a record of {count} operations has the numbers {first} to {last}"
+        )?;
         let header = group_header(first, count);
         let mut parts: Vec<&[u8]> = vec![&header];
         parts.extend(group.batches.iter().map(WriteBatch::operations));
@@ -387,13 +392,19 @@ impl<E: CommitEnv> Drop for StopOnPanic<'_, E> {
 /// an error or a panic, nothing of the group ever becomes part of the database.
 struct Unpublished<F> {
     targets: Vec<Target<F>>,
-    /// What is visible of the memtables.
+    /// Newest visible sequence number of the memtables.
     published: SequenceNumber,
 }
 
 impl<F> Unpublished<F> {
     /// Publishes the group, whose last operation is `last`.
     fn publish(mut self, counters: &Counters, last: SequenceNumber) -> Vec<Target<F>> {
+        // A group of log data alone publishes nothing new.
+        invariant!(
+            last >= self.published,
+            "operations up to {last} are published after {}",
+            self.published
+        );
         counters.publish_sequence(last);
         std::mem::take(&mut self.targets)
     }
@@ -514,6 +525,10 @@ fn insert<F>(group: &Group, targets: &[Target<F>]) -> Result<u64> {
                     "a batch names a family it did not name before",
                 ));
             };
+            invariant!(
+                sequence < batch.sequence().plus(u64::from(batch.count())),
+                "an operation gets number {sequence}, which its batch does not have"
+            );
             target.memtable.add(sequence, value_type, key, value)?;
             gate!("commit: entry inserted");
             sequence = sequence.plus(1);

@@ -178,7 +178,7 @@ impl World {
         Some(entry.value.to_vec())
     }
 
-    /// How many groups the WAL has.
+    /// Number of groups in the WAL.
     fn groups_logged(&self) -> usize {
         let path = FileKind::Wal(WAL).path(self.dir.path());
         let file = StdVfs.open(&path, Access::Sequential).unwrap();

@@ -1,4 +1,4 @@
-//! What the first record of a WAL file says about the file before it.
+//! Record at the start of a WAL file about the file before it.
 //!
 //! Bytes of an earlier WAL file that were never synced may be lost in a crash of the machine while
 //! those of a later one survive. Replaying the later one all the same would bring back operations

@@ -24,10 +24,10 @@ const MAX_GROUP_BYTES: usize = 1 << 20;
 /// large ones.
 const SMALL_BATCH: usize = 128 << 10;
 
-/// How often a writer in line checks for progress before it sleeps. A commit without a sync takes a
-/// few microseconds, and waking a thread up takes ten times as long.
+/// Number of checks for progress by a writer in line before it sleeps. A commit without a sync
+/// takes a few microseconds, and waking a thread up takes ten times as long.
 const SPINS: u32 = 200;
-/// How often it checks after that, letting other threads run in between.
+/// Number of checks after that, letting other threads run in between.
 const YIELDS: u32 = 100;
 
 /// Batches to commit together.
@@ -194,8 +194,8 @@ impl CommitQueue {
         }
     }
 
-    /// Runs `f` while no batch is being committed, unless one is or another writer leads: then returns
-    /// `None` at once.
+    /// Runs `f` while no batch is being committed, unless one is or another writer leads: then
+    /// returns `None` at once.
     pub(crate) fn try_exclusive<T>(&self, f: impl FnOnce(&Lead<'_>) -> T) -> Option<T> {
         {
             let mut line = self.line.lock();

@@ -3,14 +3,14 @@
 
 use std::cell::Cell;
 
-/// How many queues a thread can lead at once for all of them to be known: a hook may write to another
-/// database that has a hook.
+/// Largest number of queues that a thread can lead at once for all of them to be known: a hook may
+/// write to another database that has a hook.
 const DEPTH: usize = 4;
 
 #[cfg(not(shuttle))]
 thread_local! {
-    /// The queues whose lead this thread has while it runs code of the user, by address, the last one
-    /// first; zeros after them. Plain numbers, so that a hook costs a commit next to nothing.
+    /// The queues whose lead this thread has while it runs code of the user, by address, the last
+    /// one first; zeros after them. Plain numbers, so that a hook costs a commit next to nothing.
     static LED: Cell<[usize; DEPTH]> = const { Cell::new([0; DEPTH]) };
 }
 

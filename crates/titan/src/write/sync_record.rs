@@ -2,13 +2,14 @@
 //!
 //! After a crash of the machine, blocks may be missing from the end of a WAL that was not synced,
 //! while later ones are there. So records after damage do not show that what is damaged had been
-//! durable. A *sync record* shows it: the first group after a sync brings one along, which names the
-//! position up to which everything was durable by then. A file that is closed cleanly ends in one.
+//! durable. A *sync record* shows it: the first group after a sync brings one along, which names
+//! the position up to which everything was durable by then. A file that is closed cleanly ends in
+//! one.
 //!
 //! A sync record also has its own position: one that was copied into a value says another one.
 //!
-//! Like the [predecessor record](super::predecessor), it is an empty write batch with log data, which
-//! RocksDB replays as nothing:
+//! Like the [predecessor record](super::predecessor), it is an empty write batch with log data,
+//! which RocksDB replays as nothing:
 //!
 //! ```text
 //! sequence u64 | count u32 = 0 | 0x03 |

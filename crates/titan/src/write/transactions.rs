@@ -22,7 +22,7 @@ use crate::batch::{BatchOp, BatchOps, BatchView};
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 
-/// How operations are numbered.
+/// Numbering of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Numbering {
     /// Each takes a number: in Titan, and in RocksDB except under two policies.
@@ -156,7 +156,7 @@ impl Transactions {
     }
 }
 
-/// What must be known of the batches in WAL files before they are replayed.
+/// Facts about the batches in WAL files before they are replayed.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     transactions: Transactions,
@@ -169,8 +169,8 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Looks at the next batch of a file. `expected` is what this returned for the previous batch of
-    /// that file.
+    /// Looks at the next batch of a file. `expected` is what this returned for the previous batch
+    /// of that file.
     ///
     /// # Errors
     /// As [`Transactions::apply`].
@@ -196,7 +196,7 @@ impl Census {
         self.has_held || self.at_once || self.decided
     }
 
-    /// How the operations are numbered, once all batches have been added.
+    /// Numbering of the operations, once all batches have been added.
     ///
     /// # Errors
     /// `Unsupported` for transactions that are not decided, and for files of several policies:
@@ -222,7 +222,7 @@ fn misplaced() -> Error {
 struct Numbers {
     numbering: Numbering,
     next: SequenceNumber,
-    /// What has taken the number `next` already.
+    /// Keys that have taken the number `next` already.
     keys: BTreeSet<(ColumnFamilyId, Vec<u8>)>,
 }
 
@@ -265,7 +265,7 @@ impl Numbers {
         }
     }
 
-    /// What follows belongs to another batch in the same record.
+    /// Ends a batch: what follows belongs to another one in the same record.
     fn end_batch(&mut self) {
         if self.numbering == Numbering::Batches {
             // A marker alone takes a number, too; no operation has it, so that makes no difference.
@@ -323,7 +323,7 @@ mod tests {
         [header, operations.concat()].concat()
     }
 
-    /// What takes effect, and the number after it.
+    /// Operations that take effect, and the number after them.
     fn applied(transactions: &mut Transactions, record: &[u8]) -> Result<(Vec<String>, u64)> {
         let mut found = Vec::new();
         let batch = BatchView::parse_whole(record)?;

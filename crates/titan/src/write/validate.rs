@@ -10,7 +10,7 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::write::conditions::{Checked, Condition};
 use crate::write::queue::Group;
 
-/// What the validation asks of the database.
+/// Environment of the validation.
 pub(super) trait Validator {
     /// Fails with `Conflict` if a published write that is newer than `checked_to` violates the
     /// condition, and with `InvalidArgument` if there is no such family.

@@ -1,5 +1,5 @@
-//! The WAL files being written: the current one, and closed ones whose bytes may not be durable; and
-//! up to where they are known to be.
+//! The WAL files being written: the current one, and closed ones whose bytes may not be durable;
+//! and up to where they are known to be.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ pub(crate) struct WalSet {
     current: Mutex<Current>,
     /// WAL files created.
     created: AtomicU64,
-    /// How many of those have durable names.
+    /// Number of those that have durable names.
     durable_names: Mutex<u64>,
     /// Locked while files are synced, so that a thread that waits for it finds them durable. Taken
     /// before `current`.
@@ -154,8 +154,8 @@ impl WalSet {
         self.created.fetch_add(1, Ordering::Release);
         let started = self.start_in(LogWriter::new(file, &path), number, next);
         started.inspect_err(|_| {
-            // Or it would stand between the files before and after it. Its removal is durable before
-            // the next one exists.
+            // Or it would stand between the files before and after it. Its removal is durable
+            // before the next one exists.
             if self.vfs.remove(&path).is_err() {
                 self.has_leftover.store(true, Ordering::Release);
             }
@@ -245,8 +245,8 @@ impl WalSet {
         Ok(())
     }
 
-    /// Makes the names of all WAL files durable, if they are not: before what [`WalSet::sync`] does, and
-    /// also before a record is appended that is to be synced.
+    /// Makes the names of all WAL files durable, if they are not: before what [`WalSet::sync`]
+    /// does, and also before a record is appended that is to be synced.
     pub(crate) fn sync_names_before_contents(&self) -> Result<()> {
         // ORDER: the name before the acknowledgement, like the content.
         // MUTANT: a synced write is acknowledged while the name of the WAL is not durable.
@@ -300,14 +300,14 @@ impl WalSet {
         Ok(())
     }
 
-    /// Makes sure that the files can be relied on although an append failed: the current one ends with
-    /// its last complete record, durably. To be called before [`WalSet::start`], which ends it.
-    /// `published` is the last operation that readers see.
+    /// Makes sure that the files can be relied on although an append failed: the current one ends
+    /// with its last complete record, durably. To be called before [`WalSet::start`], which ends
+    /// it. `published` is the last operation that readers see.
     ///
     /// # Errors
-    /// A sync failed, or an append to a file that cannot be cut: nothing is known about its bytes. Or
-    /// it ends with a group that was never published, whose sequence numbers are given out again. The
-    /// files must be [abandoned](WalSet::abandon).
+    /// A sync failed, or an append to a file that cannot be cut: nothing is known about its bytes.
+    /// Or it ends with a group that was never published, whose sequence numbers are given out
+    /// again. The files must be [abandoned](WalSet::abandon).
     pub(crate) fn end_after_failed_append(&self, published: SequenceNumber) -> Result<()> {
         let _syncing = self.syncing.lock();
         let mut current = self.current.lock();

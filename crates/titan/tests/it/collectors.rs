@@ -1,5 +1,5 @@
-//! Collectors of table properties: what they report is what the tables have, it stays with them, and
-//! garbage that they report is compacted when its moment has come.
+//! Collectors of table properties: what they report is what the tables have, it stays with them,
+//! and garbage that they report is compacted when its moment has come.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -321,7 +321,8 @@ impl TablePropertiesCollectorFactory for Dropping {
     }
 }
 
-/// Keys are a row and a version; a version is garbage from the version on that follows it in its row.
+/// Keys are a row and a version; a version is garbage from the version on that follows it in its
+/// row.
 #[derive(Clone, Default)]
 struct Versions {
     /// Whether the filter drops what is garbage.

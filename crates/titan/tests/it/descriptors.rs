@@ -337,8 +337,8 @@ fn a_view_says_before_it_reads_how_many_files_it_needs() {
     assert_eq!(it.value().unwrap(), value(29, 2000));
 }
 
-/// A short history under every limit: each call succeeds or says what was missing, writes never stop for
-/// good, and what was acknowledged is there once there are descriptors again.
+/// A short history under every limit: each call succeeds or says what was missing, writes never
+/// stop for good, and what was acknowledged is there once there are descriptors again.
 #[test]
 fn a_history_survives_every_number_of_descriptors() {
     let mut served = 0;

@@ -83,7 +83,7 @@ fn difference(one: &Journal, two: &Journal) -> Option<String> {
     })
 }
 
-/// What had returned, and what had been promised, in this order.
+/// Returns and promises, in this order.
 fn marks(journal: &Journal) -> Vec<Mark> {
     let end = journal.crash_points().last();
     end.map(|point| point.marks().to_vec()).unwrap_or_default()

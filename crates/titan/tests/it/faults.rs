@@ -47,7 +47,7 @@ fn batch(i: usize, sync: bool) -> Op {
     Ops::parse(&text).unwrap().0.remove(0)
 }
 
-/// What is done to trigger the fault.
+/// Step that triggers the fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trigger {
     Write,
@@ -199,7 +199,8 @@ fn what_a_failed_manifest_may_name_goes_when_writes_go_on() {
     store.db.flush_all().unwrap();
     store.db.wait_idle().unwrap();
     let wrong = misplaced_files(&store.db, &vfs).unwrap();
-    // A WAL file that was closed during the flush goes with the next one. The list of all files is last.
+    // A WAL file that was closed during the flush goes with the next one. The list of all files is
+    // last.
     let is_of_wals = |wrong: &String| wrong.contains("WAL files") || wrong.starts_with('{');
     assert!(wrong.iter().all(is_of_wals), "{wrong:?}");
     store.apply(&Op::Reopen).unwrap();

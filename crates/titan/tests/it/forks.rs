@@ -1,4 +1,5 @@
-//! Children that are forked while a database is open: they read, change nothing and wait for nothing.
+//! Children that are forked while a database is open: they read, change nothing and wait for
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -64,8 +65,9 @@ fn read_all(db: &Db, other: &ColumnFamily) {
     assert!(many.into_iter().all(|got| got.unwrap().is_some()));
 }
 
-/// Runs `run` in a child, again if it waits for ever: another test's thread may have had a lock at the
-/// moment of the fork that waking threads needs. A program that has other threads cannot do this at all.
+/// Runs `run` in a child, again if it waits for ever: another test's thread may have had a lock at
+/// the moment of the fork that waking threads needs. A program that has other threads cannot do
+/// this at all.
 fn unless_a_lock_is_held(run: &mut dyn FnMut() -> Result<(), String>) {
     for _ in 0..8 {
         match in_child(20, &mut *run) {

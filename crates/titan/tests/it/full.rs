@@ -78,8 +78,8 @@ fn full(vfs: &SimVfs) -> u32 {
     filled
 }
 
-/// There is no room for a table of what the log has, so the memtable stays with the log, and what the
-/// user deletes makes room.
+/// There is no room for a table of what the log has, so the memtable stays with the log, and what
+/// the user deletes makes room.
 #[test]
 fn a_full_database_can_be_opened_and_emptied() {
     let vfs = SimVfs::new();
@@ -139,8 +139,8 @@ fn kept_logs_are_replayed_again_after_any_crash() {
     assert_eq!(logs, 1);
 }
 
-/// A group of several families, of which one has nothing in the logs, and each is flushed when there is
-/// room.
+/// A group of several families, of which one has nothing in the logs, and each is flushed when
+/// there is room.
 #[test]
 fn families_keep_their_memtables_apart() {
     let vfs = SimVfs::new();
@@ -252,7 +252,8 @@ fn a_log_whose_sync_found_no_room_is_not_relied_on() {
     has(&Db::open(DIR, &options(&left)).unwrap(), 0..1);
 }
 
-/// Operations in a log that an earlier resume abandoned are written before the new log is relied on.
+/// Operations in a log that an earlier resume abandoned are written before the new log is relied
+/// on.
 #[test]
 fn a_resume_after_one_that_found_no_room_relies_on_no_log_either() {
     let vfs = SimVfs::new();
@@ -344,7 +345,8 @@ fn deletions_are_compacted_in_what_room_there_is() {
     }
 }
 
-/// A compaction that finds the device full all the same stops nothing, and is not tried at once again.
+/// A compaction that finds the device full all the same stops nothing, and is not tried at once
+/// again.
 #[test]
 fn a_compaction_that_finds_the_device_full_stops_no_writes() {
     let vfs = SimVfs::new();
@@ -387,7 +389,8 @@ fn a_compaction_that_finds_the_device_full_stops_no_writes() {
     assert_eq!(levels[0].files, 0);
 }
 
-/// Where a flush lacks room and memtables are full, writes say so instead of waiting, and deletions go on.
+/// Where a flush lacks room and memtables are full, writes say so instead of waiting, and deletions
+/// go on.
 #[test]
 fn writes_that_would_wait_for_a_flush_without_room_are_refused() {
     let vfs = SimVfs::new();

@@ -127,8 +127,8 @@ fn writes_direct(vfs: &SimVfs, db: &Db, round: usize) -> (bool, bool, bool) {
     db.compact_range(None, None, &CompactRangeOptions::default())
         .unwrap();
     let compaction = any();
-    // The thread that reads files into the cache may look at the version before the compaction: a collection leaves
-    // alone what that pins.
+    // The thread that reads files into the cache may look at the version before the compaction: a
+    // collection leaves alone what that pins.
     eventually("the end of older versions", || {
         db.space_report().unwrap().total.pinned_blob_bytes == 0
     });

@@ -238,7 +238,7 @@ impl Life {
         panic!("the MANIFEST is never replaced");
     }
 
-    /// What a crash now leaves, and the contents that it may have.
+    /// Image after a crash now, and the contents that it may have.
     fn image(&self, loss: &Loss) -> (SimVfs, Ledger, End) {
         let journal = self.store.vfs.journal();
         let image = journal.crash_at(journal.len(), loss);

@@ -1,4 +1,4 @@
-//! What listeners are notified of, and in which order.
+//! Notifications of listeners, and their order.
 
 use std::sync::{Arc, Mutex};
 

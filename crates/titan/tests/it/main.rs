@@ -23,6 +23,7 @@ mod determinism;
 mod directory;
 mod downgrade;
 mod entities;
+mod examples;
 mod faults;
 mod filters;
 mod forks;

@@ -1,5 +1,6 @@
-//! Merge operators: reads, flushes and compactions against a model, with separated values, snapshots,
-//! range deletions and reopenings; what an operator that is missing, other or broken does.
+//! Merge operators: reads, flushes and compactions against a model, with separated values,
+//! snapshots, range deletions and reopenings; what an operator that is missing, other or broken
+//! does.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -357,8 +357,8 @@ fn write(db: &Db, model: &mut [(String, Rows)], rng: &mut fastrand::Rng) {
 }
 
 /// BLOB-3, as far as it is visible from outside: after everything was compacted, and if nothing was
-/// compressed, the bytes referenced are those of the records of all large values. Columns are not in the
-/// model.
+/// compressed, the bytes referenced are those of the records of all large values. Columns are not
+/// in the model.
 fn check_references(db: &Db, model: &[(String, Rows)], what: &str) {
     if what.contains("wide-columns") {
         return;

@@ -47,7 +47,8 @@ fn ldb(dir: &Path, args: &[&str]) -> String {
     out
 }
 
-/// What `sst_dump` says of the properties of the tables in a directory; `None` if it is not installed.
+/// Output of `sst_dump` for the properties of the tables in a directory; `None` if it is not
+/// installed.
 pub(crate) fn table_properties(dir: &Path) -> Option<String> {
     let file = format!("--file={}", dir.display());
     let args = [&*file, "--command=none", "--show_properties"];

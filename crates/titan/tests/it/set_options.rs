@@ -232,7 +232,8 @@ fn a_damaged_value_stays_where_it_is_and_harms_no_other() {
     close_and_check(db, &plain);
 }
 
-/// Some bits of a blob file's header say that it is of a later version, or has what Titan does not read.
+/// Some bits of a blob file's header say that it is of a later version, or has what Titan does not
+/// read.
 #[test]
 fn damage_that_looks_like_another_format_stops_no_job() {
     for offset in 0..30 {

@@ -80,7 +80,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How many of `full` steps a test does: few if `TITAN_SMALL_TESTS` is set, for tools that make
+/// Number of `full` steps that a test does: few if `TITAN_SMALL_TESTS` is set, for tools that make
 /// everything a hundred times slower.
 pub(crate) fn scaled(full: u64) -> u64 {
     match std::env::var_os("TITAN_SMALL_TESTS") {

@@ -38,8 +38,8 @@ fn fixtures() -> Vec<(PathBuf, String)> {
     fixtures
 }
 
-/// Options of the families of a fixture. Nothing is compacted but on request, so that what is in the
-/// fixture does not depend on when jobs run.
+/// Options of the families of a fixture. Nothing is compacted but on request, so that what is in
+/// the fixture does not depend on when jobs run.
 fn family() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
         disable_auto_compactions: true,
@@ -66,7 +66,8 @@ fn compact(family: &ColumnFamily) {
     family.compact_range(None, None, &everything).unwrap();
 }
 
-/// Writes every format of Titan's own that a directory may have. With a format change, this adds it.
+/// Writes every format of Titan's own that a directory may have. With a format change, this adds
+/// it.
 fn write_all_formats(dir: &Path) -> Db {
     let options = Options {
         default: family(),

@@ -268,7 +268,8 @@ fn tombstones_wait_for_the_snapshots_that_need_them() {
     assert_eq!(peek(&db, End::Front), None);
 }
 
-/// Few tombstones in much data are left to the compactions that come anyway, unless reads meet many in a row.
+/// Few tombstones in much data are left to the compactions that come anyway, unless reads meet many
+/// in a row.
 #[test]
 fn few_tombstones_are_compacted_only_where_reads_meet_them() {
     let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(3));

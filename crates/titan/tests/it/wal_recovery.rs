@@ -1,5 +1,5 @@
-//! Damage in WAL files: what had been synced is never lost silently, and nothing that can be read is
-//! deleted. The campaign `wal_damage` varies the place and the form of the damage.
+//! Damage in WAL files: what had been synced is never lost silently, and nothing that can be read
+//! is deleted. The campaign `wal_damage` varies the place and the form of the damage.
 
 use std::sync::{Arc, Mutex};
 

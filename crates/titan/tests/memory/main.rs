@@ -81,8 +81,8 @@ fn read_all(family: &ColumnFamily, options: &ReadOptions) -> usize {
     rows
 }
 
-/// Everything that allocates for longer than a call: memtables, tables, blob files and maps that are
-/// open, blocks, snapshots, iterators, lazy values, families, WAL files, background threads.
+/// Everything that allocates for longer than a call: memtables, tables, blob files and maps that
+/// are open, blocks, snapshots, iterators, lazy values, families, WAL files, background threads.
 fn live_and_close(round: usize) {
     let dir = tempfile::tempdir().unwrap();
     let options = options();

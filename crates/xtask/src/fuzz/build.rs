@@ -26,7 +26,7 @@ pub(super) fn targets() -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// How targets are compiled.
+/// Instrumentation with which targets are compiled.
 #[derive(Clone, Copy)]
 pub(super) struct Instrumentation {
     /// Comparisons are reported, from which the fuzzer learns which bytes are expected. This takes

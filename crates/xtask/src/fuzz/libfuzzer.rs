@@ -203,7 +203,7 @@ fn is_interrupted(status: ExitStatus) -> bool {
     status.code() == Some(INTERRUPTED) || status.signal() == Some(Signal::INT.as_raw())
 }
 
-/// What libFuzzer has printed so far.
+/// Output of libFuzzer so far.
 #[derive(Default)]
 struct Output {
     executions: u64,

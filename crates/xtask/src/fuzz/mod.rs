@@ -30,7 +30,7 @@ use libfuzzer::Fuzzer;
 /// The targets that run whole databases: they are so much slower that they get more of the time.
 const SLOW: [&str; 2] = ["directory", "operations"];
 const SHARES_OF_SLOW: u32 = 5;
-/// How many runs of a decoder count as one run of a slow target.
+/// Number of runs of a decoder that count as one run of a slow target.
 const RUNS_OF_SLOW: u64 = 50;
 
 /// Feeds inputs that a fuzzer generates to decoders, damaged databases and lists of operations.

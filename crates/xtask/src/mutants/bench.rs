@@ -15,16 +15,16 @@ use crate::rebuild::Rebuild;
 /// A test that takes longer counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How often a running test is polled.
+/// Interval at which a running test is polled.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The variable that names the planted bug for the program under test.
 const PLANTED: &str = "TITAN_MUTANT";
 
-/// What precedes the arguments of a test that is a model, and the `--cfg` of its build.
+/// Word before the arguments of a test that is a model, and the `--cfg` of its build.
 const LOOM: &str = "loom";
 
-/// How a test ended.
+/// End of a test.
 #[derive(Debug, PartialEq)]
 pub(super) enum Outcome {
     Passed,

@@ -1,6 +1,7 @@
 //! `cargo xtask mutants`: planted bugs, and the tests that must catch them.
 //!
-//! A bug is a point in the sources of `titan`, `titan-mvcc`, `titan-ime` and `tifs` that only a build with `--cfg mutants` has:
+//! A bug is a point in the sources of `titan`, `titan-mvcc`, `titan-ime` and `tifs` that only a
+//! build with `--cfg mutants` has:
 //!
 //! ```text
 //! // MUTANT: a table is installed without having been synced.
@@ -8,8 +9,8 @@
 //! ```
 //!
 //! The first argument is its name; the second is what follows `cargo test` to run the test that
-//! must fail; `loom` before it says that it is a model, of a build with `--cfg loom`. The tests are built once, in
-//! `target/mutants` and `target/loom-mutants`; the variable `TITAN_MUTANT` names the
+//! must fail; `loom` before it says that it is a model, of a build with `--cfg loom`. The tests are
+//! built once, in `target/mutants` and `target/loom-mutants`; the variable `TITAN_MUTANT` names the
 //! planted bug. First each test must pass with nothing planted. Then each bug is planted by itself
 //! and its test runs: the bug is *caught* if the test fails or hangs. At the end each test must
 //! pass once more with nothing planted: a test that fails by chance catches nothing. Mutants for

@@ -11,9 +11,9 @@ const SOURCES: [&str; 4] = [
     "crates/titan-ime/src",
     "crates/tifs/src",
 ];
-/// How a point starts.
+/// Start of a point.
 const POINT: &str = "mutant!(";
-/// How the comment above a point starts.
+/// Start of the comment above a point.
 const COMMENT: &str = "// MUTANT:";
 
 /// One planted bug.
@@ -23,7 +23,7 @@ pub(super) struct Mutant {
     /// File and line.
     pub(super) place: String,
     pub(super) plants: String,
-    /// What follows `cargo test`.
+    /// Arguments after `cargo test`.
     pub(super) test: Vec<String>,
 }
 

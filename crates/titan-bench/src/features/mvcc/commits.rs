@@ -1,4 +1,5 @@
-//! Commits of transactions that put four values under random keys, beside write batches of the same rows.
+//! Commits of transactions that put four values under random keys, beside write batches of the same
+//! rows.
 
 use std::path::Path;
 use std::thread;
@@ -15,7 +16,7 @@ const ROWS: u64 = 1_000_000;
 const COMMITS: u64 = 200_000;
 const PUTS: usize = 4;
 
-/// What commits the rows of one transaction.
+/// Commits the rows of one transaction.
 trait Commits: Sync {
     fn commit(&self, keys: &[Key; PUTS], value: &[u8]) -> Result<()>;
 }
@@ -59,7 +60,7 @@ pub(in crate::features) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compare
     Ok(all)
 }
 
-/// What a round does.
+/// Work of a round.
 #[derive(Clone, Copy)]
 struct Work {
     threads: u64,

@@ -8,8 +8,8 @@
 //! | `scans` | scans over many versions with scans over one, and dead rows with the engine's steps |
 //! | `badger` | Badger, in a process of its own |
 //!
-//! Calls of one thread are compared by its processor time, which other programs of the machine change
-//! little; commits by that of all threads, and beside Badger by the clock.
+//! Calls of one thread are compared by its processor time, which other programs of the machine
+//! change little; commits by that of all threads, and beside Badger by the clock.
 
 mod badger;
 mod commits;

@@ -1,4 +1,5 @@
-//! Scans: over rows with many versions beside rows with one, and over dead rows beside the engine's steps.
+//! Scans: over rows with many versions beside rows with one, and over dead rows beside the engine's
+//! steps.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The keys of TPC-C's tables: a byte for the table, then the columns of its primary key as big-endian numbers, so
-//! that keys sort as their columns do.
+//! The keys of TPC-C's tables: a byte for the table, then the columns of its primary key as
+//! big-endian numbers, so that keys sort as their columns do.
 
 /// A table or an index.
 #[derive(Clone, Copy)]

@@ -1,5 +1,5 @@
-//! The first state of the tables, and a queue that has a history: orders that were delivered and whose rows in the queue
-//! are dead.
+//! The first state of the tables, and a queue that has a history: orders that were delivered and
+//! whose rows in the queue are dead.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use super::queries::Reads;
 use super::rows::{CUSTOMER, DISTRICT, ENTRY, ITEM, ORDER, ORDER_LINE, STOCK, WAREHOUSE};
 use super::scale::{QUEUE, Scale};
 
-/// Delivered orders of a district that are loaded with all their rows. Of older ones only the dead rows of the queue
-/// are left.
+/// Delivered orders of a district that are loaded with all their rows. Of older ones only the dead
+/// rows of the queue are left.
 const DELIVERED: u32 = 100;
 /// Rows of a transaction of the load, about.
 const BATCH: u32 = 1_000;
 /// Orders of a district in a step of the history.
 const STEP: u32 = 50;
 
-/// Loads all tables. `history` orders of each district were delivered, in the time `span` before the present;
-/// `pass` moves the store's time on.
+/// Loads all tables. `history` orders of each district were delivered, in the time `span` before
+/// the present; `pass` moves the store's time on.
 pub(crate) fn load(
     store: &Store,
     scale: Scale,
@@ -83,8 +83,8 @@ fn load_orders(store: &Store, scale: Scale, district: District, history: u32) ->
     })
 }
 
-/// The queues of all districts, with the rows of all orders up to the last one, and the deletions of those that were
-/// delivered.
+/// The queues of all districts, with the rows of all orders up to the last one, and the deletions
+/// of those that were delivered.
 fn load_queue(
     store: &Store,
     scale: Scale,

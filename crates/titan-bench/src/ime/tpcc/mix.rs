@@ -65,7 +65,8 @@ impl Mix {
         }
     }
 
-    /// Reads what the transaction reads, and puts its writes into `transaction`. `number` tells it apart from others.
+    /// Reads what the transaction reads, and puts its writes into `transaction`. `number` tells it
+    /// apart from others.
     pub(crate) fn read(mut self, number: u64, transaction: &mut Transaction) -> Result<()> {
         let (scale, district, random) = (self.scale, self.district, &mut self.random);
         match self.kind {
@@ -80,7 +81,8 @@ impl Mix {
         }
     }
 
-    /// Asks one of the two queries as of a snapshot, if the transaction is one. Returns whether it is.
+    /// Asks one of the two queries as of a snapshot, if the transaction is one. Returns whether it
+    /// is.
     pub(crate) fn read_at(mut self, snapshot: &Snapshot) -> Result<bool> {
         let (scale, district, random) = (self.scale, self.district, &mut self.random);
         match self.kind {

@@ -1,8 +1,8 @@
 //! TPC-C's five transactions over a store of versions.
 //!
-//! Owns the data model: which keys there are, what rows have, and what each transaction reads and writes. The keys
-//! have the shapes of TPC-C's tables and indexes. Rows have the fields that the consistency conditions of TPC-C
-//! need, and are filled up to about TPC-C's sizes.
+//! Owns the data model: which keys there are, what rows have, and what each transaction reads and
+//! writes. The keys have the shapes of TPC-C's tables and indexes. Rows have the fields that the
+//! consistency conditions of TPC-C need, and are filled up to about TPC-C's sizes.
 //!
 //! | module | has |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The transactions that move orders through the queue: NewOrder puts one at its end, Delivery takes the first.
+//! The transactions that move orders through the queue: NewOrder puts one at its end, Delivery
+//! takes the first.
 
 use anyhow::Result;
 use titan_mvcc::{Direction, Transaction};

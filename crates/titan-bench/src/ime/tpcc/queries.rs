@@ -8,7 +8,7 @@ use super::keys::{self, District, last_column};
 use super::rows::{CUSTOMER, DISTRICT, ORDER, ORDER_LINE, STOCK};
 use super::scale::Scale;
 
-/// What both snapshots and transactions read.
+/// Reads of both snapshots and transactions.
 pub(crate) trait Reads {
     /// The value of a key.
     fn value(&self, key: &[u8]) -> Result<Option<Bytes>>;
@@ -69,7 +69,8 @@ impl Reads for Snapshot {
     }
 }
 
-/// A customer of a district: of 100, 60 are asked for by name, of which the one in the middle is taken.
+/// A customer of a district: of 100, 60 are asked for by name, of which the one in the middle is
+/// taken.
 pub(super) fn customer(
     scale: Scale,
     district: District,
@@ -112,7 +113,7 @@ pub(super) fn order_status(
     Ok(())
 }
 
-/// How many items of the last 20 orders of a district are short in stock.
+/// Number of items of the last 20 orders of a district that are short in stock.
 pub(super) fn stock_level(
     district: District,
     reads: &impl Reads,

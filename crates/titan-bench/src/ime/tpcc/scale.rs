@@ -1,4 +1,4 @@
-//! How many rows there are, and drawing one of them.
+//! Numbers of rows, and drawing one of them.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::keys::District;
 /// Rows of a district of the queue that are not delivered at first.
 pub(crate) const QUEUE: u32 = 900;
 
-/// How many rows there are.
+/// Number of rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     pub(crate) warehouses: u32,

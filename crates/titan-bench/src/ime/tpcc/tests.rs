@@ -1,4 +1,5 @@
-//! TPC-C's conditions of consistency (clause 3.3.2) on a small store, after many transactions of all kinds.
+//! TPC-C's conditions of consistency (clause 3.3.2) on a small store, after many transactions of
+//! all kinds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

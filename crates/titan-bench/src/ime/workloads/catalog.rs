@@ -1,8 +1,9 @@
 //! W1 to W7.
 //!
-//! All are a tenth of what they stand for: ten districts in place of a hundred, a tenth of the rows and of the memory.
-//! So the same numbers of rows die for a district when a second of the store has 2.67 deliveries for each of ten
-//! districts. There are still ten warehouses, each with a district: in one warehouse all payments would conflict.
+//! All are a tenth of what they stand for: ten districts in place of a hundred, a tenth of the rows
+//! and of the memory. So the same numbers of rows die for a district when a second of the store has
+//! 2.67 deliveries for each of ten districts. There are still ten warehouses, each with a district:
+//! in one warehouse all payments would conflict.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use super::{Event, Extent, Part, Window, Workload};
 /// The names, in the order in which they run.
 pub(crate) const NAMES: [&str; 7] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7"];
 
-/// What each workload is, in a few words.
+/// Titles of the workloads.
 const TITLES: [&str; 7] = [
     "queue: TPC-C, the store's safe point frozen",
     "hot rows: overwrites and scans of few popular rows, nothing is dropped",
@@ -162,7 +163,8 @@ pub(crate) fn workload(name: &str, extent: Extent) -> Result<Workload> {
     })
 }
 
-/// W1 beside reads of a table that is twenty times as large as the range cache, and five times as the block cache.
+/// W1 beside reads of a table that is twenty times as large as the range cache, and five times as
+/// the block cache.
 fn does_not_fit(whole: Workload, extent: Extent) -> Result<Workload> {
     let rows = 800_000 / extent.divisor;
     let bytes = 400_u64;

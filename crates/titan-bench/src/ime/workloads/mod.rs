@@ -49,7 +49,7 @@ pub(super) struct Part {
     pub(super) seconds: f64,
 }
 
-/// What happens before a part.
+/// Event before a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Nothing.
@@ -68,7 +68,7 @@ pub(super) enum Event {
     HoldSnapshot,
 }
 
-/// What a workload does.
+/// Steps of a workload.
 pub(super) trait Scenario: Work {
     /// Makes the first state of the store.
     fn load(&self, store: &Store, time: &StoreTime) -> Result<()>;
@@ -84,10 +84,10 @@ pub(super) trait Scenario: Work {
     }
 }
 
-/// How much to do.
+/// Amount of work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
-    /// What the queue was delivered before the run, in the time of the store.
+    /// Time of deliveries from the queue before the run, by the clock of the store.
     pub(super) history: Duration,
     /// Seconds of a run.
     pub(super) seconds: f64,

@@ -1,4 +1,5 @@
-//! TPC-C: each delivery looks for the first row of a queue, in front of which are the dead rows of all deliveries before.
+//! TPC-C: each delivery looks for the first row of a queue, in front of which are the dead rows of
+//! all deliveries before.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -24,11 +25,11 @@ pub(super) struct Queue {
     pub(super) span: Duration,
     /// Of 100 of its two queries, so many are asked as of an earlier time.
     pub(super) old: u32,
-    /// How much earlier, in the time of the store.
+    /// Age, by the clock of the store.
     pub(super) age: Duration,
     /// The group of warehouses that the jobs go to.
     pub(super) spot: AtomicU32,
-    /// What was deleted by [`Event::DeleteQueues`].
+    /// Keys that were deleted by [`Event::DeleteQueues`].
     pub(super) deleted: Mutex<Vec<Vec<u8>>>,
 }
 

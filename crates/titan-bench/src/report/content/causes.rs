@@ -1,4 +1,5 @@
-//! What accompanies a loss or a win: other figures of the same step, of which the measure consists.
+//! Causes that accompany a loss or a win: other figures of the same step, of which the measure
+//! consists.
 //!
 //! A rate and a latency consist of what an operation costs the processor and the device; the bytes
 //! written, and those on disk, consist of kinds of files. The other measures have no parts.

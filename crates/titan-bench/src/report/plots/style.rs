@@ -61,8 +61,8 @@ pub(crate) struct Style {
     mark: Mark,
 }
 
-/// Engines, and the sides of the experiment of the in-memory engine. The last one is for all that this program does not
-/// know.
+/// Engines, and the sides of the experiment of the in-memory engine. The last one is for all that
+/// this program does not know.
 static STYLES: [(&str, Style); 10] = [
     ("titan", style(&BLUE, Mark::Disc)),
     ("rocksdb", style(&VERMILION, Mark::Triangle)),

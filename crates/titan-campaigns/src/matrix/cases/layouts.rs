@@ -167,8 +167,8 @@ pub(super) const CASES: &[Case] = &[
          close",
     ),
     case("reverse-order", "@comparator=reverse").steps(REVERSED),
-    // In 6.29 two threads compare in the same buffers now and then if a comparator is in Java, with every
-    // kind of lock. Then RocksDB itself reads only a part of the entries.
+    // In 6.29 two threads compare in the same buffers now and then if a comparator is in Java, with
+    // every kind of lock. Then RocksDB itself reads only a part of the entries.
     case("order-by-another-name", "@comparator=RocksDB_SE_v3.10")
         .since(7, 3)
         .comparator("RocksDB_SE_v3.10")

@@ -20,7 +20,7 @@ use titan::ErrorKind;
 /// Major and minor number of a release.
 pub(super) type Series = (u32, u32);
 
-/// What Titan must read from a directory.
+/// Contents that Titan must read from a directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expect {
     /// The same as RocksDB.

@@ -105,7 +105,7 @@ put cf1 k1 13*5000
     Ops::parse(text).unwrap().0
 }
 
-/// What the recorded process did, and what it was promised.
+/// Operations of the recorded process, and the promises to it.
 struct Story {
     replayed: Replayed,
     ledger: Ledger,

@@ -54,13 +54,13 @@ const HIDDEN: &[&str] = &[
     "process_vm_writev",
 ];
 
-/// What the replay produced.
+/// Result of the replay.
 pub struct Replayed {
     /// The file system at the end.
     pub vfs: SimVfs,
     /// The calls, with a crash point before each.
     pub journal: Journal,
-    /// How many changing calls of each name there were.
+    /// Number of changing calls of each name.
     pub calls: HashMap<String, u64>,
 }
 

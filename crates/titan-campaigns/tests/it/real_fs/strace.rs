@@ -153,8 +153,8 @@ impl Call {
         is_path.then(|| OsString::from_vec(unhex(text)).into())
     }
 
-    /// All paths among the arguments: what descriptors lead to, strings that begin with `/`, and names in
-    /// the directory of the descriptor before them.
+    /// All paths among the arguments: what descriptors lead to, strings that begin with `/`, and
+    /// names in the directory of the descriptor before them.
     pub fn paths(&self) -> Vec<PathBuf> {
         let takes_names = self.name.contains("at") && !self.name.starts_with("fstat");
         let paths = (0..self.args.len()).filter_map(|arg| {

@@ -30,7 +30,7 @@ impl Opened {
         }
     }
 
-    /// What reads of a store of versions have cost so far.
+    /// Cost of the reads of a store of versions so far.
     pub(super) fn counters(&self) -> Option<ReadCounters> {
         match self {
             Opened::Plain(_) => None,
@@ -38,7 +38,8 @@ impl Opened {
         }
     }
 
-    /// Passes on each key that a step could have written, with the bytes of its value as they are stored.
+    /// Passes on each key that a step could have written, with the bytes of its value as they are
+    /// stored.
     pub(super) fn for_each_key(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
         let versions = match self {
             Opened::Plain(titan) => return usage::for_each_key(titan.db(), each),

@@ -11,9 +11,9 @@ use crate::keys;
 
 /// Gives each file to one key.
 ///
-/// Several keys can name the same file: `x/y`, `/x/y`, `x//y`. The key that is spelt as the path has the
-/// file, otherwise the absolute path, otherwise the first of the others. Whether a better one exists is looked
-/// up, so that only the rare others take memory.
+/// Several keys can name the same file: `x/y`, `/x/y`, `x//y`. The key that is spelt as the path
+/// has the file, otherwise the absolute path, otherwise the first of the others. Whether a better
+/// one exists is looked up, so that only the rare others take memory.
 pub(super) struct Names<'a> {
     family: &'a ColumnFamily,
     /// The files of keys that are spelt in other ways.
@@ -31,7 +31,8 @@ impl<'a> Names<'a> {
     /// The path of the file of a key, relative to the directory of the dump.
     ///
     /// # Errors
-    /// `InvalidArgument` if the key names no file, or another key has it; those of looking up a key.
+    /// `InvalidArgument` if the key names no file, or another key has it; those of looking up a
+    /// key.
     pub(super) fn claim(&mut self, key: &[u8]) -> Result<PathBuf> {
         let path = path_of(key)?;
         let spelt = path.as_os_str().as_bytes();

@@ -18,12 +18,12 @@ const BAR: u64 = 40;
 /// List the ranges that a range cache held, with their memory and their savings
 ///
 /// A line is a range, from its first key to the first key after it; a gap of dead rows begins after
-/// the first key shown. A bar shows its memory beside that of the largest. Its savings are the steps
-/// of an iterator through versions that its reads avoided in a pass of maintenance, minus 16 for
-/// each version written to it, as a decaying average: negative if it costs more than it saves. A
-/// pass is a second, unless the program says otherwise. A last line has the faults of the cache: a
-/// panic of its maintenance, or the reason why it is off. With --json a line is an object. The list
-/// is as of its last writing: about each minute, after a fault, and when the store was closed.
+/// the first key shown. A bar shows its memory beside that of the largest. Its savings are the
+/// steps of an iterator through versions that its reads avoided in a pass of maintenance, minus 16
+/// for each version written to it, as a decaying average: negative if it costs more than it saves.
+/// A pass is a second, unless the program says otherwise. A last line has the faults of the cache:
+/// a panic of its maintenance, or the reason why it is off. With --json a line is an object. The
+/// list is as of its last writing: about each minute, after a fault, and when the store was closed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

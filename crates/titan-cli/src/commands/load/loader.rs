@@ -9,7 +9,7 @@ use crate::output;
 /// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What was loaded and what was not.
+/// Counts of files that were loaded and of those that were not.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Tally {
     /// Files read completely.

@@ -60,7 +60,7 @@ fn is_off(family: &FamilySpace) -> bool {
     statuses.any(|status| status == CollectionStatus::Off)
 }
 
-/// What a collection would free: garbage that nothing pins, in undamaged files.
+/// Bytes that a collection would free: garbage that nothing pins, in undamaged files.
 fn garbage(family: &FamilySpace) -> u64 {
     let files = family.blob_files.iter();
     let whole = files.filter(|file| file.status != CollectionStatus::Damaged);

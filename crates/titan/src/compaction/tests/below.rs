@@ -1,7 +1,7 @@
 //! Whether a key can be below a compaction, for every arrangement of tables in two levels below it.
 
 use super::{Span, key, sorted_levels, stride, tables, version};
-use crate::compaction::older_versions::{LevelsBelow, OlderVersions};
+use crate::compaction::building::older_versions::{LevelsBelow, OlderVersions};
 use crate::filter::KeysBelow;
 
 const KEYS: usize = 3;

@@ -2,8 +2,8 @@
 //! compaction filter removes or changes what it is asked about.
 //!
 //! Whatever order: a reader finds the value that it found before, or what the filter made of it. It
-//! never finds an older one. The newest write stays known as long as a snapshot does not see it, and
-//! the garbage of every job is exact; [`compact`] asserts both.
+//! never finds an older one. The newest write stays known as long as a snapshot does not see it,
+//! and the garbage of every job is exact; [`compact`] asserts both.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::stride;
 use super::survivors::{
     CHANGED, Entry, History, Op, Run, by_age, by_level, compact, every_list, every_snapshots,
 };
-use crate::compaction::filter::{FilteredJob, Filtering, JobFilter};
-use crate::compaction::job_env::OutputFamily;
-use crate::compaction::older_versions::UnknownOlderVersions;
+use crate::compaction::building::filter::{FilteredJob, Filtering, JobFilter};
+use crate::compaction::building::job_env::OutputFamily;
+use crate::compaction::building::older_versions::UnknownOlderVersions;
 use crate::error::Result;
 use crate::filter::{
     CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,
@@ -23,7 +23,7 @@ use crate::filter::{
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
-/// What a filter does to what it is asked about.
+/// Decision of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Remove,
@@ -65,7 +65,7 @@ impl CompactionFilter for Choice {
     }
 }
 
-/// What jobs need that filter.
+/// Jobs that need that filter.
 struct Jobs {
     bench: Bench,
     version: Arc<Version>,

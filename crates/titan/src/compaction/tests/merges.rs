@@ -1,5 +1,6 @@
 //! Every history of one key with merge operands, cut by snapshots in every way, its operations
-//! compacted in every order: what every reader finds stays the same, and at the end no operand is left.
+//! compacted in every order: what every reader finds stays the same, and at the end no operand is
+//! left.
 
 use std::sync::Arc;
 
@@ -7,8 +8,8 @@ use bytes::Bytes;
 
 use super::order;
 use super::survivors::{Entries, Nothing};
-use crate::compaction::combine::Combiner;
-use crate::compaction::merge::{SurvivorIterator, surviving_tombstones};
+use crate::compaction::building::combine::Combiner;
+use crate::compaction::building::merge::{SurvivorIterator, surviving_tombstones};
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, internal_key};
@@ -53,20 +54,20 @@ fn value<'a>(
     }
 }
 
-/// What a reader finds who takes all entries by age, as scans do.
+/// Value for a reader that takes all entries by age, as scans do.
 fn by_age(operator: &dyn MergeOperator, runs: &[Run], reader: u64) -> Option<Vec<u8>> {
     let mut all: Vec<&Entry> = runs.iter().flatten().filter(|e| e.0 <= reader).collect();
     all.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
     value(operator, all.into_iter())
 }
 
-/// What a reader finds who goes from run to run, as lookups do.
+/// Value for a reader that goes from run to run, as lookups do.
 fn by_level(operator: &dyn MergeOperator, runs: &[Run], reader: u64) -> Option<Vec<u8>> {
     let seen = runs.iter().flatten().filter(|e| e.0 <= reader);
     value(operator, seen)
 }
 
-/// What a compaction of these operations, newest first, writes.
+/// Output of a compaction of these operations, newest first.
 fn compact(
     operator: &Arc<dyn MergeOperator>,
     input: &[Entry],

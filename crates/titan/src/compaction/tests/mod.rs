@@ -10,8 +10,8 @@
 //! | `worlds`, with `shapes` and `readers` | histories of some keys in real tables: what readers find after each compaction |
 //!
 //! A run takes a part of the larger enumerations, the same part each time. With
-//! `TITAN_ALL_WORLDS=1` in the environment it takes all of them, except for those of two runs of two
-//! operations each, which are too many.
+//! `TITAN_ALL_WORLDS=1` in the environment it takes all of them, except for those of two runs of
+//! two operations each, which are too many.
 
 mod below;
 mod filtered;
@@ -19,26 +19,26 @@ mod merges;
 mod picks;
 mod readers;
 mod shapes;
-mod survivors;
+pub(super) mod survivors;
 mod worlds;
 
 use std::sync::Arc;
 
-use super::budget::{Budget, Fitting};
-use super::inputs::Compaction;
-use super::levels::Circumstances;
-use super::picker;
+use super::building::inputs::Compaction;
+use super::choosing::budget::{Budget, Fitting};
+use super::choosing::levels::Circumstances;
+use super::choosing::picker;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
 use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::ColumnFamilyOptions;
-use crate::version::blob_set::BlobSet;
 use crate::version::edit::{NewFile, TableFacts};
-use crate::version::level::Level;
+use crate::version::state::blob_set::BlobSet;
+use crate::version::state::level::Level;
 use crate::version::{TableFile, Version};
 
-/// The distance between two indexes that a run takes of an enumeration: `usual`, or `long` in a long
-/// run.
-fn stride(usual: usize, long: usize) -> usize {
+/// The distance between two indexes that a run takes of an enumeration: `usual`, or `long` in a
+/// long run.
+pub(super) fn stride(usual: usize, long: usize) -> usize {
     match std::env::var_os("TITAN_ALL_WORLDS") {
         Some(_) => long,
         None => usual,
@@ -62,8 +62,8 @@ fn order() -> InternalKeyComparator {
     InternalKeyComparator::new(Arc::new(BytewiseComparator))
 }
 
-/// The user key at a point of the key space. Tables begin and end at even points; keys at odd points
-/// lie between those.
+/// The user key at a point of the key space. Tables begin and end at even points; keys at odd
+/// points lie between those.
 fn key(point: usize) -> String {
     let letter = char::from(b"abcdefgh"[point / 2]);
     match point.is_multiple_of(2) {
@@ -106,8 +106,8 @@ impl Span {
     }
 }
 
-/// Every sorted level of at most `tables` tables over so many keys. Neighbours may share a user key,
-/// as RocksDB writes them.
+/// Every sorted level of at most `tables` tables over so many keys. Neighbours may share a user
+/// key, as RocksDB writes them.
 fn sorted_levels(keys: usize, tables: usize) -> Vec<Vec<Span>> {
     let mut found = vec![Vec::new()];
     let mut begin = 0;

@@ -1,16 +1,16 @@
 //! Which tables are compacted together, and which of them may be moved, for every arrangement of
 //! their bounds.
 //!
-//! The oracle knows nothing of sorted lists: it adds tables to a set until no table outside shares a
-//! key with what the compaction reads or writes.
+//! The oracle knows nothing of sorted lists: it adds tables to a set until no table outside shares
+//! a key with what the compaction reads or writes.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use super::{Span, key, pick_any, sorted_levels, stride, tables, version};
-use crate::compaction::inputs::Compaction;
-use crate::compaction::picker::pick_range;
+use crate::compaction::building::inputs::Compaction;
+use crate::compaction::choosing::picker::pick_range;
 use crate::options::ColumnFamilyOptions;
 use crate::version::TableFile;
 
@@ -40,7 +40,7 @@ fn close(level: &[Span], mut chosen: Chosen, around: Option<Span>) -> Chosen {
     }
 }
 
-/// What a compaction of `chosen` tables must take of both levels.
+/// Tables of both levels that a compaction of `chosen` tables must take.
 fn closed(upper: &[Span], lower: &[Span], chosen: &Chosen) -> (Chosen, Chosen) {
     let inputs = close(upper, chosen.clone(), None);
     let below = close(lower, Chosen::new(), hull(upper, &inputs));
@@ -52,7 +52,7 @@ fn taken(tables: &[Arc<TableFile>], first: usize) -> Chosen {
     tables.iter().map(index).collect()
 }
 
-/// What a compaction takes of levels whose tables are numbered from 1 and from 11 on.
+/// Tables that a compaction takes of levels whose tables are numbered from 1 and from 11 on.
 fn inputs(compaction: &Compaction) -> (Chosen, Chosen) {
     let below = taken(&compaction.output_level_inputs, 11);
     (taken(&compaction.inputs, 1), below)

@@ -1,4 +1,5 @@
-//! What readers find in a version of real tables, and whether its tables are as they must be.
+//! Contents that readers find in a version of real tables, and whether its tables are as they must
+//! be.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,7 +11,7 @@ use super::order;
 use crate::blob::ValueFetcher;
 use crate::block_cache::BlockCache;
 use crate::clock::{StdClock, SteadyClock};
-use crate::compaction::job_env::{JobEnv, OutputFamily};
+use crate::compaction::building::job_env::{JobEnv, OutputFamily};
 use crate::dead_ranges::DeadRanges;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
@@ -24,11 +25,11 @@ use crate::read::found::FoundValue;
 use crate::read::lookup::lookup;
 use crate::read::{IteratorList, IteratorSource, ReadOptions, ScanHistory, SuperVersion};
 use crate::table::TableIterOptions;
-use crate::version::level_iterator::open_table_iter;
+use crate::version::state::level_iterator::open_table_iter;
 use crate::version::{Counters, TableFile, Version};
 use crate::vfs::{Overlay, StdVfs};
 
-/// What a reader finds: by key, the length of the value.
+/// Contents for a reader: by key, the length of the value.
 pub(super) type Found = BTreeMap<Vec<u8>, u64>;
 
 /// Where worlds are made and compacted. All files are in memory.
@@ -96,7 +97,7 @@ impl Bench {
         }
     }
 
-    /// What a lookup of each of `keys` finds, a scan, and a scan backward.
+    /// Results of a lookup of each of `keys`, of a scan, and of a scan backward.
     pub(super) fn read(
         &self,
         version: &Arc<Version>,
@@ -155,8 +156,8 @@ impl Bench {
         Ok([by_lookup, forward, backward])
     }
 
-    /// What is wrong with the tables of a version: with their bounds and facts, their order, and the
-    /// number of pointers that the version counts.
+    /// Problems of the tables of a version: of their bounds and facts, their order, and the number
+    /// of pointers that the version counts.
     pub(super) fn problems(&self, version: &Version) -> Result<Vec<String>> {
         let mut problems = Vec::new();
         let mut runs: Vec<Ages> = Vec::new();
@@ -266,7 +267,7 @@ impl Bench {
 /// The oldest and newest sequence number of each key.
 type OfKeys = BTreeMap<Vec<u8>, (SequenceNumber, SequenceNumber)>;
 
-/// What was found in a sorted run.
+/// Contents of a sorted run.
 struct Ages {
     level: usize,
     of_keys: OfKeys,
@@ -281,7 +282,7 @@ impl Ages {
     }
 }
 
-/// What was found in a table.
+/// Contents of a table.
 #[derive(Default)]
 struct Walked {
     ages: OfKeys,

@@ -1,16 +1,16 @@
 //! The worlds of an enumeration: histories of some keys, and the tables that have them.
 //!
-//! A world has a few sorted runs, the oldest at the lowest level. A run of a sorted level may be cut
-//! into two tables: between two keys as Titan does it, or between two versions of a key as RocksDB
-//! may do it.
+//! A world has a few sorted runs, the oldest at the lowest level. A run of a sorted level may be
+//! cut into two tables: between two keys as Titan does it, or between two versions of a key as
+//! RocksDB may do it.
 
 use bytes::Bytes;
 
 use super::order;
 use super::readers::Bench;
 use crate::collector::CollectedReport;
-use crate::compaction::filter::FilterCounts;
-use crate::compaction::job_output::{JobOutput, OutputTable};
+use crate::compaction::building::filter::FilterCounts;
+use crate::compaction::building::job_output::{JobOutput, OutputTable};
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
@@ -63,7 +63,7 @@ impl Op {
         }
     }
 
-    /// What it leaves of a key that it concerns, as the length of its value.
+    /// Remainder of a key that it concerns, as the length of its value.
     pub(super) fn result(self, sequence: u64) -> Option<u64> {
         match self {
             Op::Put(_) => Some(sequence),
@@ -99,11 +99,11 @@ fn digit(index: &mut usize, base: usize) -> usize {
     digit
 }
 
-/// What the worlds of an enumeration have in common.
+/// Common properties of the worlds of an enumeration.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) keys: usize,
-    /// How many operations each run has, the oldest run first.
+    /// Number of operations of each run, the oldest run first.
     pub(super) ops: &'static [usize],
     /// The levels of the runs.
     pub(super) levels: &'static [&'static [usize]],
@@ -191,9 +191,9 @@ impl Part {
         part
     }
 
-    /// Two parts, if `cut` is not 0: of the keys before and from [`KEYS`]`[cut]` on, or, if `cut` is
-    /// the number of keys, of the versions before and after those of the first key that has several.
-    /// `None` if one would be empty.
+    /// Two parts, if `cut` is not 0: of the keys before and from [`KEYS`]`[cut]` on, or, if `cut`
+    /// is the number of keys, of the versions before and after those of the first key that has
+    /// several. `None` if one would be empty.
     fn cut(self, cut: usize, keys: usize) -> Option<Vec<Part>> {
         let order = order();
         if cut == 0 {

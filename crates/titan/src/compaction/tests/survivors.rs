@@ -1,18 +1,19 @@
-//! Every history of one key, cut by snapshots in every way, its operations compacted in every order:
-//! what every reader finds stays the same, and at the end nothing is left that no reader needs.
+//! Every history of one key, cut by snapshots in every way, its operations compacted in every
+//! order: what every reader finds stays the same, and at the end nothing is left that no reader
+//! needs.
 //!
-//! At first each operation is in a sorted run of its own. A step compacts two neighbouring runs as a
-//! job does, given what is in the runs below.
+//! At first each operation is in a sorted run of its own. A step compacts two neighbouring runs as
+//! a job does, given what is in the runs below.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::{order, stride};
-use crate::compaction::filter::JobFilter;
-use crate::compaction::merge::{SurvivorIterator, surviving_tombstones};
-use crate::compaction::older_versions::OlderVersions;
-use crate::compaction::references::ReferenceCounts;
+use crate::compaction::building::filter::JobFilter;
+use crate::compaction::building::merge::{SurvivorIterator, surviving_tombstones};
+use crate::compaction::building::older_versions::OlderVersions;
+use crate::compaction::building::references::ReferenceCounts;
 use crate::error::{Error, Result};
 use crate::filter::KeysBelow;
 use crate::format::blob_index::BlobIndex;
@@ -171,7 +172,7 @@ fn entry(at: u64, op: Op) -> (Vec<u8>, Vec<u8>) {
     (key, value)
 }
 
-/// What a compaction of these operations, newest first, writes.
+/// Output of a compaction of these operations, newest first.
 pub(super) fn compact(
     input: &[Entry],
     nothing_below: bool,
@@ -296,7 +297,9 @@ impl History {
 }
 
 /// Every set of snapshots between and after so many operations.
-pub(super) fn every_snapshots(ops: usize) -> impl Iterator<Item = Vec<SequenceNumber>> {
+pub(in crate::compaction) fn every_snapshots(
+    ops: usize,
+) -> impl Iterator<Item = Vec<SequenceNumber>> {
     (0_usize..1 << ops).map(move |set| {
         let at = (0..ops).filter(|at| (set >> at) & 1 == 1);
         at.map(|at| SequenceNumber(at as u64 + 1)).collect()
@@ -304,7 +307,10 @@ pub(super) fn every_snapshots(ops: usize) -> impl Iterator<Item = Vec<SequenceNu
 }
 
 /// Every list of `len` operations of `menu`.
-pub(super) fn every_list(menu: &[Op], len: u32) -> impl Iterator<Item = Vec<Op>> {
+pub(in crate::compaction) fn every_list<T: Copy>(
+    menu: &[T],
+    len: u32,
+) -> impl Iterator<Item = Vec<T>> {
     (0..menu.len().pow(len)).map(move |index| {
         let digit = |at| index / menu.len().pow(at) % menu.len();
         (0..len).map(|at| menu[digit(at)]).collect()

@@ -1,5 +1,5 @@
-//! Every compaction of small worlds: what readers find is compared with the history. A failure names
-//! the index of the world and the shape of the enumeration.
+//! Every compaction of small worlds: what readers find is compared with the history. A failure
+//! names the index of the world and the shape of the enumeration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 use super::readers::{Bench, Found};
 use super::shapes::{BLOB_FILE, KEYS, SEPARATED, Shape, World};
 use super::{order, pick_any, stride};
-use crate::compaction::inputs::Compaction;
-use crate::compaction::job::{self, JobContext};
-use crate::compaction::picker::pick_range;
+use crate::compaction::building::inputs::Compaction;
+use crate::compaction::building::job::{self, JobContext};
+use crate::compaction::choosing::picker::pick_range;
 use crate::error::Result;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::sync::atomic::AtomicBool;
 use crate::version::Version;
-use crate::version::builder::VersionBuilder;
 use crate::version::edit::{BlobFileAddition, VersionEdit};
+use crate::version::set::builder::VersionBuilder;
 
 const LEVELS: usize = 4;
 
@@ -79,7 +79,7 @@ impl Request {
     }
 }
 
-/// How many compactions were run, by kind.
+/// Number of compactions that were run, by kind.
 #[derive(Debug, Default)]
 struct Tally {
     worlds: usize,
@@ -89,7 +89,7 @@ struct Tally {
 }
 
 impl World {
-    /// What each reader finds.
+    /// Contents for each reader.
     fn expected(&self, reader: SequenceNumber) -> Found {
         let mut found = BTreeMap::new();
         for (sequence, op) in (1..=reader.0).zip(&self.history) {

@@ -8,8 +8,8 @@ use super::store::{
 use crate::gates::control::{Gates, race};
 use crate::vfs::Vfs;
 
-/// The gates of a checkpoint after its moment. At the first two, newer memtables are not flushed and
-/// families do not change.
+/// The gates of a checkpoint after its moment. At the first two, newer memtables are not flushed
+/// and families do not change.
 const GATES: [&str; 4] = [
     "checkpoint: barrier set",
     "checkpoint: flushed",
@@ -33,8 +33,8 @@ fn store(gates: &Gates) -> (Store, AllContents) {
     (store, all([("default", in_default), ("f", in_family)]))
 }
 
-/// Stops a checkpoint at each of `gates` while `happen` does something; compares the checkpoint with
-/// its moment, and returns what the database has in the end.
+/// Stops a checkpoint at each of `gates` while `happen` does something; compares the checkpoint
+/// with its moment, and returns what the database has in the end.
 fn checkpoint_across(at: &[&'static str], happen: fn(&Store)) {
     for &gate in at {
         race(move |gates| {

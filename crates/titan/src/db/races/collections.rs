@@ -138,8 +138,8 @@ fn closing_waits_for_a_collection_on_the_thread_of_a_user() {
 }
 
 /// Records that were live when they were listed are garbage when they are installed: a part of
-/// them, or all, so that their logical file is no longer in the version. A snapshot, an iterator and
-/// a lazy value of that moment still read them.
+/// them, or all, so that their logical file is no longer in the version. A snapshot, an iterator
+/// and a lazy value of that moment still read them.
 #[test]
 fn what_becomes_garbage_meanwhile_stays_readable_where_it_was_taken() {
     for gate in UNLOCKED {
@@ -184,8 +184,8 @@ fn what_becomes_garbage_meanwhile_stays_readable_where_it_was_taken() {
     }
 }
 
-/// The checkpoint has captured the files that the collection is about to replace, or begins to while
-/// they are being replaced.
+/// The checkpoint has captured the files that the collection is about to replace, or begins to
+/// while they are being replaced.
 #[test]
 fn a_checkpoint_has_the_values_wherever_it_found_them() {
     for gate in UNLOCKED.into_iter().chain([LOCKED[0], LOCKED[1]]) {

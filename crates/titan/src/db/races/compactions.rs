@@ -1,6 +1,6 @@
 //! A compaction is stopped between listing the snapshots and installing its tables. Meanwhile the
-//! family is dropped and created again, newer tables are flushed, garbage is collected, the database
-//! is closed or killed.
+//! family is dropped and created again, newer tables are flushed, garbage is collected, the
+//! database is closed or killed.
 
 use super::store::{
     Contents, DIR, Store, abc, all, assert_reads, at, collect, compact, contents, ended_by_closing,

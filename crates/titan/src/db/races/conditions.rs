@@ -24,7 +24,7 @@ fn put_d(db: &Db, family: &ColumnFamily, snapshot: &Snapshot) -> Result<()> {
 
 type Write = fn(&ColumnFamily);
 
-/// What others do meanwhile, and whether it is a conflict.
+/// Writes of others meanwhile, and whether each is a conflict.
 const MEANWHILE: [(Write, bool); 6] = [
     (|f| f.put(b"a", b"2").unwrap(), true),
     (|f| f.delete(b"a").unwrap(), true),
@@ -64,8 +64,8 @@ fn a_write_after_the_check_is_found_by_the_leader_wherever_it_is_by_then() {
     }
 }
 
-/// The other batch is logged or inserted, and not published, when the writer checks: the writer comes
-/// after it in line, and finds it published there.
+/// The other batch is logged or inserted, and not published, when the writer checks: the writer
+/// comes after it in line, and finds it published there.
 #[test]
 fn a_write_in_flight_during_the_check_is_found_by_the_leader() {
     for gate in ["commit: logged", "commit: inserted", "commit: published"] {
@@ -91,8 +91,8 @@ fn a_write_in_flight_during_the_check_is_found_by_the_leader() {
     }
 }
 
-/// Two writers in line, with conditions on each other's keys: the second is refused, the rest of the
-/// group is committed.
+/// Two writers in line, with conditions on each other's keys: the second is refused, the rest of
+/// the group is committed.
 #[test]
 fn of_two_batches_in_a_group_that_exclude_each_other_one_is_written() {
     race(|gates| {

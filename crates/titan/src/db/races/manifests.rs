@@ -1,5 +1,6 @@
-//! A job that replaces the MANIFEST is stopped before and after CURRENT names the new one. Meanwhile
-//! others read and write, other jobs want to install what they have, and the process is killed.
+//! A job that replaces the MANIFEST is stopped before and after CURRENT names the new one.
+//! Meanwhile others read and write, other jobs want to install what they have, and the process is
+//! killed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

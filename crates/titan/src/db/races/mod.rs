@@ -1,10 +1,11 @@
-//! What one thread does between two steps of another, in each order that matters.
+//! Steps of one thread between two steps of another, in each order that matters.
 //!
 //! Each test stops a thread of a real database at a [gate](crate::gates), does what could harm it,
 //! lets it go on, and compares every answer with what must be visible. The database is on a file
-//! system in memory. At the end of each test it is finished ([`Store::finish`](store::Store::finish)):
-//! nothing may have failed, the directory has exactly the files that the versions name, a check
-//! finds nothing, and the next opening has the same contents.
+//! system in memory. At the end of each test it is finished
+//! ([`Store::finish`](store::Store::finish)): nothing may have failed, the directory has exactly
+//! the files that the versions name, a check finds nothing, and the next opening has the same
+//! contents.
 //!
 //! | file | the thread that is stopped |
 //! |---|---|
@@ -20,9 +21,9 @@
 //! | [`options`] | a thread that changes options |
 //! | [`warm_up`] | the thread that reads the database into the kernel's cache |
 //!
-//! The models (`db/models.rs` and others) try all orders of small parts, and the `shuttle` campaign
-//! random orders of random work. Here the order is given, and so is the work that makes a mistake
-//! visible.
+//! The models (`db/tests/models.rs` and others) try all orders of small parts, and the `shuttle`
+//! campaign random orders of random work. Here the order is given, and so is the work that makes a
+//! mistake visible.
 
 mod checkpoints;
 mod collections;

@@ -1,5 +1,5 @@
-//! A thread that changes options is stopped between its steps. Meanwhile the database is closed, and
-//! opened again.
+//! A thread that changes options is stopped between its steps. Meanwhile the database is closed,
+//! and opened again.
 
 use super::store::{DIR, Store, abc, all, all_contents, write};
 use crate::gates::control::{Gates, race};
@@ -42,6 +42,8 @@ fn a_change_that_comes_after_the_end_of_closing_leaves_the_directory_alone() {
         let next = Db::open(DIR, &store.options).unwrap();
         write(&next, &abc("1"));
         next.flush().unwrap();
+        // A job may still be deleting the WAL file that the flush has emptied.
+        next.wait_idle().unwrap();
         let files = || crate::db::files_of(&store.vfs, DIR.as_ref()).unwrap();
         let before = files();
         stop.open();

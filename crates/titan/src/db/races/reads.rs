@@ -1,13 +1,13 @@
-//! A reader is stopped before, between and after it takes its super version and its sequence number.
-//! Meanwhile entries are overwritten or deleted, and what it might still need is flushed, compacted,
-//! collected and deleted. It must see the database of one moment, which is not before the read
-//! began; with a snapshot, that of the snapshot.
+//! A reader is stopped before, between and after it takes its super version and its sequence
+//! number. Meanwhile entries are overwritten or deleted, and what it might still need is flushed,
+//! compacted, collected and deleted. It must see the database of one moment, which is not before
+//! the read began; with a snapshot, that of the snapshot.
 
 use super::store::{Contents, Store, Way, abc, at, collect, compact, contents, scan, write};
 use crate::gates::control::{Gates, race};
 use crate::{ColumnFamily, ReadOptions, Result, WriteBatch, WriteOptions};
 
-/// What happens while the reader is stopped. Each returns the contents after every write.
+/// Steps while the reader is stopped. Each returns the contents after every write.
 type Meanwhile = (&'static str, fn(&Store) -> Vec<Contents>);
 
 const MEANWHILE: [Meanwhile; 7] = [
@@ -142,8 +142,8 @@ fn an_iterator_sees_its_moment_to_the_end() {
     }
 }
 
-/// What was in a memtable when it was switched, and what came after it, tombstones of ranges among
-/// it.
+/// Entries that were in a memtable when it was switched, and what came after it, tombstones of
+/// ranges among it.
 #[test]
 fn an_iterator_that_is_created_while_memtables_are_switched_sees_one_moment() {
     for gate in [
@@ -210,8 +210,8 @@ fn mostly_deleted(gates: &Gates, live: &[&str]) -> Store {
     store
 }
 
-/// It has the memtable from before a switch, and a number of which the newer memtable has entries. What
-/// it does not see there it must not take for dead.
+/// It has the memtable from before a switch, and a number of which the newer memtable has entries.
+/// What it does not see there it must not take for dead.
 #[test]
 fn a_reader_across_a_switch_of_memtables_calls_no_live_key_dead() {
     for (way, find) in FINDS {
@@ -233,8 +233,8 @@ fn a_reader_across_a_switch_of_memtables_calls_no_live_key_dead() {
     }
 }
 
-/// Another reader has found that keys are dead. One of them is so only by a batch, of which the reader
-/// must see nothing or all.
+/// Another reader has found that keys are dead. One of them is so only by a batch, of which the
+/// reader must see nothing or all.
 #[test]
 fn a_reader_across_a_switch_of_memtables_sees_no_half_of_a_batch() {
     for (way, find) in FINDS {

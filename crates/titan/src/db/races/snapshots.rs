@@ -19,7 +19,7 @@ fn what_a_snapshot_sees_is_not_dropped_while_it_is_taken() {
             compact(&store.db).unwrap();
         };
         // If the list is locked, jobs wait for the snapshot, so they come after it.
-        let jobs_wait = store.db.core.shared.readers.snapshots.is_locked();
+        let jobs_wait = store.db.core.shared.pins.snapshots.is_locked();
         if !jobs_wait {
             overwrite();
         }

@@ -100,7 +100,8 @@ impl Store {
         data_files(&self.vfs)
     }
 
-    /// What the next opening would find if the process were killed now. It is checked, too.
+    /// Contents that the next opening would find if the process were killed now. It is checked,
+    /// too.
     pub(super) fn after_a_kill(&self) -> AllContents {
         let image = self.vfs.image();
         let options = options_on(&image);
@@ -244,7 +245,7 @@ impl Way {
         Way::Backwards,
     ];
 
-    /// What one call shows of these contents.
+    /// Part of these contents that one call shows.
     pub(super) fn shows(self, contents: &Contents) -> Contents {
         let mut seen = contents.clone();
         if matches!(self, Way::Get | Way::GetLazy | Way::ContainsKey) {

@@ -45,7 +45,7 @@ fn overwrite(store: &Store, keys: impl Iterator<Item = usize>) {
     }
 }
 
-/// What happens to the values. Returns whether that deletes the file with the older ones.
+/// Steps that happen to the values. Returns whether that deletes the file with the older ones.
 type Meanwhile = (&'static str, fn(&Store) -> bool);
 
 const MEANWHILE: [Meanwhile; 4] = [

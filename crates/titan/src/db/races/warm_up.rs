@@ -6,7 +6,8 @@ use super::store::{Contents, Store, abc, all, compact, write};
 use crate::gates::control::race;
 use crate::options::DataInMemory;
 
-/// The thread pins versions while it lists their files, and with them files that may become obsolete.
+/// The thread pins versions while it lists their files, and with them files that may become
+/// obsolete.
 #[test]
 fn waiting_until_idle_includes_the_list_of_what_to_read() {
     race(|gates| {

@@ -83,8 +83,8 @@ impl OptionsFile {
         self.ours
     }
 
-    /// Sets an option in the section of this kind and name, which is added at the end of the file if
-    /// there is none.
+    /// Sets an option in the section of this kind and name, which is added at the end of the file
+    /// if there is none.
     pub(crate) fn set(&mut self, kind: &str, name: &str, key: &str, value: impl ToString) {
         let found = self
             .sections
@@ -175,8 +175,8 @@ impl OptionsFile {
         Ok(())
     }
 
-    /// The number and the content of the newest OPTIONS file in `dir`, if there is one. Searches again
-    /// if another process replaces that file meanwhile.
+    /// The number and the content of the newest OPTIONS file in `dir`, if there is one. Searches
+    /// again if another process replaces that file meanwhile.
     ///
     /// # Errors
     /// Failures to read.
@@ -285,7 +285,7 @@ impl Section {
     }
 }
 
-/// How a Bloom filter of this many bits per key is written.
+/// Text for a Bloom filter of this many bits per key.
 pub(crate) fn bloom_filter(bits_per_key: f64) -> String {
     match bits_per_key > 0.0 {
         true => format!("bloomfilter:{bits_per_key}:false"),

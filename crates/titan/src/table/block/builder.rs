@@ -1,5 +1,5 @@
-//! Builds a block: prefix-compressed entries, restart points, count. See [`crate::table::block`] for the
-//! layout.
+//! Builds a block: prefix-compressed entries, restart points, count. See [`crate::table::block`]
+//! for the layout.
 
 use crate::format::bytes::common_prefix;
 use crate::format::coding::{MAX_VARINT64_LEN, put_varint};

@@ -37,7 +37,7 @@ pub(in crate::table) struct BlockSource {
     pub(in crate::table) checksum: ChecksumType,
     pub(in crate::table) base_context_checksum: u32,
     pub(in crate::table) format_version: u32,
-    /// What data blocks were compressed with.
+    /// Dictionary with which data blocks were compressed.
     pub(in crate::table) dictionary: Option<Dictionary>,
 }
 

@@ -89,8 +89,8 @@ impl BlockIter {
         }
     }
 
-    /// Shows timed values as plain ones: without the sequence number after the value, and of the type
-    /// of values.
+    /// Shows timed values as plain ones: without the sequence number after the value, and of the
+    /// type of values.
     pub(in crate::table) fn untimed(mut self) -> Self {
         self.shows_other_keys = true;
         self
@@ -177,7 +177,8 @@ impl BlockIter {
         self.load_entry(at, entry)
     }
 
-    /// Moves to `entry`, which is at `at`. `key` must begin with the bytes that it shares with the previous key.
+    /// Moves to `entry`, which is at `at`. `key` must begin with the bytes that it shares with the
+    /// previous key.
     #[inline(always)]
     fn load_entry(&mut self, at: usize, entry: Entry) -> Result<()> {
         let fresh = self.block.data().get(entry.key).unwrap_or_default();
@@ -340,12 +341,12 @@ impl BlockIter {
         self.seek(order, target)
     }
 
-    /// Moves forward from the entry under the cursor to the first one not before `target`, over at most
-    /// `limit` entries. Returns whether that is where the cursor is. If not, it is on no entry: the target is
-    /// further ahead, perhaps in another block.
+    /// Moves forward from the entry under the cursor to the first one not before `target`, over at
+    /// most `limit` entries. Returns whether that is where the cursor is. If not, it is on no
+    /// entry: the target is further ahead, perhaps in another block.
     ///
-    /// In the order of bytes, most keys are not assembled: where a key differs from the target in a byte, the
-    /// next one has the same byte if it shares it.
+    /// In the order of bytes, most keys are not assembled: where a key differs from the target in a
+    /// byte, the next one has the same byte if it shares it.
     pub(in crate::table) fn walk_to(
         &mut self,
         order: &InternalKeyComparator,
@@ -364,7 +365,8 @@ impl BlockIter {
             limit -= 1;
             let entry = self.block.entry(at)?;
             let next = entry.value.end;
-            // MUTANT: a walk through a block takes a key that shares all that is equal for one that is before.
+            // MUTANT: a walk through a block takes a key that shares all that is equal for one that
+            // is before.
             let shares_it = entry.shared > smaller
                 || entry.shared == smaller
                     && mutant!("walk-passes-the-target", "-p titan --lib table::block");
@@ -392,8 +394,8 @@ impl BlockIter {
         Ok(false)
     }
 
-    /// Skips the entries of the prefix that `skip` is at, which the key begins with, and all after them that it
-    /// skips. Their keys are assembled only where `skip` is asked about them.
+    /// Skips the entries of the prefix that `skip` is at, which the key begins with, and all after
+    /// them that it skips. Their keys are assembled only where `skip` is asked about them.
     pub(in crate::table) fn skip_prefixes(
         &mut self,
         skip: &mut PrefixSkip<'_>,
@@ -452,8 +454,9 @@ impl BlockIter {
         order.compare(key, target).is_lt().then_some(UNKNOWN)
     }
 
-    /// The same for an entry that has all its shared bytes in common with `target`; `None` if its other bytes
-    /// do not show it. Looks at the block only, since the assembled key was just written.
+    /// The same for an entry that has all its shared bytes in common with `target`; `None` if its
+    /// other bytes do not show it. Looks at the block only, since the assembled key was just
+    /// written.
     #[inline]
     fn fresh_byte_before(&self, entry: &Entry, target: &[u8]) -> Option<Option<usize>> {
         let fresh = user_key(self.block.data().get(entry.key.clone())?);

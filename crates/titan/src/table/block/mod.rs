@@ -3,13 +3,15 @@
 //! ```text
 //! entry    shared varint32 | fresh varint32 | value_len varint32 | key bytes[fresh] | value
 //! block    entry * | restart u32 * n | [hash index: bucket u8 * m | m u16] | packed u32
-//! packed   bits 0..28 n | 28 separated values | 29 uniform keys (a hint) | 30 reserved | 31 hash index
+//! packed   bits 0..28 n | 28 separated values | 29 uniform keys (a hint) | 30 reserved
+//!          | 31 hash index
 //! ```
 //!
 //! A key is the first `shared` bytes of the previous key and `fresh` new ones. At restart points
 //! `shared` is 0, so that a seek can search them; the restart array holds their offsets. The hash
 //! index (only in blocks of at most 64 KiB) speeds up RocksDB's point lookups; it is skipped here.
-//! A block with [separated values](crate::table::block::separated) is converted to this layout when it is read.
+//! A block with [separated values](crate::table::block::separated) is converted to this layout when
+//! it is read.
 //!
 //! Everything is checked as it is decoded, so a damaged block causes an error and nothing worse.
 
@@ -181,7 +183,7 @@ impl Block {
 
 /// An entry's parts, within the block.
 pub(in crate::table) struct Entry {
-    /// How many bytes its key shares with the previous key.
+    /// Number of bytes that its key shares with the previous key.
     pub(in crate::table) shared: usize,
     /// The rest of its key.
     pub(in crate::table) key: Range<usize>,

@@ -2,7 +2,8 @@
 //! `separate_key_value_in_data_block`.
 //!
 //! ```text
-//! key      shared varint32 | fresh varint32 | value_len varint32 | [value offset varint32] | key bytes[fresh]
+//! key      shared varint32 | fresh varint32 | value_len varint32 | [value offset varint32]
+//!          | key bytes[fresh]
 //! block    key * | value * | restart u32 * n | [hash index] | where values start u32 | packed u32
 //! ```
 //!
@@ -130,7 +131,8 @@ mod tests {
             bytes[at] = bytes[at].wrapping_add(by);
             Block::new(Bytes::from(bytes)).map(|block| block.data().clone())
         };
-        // Where values start, in the tail and at the first restart point; a length; a restart point.
+        // Where values start, in the tail and at the first restart point; a length; a restart
+        // point.
         let restarts = whole.len() - 8 - 4 * 13;
         for at in [whole.len() - 8, 3, 2, restarts + 4] {
             assert!(damaged(at, 1).unwrap_err().is_corruption(), "byte {at}");

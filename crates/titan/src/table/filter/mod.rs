@@ -6,7 +6,8 @@
 //!
 //! The low half of a key's hash picks the line (multiply and shift, `h1 * n >> 32`), the high half
 //! the bits in it: each probe takes the top 9 bits and multiplies by a constant. All probes of a
-//! key touch one cache line. The hash is over the whole user key; see [`crate::table::filter::hash`].
+//! key touch one cache line. The hash is over the whole user key; see
+//! [`crate::table::filter::hash`].
 //!
 //! A filter is optional: a block in any other format (Ribbon, legacy Bloom, foreign) is ignored,
 //! and then every key may be present.

@@ -40,7 +40,7 @@ impl BlockAt {
     }
 }
 
-/// What a block is for. Filters and other blocks have their metaindex names.
+/// Role of a block. Filters and other blocks have their metaindex names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Data,

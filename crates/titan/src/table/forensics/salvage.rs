@@ -57,7 +57,7 @@ pub(crate) struct Salvage {
     lost: Vec<LostPart>,
 }
 
-/// How data blocks are found.
+/// Way in which data blocks are found.
 enum Blocks {
     Indexed(Index),
     /// The index is lost. The data blocks from the front, as far as the end of each shows where the
@@ -208,7 +208,7 @@ impl Salvage {
         Ok(())
     }
 
-    /// What the table says about itself, if that could be read.
+    /// Properties of the table, if that could be read.
     pub(crate) fn properties(&self) -> Option<&TableProperties> {
         self.properties.as_ref()
     }

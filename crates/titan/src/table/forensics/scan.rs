@@ -27,7 +27,7 @@ const USUAL_BLOCK: usize = 64 << 10;
 /// Keys with larger sequence numbers are taken for other data: no database has written so much.
 const PLAUSIBLE_SEQUENCE: u64 = 1 << 48;
 
-/// What a scan found.
+/// Result of a scan.
 #[derive(Default)]
 pub(in crate::table) struct Found {
     pub(in crate::table) properties: Option<TableProperties>,

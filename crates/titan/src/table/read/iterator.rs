@@ -10,7 +10,7 @@ use crate::table::block::iter::{BlockIter, Skipped};
 use crate::table::read::read_ahead::ReadAhead;
 use crate::table::read::reader::TableReader;
 
-/// How a cursor reads.
+/// Options of a cursor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableIterOptions {
     /// Whether blocks that had to be read from the file go to the block cache.
@@ -30,7 +30,7 @@ impl Default for TableIterOptions {
     }
 }
 
-/// How blocks that are not in the cache are read.
+/// Way in which blocks that are not in the cache are read.
 enum Reading {
     /// Many at once.
     Stretches(Window),
@@ -46,7 +46,7 @@ pub(crate) struct TableIterator {
     /// The index entry of the block that `block` reads; `None` before the first and after an error.
     loaded: Option<usize>,
     block: BlockIter,
-    /// How many blocks the last seek ahead moved by.
+    /// Number of blocks by which the last seek ahead moved.
     blocks_ahead: usize,
 }
 
@@ -131,8 +131,8 @@ impl TableIterator {
         self.skip_forward()
     }
 
-    /// Seeks a target that is after the entry, or was. First looks as many blocks ahead as it jumped the last
-    /// time.
+    /// Seeks a target that is after the entry, or was. First looks as many blocks ahead as it
+    /// jumped the last time.
     fn jump_ahead(&mut self, target: &[u8]) -> Result<()> {
         let Some(loaded) = self.loaded else {
             return self.seek(target);

@@ -46,7 +46,7 @@ pub(in crate::table) struct MetaBlocks {
     pub(in crate::table) others: Vec<BlockHandle>,
 }
 
-/// What a table says about itself. Decides whether and how the rest can be read.
+/// Head of a table. It decides whether and how the rest can be read.
 struct Head {
     source: BlockSource,
     footer: Footer,
@@ -101,8 +101,8 @@ pub(crate) fn prefetch_head(file: &dyn ReadableFile, identity: &TableIdentity) {
     file.prefetch(identity.size - len, len as usize);
 }
 
-/// Checks by its footer and its properties whether a table can be read. Returns how many entries these
-/// say it has. Cost: three reads.
+/// Checks by its footer and its properties whether a table can be read. Returns how many entries
+/// these say it has. Cost: three reads.
 ///
 /// # Errors
 /// Those of [`TableReader::open`], as far as these parts show them.

@@ -14,8 +14,8 @@ use crate::table::read::reader::TableReader;
 const READAHEAD: usize = 64 << 10;
 
 impl TableReader {
-    /// Whether an entry points to the blob file. Cost: reads data blocks, from the first one on, until
-    /// it has found such an entry.
+    /// Whether an entry points to the blob file. Cost: reads data blocks, from the first one on,
+    /// until it has found such an entry.
     ///
     /// # Errors
     /// `Corruption` and `Unsupported` with the place, for an entry that is not understood.

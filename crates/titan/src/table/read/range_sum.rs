@@ -54,8 +54,8 @@ impl TableReader {
         self.blocks_between(start, end).len() as f64 / self.index.len().max(1) as f64
     }
 
-    /// A user key that no entry of the data block at a file offset is after, and no entry of the next
-    /// one before; `None` if no data block is there. No I/O.
+    /// A user key that no entry of the data block at a file offset is after, and no entry of the
+    /// next one before; `None` if no data block is there. No I/O.
     pub(crate) fn end_of_block(&self, offset: u64) -> Option<&[u8]> {
         let at = self.index.at_offset(offset)?;
         Some(self.index.user_key(at))

@@ -34,7 +34,7 @@ use crate::vfs::ReadableFile;
 /// Bytes that a scan of the whole table reads at once.
 pub(in crate::table) const SCAN_READAHEAD: usize = 1 << 20;
 
-/// What the MANIFEST says about a table. The file must agree with it.
+/// Identity of a table in the MANIFEST. The file must agree with it.
 #[derive(Clone, Copy)]
 pub(crate) struct TableIdentity {
     /// The key of its blocks in the cache.
@@ -48,14 +48,14 @@ pub(crate) struct TableIdentity {
     pub(crate) unique_id: Option<UniqueId>,
 }
 
-/// How a table is opened.
+/// Options for opening a table.
 pub(crate) struct TableReaderOptions {
     pub(crate) identity: TableIdentity,
     pub(crate) comparator: InternalKeyComparator,
     pub(crate) block_cache: Arc<BlockCache>,
 }
 
-/// What a point lookup found.
+/// Result of a point lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableEntry {
     pub(crate) sequence: SequenceNumber,
@@ -151,8 +151,8 @@ impl TableReader {
             .filter(|_| self.properties.whole_key_filtering)
     }
 
-    /// Whether the table may have point entries of keys whose prefix, by the extractor of this name, is
-    /// `prefix`; `false` is certain, and `None` says that the table cannot tell. No I/O.
+    /// Whether the table may have point entries of keys whose prefix, by the extractor of this
+    /// name, is `prefix`; `false` is certain, and `None` says that the table cannot tell. No I/O.
     #[inline]
     pub(crate) fn may_contain_prefix(&self, extractor: &str, prefix: &[u8]) -> Option<bool> {
         let filter = self.filter.as_ref()?;
@@ -161,8 +161,8 @@ impl TableReader {
     }
 
     /// The first entry, not newer than `snapshot`, of a user key at or after that of `seek_key`, an
-    /// internal key, and its user key, if that starts with `prefix`. Looks no further than to the first
-    /// key that does not. `fill_cache` as for [`TableReader::get`].
+    /// internal key, and its user key, if that starts with `prefix`. Looks no further than to the
+    /// first key that does not. `fill_cache` as for [`TableReader::get`].
     pub(crate) fn first_from(
         &self,
         seek_key: &[u8],

@@ -10,7 +10,7 @@ use crate::table::properties::name;
 use crate::table::read::open::read_properties;
 use crate::table::read::reader::{SCAN_READAHEAD, TableReader, add_blob_ref};
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableCheck {
     /// Point entries.

@@ -1,4 +1,4 @@
-//! What cursors ask the kernel to prefetch.
+//! Prefetches that cursors ask of the kernel.
 
 use std::mem;
 

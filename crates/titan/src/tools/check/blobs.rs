@@ -14,7 +14,7 @@ use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::tools::pointers::{FileReferences, Pointer, hash_of};
 use crate::version::FamilyVersions;
-use crate::version::files::{BlobFileMeta, PhysicalBlobFile};
+use crate::version::state::files::{BlobFileMeta, PhysicalBlobFile};
 use crate::vfs::{Access, open_live};
 
 impl Check<'_> {

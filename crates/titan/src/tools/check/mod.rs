@@ -50,7 +50,7 @@ use crate::vfs::{Access, Vfs, in_locked, lock_to_read, read_file};
 
 /// The problems listed for one file; further ones are only counted.
 const MAX_PROBLEMS_PER_FILE: u64 = 100;
-/// How often to check a database in use, each time at another moment, as long as the files with
+/// Number of checks of a database in use, each time at another moment, as long as the files with
 /// problems are gone afterwards.
 const MAX_MOMENTS: usize = 3;
 /// The bytes of a file between two reports of progress.
@@ -78,8 +78,8 @@ pub struct CheckReport {
     pub bytes: u64,
     /// Facts worth knowing that are not wrong: a WAL that a crash cut short, unlisted files.
     pub notes: Vec<String>,
-    /// What is wrong, each with its file and, if known, its offset. At most 100 for one file; the
-    /// last of them then says how many more there are.
+    /// Problems, each with its file and, if known, its offset. At most 100 for one file; the last
+    /// of them then says how many more there are.
     pub problems: Vec<Error>,
 }
 

@@ -392,7 +392,8 @@ fn small_files_that_do_not_fit() {
     assert!(!pointed.is_empty(), "a MANIFEST of other blob files");
 }
 
-/// Where RocksDB tracks WAL files, its MANIFEST says which there are and how much of them was synced.
+/// Where RocksDB tracks WAL files, its MANIFEST says which there are and how much of them was
+/// synced.
 #[test]
 fn wals_that_rocksdb_tracked() {
     let track = |dir: &Path, later: u64, size: u64| {

@@ -128,8 +128,8 @@ impl Check<'_> {
                 reason,
                 followed: true,
             }) => {
-                // A crash of the machine may leave this of what was not synced. Titan's files say, once
-                // all have been read, what was; others do not.
+                // A crash of the machine may leave this of what was not synced. Titan's files say,
+                // once all have been read, what was; others do not.
                 if so_far.versions.record().is_titans {
                     let name = FileKind::Wal(number).name();
                     self.note(format!("{name} is damaged at offset {offset}: {reason}"));

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Downgrade;
 use super::plan::{DowngradePlan, FamilyPlan, Plan};
-use crate::compaction::job_output::JobOutput;
+use crate::compaction::building::job_output::JobOutput;
 use crate::db::remove_leftovers;
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
@@ -17,7 +17,7 @@ use crate::version::edit::{BlobFileAddition, BlobFileGarbage, NewFile, VersionEd
 /// The result of a downgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DowngradeReport {
-    /// What had to be done.
+    /// Steps that had to be done.
     pub plan: DowngradePlan,
     /// Bytes of the tables written.
     pub written_bytes: u64,

@@ -7,9 +7,9 @@
 //!
 //! | file | step |
 //! |---|---|
-//! | [`plan`] | which tables must be rewritten |
-//! | [`rewrite`] | writes them, entry by entry, with new pointers |
-//! | [`install`] | creates the versions and a new MANIFEST; deletes files not needed any more |
+//! | `plan` | which tables must be rewritten |
+//! | `rewrite` | writes them, entry by entry, with new pointers |
+//! | `install` | creates the versions and a new MANIFEST; deletes files not needed any more |
 //!
 //! # Promises
 //!
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use super::Progress;
 use crate::block_cache::BlockCache;
 use crate::clock::SteadyClock;
-use crate::compaction::job_env::{JobEnv, OutputFamily};
+use crate::compaction::building::job_env::{JobEnv, OutputFamily};
 use crate::db::{
     check_files_exist, files_of, refuse_unknown_pointers, require_database, session_id, with_layout,
 };

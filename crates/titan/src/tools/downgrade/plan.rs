@@ -12,7 +12,7 @@ use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::version::{TableFile, Version};
 
-/// What a downgrade does.
+/// Steps of a downgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DowngradePlan {
     /// Whether the database has anything that RocksDB refuses; otherwise nothing is done.

@@ -3,9 +3,9 @@
 use super::Downgrade;
 use super::plan::{FamilyPlan, Plan};
 use crate::blob::BlobReaders;
-use crate::compaction::job_env::OutputFamily;
-use crate::compaction::job_output::JobOutput;
-use crate::compaction::output::OutputWriter;
+use crate::compaction::building::job_env::OutputFamily;
+use crate::compaction::building::job_output::JobOutput;
+use crate::compaction::building::output::OutputWriter;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::entity::{may_have_pointers, with_pointers};
@@ -16,7 +16,7 @@ use crate::range_del::FragmentedTombstones;
 use crate::table::TableIterOptions;
 use crate::tools::Progress;
 use crate::version::TableFile;
-use crate::version::tombstones::within;
+use crate::version::state::tombstones::within;
 
 /// Bytes of a table that are read at once.
 const READAHEAD: usize = 1 << 20;

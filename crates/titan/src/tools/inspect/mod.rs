@@ -30,9 +30,9 @@ pub struct InspectItem {
     /// Where in the file it starts, in bytes. Pieces of a block or record have the offset of that
     /// block or record.
     pub offset: u64,
-    /// What it is, in lower case; `damage` for what cannot be read.
+    /// Kind of the item, in lower case; `damage` for what cannot be read.
     pub kind: String,
-    /// What is known about it, by name. Keys are escaped as in Rust's byte strings. Pieces that
+    /// Properties of the item, by name. Keys are escaped as in Rust's byte strings. Pieces that
     /// occupy space of their own in the file have `size`, in bytes.
     pub fields: Vec<(String, String)>,
 }
@@ -40,7 +40,7 @@ pub struct InspectItem {
 /// The summary of an inspection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileSummary {
-    /// What the file is: `table`, `blob file`, `wal`, `manifest`, `options` or `text`.
+    /// Kind of the file: `table`, `blob file`, `wal`, `manifest`, `options` or `text`.
     pub kind: &'static str,
     /// Bytes of the file.
     pub size: u64,

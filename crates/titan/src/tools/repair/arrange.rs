@@ -14,9 +14,9 @@ use std::sync::Arc;
 use super::Repair;
 use super::survey::Table;
 use crate::block_cache::BlockCache;
-use crate::compaction::grandparents::Grandparents;
-use crate::compaction::job_output::JobOutput;
-use crate::compaction::output::OutputWriter;
+use crate::compaction::building::grandparents::Grandparents;
+use crate::compaction::building::job_output::JobOutput;
+use crate::compaction::building::output::OutputWriter;
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
@@ -26,7 +26,7 @@ use crate::iterator::merging::MergingIterator;
 use crate::range_del::FragmentedTombstones;
 use crate::table::{TableIterOptions, TableReader, TableReaderOptions};
 use crate::version::edit::{NewFile, TableFacts};
-use crate::version::tombstones::within;
+use crate::version::state::tombstones::within;
 use crate::vfs::Access;
 
 /// Bytes of each table that a merge reads at once.

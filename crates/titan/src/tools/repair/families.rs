@@ -7,7 +7,7 @@ use super::Repair;
 use super::hint::HintedTable;
 use super::report::Loss;
 use super::survey::Table;
-use crate::compaction::job_env::OutputFamily;
+use crate::compaction::building::job_env::OutputFamily;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{InternalKeyComparator, user_key};

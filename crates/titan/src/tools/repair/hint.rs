@@ -35,7 +35,7 @@ pub(super) struct HintedTable {
     pub(super) facts: Option<TableFacts>,
 }
 
-/// What the MANIFEST says; see the module.
+/// Hint from the MANIFEST; see the module.
 #[derive(Default)]
 pub(super) struct Hint {
     pub(super) families: BTreeMap<ColumnFamilyId, HintedFamily>,
@@ -234,7 +234,8 @@ impl Hint {
         self.record.never_had(id)
     }
 
-    /// The last operation that is known to be in tables and older than the WAL files that are needed.
+    /// The last operation that is known to be in tables and older than the WAL files that are
+    /// needed.
     pub(super) fn last_before_logs(&self) -> SequenceNumber {
         let oldest = self.families.values().map(|f| f.log_number).min();
         let is_first = |id| self.families.get(id).map(|f| f.log_number) == oldest;

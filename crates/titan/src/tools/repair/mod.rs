@@ -8,16 +8,16 @@
 //!
 //! | file | step |
 //! |---|---|
-//! | [`hint`] | reads the MANIFESTs that are left, damaged or not |
-//! | [`survey`], [`walk`] | reads every table |
-//! | [`wals`] | replays WAL files into new tables, also after damage |
-//! | [`families`] | finds the column families; decides whether the MANIFEST is trusted |
-//! | [`orphans`] | assigns tables of unknown column family |
-//! | [`blobs`] | compares pointers and blob records |
-//! | [`rewrite`] | rewrites readable entries of damaged tables, and values of damaged blob files |
-//! | [`arrange`] | finds the order of tables if no MANIFEST has it |
-//! | [`unfinished`] | deals with the files of an interrupted repair |
-//! | [`install`] | links, writes MANIFEST and OPTIONS, switches CURRENT |
+//! | `hint` | reads the MANIFESTs that are left, damaged or not |
+//! | `survey`, `walk` | reads every table |
+//! | `wals` | replays WAL files into new tables, also after damage |
+//! | `families` | finds the column families; decides whether the MANIFEST is trusted |
+//! | `orphans` | assigns tables of unknown column family |
+//! | `blobs` | compares pointers and blob records |
+//! | `rewrite` | rewrites readable entries of damaged tables, and values of damaged blob files |
+//! | `arrange` | finds the order of tables if no MANIFEST has it |
+//! | `unfinished` | deals with the files of an interrupted repair |
+//! | `install` | links, writes MANIFEST and OPTIONS, switches CURRENT |
 //!
 //! # What is trusted
 //!
@@ -69,7 +69,7 @@ use std::sync::Arc;
 use super::Progress;
 use crate::blob::BlobFileSummary;
 use crate::clock::SteadyClock;
-use crate::compaction::job_env::JobEnv;
+use crate::compaction::building::job_env::JobEnv;
 use crate::db::{LOST_DIR, create_dir_durably, files_of, has_directory, session_id, with_layout};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
@@ -229,7 +229,7 @@ struct FoundTables {
     db_id: Option<String>,
 }
 
-/// What was replayed from WAL files.
+/// Entries that were replayed from WAL files.
 #[derive(Default)]
 struct ReplayedWals {
     /// The newest operation, by family.
@@ -239,7 +239,7 @@ struct ReplayedWals {
     damaged: bool,
 }
 
-/// How far a repair is, in bytes of files.
+/// Progress of a repair, in bytes of files.
 struct RepairProgress<'r> {
     report: &'r mut dyn FnMut(Progress),
     done_bytes: u64,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What a repair kept, salvaged and lost.
+/// Report on a repair: files and entries that it kept, salvaged and lost.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RepairReport {
     /// The column families of the repaired database.
@@ -24,7 +24,7 @@ pub struct RepairReport {
     pub replayed: u64,
     /// Entries of the repaired database, range deletions not counted.
     pub entries: u64,
-    /// What is lost. Empty if the repaired database has everything.
+    /// Losses. Empty if the repaired database has everything.
     pub lost: Vec<Loss>,
     /// Facts worth knowing that are no loss.
     pub notes: Vec<String>,
@@ -62,9 +62,9 @@ pub struct Loss {
     pub to: Option<Vec<u8>>,
     /// The first and the last sequence number that may be lost.
     pub sequences: Option<(u64, u64)>,
-    /// How many entries are lost, if known.
+    /// Number of lost entries, if known.
     pub entries: Option<u64>,
-    /// What was lost and why.
+    /// Description of the loss and its cause.
     pub reason: String,
 }
 

@@ -7,9 +7,9 @@ use super::Repair;
 use super::arrange::Placed;
 use super::report::{Loss, Salvaged};
 use super::survey::{Table, lost_keys};
-use crate::compaction::job_env::OutputFamily;
-use crate::compaction::job_output::JobOutput;
-use crate::compaction::output::OutputWriter;
+use crate::compaction::building::job_env::OutputFamily;
+use crate::compaction::building::job_output::JobOutput;
+use crate::compaction::building::output::OutputWriter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::format::blob_index::BlobIndex;
@@ -19,7 +19,7 @@ use crate::format::internal_key::{ParsedInternalKey, ValueType, internal_key};
 use crate::range_del::FragmentedTombstones;
 use crate::table::{LostPart, Salvage};
 use crate::version::edit::VersionEdit;
-use crate::version::tombstones::within;
+use crate::version::state::tombstones::within;
 
 /// Losses of values reported separately for one table; further ones are reported as one.
 const MAX_LOSSES: usize = 1000;
@@ -188,8 +188,8 @@ impl Copy<'_, '_> {
         }
     }
 
-    /// Copies an entity whose columns are all there. It is lost if one of them is: what is left would
-    /// pass for what was written.
+    /// Copies an entity whose columns are all there. It is lost if one of them is: what is left
+    /// would pass for what was written.
     fn entity(&mut self, key: &ParsedInternalKey<'_>, ikey: &[u8], entity: &[u8]) -> Result<()> {
         let mut columns = columns(entity)?;
         let mut rescued = Vec::new();

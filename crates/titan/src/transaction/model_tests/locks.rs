@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Key;
 
-/// How a key is locked, and by which transactions.
+/// Lock mode of a key, and the transactions: by which transactions.
 #[derive(Default)]
 pub(super) struct Locks(BTreeMap<Key, (bool, BTreeSet<usize>)>);
 

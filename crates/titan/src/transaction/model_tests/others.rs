@@ -1,4 +1,4 @@
-//! What happens beside transactions: plain writes and reads, flushes, compactions.
+//! Steps beside transactions: plain writes and reads, flushes, compactions.
 
 use super::{SINGLE, World, decode, encode};
 use crate::{CompactRangeOptions, WriteBatch, WriteOptions};

@@ -6,9 +6,9 @@ use crate::{ColumnFamily, ReadOptions, TransactionIterator};
 /// An iterator that was begun earlier.
 pub(super) struct Scan {
     iter: TransactionIterator,
-    /// What it must show.
+    /// Rows that it must show.
     expected: Vec<(u8, u32)>,
-    /// How many of them it has left behind.
+    /// Number of rows that it has left behind.
     place: usize,
 }
 

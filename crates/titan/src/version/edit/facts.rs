@@ -51,14 +51,14 @@ pub(crate) struct TableFacts {
     pub(crate) shadowed_bytes: u64,
     /// Which blob files the SST points to.
     pub(crate) blob_refs: Vec<BlobRefs>,
-    /// What collectors reported about it.
+    /// Reports of collectors on it.
     pub(crate) collected: CollectedReport,
     /// Whether another program wrote the SST, and it was counted later.
     pub(crate) foreign: bool,
 }
 
 impl TableFacts {
-    /// What a walk through a whole table found. It does not know what the table shadows.
+    /// Facts from a walk through a whole table. It does not know what the table shadows.
     pub(crate) fn of(table: FileNumber, found: &TableCheck) -> Self {
         TableFacts {
             table,

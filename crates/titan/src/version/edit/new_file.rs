@@ -1,4 +1,4 @@
-//! What the MANIFEST knows about one SST.
+//! Record in the MANIFEST of one SST.
 
 use std::ops::Bound;
 
@@ -83,7 +83,7 @@ impl Default for NewFile {
 }
 
 impl NewFile {
-    /// What its reader compares with the file.
+    /// Identity that its reader compares with the file.
     pub(crate) fn identity(&self) -> TableIdentity {
         TableIdentity {
             number: self.number,
@@ -93,8 +93,9 @@ impl NewFile {
         }
     }
 
-    /// Whether the sequence numbers are those of its entries. RocksDB writes the largest number as the
-    /// smallest one, and 0 as the largest, of tables whose numbers LevelDB's MANIFEST did not have.
+    /// Whether the sequence numbers are those of its entries. RocksDB writes the largest number as
+    /// the smallest one, and 0 as the largest, of tables whose numbers LevelDB's MANIFEST did not
+    /// have.
     pub(crate) fn knows_sequences(&self) -> bool {
         self.smallest_seq <= self.largest_seq
     }

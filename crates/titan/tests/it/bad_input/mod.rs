@@ -1,5 +1,6 @@
-//! What must be refused, and what must be survived: directories that are missing, locked, foreign
-//! or damaged; options, batches and records that are invalid; keys and values of extreme sizes.
+//! Input that must be refused, and input that must be survived: directories that are missing,
+//! locked, foreign or damaged; options, batches and records that are invalid; keys and values of
+//! extreme sizes.
 //!
 //! The rule for damage: either an error of kind `Corruption` that names a file, or the right
 //! result; never a panic, never a wrong value, never a new database in place of a damaged one.

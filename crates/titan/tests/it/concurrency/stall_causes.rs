@@ -36,8 +36,8 @@ impl Changes {
     }
 }
 
-/// A gate that opens when a test ends, also by a failure: closing the database waits for the jobs that
-/// wait there.
+/// A gate that opens when a test ends, also by a failure: closing the database waits for the jobs
+/// that wait there.
 struct OpensAtLast(Arc<Gate>);
 
 impl Deref for OpensAtLast {
@@ -70,8 +70,8 @@ fn stallable() -> ColumnFamilyOptions {
     }
 }
 
-/// A database whose default family collects nothing, so that it is never delayed for space, and what
-/// its listener is notified of. There are threads enough for a job of each of some families.
+/// A database whose default family collects nothing, so that it is never delayed for space, and
+/// what its listener is notified of. There are threads enough for a job of each of some families.
 fn database(vfs: &SimVfs) -> (Db, Arc<Changes>) {
     let changes = Arc::new(Changes::default());
     let mut options = options(vfs, manual());
@@ -139,8 +139,8 @@ fn delay(family: &ColumnFamily) {
     assert_eq!(family.metrics().stall, MANY_TABLES);
 }
 
-/// Flushes two memtables, which stops writes while a gate keeps flushes from writing. No write waits:
-/// it would lead the commit queue, where dropping a family has to wait for it.
+/// Flushes two memtables, which stops writes while a gate keeps flushes from writing. No write
+/// waits: it would lead the commit queue, where dropping a family has to wait for it.
 fn stop<'s>(scope: &'s Scope<'s, '_>, family: &'s ColumnFamily) {
     for n in 1..=2 {
         family.put(&key(n), &value(n, 100)).unwrap();
@@ -215,8 +215,8 @@ fn of_two_causes_in_one_family_the_stronger_counts_and_then_the_other_again() {
     db.close().unwrap();
 }
 
-/// The stronger stall is that of the family that comes first, or of the one that comes last; it ends
-/// because its cause does, or because the family is dropped.
+/// The stronger stall is that of the family that comes first, or of the one that comes last; it
+/// ends because its cause does, or because the family is dropped.
 #[test]
 fn of_two_families_the_stronger_stall_counts_and_each_has_its_own() {
     for (stronger, dropped) in [(0, false), (1, false), (0, true), (1, true)] {

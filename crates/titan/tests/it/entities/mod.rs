@@ -1,5 +1,5 @@
-//! Values with columns: what was written is read, whatever happens to it, and the values that RocksDB
-//! keeps in blob files are neither lost nor counted wrongly.
+//! Values with columns: what was written is read, whatever happens to it, and the values that
+//! RocksDB keeps in blob files are neither lost nor counted wrongly.
 
 mod model;
 mod of_rocksdb;

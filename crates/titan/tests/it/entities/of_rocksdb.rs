@@ -271,8 +271,8 @@ fn a_filter_sees_and_changes_the_default_column() {
     assert_sound(dir.path(), &options);
 }
 
-/// A repair loses the entities whose columns are damaged, names them, and keeps all others, also those
-/// with columns in the same file.
+/// A repair loses the entities whose columns are damaged, names them, and keeps all others, also
+/// those with columns in the same file.
 #[test]
 fn a_repair_rescues_columns_from_a_damaged_blob_file() {
     let options = Options::default();

@@ -15,8 +15,8 @@ fn appending(filter: Filter, vfs: &SimVfs) -> Options {
     options(vfs, family)
 }
 
-/// Writes keys whose value is operands, and inline and separated ones with an operand each, in tables
-/// of their own. Returns the values.
+/// Writes keys whose value is operands, and inline and separated ones with an operand each, in
+/// tables of their own. Returns the values.
 fn write(db: &Db) -> Vec<Vec<u8>> {
     let base = |n: usize| match n {
         0..20 => None,

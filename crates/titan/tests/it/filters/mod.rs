@@ -20,8 +20,8 @@ use crate::support::{DIR, files, key, manual, open, options, value};
 
 type Decide = dyn Fn(&FilterEntry<'_>) -> Result<Decision> + Send + Sync;
 
-/// What the filter was told about a job: reason, level, whether it is bottommost, whether something
-/// is below "key", the oldest snapshot.
+/// Facts that the filter was told about a job: reason, level, whether it is bottommost, whether
+/// something is below "key", the oldest snapshot.
 type Job = (FilterReason, usize, bool, bool, Option<u64>);
 
 /// A filter that is a closure, and notes its jobs.
@@ -331,8 +331,8 @@ fn a_filter_is_not_asked_about_what_only_snapshots_see() {
     assert_eq!(db.get_with(&key(1), &at).unwrap().unwrap(), &b"old"[..]);
 }
 
-/// A later iterator has met a row of dead keys, one of which the filter has removed. It must not tell that
-/// to an iterator that has the tables from before.
+/// A later iterator has met a row of dead keys, one of which the filter has removed. It must not
+/// tell that to an iterator that has the tables from before.
 #[test]
 fn an_open_iterator_shows_what_a_filter_has_removed_since() {
     let vfs = SimVfs::new();

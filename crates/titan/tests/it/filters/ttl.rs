@@ -89,8 +89,8 @@ fn tables_with_expired_values_are_compacted_by_themselves() {
     close_and_check(db, &options);
 }
 
-/// The time after which no value is left, at the latest: its life, an eighth of it for the rewriting of
-/// tables, the granularity, and the rounding of times.
+/// The time after which no value is left, at the latest: its life, an eighth of it for the
+/// rewriting of tables, the granularity, and the rounding of times.
 const GONE_AFTER: u64 = AGE + AGE / 8 + GRANULARITY + 3;
 
 #[test]

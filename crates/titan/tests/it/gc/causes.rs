@@ -1,5 +1,5 @@
-//! Several causes of garbage at once, and several snapshots that see a part of it: each record counts
-//! once, and goes when nothing sees it any more.
+//! Several causes of garbage at once, and several snapshots that see a part of it: each record
+//! counts once, and goes when nothing sees it any more.
 
 use titan::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, HolderKind, ReadOptions, SpaceUsage,

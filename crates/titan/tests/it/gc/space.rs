@@ -1,4 +1,4 @@
-//! How soon garbage is found, and what is left of it in an idle database.
+//! Time until garbage is found, and the rest of it in an idle database.
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ pub(super) struct Machine {
     vfs: SimVfs,
     store: Option<Store>,
     events: Events,
-    /// How many operations of the journal have been shown.
+    /// Number of operations of the journal that have been shown.
     journal: usize,
 }
 
@@ -103,7 +103,7 @@ impl Machine {
         self.news()
     }
 
-    /// What happened since the last call.
+    /// Events since the last call.
     fn news(&mut self) -> Vec<String> {
         let journal = self.vfs.journal();
         let mut lines = Vec::new();

@@ -1,6 +1,6 @@
-//! Prefixes: the first key of a prefix against a model, with every extractor; filters with prefixes in
-//! both directions between RocksDB and Titan; extractors that are missing or others than the recorded
-//! one.
+//! Prefixes: the first key of a prefix against a model, with every extractor; filters with prefixes
+//! in both directions between RocksDB and Titan; extractors that are missing or others than the
+//! recorded one.
 
 mod panics;
 mod skipping;
@@ -20,7 +20,7 @@ use crate::support::{DIR, manual, open, options, scaled, value};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What comes before a colon, with it. No such prefix begins another one.
+/// Prefix up to a colon, with it. No such prefix begins another one.
 struct ToColon;
 
 impl PrefixExtractor for ToColon {
@@ -167,7 +167,8 @@ fn filters_rule_out_tables_without_the_prefix() {
         statistics.prefix_filter_probes(),
         statistics.prefix_filter_negatives(),
     );
-    // The first search is beyond the keys of all tables; in the second, two of four have the prefix.
+    // The first search is beyond the keys of all tables; in the second, two of four have the
+    // prefix.
     assert_eq!(asked, 4);
     assert!(no >= 1, "{no} of {asked}");
 }
@@ -189,8 +190,8 @@ impl PrefixExtractor for Unstable {
     }
 }
 
-/// Filters that are wrong, since the extractor has changed, harm only those who read by prefix: they do
-/// not tell others that keys are dead which they did not look at.
+/// Filters that are wrong, since the extractor has changed, harm only those who read by prefix:
+/// they do not tell others that keys are dead which they did not look at.
 #[test]
 fn reads_without_a_prefix_do_not_depend_on_filters() {
     for by_iterator in [false, true] {
@@ -253,8 +254,8 @@ fn what_is_too_new_for_a_snapshot_is_not_searched_beyond_the_prefix() {
         let found = db.first_in_prefix_with(b"", b"0015", &options).unwrap();
         assert!(found.is_none());
     }
-    // One table has nothing that the snapshot sees. In the other, the 100 keys with the prefix are in
-    // two or three blocks of 4 KiB.
+    // One table has nothing that the snapshot sees. In the other, the 100 keys with the prefix are
+    // in two or three blocks of 4 KiB.
     let read = vfs.bytes_read(".sst");
     assert!(read > 0 && read < 5 * 4096, "{read}");
 }
@@ -312,7 +313,7 @@ fn an_extractor_is_kept_and_another_one_is_refused() {
     db.close().unwrap();
 }
 
-/// What comes before the colon, so one prefix may begin another.
+/// Prefix before the colon, so one prefix may begin another.
 struct BeforeColon;
 
 impl PrefixExtractor for BeforeColon {

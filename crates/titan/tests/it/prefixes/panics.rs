@@ -95,7 +95,7 @@ fn an_extractor_that_panics_in_a_read_is_an_error_of_that_read() {
     assert!(db.background_error().is_none());
 }
 
-/// What comes before a colon, with it. Panics at keys that end with an exclamation mark, while it is
+/// Prefix up to a colon, with it. Panics at keys that end with an exclamation mark, while it is
 /// told to.
 struct UntilColon(AtomicBool);
 

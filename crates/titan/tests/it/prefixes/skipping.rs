@@ -104,7 +104,7 @@ fn some_key(rng: &mut fastrand::Rng) -> Vec<u8> {
     key
 }
 
-/// What a rule says of a key: one key in so many ends the skip.
+/// Rule for a key: one key in so many ends the skip.
 fn some_rule(key: &[u8], salt: u64, one_in: u64) -> Option<usize> {
     let random = key.iter().fold(salt, |hash, byte| {
         let hash = (hash ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -290,7 +290,8 @@ fn a_skip_opens_no_table_that_has_only_the_prefix() {
 fn a_skip_says_what_it_stepped_over() {
     let vfs = SimVfs::new();
     let db = open(&options(&vfs, manual()));
-    // Five keys of each prefix, in a table, a table above it and the memtable; one of them is overwritten, one is deleted.
+    // Five keys of each prefix, in a table, a table above it and the memtable; one of them is
+    // overwritten, one is deleted.
     for part in 0..3_u8 {
         for prefix in *b"abcd" {
             match part {

@@ -9,7 +9,7 @@ use crate::support::value;
 /// Bytes of an inline value and of a separated one.
 const LENS: [usize; 2] = [20, 150];
 
-/// What a reader finds.
+/// Contents for a reader.
 pub(super) type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// An operation on the keys of a world, which are numbered.
@@ -127,7 +127,7 @@ impl Worlds {
         batch
     }
 
-    /// What a reader finds after so many operations of each world.
+    /// Contents for a reader after so many operations of each world.
     pub(super) fn pairs(&self, steps: usize) -> Pairs {
         let mut pairs = Pairs::new();
         for (world, history) in self.histories.iter().enumerate() {

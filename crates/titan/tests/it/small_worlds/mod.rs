@@ -1,9 +1,9 @@
 //! Every short history of a few keys, all of them in one database, under every schedule of flushes,
 //! compactions and snapshots.
 //!
-//! The worlds are neighbours in the key space. Tables are small, so they begin and end within worlds,
-//! and so do the ranges that are compacted. A run takes a part of the schedules, the same part each
-//! time; with `TITAN_ALL_WORLDS=1` in the environment it takes all of them.
+//! The worlds are neighbours in the key space. Tables are small, so they begin and end within
+//! worlds, and so do the ranges that are compacted. A run takes a part of the schedules, the same
+//! part each time; with `TITAN_ALL_WORLDS=1` in the environment it takes all of them.
 
 mod histories;
 
@@ -18,7 +18,7 @@ use crate::support::{DIR, manual, open, options};
 
 const STEPS: usize = 3;
 
-/// What follows the operations of a step.
+/// Action after the operations of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Nothing,

@@ -1,0 +1,413 @@
+//! The laws of words: comments and documents that a machine can judge.
+//!
+//! - [`wide`]: lines of comments have at most 100 columns. A row of a table and a line of one word
+//!   cannot be broken, so they may be longer;
+//! - [`openings`]: no doc comment begins with What, Who, That or How;
+//! - [`paths`]: the files that comments and documents name exist;
+//! - [`links`]: the files and headings to which documents link exist.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+const COLUMNS: usize = 100;
+const OPENINGS: [&str; 4] = ["What", "Who", "That", "How"];
+/// Folders of the workspace that a name may begin with which names a file or folder from the root.
+const ROOTS: [&str; 6] = ["crates/", "docs/", "scripts/", "fuzz/", ".ci/", ".cargo/"];
+/// Endings of the files that are looked up wherever they are named.
+const ENDINGS: [&str; 3] = [".rs", ".md", ".toml"];
+
+/// A place that breaks a law.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// The file, from the root of the workspace on.
+    pub file: PathBuf,
+    /// The line, the first is 1.
+    pub line: usize,
+    /// The offending text.
+    pub text: String,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file.display(), self.line, self.text)
+    }
+}
+
+impl Breach {
+    /// The crate that has the file, or the first folder of its path.
+    pub fn part(&self) -> &str {
+        let mut names = self.file.iter().filter_map(|name| name.to_str());
+        match names.next() {
+            Some("crates") => names.next().unwrap_or_default(),
+            first => first.unwrap_or_default(),
+        }
+    }
+}
+
+/// The files of a workspace with their texts. Files that are no text are listed only.
+pub struct Workspace {
+    files: BTreeMap<PathBuf, Option<String>>,
+    folders: BTreeSet<PathBuf>,
+}
+
+impl Workspace {
+    /// Reads all files but those that are built or belong to version control.
+    ///
+    /// # Errors
+    ///
+    /// If a file or directory cannot be read.
+    pub fn read(root: &Path) -> io::Result<Workspace> {
+        let (mut files, mut folders) = (BTreeMap::new(), BTreeSet::new());
+        let mut waiting = vec![PathBuf::new()];
+        while let Some(folder) = waiting.pop() {
+            for entry in std::fs::read_dir(root.join(&folder))? {
+                let entry = entry?;
+                let path = folder.join(entry.file_name());
+                let name = entry.file_name();
+                if entry.file_type()?.is_dir() {
+                    if name != "target" && name != ".git" {
+                        waiting.push(path);
+                    }
+                    continue;
+                }
+                let is_read = path.extension().is_some_and(|e| e == "rs" || e == "md");
+                let text = match is_read {
+                    true => Some(std::fs::read_to_string(root.join(&path))?),
+                    false => None,
+                };
+                files.insert(path, text);
+            }
+            folders.insert(folder);
+        }
+        Ok(Workspace { files, folders })
+    }
+
+    fn texts(&self, extension: &str) -> impl Iterator<Item = (&Path, &str)> {
+        let files = self.files.iter();
+        let files = files.filter(move |(path, _)| path.extension().is_some_and(|e| e == extension));
+        files.filter_map(|(path, text)| Some((path.as_path(), text.as_deref()?)))
+    }
+
+    /// The lines of comments in Rust sources: file, number, the line.
+    fn comments(&self) -> impl Iterator<Item = (&Path, usize, &str)> {
+        self.texts("rs").flat_map(|(file, text)| {
+            let lines = text.lines().zip(1..);
+            let comments = lines.filter(|(line, _)| line.trim_start().starts_with("//"));
+            comments.map(move |(line, number)| (file, number, line))
+        })
+    }
+
+    /// The lines of documents that are not in a block of code.
+    fn lines_of_documents(&self) -> impl Iterator<Item = (&Path, usize, &str)> {
+        self.texts("md").flat_map(|(file, text)| {
+            let mut is_code = false;
+            let lines = text.lines().zip(1..).filter(move |(line, _)| {
+                let is_fence = line.trim_start().starts_with("```");
+                is_code ^= is_fence;
+                !is_code && !is_fence
+            });
+            lines.map(move |(line, number)| (file, number, line))
+        })
+    }
+
+    /// Whether a path names a file or folder from the root on.
+    fn has(&self, path: &Path) -> bool {
+        self.files.contains_key(path) || self.folders.contains(path)
+    }
+
+    /// Whether a file has this path, from some folder on.
+    fn has_somewhere(&self, path: &Path) -> bool {
+        self.has(path) || self.files.keys().any(|file| file.ends_with(path))
+    }
+
+    /// Whether a path is the number of a decision record: `docs/adr/0002`.
+    fn has_decision(&self, path: &str) -> bool {
+        let is_record = |file: &PathBuf| {
+            let name = file.to_str().and_then(|file| file.strip_prefix(path));
+            name.is_some_and(|rest| rest.starts_with('-'))
+        };
+        path.starts_with("docs/adr/") && self.files.keys().any(is_record)
+    }
+}
+
+/// Lines of comments that are too long.
+pub fn wide(workspace: &Workspace) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (file, number, line) in workspace.comments() {
+        let columns = line.chars().count();
+        let text = line.trim_start().trim_start_matches(['/', '!']).trim();
+        if columns > COLUMNS && text.contains(' ') && !text.starts_with('|') {
+            breaches.push(breach(file, number, format!("{columns} columns")));
+        }
+    }
+    breaches
+}
+
+/// Doc comments that begin with a clause.
+pub fn openings(workspace: &Workspace) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (file, text) in workspace.texts("rs") {
+        let mut before = None;
+        for (line, number) in text.lines().zip(1..) {
+            let doc = ["///", "//!"]
+                .into_iter()
+                .find(|sign| line.trim_start().starts_with(sign));
+            if let Some(sign) = doc
+                && before != doc
+            {
+                let text = line.trim_start().trim_start_matches(sign).trim_start();
+                let word = text
+                    .split(|c: char| !c.is_alphanumeric())
+                    .next()
+                    .unwrap_or_default();
+                if OPENINGS.contains(&word) {
+                    breaches.push(breach(file, number, text.to_owned()));
+                }
+            }
+            before = doc;
+        }
+    }
+    breaches
+}
+
+/// Files and folders that are named in comments and documents and do not exist.
+///
+/// A name that begins with a folder of the root is looked up from there. A name of a Rust file, a
+/// document or a TOML file may begin with any folder. Decision records tell the past: in them only
+/// links are looked up. `others` are names of files that do not belong to the workspace.
+pub fn paths(workspace: &Workspace, others: &[&str]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    let documents = workspace.lines_of_documents();
+    let documents = documents.filter(|(file, ..)| !file.starts_with("docs/adr"));
+    for (file, number, line) in workspace.comments().chain(documents) {
+        for name in names(line) {
+            let path = Path::new(name);
+            let is_there = workspace.has_somewhere(path) || workspace.has_decision(name);
+            if !is_there && !others.contains(&name) {
+                breaches.push(breach(file, number, name.to_owned()));
+            }
+        }
+    }
+    breaches
+}
+
+/// The words of a line that name files or folders of the workspace.
+fn names(line: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || "._/-".contains(c);
+    let mut rest = line;
+    let words = std::iter::from_fn(move || {
+        let start = rest.find(is_part)?;
+        let (before, from) = rest.split_at(start);
+        let end = from.find(|c| !is_part(c)).unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
+        rest = after;
+        // A part of an address, of a pattern, or of a path of placeholders.
+        let is_whole = !before.ends_with([':', '*', '{', '}', '~', '$', '>', '=', '\\', '@'])
+            && !after.starts_with(['*', '{', '<', '$', '(', ':', '='])
+            && !word.starts_with('/');
+        Some((word, is_whole))
+    });
+    let words = words.filter_map(|(word, is_whole)| is_whole.then_some(word));
+    let words = words.map(|word| word.trim_end_matches(['.', '-', '/']));
+    let words = words.map(|word| word.trim_start_matches("../").trim_start_matches("./"));
+    words.filter(|word| {
+        let from_root = ROOTS.iter().any(|root| word.starts_with(root));
+        let is_file = ENDINGS
+            .iter()
+            .any(|ending| word.len() > ending.len() && word.ends_with(ending));
+        let is_placeholder = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+        };
+        !word.contains("..") && !word.split('/').any(is_placeholder) && (from_root || is_file)
+    })
+}
+
+/// Links of documents to files and headings that do not exist.
+pub fn links(workspace: &Workspace) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (file, number, line) in workspace.lines_of_documents() {
+        for link in line.split("](").skip(1) {
+            let target = link.split([')', ' ']).next().unwrap_or_default();
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+            let folder = file.parent().unwrap_or(Path::new(""));
+            let path = match path {
+                "" => Some(file.to_owned()),
+                path => normal(&folder.join(path)),
+            };
+            let found = path.filter(|path| workspace.has(path));
+            let is_there = found.is_some_and(|path| {
+                let text = workspace.files.get(&path).and_then(Option::as_deref);
+                heading.is_empty() || text.is_some_and(|text| headings(text).contains(heading))
+            });
+            if !is_there {
+                breaches.push(breach(file, number, target.to_owned()));
+            }
+        }
+    }
+    breaches
+}
+
+/// A path without `..`; nothing if it leads out of the workspace.
+fn normal(path: &Path) -> Option<PathBuf> {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                if !normal.pop() {
+                    return None;
+                }
+            }
+            Component::CurDir => {}
+            name => normal.push(name),
+        }
+    }
+    Some(normal)
+}
+
+/// The names by which links reach the headings of a document.
+fn headings(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in text.lines().filter(|line| line.starts_with('#')) {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        // Of a link, the text counts.
+        let mut parts = title.split("](");
+        let mut title = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            title += part.split_once(')').map_or(part, |(_, rest)| rest);
+        }
+        let name: String = title
+            .chars()
+            .filter_map(|c| match c {
+                ' ' => Some('-'),
+                c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c),
+                _ => None,
+            })
+            .collect();
+        // The second heading of a name has a number.
+        let mut numbered = name.clone();
+        for number in 1.. {
+            if found.insert(numbered) {
+                break;
+            }
+            numbered = format!("{name}-{number}");
+        }
+    }
+    found
+}
+
+fn breach(file: &Path, line: usize, text: String) -> Breach {
+    Breach {
+        file: file.to_owned(),
+        line,
+        text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workspace(files: &[(&str, &str)]) -> Workspace {
+        let files = files.iter();
+        let files: BTreeMap<_, _> = files
+            .map(|(name, text)| (PathBuf::from(name), Some((*text).to_owned())))
+            .collect();
+        let folders = files
+            .keys()
+            .flat_map(|file| file.ancestors().skip(1).map(Path::to_owned));
+        Workspace {
+            folders: folders.collect(),
+            files,
+        }
+    }
+
+    fn texts(breaches: &[Breach]) -> Vec<String> {
+        breaches.iter().map(Breach::to_string).collect()
+    }
+
+    #[test]
+    fn a_line_of_a_comment_has_at_most_a_hundred_columns() {
+        let at = |columns: usize| format!("    // a {}\n", "ä".repeat(columns - 9));
+        let text =
+            at(100) + &at(101) + &format!("// | {} |\n/// {}\n", "b ".repeat(60), "c".repeat(120));
+        let found = wide(&workspace(&[("crates/a/src/lib.rs", &text)]));
+        assert_eq!(texts(&found), ["crates/a/src/lib.rs:2: 101 columns"]);
+        assert_eq!(found[0].part(), "a");
+    }
+
+    #[test]
+    fn a_doc_comment_does_not_begin_with_a_clause() {
+        let lines = [
+            "//! How it works.",
+            "//! What else.",
+            "",
+            "/// Whatever.",
+            "/// What it is.",
+            "fn a() {}",
+            "/// What it is.",
+            "// What is no doc comment.",
+            "    /// That.",
+        ];
+        let text = lines.join("\n");
+        let found = openings(&workspace(&[("src/lib.rs", &text)]));
+        let lines: Vec<usize> = found.iter().map(|breach| breach.line).collect();
+        assert_eq!(lines, [1, 7, 9]);
+    }
+
+    #[test]
+    fn files_that_comments_and_documents_name_exist() {
+        let lines = [
+            "// See db/set.rs, `docs/a.md`, lib.rs, https://x.y/z/gone.rs and docs/gone.md.",
+            "// Also `set/gone.rs`, crates/a/src, docs/adr/1, docs/adr/2, {dir}/b.rs, *.rs, docs/NAME.",
+        ];
+        let text = lines.join("\n");
+        let document = "`db/gone.rs` and\n```\ndb/in_code.rs\n```\n[a](../crates/b/src)\n";
+        let files = [
+            ("crates/a/src/db/set.rs", ""),
+            ("crates/a/src/lib.rs", &text),
+            ("docs/a.md", document),
+            ("docs/adr/1-a.md", "`db/past.rs`"),
+        ];
+        let found = paths(&workspace(&files), &[]);
+        let expected = [
+            "crates/a/src/lib.rs:1: docs/gone.md",
+            "crates/a/src/lib.rs:2: set/gone.rs",
+            "crates/a/src/lib.rs:2: docs/adr/2",
+            "docs/a.md:1: db/gone.rs",
+            "docs/a.md:5: crates/b/src",
+        ];
+        assert_eq!(texts(&found), expected);
+        assert_eq!(paths(&workspace(&files), &["set/gone.rs"]).len(), 4);
+    }
+
+    #[test]
+    fn links_lead_to_files_and_headings() {
+        let files = [
+            (
+                "README.md",
+                "# A\n[b](docs/b.md#two-words) [c](docs/c.md) [d](#a) [c](docs/b.md#c-e) [e](#e) [f](https://g)\n",
+            ),
+            (
+                "docs/b.md",
+                "# B\n## Two *words*\n## Two words\n## [C](b.md) (e)\n[a](../README.md#a) [x](../../x)\n",
+            ),
+            (
+                "docs/adr/1.md",
+                "[b](../b.md#two-words-1) [b](../b.md#two-words-2) [docs](..)\n",
+            ),
+        ];
+        let found = links(&workspace(&files));
+        let expected = [
+            "README.md:2: docs/c.md",
+            "README.md:2: #e",
+            "docs/adr/1.md:1: ../b.md#two-words-2",
+            "docs/b.md:5: ../../x",
+        ];
+        assert_eq!(texts(&found), expected);
+    }
+}

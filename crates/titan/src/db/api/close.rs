@@ -1,0 +1,90 @@
+//! Closing the database, at the latest when the last handle is dropped.
+
+use std::sync::Arc;
+
+use crate::db::core::shared::{Core, Shared};
+use crate::error::Result;
+use crate::filter::check_may_wait_for_jobs;
+use crate::stats::notify;
+
+impl Shared {
+    /// Ends the waits of transactions, now that the database is closed: the locks that they wait
+    /// for may never be released.
+    fn end_waits_for_locks(&self) {
+        if let Err(closed) = self.check_open() {
+            self.admission.locks.close(closed);
+        }
+    }
+}
+
+impl Core {
+    /// Stops background jobs and releases the directory. Logged writes that are only in memtables
+    /// are replayed at the next opening; unlogged ones are flushed first.
+    pub(crate) fn close(&self) -> Result<()> {
+        // Before any lock, which a thread that is not in this process may have had.
+        self.shared.lifecycle.check_not_inherited()?;
+        // Before the lock, whose holder may wait for the hook or barrier that this is called in.
+        self.shared.pipeline.check_may_wait()?;
+        check_may_wait_for_jobs()?;
+        let mut threads = self.threads.lock();
+        if self.shared.lifecycle.is_closed() {
+            return Ok(());
+        }
+        // So that nothing unlogged comes after the flush.
+        self.shared.lifecycle.refuse_batches();
+        let pipeline = &self.shared.pipeline;
+        let unlogged = pipeline.exclusive(|_| Ok(self.shared.families_with_unlogged_writes()))?;
+        let flushed = if unlogged.is_empty() {
+            Ok(())
+        } else {
+            self.shared.flush(&unlogged)
+        };
+        // The queue empties first, so that no commit meets a closed database half way.
+        let synced = pipeline.exclusive(|lead| {
+            // After a failure nothing more can be promised, and the caller must know.
+            let synced = self.shared.failure.check();
+            let synced = synced.and_then(|()| self.shared.sync_wal(lead));
+            self.shared.lifecycle.close();
+            synced
+        });
+        self.shared.signals.raise_all();
+        self.shared.end_waits_for_locks();
+        gate!("close: threads to be joined");
+        for thread in std::mem::take(&mut *threads).into_values() {
+            // Nothing is left to be done about a thread that panicked.
+            let _ = thread.join();
+        }
+        // Jobs on threads of users must not outlive the lock either.
+        // MUTANT: closing does not wait for jobs on threads of users.
+        if !mutant!(
+            "close-forgets-jobs-of-users",
+            "-p titan --lib db::races::compactions::closing_waits"
+        ) {
+            self.shared.wait_for_running_jobs();
+        }
+        gate!("close: jobs have ended");
+        // Nor a checkpoint, which ends early now: the next opening deletes what it may yet link.
+        drop(self.shared.lifecycle.checkpoint());
+        self.shared.purge();
+        // The WAL's file is closed while the directory is still ours: closing cuts the zeros at its
+        // end.
+        pipeline.close_wal();
+        self.shared.files.release();
+        flushed.and(synced)
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if self.shared.lifecycle.is_inherited() {
+            // The parent goes on with its files and locks, and with the threads. They are not here,
+            // so none of them can be waited for, and the handles would name other threads.
+            std::mem::forget(std::mem::take(self.threads.get_mut()));
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
+        if let Err(e) = self.close() {
+            notify!(self.shared.opening.listeners, writes_stopped(&e));
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The interface of an open database: the handles, and the operations that they call.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`handle`], [`column_family`], [`secondary`] | the handles |
+//! | [`families`] | creating and dropping families |
+//! | [`set_options`] | changing options while the database is open |
+//! | [`checkpoint`] | the database of one moment in another directory |
+//! | [`collect_range`], [`pause`] | garbage collection as users control it |
+//! | [`approximate`], [`table_properties`], [`damaged_block`] | sizes of ranges; what collectors reported; where a scan can go on after damage |
+//! | [`resume`], [`close`] | accepting writes again after a failure; closing |
+//!
+//! Promises: every call fails with `Closed` after a close, and changes nothing in a database that
+//! is open for reading only. Assumes: handles may be used by any thread, and dropped in any order.
+
+pub(super) mod approximate;
+pub(super) mod checkpoint;
+pub(super) mod close;
+pub(super) mod collect_range;
+pub(super) mod column_family;
+pub(super) mod damaged_block;
+pub(super) mod families;
+pub(super) mod handle;
+pub(super) mod pause;
+pub(super) mod resume;
+pub(super) mod secondary;
+pub(super) mod set_options;
+pub(super) mod table_properties;

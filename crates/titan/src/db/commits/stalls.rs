@@ -1,0 +1,212 @@
+//! Stalled writes: how long they wait, and when that is evaluated again.
+
+use std::time::Duration;
+
+use crate::batch::BatchOp;
+use crate::db::core::shared::Shared;
+use crate::db::core::state::{FamilyState, State};
+use crate::db::resources::lack_of_room::NoRoom;
+use crate::error::{Error, ErrorKind, Result};
+use crate::stats::{self, StallCause, StallEvent};
+use crate::sync::MutexGuard;
+use crate::write::queue::{Group, Lead};
+
+/// The longest single sleep of a delayed write, so that it notices when the delay is over.
+const MAX_DELAY: Duration = Duration::from_millis(10);
+
+impl Shared {
+    /// Fails with `Busy` if a write would have to wait now.
+    pub(super) fn check_not_stalled(&self) -> Result<()> {
+        match self.stall() {
+            StallEvent::Normal => Ok(()),
+            // The delay depends on what is in the batch.
+            StallEvent::Delayed(StallCause::SpaceAmplification) => Ok(()),
+            StallEvent::Delayed(cause) | StallEvent::Stopped(cause) => Err(stalled(cause)),
+        }
+    }
+
+    /// Stall of writes. Takes no lock if they are not.
+    fn stall(&self) -> StallEvent {
+        match self.admission.are_writes_stalled() {
+            true => self.state.lock().stalls.strongest,
+            false => StallEvent::Normal,
+        }
+    }
+
+    /// Waits while writes are stalled. Writers in line that do not want to wait get `Busy`. Cost:
+    /// takes no lock if writes are not stalled.
+    pub(super) fn wait_out_stall(&self, lead: &Lead<'_>, group: &Group) -> Result<()> {
+        if !self.admission.are_writes_stalled() {
+            return Ok(());
+        }
+        let state = self.state.lock();
+        let stall = state.stalls.strongest;
+        if stall == StallEvent::Normal {
+            return Ok(());
+        }
+        let delay = self.delay(&state, group)?;
+        drop(state);
+        if delay.is_zero() && matches!(stall, StallEvent::Delayed(_)) {
+            return Ok(());
+        }
+        let clock = &*self.opening.clock;
+        let started = clock.monotonic();
+        let postponements = self.retry_postponed_jobs();
+        let elapsed = || clock.monotonic().saturating_sub(started);
+        let mut waited = false;
+        let outcome = loop {
+            let seen = self.signals.progress.seen();
+            let stall = self.state.lock().stalls.strongest;
+            match stall {
+                StallEvent::Normal => break Ok(()),
+                StallEvent::Stopped(cause) | StallEvent::Delayed(cause)
+                    if group.options.no_slowdown =>
+                {
+                    break Err(stalled(cause));
+                }
+                StallEvent::Delayed(cause) => {
+                    let left = delay.saturating_sub(elapsed());
+                    if left.is_zero() {
+                        break Ok(());
+                    }
+                    lead.refuse_waiting(|options| options.no_slowdown, &stalled(cause));
+                    let step = clock.begin_wait(left.min(MAX_DELAY));
+                    self.signals.progress.wait_for(seen, step);
+                }
+                StallEvent::Stopped(cause) => {
+                    match self.no_room_for_writes(group) {
+                        Some(NoRoom::AtAll(_)) if self.retries_flush() => {}
+                        Some(NoRoom::AtAll(error)) => break Err(error),
+                        Some(NoRoom::ButForDeletions) => break Ok(()),
+                        None => {}
+                    }
+                    lead.refuse_waiting(|options| options.no_slowdown, &stalled(cause));
+                    let ends = || {
+                        self.check_not_stopped()?;
+                        self.check_open()?;
+                        self.failure.postponed.check_none_since(postponements)
+                    };
+                    if let Err(e) = ends() {
+                        break Err(e);
+                    }
+                    self.signals.progress.wait(seen);
+                }
+            }
+            waited = true;
+        };
+        if waited {
+            stats::add(
+                &self.opening.statistics.stall_micros,
+                elapsed().as_micros() as u64,
+            );
+        }
+        outcome
+    }
+
+    fn no_room_for_writes(&self, group: &Group) -> Option<NoRoom> {
+        let state = self.state.lock();
+        state.no_room_for_writes(&self.files.dir, is_deletions(group))
+    }
+
+    /// Time that a group waits while writes are delayed: that of the cause that takes longest.
+    fn delay(&self, state: &State, group: &Group) -> Result<Duration> {
+        let rate = self.opening.options.load().delayed_write_rate;
+        let mut delay = Duration::ZERO;
+        if state.stalls.delays.for_tree {
+            let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
+            delay = Duration::from_secs_f64(bytes as f64 / rate as f64);
+        }
+        if state.stalls.delays.for_space {
+            // Only puts take space: deletions give it back.
+            let mut bytes = 0;
+            for op in group.batches.iter().flat_map(|batch| batch.iter()) {
+                if let BatchOp::Put { key, value, .. } = op? {
+                    bytes += (key.len() + value.len()) as u64;
+                }
+            }
+            delay = delay.max(state.collections.freeing.delay(
+                bytes,
+                state.stalls.space_excess,
+                rate,
+            ));
+        }
+        Ok(delay)
+    }
+
+    /// Evaluates what has changed, and how writes are stalled; releases the state lock; notifies
+    /// listeners of changes. Wakes the thread that collects garbage if something is to be
+    /// collected.
+    pub(crate) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
+        if self.signals.take_ended_version() {
+            let families = state.families.values_mut();
+            families.for_each(FamilyState::has_changed);
+        }
+        state.evaluate(&self.admission.notifier);
+        let writes_stalled = state.stalls.strongest != StallEvent::Normal;
+        self.admission.set_writes_stalled(writes_stalled);
+        let urgent = writes_stalled || state.is_level0_long();
+        self.admission.set_urgent(urgent);
+        let kept = state.keeps_for_snapshots();
+        self.signals.set_kept_for_snapshots(kept);
+        self.signals.progress.raise();
+        let to_collect = || state.to_collect().is_some();
+        if state.to_count().is_some() || to_collect() || state.may_drop_tombstones() {
+            self.signals.collector.raise();
+        }
+        drop(state);
+        if self.admission.notifier.notify(&self.opening.listeners) {
+            self.signals.progress.raise();
+        }
+    }
+}
+
+/// Whether a group deletes, and does nothing else.
+fn is_deletions(group: &Group) -> bool {
+    let mut ops = group.batches.iter().flat_map(|batch| batch.iter());
+    ops.all(|op| {
+        matches!(
+            op,
+            Ok(BatchOp::Delete { .. }
+                | BatchOp::SingleDelete { .. }
+                | BatchOp::DeleteRange { .. }
+                | BatchOp::LogData { .. })
+        )
+    })
+}
+
+fn stalled(cause: StallCause) -> Error {
+    Error::new(ErrorKind::Busy, format!("writes are stalled: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::WriteBatch;
+    use crate::db::core::state::Delays;
+    use crate::{ColumnFamilyId, Db, Options, WriteOptions};
+
+    #[test]
+    fn two_causes_delay_writes_for_as_long_as_the_slower_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        let shared = &db.core.shared;
+        let mut batch = WriteBatch::new();
+        batch
+            .put(ColumnFamilyId::DEFAULT, b"k", [7; 1 << 20])
+            .unwrap();
+        let mut state = shared.state.lock();
+        state.stalls.space_excess = 0.9;
+        let mut delay = |for_tree, for_space| {
+            state.stalls.delays = Delays {
+                for_tree,
+                for_space,
+            };
+            let group = Group::alone(batch.clone(), WriteOptions::default());
+            shared.delay(&state, &group).unwrap()
+        };
+        let (tree, space) = (delay(true, false), delay(false, true));
+        assert!(!tree.is_zero() && !space.is_zero() && tree != space);
+        assert_eq!(delay(true, true), tree.max(space));
+        assert!(delay(false, false).is_zero());
+    }
+}

@@ -1,0 +1,77 @@
+//! Which jobs run.
+
+use std::collections::BTreeMap;
+
+/// The kind of a job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RunningJob {
+    Flush,
+    /// An estimate of what a memtable shadows.
+    Estimate,
+    /// The switch of a memtable whose entries a compaction filter is to see.
+    Switch,
+    /// A compaction that is due.
+    Compaction,
+    /// A compaction that a user asked for.
+    ManualCompaction,
+    /// The search for what to collect.
+    Selection,
+    /// Reading files into the kernel's cache. Nobody waits for it.
+    WarmUp,
+    /// A look, in a warm-up, at versions and the files that they name.
+    WarmUpLook,
+    /// A change of options, on the thread of a user.
+    OptionsChange,
+    /// A collection that is due.
+    Collection,
+    /// A collection that a user asked for.
+    ManualCollection,
+}
+
+impl RunningJob {
+    pub(super) fn is_compaction(self) -> bool {
+        matches!(self, RunningJob::Compaction | RunningJob::ManualCompaction)
+    }
+
+    pub(crate) fn is_collection(self) -> bool {
+        matches!(self, RunningJob::Collection | RunningJob::ManualCollection)
+    }
+}
+
+/// Number of running jobs, over all families, including those dropped meanwhile.
+#[derive(Clone, Default)]
+pub(crate) struct RunningCounts(BTreeMap<RunningJob, usize>);
+
+impl RunningCounts {
+    pub(crate) fn begin(&mut self, job: RunningJob) {
+        *self.0.entry(job).or_default() += 1;
+    }
+
+    pub(crate) fn end(&mut self, job: RunningJob) {
+        *self.0.entry(job).or_default() -= 1;
+    }
+
+    /// Number of running jobs of a kind.
+    pub(crate) fn of(&self, job: RunningJob) -> usize {
+        self.0.get(&job).copied().unwrap_or_default()
+    }
+
+    /// Whether no job runs whose end is waited for.
+    pub(crate) fn is_idle(&self) -> bool {
+        // MUTANT: closing does not wait for a collection that a user runs.
+        let forgotten = mutant!(
+            "closing-forgets-a-users-collection",
+            "-p titan --test it gc::manual::closing"
+        );
+        let is_forgotten = |job| forgotten && job == RunningJob::ManualCollection;
+        let counts = |job| job != RunningJob::WarmUp && !is_forgotten(job);
+        self.0
+            .iter()
+            .all(|(job, count)| *count == 0 || !counts(*job))
+    }
+
+    /// Whether garbage is being collected, for whatever reason.
+    pub(crate) fn is_collecting(&self) -> bool {
+        self.of(RunningJob::Collection) > 0 || self.of(RunningJob::ManualCollection) > 0
+    }
+}

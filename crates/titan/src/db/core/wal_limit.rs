@@ -1,0 +1,50 @@
+//! Whether WAL files together are too large, in a form that each commit can read without the state
+//! lock, however many families there are.
+
+use super::state::State;
+use crate::options::DbOptions;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of closed WAL files and the limit for all. Set under the state lock; read by the leader of
+/// the commit queue.
+#[derive(Default)]
+pub(crate) struct WalLimit {
+    limit: AtomicU64,
+    closed: AtomicU64,
+    /// The number of the oldest closed file; 0 if there is none.
+    oldest: AtomicU64,
+    /// The oldest file when the limit was last exceeded.
+    answered: AtomicU64,
+}
+
+impl WalLimit {
+    /// To be called after WAL files or families have changed. Cost: O(families).
+    pub(crate) fn set(&self, state: &State, options: &DbOptions) {
+        let limit = match (options.max_total_wal_size, state.families.len()) {
+            // A single family flushes what it fills.
+            (_, 1) => u64::MAX,
+            // However many families there are: most of them may be idle.
+            (0, _) => {
+                let families = state.families.values();
+                let buffers = families.map(|f| f.family.options().write_buffer_size);
+                buffers.max().unwrap_or(0).saturating_mul(4)
+            }
+            (limit, _) => limit,
+        };
+        let closed = || state.wals.iter().take(state.wals.len().saturating_sub(1));
+        let oldest = closed().next().map_or(0, |wal| wal.number.0);
+        self.limit.store(limit, Ordering::Relaxed);
+        let bytes = closed().map(|wal| wal.size).sum();
+        self.closed.store(bytes, Ordering::Relaxed);
+        self.oldest.store(oldest, Ordering::Relaxed);
+    }
+
+    /// Whether something must be flushed so that the oldest file can be deleted; says so once per
+    /// file. Only where an idle family could keep files alive.
+    pub(crate) fn is_exceeded(&self, current: u64) -> bool {
+        let oldest = self.oldest.load(Ordering::Relaxed);
+        let closed = self.closed.load(Ordering::Relaxed);
+        let exceeded = closed.saturating_add(current) > self.limit.load(Ordering::Relaxed);
+        oldest > 0 && exceeded && self.answered.swap(oldest, Ordering::Relaxed) != oldest
+    }
+}

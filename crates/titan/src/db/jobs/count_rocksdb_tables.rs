@@ -1,0 +1,406 @@
+//! Counts the pointers of tables that another program wrote: once, after the first opening. The
+//! counts are recorded in the MANIFEST.
+//!
+//! RocksDB records no such counts, and no garbage for tables that it deletes whole: the garbage
+//! that its MANIFEST records is a lower bound. With the counts the accounts are exact (BLOB-3), and
+//! the size of a level includes the values that its keys point to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::job::{Job, JobSource, Threads, claimed};
+use crate::db::core::family::Family;
+use crate::db::core::running_jobs::RunningJob;
+use crate::db::core::shared::Shared;
+use crate::db::core::state::State;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::internal_key::ParsedInternalKey;
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+use crate::stats::{Listeners, notify};
+use crate::table::TableVisitor;
+use crate::version::edit::{BlobFileGarbage, TableFacts, VersionEdit};
+use crate::version::{TableFile, Version, VersionSet};
+
+/// Whether the table has pointers that have not been counted.
+fn is_uncounted(table: &TableFile) -> bool {
+    table.uncounted_blob_file().is_some()
+}
+
+pub(super) fn has_uncounted(version: &Version) -> bool {
+    version.tables().any(|(_, table)| is_uncounted(table))
+}
+
+/// Before collections, which the counts make exact.
+pub(super) const COUNTS: JobSource = JobSource {
+    threads: Threads::Collector,
+    is_due: |_, state| state.to_count().is_some(),
+    claim: |_, state| {
+        let family = Arc::clone(&state.to_count()?.family);
+        state.begin(RunningJob::Collection, family.id);
+        Some(claimed(Count { family }))
+    },
+};
+
+/// A count of the pointers of a family's tables, at the rate of a collection. If a pause of
+/// collections or a lack of file descriptors ends it, it is due again. What closing or damage keeps
+/// from being counted stays for the next opening.
+struct Count {
+    family: Arc<Family>,
+}
+
+impl Job for Count {
+    const DOING: &'static str = "counting references of";
+    /// The reason why nothing was counted, if a table cannot be read.
+    type Done = Option<Error>;
+    type Claim = ColumnFamilyId;
+
+    fn kind(&self) -> RunningJob {
+        RunningJob::Collection
+    }
+
+    fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
+    fn announce(&self, _: &Listeners) {}
+
+    fn run(self, shared: &Shared) -> (Result<Option<Error>>, ColumnFamilyId) {
+        let outcome = match shared.count_references(&self.family) {
+            Ok(counted) => shared.install_counts(&self.family, counted).map(|()| None),
+            Err(e) if is_abandoned(&e) => Err(e),
+            Err(e) => Ok(Some(e)),
+        };
+        (outcome, self.family.id)
+    }
+
+    fn release(family: ColumnFamilyId, outcome: &Result<Option<Error>>, state: &mut State) {
+        if let Some(family) = state.families.get_mut(&family) {
+            family.jobs.count_due = outcome.as_ref().is_err_and(is_abandoned);
+        }
+    }
+
+    fn report(failure: &Option<Error>, listeners: &Listeners) {
+        if let Some(e) = failure {
+            notify!(listeners, garbage_collection_failed(e));
+        }
+    }
+}
+
+/// Whether a count ended for a reason that passes.
+fn is_abandoned(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Busy | ErrorKind::Closed | ErrorKind::TooManyOpenFiles
+    )
+}
+
+impl Shared {
+    /// The counts of each table that has none.
+    fn count_references(&self, family: &Family) -> Result<BTreeMap<FileNumber, TableFacts>> {
+        let current = self.versions.lock().current(family.id);
+        let Some(version) = current.filter(|version| has_uncounted(version)) else {
+            return Ok(BTreeMap::new());
+        };
+        let limit_rate = self.rate_limit_of(family);
+        let mut counted = BTreeMap::new();
+        let tables = version.tables().map(|(_, table)| table);
+        for table in tables.filter(|table| is_uncounted(table)) {
+            limit_rate(table.size())?;
+            counted.insert(table.number(), self.count(table, &version)?);
+        }
+        Ok(counted)
+    }
+
+    /// Reads and verifies a whole table.
+    fn count(&self, table: &TableFile, version: &Version) -> Result<TableFacts> {
+        let reader = self
+            .files
+            .open
+            .table(table.meta.identity(), &version.comparator)?;
+        let mut damage = FirstDamage(None);
+        let check = reader.verify(&mut damage);
+        if let Some(e) = damage.0 {
+            return Err(e.context("counting what a table refers to"));
+        }
+        table.require_pointer(|oldest| check.blob_refs.iter().any(|refs| refs.file == oldest))?;
+        Ok(TableFacts {
+            foreign: true,
+            ..TableFacts::of(table.number(), &check)
+        })
+    }
+
+    /// Records the counts of the tables that are still there, and as garbage what none points to.
+    fn install_counts(
+        &self,
+        family: &Family,
+        mut counted: BTreeMap<FileNumber, TableFacts>,
+    ) -> Result<()> {
+        if counted.is_empty() {
+            return Ok(());
+        }
+        let prepare = |versions: &VersionSet| {
+            let version = versions.current(family.id)?;
+            let mut referenced: BTreeMap<BlobFileNumber, (u64, u64)> = BTreeMap::new();
+            let mut table_facts = Vec::new();
+            for (_, table) in version.tables() {
+                let new = counted.remove(&table.number());
+                let facts = new.as_ref().or(table.facts());
+                for refs in facts.into_iter().flat_map(|facts| &facts.blob_refs) {
+                    let (count, bytes) = referenced.entry(refs.file).or_default();
+                    *count = count.saturating_add(refs.count);
+                    *bytes = bytes.saturating_add(refs.bytes);
+                }
+                table_facts.extend(new);
+            }
+            let edit = VersionEdit {
+                column_family: family.id,
+                table_facts,
+                blob_garbage: unknown_garbage(&version, &referenced),
+                ..VersionEdit::default()
+            };
+            Some((vec![edit], ()))
+        };
+        let installed = self.install(&[family], &[], prepare, |_, ()| {});
+        installed.map(|_| ())
+    }
+}
+
+/// Records that nothing points to and that the accounts count as live.
+fn unknown_garbage(
+    version: &Arc<Version>,
+    referenced: &BTreeMap<BlobFileNumber, (u64, u64)>,
+) -> Vec<BlobFileGarbage> {
+    let files = version.blob_files.iter();
+    let garbage = files.filter_map(|(&number, meta)| {
+        let (count, bytes) = referenced.get(&number).copied().unwrap_or_default();
+        let garbage = BlobFileGarbage {
+            number,
+            count: meta.live_count().checked_sub(count)?,
+            bytes: meta.live_bytes().checked_sub(bytes)?,
+            unknown: Vec::new(),
+        };
+        (garbage.count > 0).then_some(garbage)
+    });
+    garbage.collect()
+}
+
+struct FirstDamage(Option<Error>);
+
+impl TableVisitor for FirstDamage {
+    fn entry(&mut self, _: ParsedInternalKey<'_>, _: &[u8], _: &[u8], _: u64) {}
+
+    fn damage(&mut self, error: Error) {
+        self.0.get_or_insert(error);
+    }
+}
+
+#[cfg(test)]
+pub(crate) use self::tests::{change_manifest, forget_counts};
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::format::ColumnFamilyId;
+    use crate::format::checksum::ChecksumType;
+    use crate::format::file_name::FileKind;
+    use crate::tools::check;
+    use crate::version::edit::VersionEdit;
+    use crate::version::{ManifestReader, read_current};
+    use crate::vfs::{Access, StdVfs, Vfs};
+    use crate::wal::LogWriter;
+    use crate::{ColumnFamilyOptions, Db, ErrorKind, FamilyMetrics, Options, Stated};
+
+    /// Makes the MANIFEST one of a program that counts no pointers and records no garbage.
+    pub(crate) fn forget_counts(dir: &Path) {
+        change_manifest(dir, |edit| {
+            edit.table_facts.clear();
+            edit.blob_garbage.clear();
+        });
+    }
+
+    /// Writes the MANIFEST again with its edits changed.
+    pub(crate) fn change_manifest(dir: &Path, mut change: impl FnMut(&mut VersionEdit)) {
+        let (number, path) = read_current(&StdVfs, dir).unwrap();
+        let file = StdVfs.open(&path, Access::Sequential).unwrap();
+        let mut manifest = ManifestReader::new(file, &path, number);
+        let mut edits = Vec::new();
+        while let Some(record) = manifest.next().unwrap() {
+            let mut edit = record.edit.unwrap();
+            change(&mut edit);
+            let mut encoded = Vec::new();
+            edit.encode(&mut encoded);
+            edits.push(encoded);
+        }
+        let mut log = LogWriter::new(StdVfs.create(&path).unwrap(), &path);
+        edits.iter().for_each(|edit| log.add_record(edit).unwrap());
+    }
+
+    fn metrics(db: &Db) -> FamilyMetrics {
+        db.wait_idle().unwrap();
+        db.metrics().families.remove(0)
+    }
+
+    fn referenced(metrics: &FamilyMetrics) -> u64 {
+        metrics.levels.iter().map(|l| l.referenced_blob_bytes).sum()
+    }
+
+    #[test]
+    fn what_tables_refer_to_is_counted_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let mut options = Options {
+            default: ColumnFamilyOptions {
+                min_blob_size: 100,
+                disable_auto_compactions: true,
+                enable_blob_garbage_collection: false,
+                ..ColumnFamilyOptions::default()
+            },
+            ..Options::default()
+        };
+        let db = Db::open(dir, &options).unwrap();
+        for (round, step) in [1, 2, 7].into_iter().enumerate() {
+            for n in (0..200).step_by(step) {
+                let value = vec![round as u8; 300 + n];
+                db.put(format!("{n:04}").as_bytes(), &value).unwrap();
+            }
+            db.flush().unwrap();
+            if round < 2 {
+                db.compact_range(None, None, &Default::default()).unwrap();
+            }
+        }
+        let before = metrics(&db);
+        assert!(before.garbage_blob_bytes > 0 && referenced(&before) > 0);
+        db.close().unwrap();
+        forget_counts(dir);
+
+        for opening in 0..2 {
+            let db = Db::open(dir, &options).unwrap();
+            let after = metrics(&db);
+            let what = format!("opening {opening}");
+            assert_eq!(referenced(&after), referenced(&before), "{what}");
+            assert_eq!(after.live_blob_bytes, before.live_blob_bytes, "{what}");
+            assert_eq!(
+                after.garbage_blob_bytes, before.garbage_blob_bytes,
+                "{what}"
+            );
+            db.close().unwrap();
+            let report = check(dir, &options, &mut |_| {}).unwrap();
+            assert!(report.problems.is_empty(), "{what}: {:?}", report.problems);
+        }
+
+        // What was found is collected like any other.
+        forget_counts(dir);
+        options.default.enable_blob_garbage_collection = true;
+        options.default.stated = Stated::all();
+        let db = Db::open(dir, &options).unwrap();
+        assert!(metrics(&db).garbage_blob_bytes < before.garbage_blob_bytes);
+        for n in 0..200 {
+            assert!(db.get(format!("{n:04}").as_bytes()).unwrap().is_some());
+        }
+        db.close().unwrap();
+        let report = check(dir, &options, &mut |_| {}).unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+
+    #[test]
+    fn a_count_waits_for_the_end_of_a_pause_of_collections() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        db.wait_idle().unwrap();
+        let is_due = |db: &Db| {
+            let state = db.core.shared.state.lock();
+            state.families[&ColumnFamilyId::DEFAULT].jobs.count_due
+        };
+        let pause = db.pause_garbage_collection().unwrap();
+        let mut state = db.core.shared.state.lock();
+        let family = state.families.get_mut(&ColumnFamilyId::DEFAULT).unwrap();
+        family.jobs.count_due = true;
+        db.core.shared.update_stalls(state);
+        // Nobody waits for what a pause keeps from being done.
+        db.wait_idle().unwrap();
+        assert!(is_due(&db));
+        drop(pause);
+        let (done, outcome) = std::sync::mpsc::channel();
+        let waiting = db.clone();
+        std::thread::spawn(move || done.send(waiting.wait_idle()));
+        let idle = outcome.recv_timeout(std::time::Duration::from_secs(60));
+        idle.expect("the end of a pause wakes nobody").unwrap();
+        assert!(!is_due(&db));
+    }
+
+    fn flip(table: &mut [u8]) {
+        table[3] ^= 1;
+    }
+
+    /// Says that the first block is compressed by Xpress, with a checksum that agrees.
+    fn compress_by_xpress(table: &mut [u8]) {
+        let checksum = |len: usize, codec: u8| {
+            let checksum = ChecksumType::Xxh3.block_checksum(&table[..len], codec);
+            checksum.to_le_bytes()
+        };
+        let ends_at = |&len: &usize| table[len + 1..len + 5] == checksum(len, table[len]);
+        let len = (1..table.len() - 5).find(ends_at).unwrap();
+        let trailer = [&[6][..], &checksum(len, 6)].concat();
+        table[len..len + 5].copy_from_slice(&trailer);
+    }
+
+    #[test]
+    fn a_damaged_table_is_told_of_and_left_and_one_not_understood_is_refused() {
+        // A byte of a block, and a codec that there is nothing for.
+        for (damage, kind) in [
+            (flip as fn(&mut [u8]), ErrorKind::Corruption),
+            (compress_by_xpress, ErrorKind::Unsupported),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let dir = dir.path();
+            let mut options = Options::default();
+            options.default.min_blob_size = 100;
+            let db = Db::open(dir, &options).unwrap();
+            db.put(b"k", &[7; 500]).unwrap();
+            db.flush().unwrap();
+            db.close().unwrap();
+            drop(db);
+            forget_counts(dir);
+            let names = StdVfs.read_dir(dir).unwrap();
+            let table = names.iter().filter_map(|name| FileKind::parse(name));
+            let table = table.into_iter().find(|f| matches!(f, FileKind::Table(_)));
+            let path = table.unwrap().path(dir);
+            let mut bytes = std::fs::read(&path).unwrap();
+            damage(&mut bytes);
+            std::fs::write(&path, bytes).unwrap();
+
+            let queue = std::sync::Arc::new(Queue::default());
+            options.db.listeners = vec![std::sync::Arc::clone(&queue) as _];
+            if kind == ErrorKind::Unsupported {
+                // What is not understood is refused before anything is written.
+                let error = Db::open(dir, &options).unwrap_err();
+                assert_eq!(
+                    (error.kind(), error.path()),
+                    (kind, Some(&*path)),
+                    "{error}"
+                );
+                let db = Db::open_read_only(dir, &options).unwrap();
+                assert_eq!(db.get(b"k").unwrap_err().kind(), kind);
+                continue;
+            }
+            let db = Db::open(dir, &options).unwrap();
+            db.wait_idle().unwrap();
+            let reported = queue.0.lock().unwrap().clone();
+            assert_eq!(reported.len(), 1, "{reported:?}");
+            assert_eq!(reported[0].kind(), kind, "{reported:?}");
+            assert_eq!(reported[0].path(), Some(&*path), "{reported:?}");
+            assert!(db.background_error().is_none());
+            db.put(b"other", b"value").unwrap();
+        }
+    }
+
+    #[derive(Default)]
+    struct Queue(std::sync::Mutex<Vec<crate::Error>>);
+
+    impl crate::EventListener for Queue {
+        fn garbage_collection_failed(&self, error: &crate::Error) {
+            self.0.lock().unwrap().push(error.clone());
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Idle cleanup: when no user has written for some seconds, memtables that shadow much or have many
+//! tombstones are flushed, shadowed data is found down to a small part, and its garbage is then
+//! collected like any other; and tombstones are compacted away. So an idle database takes no more
+//! space than it needs, and its iterators do not step over what was deleted.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::estimate::{Estimate, may_shadow};
+use crate::compaction::choosing::levels::{
+    Circumstances, IDLE_SHADOWED_SHARE, LevelTargets, ShadowedData,
+};
+use crate::compaction::choosing::tombstones::{Droppable, MANY, has_many_tombstones};
+use crate::db::core::family::Family;
+use crate::db::core::room::LOOK_EACH;
+use crate::db::core::shared::Shared;
+use crate::db::core::signals::Seen;
+use crate::db::core::state::{FamilyState, State};
+use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::sync::MutexGuard;
+
+/// The database is idle after so long without a write.
+const IDLE_AFTER: Duration = Duration::from_secs(5);
+
+/// Since when no user has written.
+#[derive(Clone, Copy)]
+pub(super) struct Idle {
+    since: Duration,
+    last_sequence: SequenceNumber,
+}
+
+impl Shared {
+    /// Idle from now on.
+    pub(super) fn idle(&self) -> Idle {
+        Idle {
+            since: self.opening.clock.monotonic(),
+            last_sequence: self.counters.last_sequence(),
+        }
+    }
+
+    /// Looks whether there is something to clean up when iterators have met a long dead range.
+    pub(crate) fn heed_dead_ranges_of(&self, family: &Family) {
+        let signals = Arc::clone(&self.signals);
+        family.dead.on_long(move || {
+            signals.collector.raise();
+            signals.work.raise();
+        });
+    }
+
+    /// Evaluates again what the end of a version may have changed, and notifies listeners.
+    pub(super) fn heed_ended_versions(&self) {
+        if self.signals.has_ended_version() {
+            self.update_stalls(self.state.lock());
+        }
+    }
+
+    /// Waits until there may be something to collect, or until the database is idle and there is
+    /// something to clean up, which is then made due. `seen` was read before the caller looked for
+    /// something to collect.
+    pub(super) fn wait_or_clean_up(
+        &self,
+        state: MutexGuard<'_, State>,
+        seen: Seen,
+        idle: &mut Idle,
+    ) {
+        let collector = &self.signals.collector;
+        let lacks_room = state.lacks_room();
+        let wait = || match lacks_room {
+            true => collector.wait_for(seen, LOOK_EACH),
+            false => collector.wait(seen),
+        };
+        let mut families = state.families.values();
+        if !families.any(|f| f.family.collects_by_itself() || f.may_drop_tombstones()) {
+            drop(state);
+            return wait();
+        }
+        let now = self.idle();
+        let wrote = now.last_sequence != idle.last_sequence;
+        if wrote {
+            *idle = now;
+        }
+        let waited = now.since.saturating_sub(idle.since);
+        let oldest_snapshot = self.pins.snapshots.oldest();
+        let needed = |f: &FamilyState| needs_cleanup(f, oldest_snapshot);
+        let needed = !self.is_cleaning_up(&state) && state.families.values().any(needed);
+        if !needed && !wrote {
+            // Before the state lock is released: a job that ends after this evaluation must find
+            // that the thread waits, and wake it.
+            // MUTANT: the thread says that it waits only after it has released the state lock.
+            let too_late = mutant!(
+                "collector-waits-before-it-says-so",
+                "-p titan --lib db::races::collections"
+            );
+            if !too_late {
+                self.signals.await_write();
+            }
+            drop(state);
+            gate!("collector: nothing to do");
+            if too_late {
+                self.signals.await_write();
+            }
+            if self.counters.last_sequence() == idle.last_sequence {
+                wait();
+            }
+            return;
+        }
+        drop(state);
+        if needed && waited >= IDLE_AFTER {
+            // A comparator may panic: that concerns no data.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.clean_up()));
+        } else {
+            let step = self.opening.clock.begin_wait(IDLE_AFTER / 2);
+            collector.wait_for(seen, step);
+        }
+    }
+
+    /// Whether compactions look for shadowed data down to a small part.
+    pub(super) fn is_cleaning_up(&self, state: &State) -> bool {
+        state.idle_cleanup == Some(self.counters.last_sequence())
+    }
+
+    fn clean_up(&self) {
+        let last_sequence = self.counters.last_sequence();
+        let (tombstones, estimates) = {
+            let state = self.state.lock();
+            let compacted = state.families.values();
+            let compacted = compacted.filter(|f| f.family.compacts_by_itself());
+            let tombstones = compacted.filter(|f| has_many_tombstones(&f.memtable));
+            let tombstones: Vec<ColumnFamilyId> = tombstones.map(|f| f.family.id).collect();
+            let waiting = state.families.values();
+            let waiting = waiting.filter(|f| f.family.collects_by_itself() && may_shadow(f));
+            let estimate = |f: &FamilyState| {
+                (
+                    f.family.id,
+                    Estimate::at(f),
+                    f.version.blob_files.live_bytes(),
+                )
+            };
+            let estimates: Vec<(ColumnFamilyId, Estimate, u64)> = waiting.map(estimate).collect();
+            (tombstones, estimates)
+        };
+        // MUTANT: idle cleanup overlooks what memtables shadow.
+        let part = if mutant!(
+            "idle-cleanup-overlooks-memtables",
+            "-p titan --test it gc::estimate::a_database_that_is_left_alone_gives"
+        ) {
+            2.0
+        } else {
+            IDLE_SHADOWED_SHARE
+        };
+        let shadows_much = |estimate: &Estimate, live: u64| {
+            self.try_estimate(estimate) as f64 >= live as f64 * part
+        };
+        let shadowing = estimates
+            .iter()
+            .filter(|(_, estimate, live)| shadows_much(estimate, *live));
+        let ids: Vec<ColumnFamilyId> = shadowing.map(|(id, ..)| *id).chain(tombstones).collect();
+        drop(estimates);
+        // Where this fails, the database is closed or writes have stopped.
+        let switched = self.alone(|lead| {
+            self.check_not_stopped()?;
+            self.switch_memtables(lead, &ids)
+        });
+        let mut state = self.state.lock();
+        state.idle_cleanup = switched.is_ok().then_some(last_sequence);
+        drop(state);
+        self.signals.work.raise();
+    }
+}
+
+/// Whether a family may take more space than it would after idle cleanup.
+fn needs_cleanup(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) -> bool {
+    if !family.family.compacts_by_itself() {
+        return false;
+    }
+    let options = &family.family.options();
+    let after_cleanup = Circumstances {
+        idle_cleanup: true,
+        oldest_snapshot,
+        garbage_moment: family.family.garbage_moment(),
+        long_dead_ranges: family.family.dead.long_found(),
+    };
+    let version = &family.version;
+    // Only an estimate can tell what a memtable shadows.
+    let is_shadowed =
+        || may_shadow(family) || ShadowedData::of(version, options, after_cleanup).is_too_much();
+    let has_tombstones = || {
+        let base = LevelTargets::of(version, options).base_level;
+        let dead = &family.family.dead;
+        Droppable::of(version, base, after_cleanup, dead).is_any()
+    };
+    family.family.collects_by_itself() && is_shadowed()
+        || has_many_tombstones(&family.memtable)
+        || has_tombstones()
+}
+
+impl FamilyState {
+    /// Whether it has so many tombstones, or iterators have met so many, that some may be dropped
+    /// once the database is idle.
+    pub(crate) fn may_drop_tombstones(&self) -> bool {
+        let has_many = || {
+            let met = self.family.dead.long_found() > 0;
+            met || has_many_tombstones(&self.memtable) || self.version.tombstones() >= MANY
+        };
+        self.family.compacts_by_itself() && has_many()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, Options};
+
+    #[test]
+    fn writes_are_stalled_no_longer_than_until_a_version_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        let shared = &db.core.shared;
+        let excess = || shared.state.lock().stalls.space_excess;
+        shared.update_stalls(shared.state.lock());
+        let usual = excess();
+        {
+            // As it was while the version pinned garbage.
+            shared.state.lock().stalls.space_excess = usual + 1.0;
+        }
+        shared.signals.version_ended();
+        db.wait_idle().unwrap();
+        assert_eq!(excess(), usual);
+    }
+}

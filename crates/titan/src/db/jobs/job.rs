@@ -1,0 +1,188 @@
+//! Jobs: units of background work that are claimed, run, released and reported in one way.
+//!
+//! A job is claimed under the state lock, where it is [counted](crate::db::core::running_jobs) as
+//! running. [`Shared::run_job`] runs it on whichever thread claimed it, decides what a failure
+//! means, and releases the claim. A job counts as running until listeners have been notified of its
+//! result, so that a caller who waits for the database to be idle waits for that too.
+
+use std::sync::Arc;
+
+use crate::db::core::family::Family;
+use crate::db::core::running_jobs::RunningJob;
+use crate::db::core::shared::Shared;
+use crate::db::core::state::State;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::ColumnFamilyId;
+use crate::stats::{Listeners, notify};
+
+/// A kind of background work.
+pub(crate) trait Job: Sized {
+    /// Name of its work, in the context of an error: "flushing".
+    const DOING: &'static str;
+    /// Result of a run.
+    type Done;
+    /// Claims that must be released under the state lock.
+    type Claim;
+
+    /// Kind under which the state counts it.
+    fn kind(&self) -> RunningJob;
+
+    /// The family it works on.
+    fn family(&self) -> &Arc<Family>;
+
+    /// Notifies listeners of what is about to be done.
+    fn announce(&self, listeners: &Listeners);
+
+    /// Does the work and installs the result.
+    fn run(self, shared: &Shared) -> (Result<Self::Done>, Self::Claim);
+
+    /// Releases the claim, and notes in the state what the job has found.
+    fn release(claim: Self::Claim, outcome: &Result<Self::Done>, state: &mut State);
+
+    /// Notifies listeners of what was done.
+    fn report(done: &Self::Done, listeners: &Listeners);
+}
+
+/// A job for a background thread, which the state counts as running.
+pub(super) type Claimed = Box<dyn FnOnce(&Shared) + Send>;
+
+/// Background threads that look for the same kinds of jobs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Threads {
+    /// As many as `max_background_jobs` says.
+    Workers,
+    /// The one thread that collects garbage: the device is the bottleneck.
+    Collector,
+    /// A thread that ends after its only job.
+    WarmUp,
+}
+
+/// A kind of jobs, as background threads find them.
+pub(super) struct JobSource {
+    /// The threads that do them.
+    pub(super) threads: Threads,
+    /// Whether one is due, also if it may not begin yet.
+    pub(super) is_due: fn(&Shared, &mut State) -> bool,
+    /// Claims one that is due and may begin, and counts it as running.
+    pub(super) claim: fn(&Shared, &mut State) -> Option<Claimed>,
+}
+
+/// Runs a job, and leaves its result to the listeners.
+pub(super) fn claimed<J: Job + Send + 'static>(job: J) -> Claimed {
+    Box::new(move |shared| drop(shared.run_job(job)))
+}
+
+impl Shared {
+    /// Runs a job that the caller has counted as running.
+    ///
+    /// # Errors
+    /// Those of the job. See [`Shared::job_failed`] for what has stopped writes.
+    pub(crate) fn run_job<J: Job>(&self, job: J) -> Result<J::Done> {
+        let running = Running::counted(self, job.family().id, job.kind());
+        let outcome = self.run_counted(job);
+        running.end();
+        outcome
+    }
+
+    fn run_counted<J: Job>(&self, job: J) -> Result<J::Done> {
+        let family = Arc::clone(job.family());
+        job.announce(&self.opening.listeners);
+        let (outcome, claim) = job.run(self);
+        // Before the job counts as done, so that no job starts on what failed.
+        let outcome = outcome.map_err(|e| self.job_failed(&family, J::DOING, e));
+        if outcome.is_ok() {
+            self.failure.postponed.end();
+        }
+        let mut state = self.state.lock();
+        J::release(claim, &outcome, &mut state);
+        self.update_stalls(state);
+        self.signals.work.raise();
+        let done = outcome?;
+        J::report(&done, &self.opening.listeners);
+        Ok(done)
+    }
+
+    /// Handles the failure of a job: nothing to the database if the job was abandoned, since the
+    /// database closes, collections are paused, the family was dropped or its compaction filter
+    /// failed, and nothing if the device is full and no edit has failed: the job
+    /// [waits](crate::db::resources::lack_of_room). If the process had no file descriptor left,
+    /// nothing of the job took effect: it is retried after a while. Any other failure stops writes.
+    /// Returns the error, with what the job did.
+    pub(super) fn job_failed(&self, family: &Family, doing: &str, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Closed | ErrorKind::Busy | ErrorKind::CompactionFilter => error,
+            _ if family.is_dropped() => error,
+            // MUTANT: a compaction for which there is no room stops writes.
+            ErrorKind::NoSpace
+                if self.is_manifest_intact()
+                    && !mutant!("full-device-stops-writes", "-p titan --test it full::") =>
+            {
+                let error = error.context(format!("{doing} column family {}", family.name));
+                notify!(self.opening.listeners, job_lacks_room(&error));
+                error
+            }
+            kind => {
+                let doing = format!("{doing} column family {}", family.name);
+                let error = error.context(doing);
+                // MUTANT: a job that finds no file descriptor stops writes.
+                let stops = mutant!(
+                    "no-descriptor-stops-writes",
+                    "-p titan --test it descriptors::"
+                );
+                if kind == ErrorKind::TooManyOpenFiles && !stops {
+                    self.postpone_jobs(&error);
+                    return error;
+                }
+                self.failure.set(error)
+            }
+        }
+    }
+}
+
+/// A job that the state counts as running, until this is dropped: closing the database, resuming it
+/// and waiting for it to be idle wait for it. A job ceases to count however its thread leaves it,
+/// also by a panic in code of the user (a comparator, a file system), which stops writes.
+pub(crate) struct Running<'a> {
+    shared: &'a Shared,
+    family: ColumnFamilyId,
+    job: RunningJob,
+    /// It has ended without a panic. `thread::panicking` does not tell: a destructor may run a job
+    /// while its thread unwinds from something else.
+    over: bool,
+}
+
+impl<'a> Running<'a> {
+    /// The job that the caller, or the thread that handed it over, has counted as running.
+    pub(crate) fn counted(shared: &'a Shared, family: ColumnFamilyId, job: RunningJob) -> Self {
+        Running {
+            shared,
+            family,
+            job,
+            over: false,
+        }
+    }
+
+    /// The job has ended, well or with an error.
+    pub(crate) fn end(mut self) {
+        self.over = true;
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // Before the job counts as done, so that no job starts on what it left half way.
+        if !self.over {
+            let message = "a thread panicked in a background job";
+            self.shared.failure.set_after_panic(message);
+        }
+        self.shared.state.lock().end(self.job, self.family);
+        let signals = &self.shared.signals;
+        signals.progress.raise();
+        signals.work.raise();
+        // A collecting thread that waits without a timeout found nothing to do in what was there
+        // before.
+        if self.job.is_collection() || signals.is_write_awaited() {
+            signals.collector.raise();
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Background jobs and their threads.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`job`] | how every job is claimed, run, released and reported |
+//! | [`background`] | the list of all kinds of jobs, and the threads that look for one |
+//! | [`install`] | how the edits of jobs become durable and visible |
+//! | [`flush`], [`survivors`] | flushes; the entries of memtables that one writes |
+//! | [`compact`], [`filtering`] | compactions; compaction filters in them and in flushes |
+//! | [`due_collections`], [`collect`], [`collection_rate`] | finding what to collect; collections of garbage, and how fast they may copy |
+//! | [`count_rocksdb_tables`] | counting, once, the pointers of tables that RocksDB wrote |
+//! | [`warm_up`] | reading what fits into the kernel's page cache after an opening |
+//! | [`estimate`] | estimating what memtables shadow |
+//! | [`aged_memtables`] | switching memtables whose entries a compaction filter is to see |
+//! | [`idle_cleanup`] | what becomes due once nobody writes |
+//!
+//! Promises: a job that fails changes nothing, or stops writes; no job runs once closing has waited
+//! for them. Assumes: nothing of what a job does is needed for reads to be right.
+
+pub(super) mod aged_memtables;
+pub(super) mod background;
+pub(super) mod collect;
+pub(super) mod collection_rate;
+pub(super) mod compact;
+pub(super) mod count_rocksdb_tables;
+pub(super) mod due_collections;
+pub(super) mod estimate;
+pub(super) mod filtering;
+pub(super) mod flush;
+pub(super) mod idle_cleanup;
+pub(super) mod install;
+pub(super) mod job;
+pub(super) mod survivors;
+pub(super) mod warm_up;

@@ -1,0 +1,25 @@
+//! The directory of a database, as it is on disk while nobody has it open.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`directory`] | whether a directory has a database, whether it may be opened, and what is in it |
+//! | [`wal_dir`], [`wals`] | where its WAL files are; which of them a replay reads |
+//! | [`layout`] | what its files are called, if not as this engine would have it |
+//! | [`load_options`], [`options_file`] | loading the options that it has recorded; writing OPTIONS |
+//! | [`follower`] | its files of one moment, while another process writes them |
+//! | [`staging`] | a directory that appears whole |
+//! | [`leftovers`], [`lost_files`] | deleting what a MANIFEST does not name; keeping files that are not used any more |
+//!
+//! Promises: nothing is changed in a directory that is refused. Assumes: the caller has the lock of
+//! the directory wherever it changes something.
+
+pub(super) mod directory;
+pub(super) mod follower;
+pub(super) mod layout;
+pub(super) mod leftovers;
+pub(super) mod load_options;
+pub(super) mod lost_files;
+pub(super) mod options_file;
+pub(super) mod staging;
+pub(super) mod wal_dir;
+pub(super) mod wals;

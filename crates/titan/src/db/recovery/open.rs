@@ -1,0 +1,423 @@
+//! From a directory to a running database.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::kept_memtables::KeptMemtables;
+use super::replay::{self, Replayed};
+use super::unknown_pointers::refuse_unknown_pointers;
+use crate::batch::OpeningId;
+use crate::block_cache::BlockCache;
+use crate::clock::{SteadyClock, SystemClock};
+use crate::compaction::building::job_env::JobEnv;
+use crate::db::core::admission::Admission;
+use crate::db::core::failure::BackgroundFailure;
+use crate::db::core::files::Files;
+use crate::db::core::lifecycle::Lifecycle;
+use crate::db::core::new_family::{create_missing_families, family_state};
+use crate::db::core::opening::Opening;
+use crate::db::core::pins::Pins;
+use crate::db::core::recent_writes::RecentWrites;
+use crate::db::core::room::Room;
+use crate::db::core::running_jobs::RunningCounts;
+use crate::db::core::shared::{Core, FamilyMap, Shared};
+use crate::db::core::signals::Signals;
+use crate::db::core::state::{Collections, LiveWal, Stalls, State};
+use crate::db::core::write_times::WriteTimes;
+use crate::db::on_disk::directory::{
+    check_files_exist, files_of, prepare_directory, refuse_unreadable_tables,
+};
+use crate::db::on_disk::follower::Captured;
+use crate::db::on_disk::layout::with_layout;
+use crate::db::on_disk::leftovers::remove_leftovers;
+use crate::db::on_disk::lost_files::link_to_lost;
+use crate::db::on_disk::options_file::write_options_file;
+use crate::db::on_disk::wals::Wals;
+use crate::error::Result;
+use crate::format::FileNumber;
+use crate::format::file_name::FileKind;
+use crate::gc::punch::measure_holes;
+use crate::open_files::{OpenFiles, OpenFilesLimits};
+use crate::options::{DbOptions, Options};
+use crate::stats::{Listeners, Statistics, notify};
+use crate::sync::{ArcSwap, Mutex};
+use crate::version::{RecoveredState, VersionSet};
+use crate::vfs::{
+    FileLock, LevelDbNames, Overlay, Reclaiming, Vfs, in_locked, read_file, replace_file,
+};
+use crate::write::hook::Hook;
+use crate::write::pipeline::CommitPipeline;
+use crate::write::wal_set::WalSet;
+
+/// Opens or creates the database in `dir`; see [`Db::open`](crate::Db::open).
+pub(crate) fn open(dir: &Path, options: &Options) -> Result<Core> {
+    let core = Core {
+        shared: Arc::new(recover(
+            dir,
+            options,
+            OpenFilesLimits::new,
+            Families::Created,
+        )?),
+        threads: Mutex::default(),
+    };
+    let shared = &core.shared;
+    shared.purge();
+    for family in shared.families.load().values() {
+        family.report_loosened_bound(&shared.opening.listeners);
+        shared.opening.write_times.record_for(family.revisit);
+        shared.heed_dead_ranges_of(family);
+    }
+    let signals = Arc::clone(&shared.signals);
+    let released = move || signals.snapshot_released();
+    shared.pins.snapshots.watch.on_end(released);
+    let signals = Arc::clone(&shared.signals);
+    let ended = move || signals.version_ended();
+    shared.pins.version_watch.on_end(ended);
+    // MUTANT: what is to be called back keeps a closed database in memory.
+    if mutant!(
+        "callback-keeps-the-database",
+        "-p titan --test memory closing"
+    ) {
+        std::mem::forget(Arc::clone(shared));
+    }
+    crate::db::jobs::background::start(&core)?;
+    Ok(core)
+}
+
+/// See [`Db::open_read_only`](crate::Db::open_read_only). It is the usual opening, but what it
+/// writes stays in memory.
+pub(crate) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
+    let files = Arc::clone(&options.db.vfs);
+    let shared = recover_in_memory(dir, options, OpenFilesLimits::new, files)?;
+    Ok(idle(shared))
+}
+
+/// The database of a captured moment.
+pub(crate) fn open_captured(dir: &Path, options: &Options, captured: &Captured) -> Result<Core> {
+    let mut options = options.clone();
+    // The WAL files are the captured ones, wherever they were.
+    options.db.wal_dir = Some(dir.to_owned());
+    let (limits, files) = (
+        OpenFilesLimits::of_open_files,
+        Arc::clone(&captured.vfs) as _,
+    );
+    let mut shared = recover_in_memory(dir, &options, limits, files)?;
+    shared.opening.moment = Some(captured.moment(shared.counters.last_sequence()));
+    Ok(idle(shared))
+}
+
+/// Recovers from `files`, which are or were the directory's; what that writes stays in memory.
+fn recover_in_memory(
+    dir: &Path,
+    options: &Options,
+    limits: fn(&DbOptions) -> OpenFilesLimits,
+    files: Arc<dyn Vfs>,
+) -> Result<Shared> {
+    let mut options = options.clone();
+    options.db.vfs = Arc::new(Overlay::new(Arc::clone(&files)));
+    options.db.create_if_missing = false;
+    options.db.error_if_exists = false;
+    let mut shared = recover(dir, &options, limits, Families::LeftOut)?;
+    shared.files.device = LevelDbNames::shown(shared.files.in_locked(files), dir)?;
+    shared.lifecycle.read_only = true;
+    Ok(shared)
+}
+
+/// A core without threads.
+fn idle(shared: Shared) -> Core {
+    Core {
+        shared: Arc::new(shared),
+        threads: Mutex::default(),
+    }
+}
+
+/// Treatment of families that the options name and the database does not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Families {
+    Created,
+    LeftOut,
+}
+
+/// The database as its files say it is, before any thread uses it.
+fn recover(
+    dir: &Path,
+    options: &Options,
+    limits: fn(&DbOptions) -> OpenFilesLimits,
+    missing: Families,
+) -> Result<Shared> {
+    options.validate()?;
+    let mut options = with_layout(dir, options, missing == Families::LeftOut)?;
+    let lock = prepare_directory(&*options.db.vfs, dir, &options)?;
+    // ORDER: before anything else is read or written, so that all of it is in the locked directory,
+    // also if another one gets its name.
+    let in_locked = in_locked(options.db.vfs, dir, &*lock);
+    let reclaiming = Arc::new(Reclaiming::new(in_locked));
+    let vfs: Arc<dyn Vfs> = Arc::clone(&reclaiming) as _;
+    options.db.vfs = Arc::clone(&vfs);
+    let options = &options;
+    let statistics = Arc::new(Statistics::default());
+    let exists = vfs.exists(&FileKind::Current.path(dir))?;
+    let state = match exists {
+        true => Some(RecoveredState::read(&*vfs, dir, options)?),
+        false => None,
+    };
+    let (kept, names) = match &state {
+        Some(state) => (state.kept_options(&*vfs, dir)?, state.family_names()),
+        None => Default::default(),
+    };
+    if missing == Families::Created {
+        kept.refuse_single_levels(options)?;
+    }
+    let resolved = kept.resolve(options, &names)?;
+    let options = &resolved.options;
+    let mut versions = match state {
+        Some(state) => state.into_set(Arc::clone(&vfs), dir, options, Arc::clone(&statistics))?,
+        None => VersionSet::create(Arc::clone(&vfs), dir, options, Arc::clone(&statistics)),
+    };
+    let counters = Arc::clone(versions.counters());
+    // No name in the directory is ever written again, whatever process left it.
+    counters.mark_names_used(dir, &files_of(&*vfs, dir)?)?;
+    check_files_exist(&*vfs, dir, &versions)?;
+    // ORDER: before opening writes its first byte.
+    refuse_unreadable_tables(&*vfs, dir, &versions)?;
+    // MUTANT: a database is opened for writing with pointers that are not understood.
+    if missing == Families::Created
+        && !mutant!(
+            "unknown-pointers-opened",
+            "-p titan --lib db::recovery::unknown_pointers"
+        )
+    {
+        refuse_unknown_pointers(&*vfs, dir, &versions)?;
+    }
+    let wals = Wals::find(&*vfs, dir, versions.logs_since(), false)?;
+    let clock = Arc::clone(&options.db.clock);
+    let identity = establish_identity(&*vfs, &*clock, dir, &mut versions)?;
+    let session_id = session_id(&*clock);
+
+    let env = JobEnv {
+        vfs: Arc::clone(&vfs),
+        clock: SteadyClock::new(clock),
+        dir: dir.to_owned(),
+        counters: Arc::clone(&counters),
+        direct_io: options.db.use_direct_io_for_flush_and_compaction,
+        db_id: identity,
+        session_id,
+    };
+    let block_cache = Arc::new(BlockCache::new(options.db.block_cache_size as usize));
+    let open_files = Arc::new(OpenFiles::new(
+        Arc::clone(&vfs),
+        dir.to_owned(),
+        limits(&options.db),
+        block_cache,
+    ));
+    let kept_open = Arc::downgrade(&open_files);
+    reclaiming.reclaim_by(move || {
+        let kept_open = kept_open.upgrade();
+        kept_open.is_some_and(|files| files.close_unused(1) > 0)
+    });
+    let Replayed { kept, damage } =
+        replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
+    // Not before: nothing in those WAL files is for families that are only now created.
+    if missing == Families::Created {
+        create_missing_families(&mut versions, options);
+    }
+    versions.keep_settings(resolved.db, |name| {
+        let kept = resolved.families.get(name).cloned();
+        kept.unwrap_or_else(|| options.family(name).kept_texts())
+    });
+    let wal_number = counters.new_file_number();
+    if kept.is_none() {
+        versions.advance_logs_in_memory(wal_number);
+    }
+    let damage = damage.map(|mut damage| {
+        if missing == Families::LeftOut {
+            damage.kept.clear();
+        }
+        damage
+    });
+    // ORDER: before the switch of CURRENT, after which any opening deletes what is not needed.
+    // MUTANT: a WAL file with records that were not replayed is deleted.
+    if let Some(damage) = &damage
+        && !mutant!("damaged-wal-deleted", "-p titan --test it wal_recovery::")
+    {
+        let kept = damage.kept.iter().map(|wal| FileKind::Wal(*wal));
+        link_to_lost(&*vfs, dir, &kept.collect::<Vec<_>>())?;
+    }
+    // ORDER: all recovered tables are durable by now, and so are the WAL files that are kept
+    // instead. The switch of CURRENT to the new MANIFEST adds the tables, ends the need for older
+    // WAL files, and records the options, in one step. After a crash before it, recovery starts
+    // from the same state again.
+    versions.start_manifest()?;
+    write_options_file(&versions, dir, &options.db, |name| {
+        options.family(name).compaction_filter.clone()
+    })?;
+    let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
+    if let Some(damage) = &damage {
+        notify!(listeners, wal_damaged(damage));
+    }
+    let oldest_wal = kept.as_ref().map_or(wal_number, |kept| kept.oldest_wal);
+    remove_leftovers(&*vfs, dir, &versions, oldest_wal, &mut |e| {
+        notify!(listeners, deletion_failed(e));
+    })?;
+
+    let logs = Logs { wal_number, kept };
+    let mut shared = assemble(lock, options, env, open_files, versions, statistics, logs)?;
+    shared.opening.taken = resolved.taken;
+    Ok(shared)
+}
+
+/// The database's identity, from the MANIFEST, from IDENTITY, or new; both have it afterwards.
+fn establish_identity(
+    vfs: &dyn Vfs,
+    clock: &dyn SystemClock,
+    dir: &Path,
+    versions: &mut VersionSet,
+) -> Result<String> {
+    let path = FileKind::Identity.path(dir);
+    let stored = match read_file(vfs, &path) {
+        Ok(bytes) => String::from_utf8(bytes.to_vec())
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
+        Err(e) if e.is_not_found() => String::new(),
+        Err(e) => return Err(e),
+    };
+    let mut identity = versions.db_id().to_owned();
+    if identity.is_empty() {
+        identity.clone_from(&stored);
+    }
+    if identity.is_empty() {
+        identity = random_uuid(clock).to_string();
+    }
+    if stored.is_empty() {
+        let temp = FileKind::Temp(versions.counters().new_file_number()).path(dir);
+        replace_file(vfs, &temp, &path, identity.as_bytes())?;
+    }
+    versions.set_db_id(identity.clone());
+    Ok(identity)
+}
+
+/// Twenty characters, as in RocksDB's session ids, which tell tables apart.
+pub(crate) fn session_id(clock: &dyn SystemClock) -> String {
+    let text = random_uuid(clock).simple().to_string().to_uppercase();
+    text.chars().take(20).collect()
+}
+
+pub(crate) fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
+    uuid::Builder::from_random_bytes(clock.unique_id().to_be_bytes()).into_uuid()
+}
+
+/// The WAL files of an opening.
+struct Logs {
+    /// The first that it writes.
+    wal_number: FileNumber,
+    /// Earlier ones that are kept, and what is in them.
+    kept: Option<KeptMemtables>,
+}
+
+fn assemble(
+    lock: Box<dyn FileLock>,
+    options: &Options,
+    env: JobEnv,
+    open_files: Arc<OpenFiles>,
+    versions: VersionSet,
+    statistics: Arc<Statistics>,
+    logs: Logs,
+) -> Result<Shared> {
+    let Logs { wal_number, kept } = logs;
+    let vfs = Arc::clone(&options.db.vfs);
+    let dir = env.dir.clone();
+    let extended = options.db.extend_wal_files;
+    let wal = WalSet::new(
+        Arc::clone(&vfs),
+        dir.clone(),
+        extended,
+        Arc::clone(&statistics),
+    );
+    let counters = Arc::clone(versions.counters());
+    let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
+    let hook = options.db.commit_hook.clone().map(|hook| {
+        let listeners = listeners.clone();
+        let on_poison = move || notify!(listeners, commit_hook_poisoned());
+        Hook::new(hook, Box::new(on_poison))
+    });
+    let mut pipeline =
+        CommitPipeline::new(wal, Arc::clone(&counters), Arc::clone(&statistics), hook);
+    let (kept, mut wals) = match kept {
+        Some(kept) => {
+            pipeline.continue_after(kept.predecessor, kept.end);
+            let memtables = kept.memtables.into_iter();
+            let memtables: BTreeMap<_, _> = memtables
+                .map(|(id, memtable)| (id, (memtable, kept.oldest_wal)))
+                .collect();
+            (memtables, VecDeque::from(kept.wals))
+        }
+        None => Default::default(),
+    };
+    wals.push_back(LiveWal {
+        number: wal_number,
+        size: 0,
+    });
+    pipeline.start_first_wal(wal_number)?;
+
+    let mut families = FamilyMap::new();
+    let mut states = BTreeMap::new();
+    for (&id, recovered) in versions.families() {
+        let family_options = Arc::new(options.family(&recovered.name).clone());
+        if family_options.blob_garbage_collection_punch_holes {
+            for (file, _) in recovered.current.physical_blob_files().into_values() {
+                measure_holes(&*vfs, &dir, &file)?;
+            }
+        }
+        let state = family_state(id, recovered, family_options, wal_number, kept.get(&id));
+        families.insert(id, Arc::clone(&state.family));
+        states.insert(id, state);
+    }
+    let state = State {
+        families: states,
+        wals,
+        running: RunningCounts::default(),
+        collections: Collections::default(),
+        flush_barrier: None,
+        idle_cleanup: None,
+        stalls: Stalls::default(),
+        room: Room::default(),
+        recent_writes: RecentWrites::default(),
+        warm_up_due: false,
+        turn: crate::ColumnFamilyId::DEFAULT,
+        workers: BTreeSet::new(),
+    };
+    let admission = Admission::new(&options.db);
+    admission.wal_limit.set(&state, &options.db);
+    // The next commit switches those that were kept and are full.
+    let full = kept
+        .iter()
+        .filter(|(_, (memtable, _))| memtable.should_flush());
+    admission.add_filled(full.map(|(id, _)| *id));
+    let signals: Arc<Signals> = Arc::default();
+    let obsolete = Arc::clone(versions.obsolete());
+    Ok(Shared {
+        files: Files::new(env, open_files, obsolete, &statistics, lock),
+        failure: BackgroundFailure::none(Arc::clone(&signals), listeners.clone()),
+        opening: Opening {
+            id: OpeningId::new(),
+            clock: Arc::clone(&options.db.clock),
+            options: ArcSwap::from_pointee(options.db.clone()),
+            taken: Vec::new(),
+            moment: None,
+            statistics,
+            write_times: WriteTimes::default(),
+            listeners,
+        },
+        pins: Pins::default(),
+        families: ArcSwap::from_pointee(families),
+        counters,
+        pipeline,
+        versions: Mutex::new(versions),
+        state: Mutex::new(state),
+        signals,
+        admission,
+        lifecycle: Lifecycle::open(&dir),
+    })
+}

@@ -1,0 +1,133 @@
+//! Refuses to open databases for writing that have tables whose pointers are not understood.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::block_cache::BlockCache;
+use crate::error::{ErrorKind, Result};
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::table::{TableReader, TableReaderOptions};
+use crate::version::{TableFile, VersionSet};
+use crate::vfs::{Access, Vfs, open_live};
+
+/// Refuses a database with a table in which no pointer to its oldest blob file is found, before
+/// anything is written. Tables that Titan wrote or counted are not read. Damage and failures to
+/// read are left to the readers of the table: without its pointers no garbage is booked either.
+///
+/// Cost: for each table that another program wrote and that points to blob files, an open, and
+/// reads from its beginning to the first entry that points to the oldest one.
+///
+/// # Errors
+/// `Unsupported`, naming the table.
+pub(crate) fn refuse_unknown_pointers(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    versions: &VersionSet,
+) -> Result<()> {
+    // Nothing is read twice, so nothing is cached.
+    let cache = Arc::new(BlockCache::new(0));
+    for family in versions.families().values() {
+        for (_, table) in family.current.tables() {
+            match look(vfs, dir, table, &family.comparator, &cache) {
+                Err(e) if e.kind() == ErrorKind::Unsupported => return Err(e),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn look(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    table: &TableFile,
+    comparator: &InternalKeyComparator,
+    cache: &Arc<BlockCache>,
+) -> Result<()> {
+    let Some(oldest) = table.uncounted_blob_file() else {
+        return Ok(());
+    };
+    let path = FileKind::Table(table.number()).path(dir);
+    let file = open_live(vfs, &path, Access::Sequential)?;
+    let options = TableReaderOptions {
+        identity: table.meta.identity(),
+        comparator: comparator.clone(),
+        block_cache: Arc::clone(cache),
+    };
+    let reader = Arc::new(TableReader::open(file, &path, options)?);
+    let found = reader.points_to(oldest)?;
+    table.require_pointer(|_| found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::db::jobs::count_rocksdb_tables::change_manifest;
+    use crate::tools::{RepairTo, check, repair};
+    use crate::{Db, Options};
+
+    fn options() -> Options {
+        let mut options = Options::default();
+        options.default.min_blob_size = 100;
+        options.default.disable_auto_compactions = true;
+        options
+    }
+
+    /// A database of two tables that do not share keys: one with separated values, and one without,
+    /// of which the MANIFEST says that it refers to the same blob file. It is as if another program
+    /// had written the tables, and the pointers of the second one had an unknown form.
+    fn with_unknown_pointers(dir: &Path) {
+        let db = Db::open(dir, &options()).unwrap();
+        db.put(b"a", &[7; 500]).unwrap();
+        db.flush().unwrap();
+        db.put(b"b", b"inline").unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        let mut oldest = None;
+        change_manifest(dir, |edit| {
+            edit.table_facts.clear();
+            for (_, table) in &mut edit.new_files {
+                oldest = oldest.or(table.oldest_blob_file);
+                table.oldest_blob_file = oldest;
+            }
+        });
+        assert!(oldest.is_some());
+    }
+
+    fn files(dir: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
+        let entries = std::fs::read_dir(dir).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths
+            .map(|p| (p.clone(), std::fs::read(p).unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn opening_to_write_names_the_table_and_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        with_unknown_pointers(dir);
+        let before = files(dir);
+        let error = Db::open(dir, &options()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.path().unwrap().to_str().unwrap().ends_with(".sst"));
+        assert!(error.message().contains(".blob in a form"), "{error}");
+        assert!(files(dir) == before);
+
+        let db = Db::open_read_only(dir, &options()).unwrap();
+        assert_eq!(db.get(b"a").unwrap().unwrap(), [7; 500][..]);
+        assert_eq!(db.get(b"b").unwrap().unwrap(), "inline");
+        db.close().unwrap();
+        let report = check(dir, &options(), &mut |_| {}).unwrap();
+        let problems = format!("{:?}", report.problems);
+        assert!(problems.contains("oldest blob file"), "{problems}");
+        let to = tempfile::tempdir().unwrap();
+        let to = RepairTo::Directory(to.path().join("repaired"));
+        let error = repair(dir, &to, &options(), &mut |_| {}).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(files(dir) == before);
+    }
+}

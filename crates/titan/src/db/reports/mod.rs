@@ -1,0 +1,16 @@
+//! Answers about the size and the space of a database.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`metrics`] | sizes and counts of the families |
+//! | [`space`], [`file_sizes`] | the report on space; the lengths of files on disk |
+//! | [`space_holders`], [`pinned_contents`] | what keeps older versions, and what only they need |
+//!
+//! Promises: a report waits for no job and reads no whole file. Assumes: nothing; what changes
+//! meanwhile shows as unlisted.
+
+pub(super) mod file_sizes;
+pub(super) mod metrics;
+pub(super) mod pinned_contents;
+pub(super) mod space;
+pub(super) mod space_holders;

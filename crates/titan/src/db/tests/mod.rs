@@ -1,0 +1,10 @@
+//! Tests of several parts of the database together, without a stopped thread (see
+//! [races](super::races)).
+
+pub(super) mod clock;
+#[cfg(not(any(loom, shuttle)))]
+mod conditions;
+mod huge_files;
+mod life_cycles;
+#[cfg(loom)]
+mod models;

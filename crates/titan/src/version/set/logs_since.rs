@@ -1,0 +1,38 @@
+//! The WAL files from which recovery reads on.
+
+use super::database_record::DatabaseRecord;
+use crate::format::FileNumber;
+
+/// The WAL files from which recovery reads on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogsSince {
+    /// The first WAL file that is kept: transactions may have been prepared from there on.
+    pub(crate) kept: FileNumber,
+    /// The first WAL file with data that a family needs.
+    pub(crate) needed: FileNumber,
+    /// A WAL file that must be there: the last one that the MANIFEST names, if its name was durable
+    /// by then.
+    pub(crate) present: Option<FileNumber>,
+}
+
+impl LogsSince {
+    /// From what the MANIFEST says of the database, and the numbers of the first WAL files that
+    /// each family needs.
+    pub(crate) fn new(
+        record: &DatabaseRecord,
+        families: impl Iterator<Item = FileNumber> + Clone,
+    ) -> Self {
+        let kept = record.min_log_number_to_keep;
+        let oldest = families.clone().min().unwrap_or_default();
+        let newest = families.max().unwrap_or_default();
+        // An opening names one file for all families, before it creates it. Where they differ, the
+        // newest is from a flush or from the creation of a family, which sync the names of WAL
+        // files before they name one. RocksDB does not.
+        let named = record.is_titans && newest > oldest;
+        LogsSince {
+            kept,
+            needed: kept.max(oldest),
+            present: named.then_some(newest),
+        }
+    }
+}

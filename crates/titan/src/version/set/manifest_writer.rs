@@ -1,0 +1,97 @@
+//! The MANIFEST to which edits go, and what a failed one leaves to be done.
+
+use super::manifest::Manifest;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FileNumber;
+use crate::format::file_name::FileKind;
+use crate::version::edit::VersionEdit;
+
+/// Appends edits to the MANIFEST of this opening, until one fails. The end of the file is unknown
+/// then, so it is never appended to again.
+pub(super) struct ManifestWriter {
+    /// `None` before the first MANIFEST of this opening, and after a failure.
+    current: Option<Manifest>,
+    max_file_size: u64,
+    /// The MANIFEST in force before `current` was started.
+    previous: Option<FileNumber>,
+    /// Why there is no `current` now, if one failed.
+    failure: Option<Error>,
+    /// Files of jobs whose edits failed. The MANIFEST may need them until another one is in force.
+    unrecorded: Vec<FileKind>,
+}
+
+impl ManifestWriter {
+    /// `previous` is the MANIFEST in force, if there is one.
+    pub(super) fn new(max_file_size: u64, previous: Option<FileNumber>) -> Self {
+        ManifestWriter {
+            current: None,
+            max_file_size,
+            previous,
+            failure: None,
+            unrecorded: Vec::new(),
+        }
+    }
+
+    /// Changes the size from which on it is time for another file.
+    pub(super) fn set_max_file_size(&mut self, bytes: u64) {
+        self.max_file_size = bytes;
+    }
+
+    /// The number of the file to which edits go.
+    pub(super) fn number(&self) -> Option<FileNumber> {
+        self.current.as_ref().map(Manifest::number)
+    }
+
+    /// Whether it is time for another one.
+    pub(super) fn is_full(&self) -> bool {
+        let limit = |m: &Manifest| self.max_file_size.max(2 * m.initial_size());
+        self.current.as_ref().is_some_and(|m| m.size() >= limit(m))
+    }
+
+    /// Appends edits. They are durable on return. Returns how many bytes were written.
+    ///
+    /// # Errors
+    /// `WritesStopped` after an earlier failure.
+    pub(super) fn append(&mut self, edits: &mut [VersionEdit]) -> Result<u64> {
+        let Some(manifest) = self.current.as_mut() else {
+            let stopped = Error::new(
+                ErrorKind::WritesStopped,
+                "the MANIFEST failed earlier and has not been replaced",
+            );
+            // If two jobs meet the failure, this one may be the first to report it.
+            return Err(match self.failure.clone() {
+                Some(failure) => stopped.with_source(failure),
+                None => stopped,
+            });
+        };
+        let before = manifest.size();
+        match manifest.append(edits) {
+            Ok(()) => Ok(manifest.size() - before),
+            Err(e) => {
+                self.previous = self.current.take().map(|m| m.number());
+                let failure = e.context("recording a change in the MANIFEST");
+                self.failure = Some(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Notes files that only an edit names that failed.
+    pub(super) fn add_unrecorded(&mut self, files: Vec<FileKind>) {
+        self.unrecorded.extend(files);
+    }
+
+    /// Goes on with a MANIFEST that CURRENT names now. Returns the files that are obsolete since.
+    pub(super) fn replace(&mut self, manifest: Manifest) -> impl Iterator<Item = FileKind> {
+        let replaced = self.current.replace(manifest).map(|m| m.number());
+        self.failure = None;
+        let previous = replaced.or(self.previous.take());
+        // ORDER: CURRENT names a MANIFEST that has none of those edits; only now may their files be
+        // deleted.
+        let unrecorded = std::mem::take(&mut self.unrecorded);
+        previous
+            .map(FileKind::Manifest)
+            .into_iter()
+            .chain(unrecorded)
+    }
+}

@@ -1,0 +1,117 @@
+//! Checks what the engine does without codecs. Ends with a failure if anything is not as it must
+//! be. Its argument is the directory of the engine's fixtures.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use titan::{ColumnFamilyOptions, CompressionType, Db, ErrorKind, Options, ReadOptions};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let fixtures = PathBuf::from(std::env::args().nth(1).ok_or("the directory of fixtures")?);
+    let dir = std::env::temp_dir().join(format!("titan-minimal-{}", std::process::id()));
+    fs::create_dir_all(&dir)?;
+    let checked = check(&fixtures, &dir);
+    fs::remove_dir_all(&dir)?;
+    checked
+}
+
+fn check(fixtures: &Path, dir: &Path) -> Outcome<()> {
+    without_compression_all_works(&dir.join("own"))?;
+    options_refuse_codecs_by_name(&dir.join("refused"))?;
+    for (fixture, feature) in [
+        ("rocksdb-7.8-default", "snappy"),
+        ("titan/format-1", "zstd"),
+        ("rocksdb-7.8-compressed-wal", "zstd"),
+    ] {
+        foreign_codecs_are_named(&fixtures.join(fixture), &dir.join(fixture), feature)
+            .map_err(|e| format!("{fixture}: {e}"))?;
+    }
+    println!("without codecs: all as it must be");
+    Ok(())
+}
+
+fn without_compression_all_works(dir: &Path) -> Outcome<()> {
+    let db = Db::open(dir, &Options::default())?;
+    db.put(b"small", b"a")?;
+    db.put(b"large", &[7; 100_000])?;
+    db.flush()?;
+    db.compact_range(None, None, &Default::default())?;
+    db.close()?;
+    let db = Db::open(dir, &Options::default())?;
+    let large = db.get(b"large")?.ok_or("the value is gone")?;
+    match large[..] == [7; 100_000] && db.get(b"small")?.as_deref() == Some(b"a") {
+        true => Ok(()),
+        false => Err("another value".into()),
+    }
+}
+
+fn options_refuse_codecs_by_name(dir: &Path) -> Outcome<()> {
+    for codec in [CompressionType::Lz4, CompressionType::Zstd] {
+        let feature = codec.feature().ok_or("a codec without a feature")?;
+        let tables = ColumnFamilyOptions {
+            compression: codec,
+            ..ColumnFamilyOptions::default()
+        };
+        let blobs = ColumnFamilyOptions {
+            blob_compression_type: codec,
+            ..ColumnFamilyOptions::default()
+        };
+        for (option, default) in [("compression", tables), ("blob_compression_type", blobs)] {
+            let options = Options {
+                default,
+                ..Options::default()
+            };
+            let Err(e) = Db::open(dir, &options) else {
+                return Err(format!("{option} takes {codec:?}").into());
+            };
+            let named = format!("feature `{feature}`");
+            let text = e.to_string();
+            if e.kind() != ErrorKind::InvalidOption
+                || !text.contains(&named)
+                || !text.contains(option)
+            {
+                return Err(format!("{option} {codec:?}: {e}").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reading a database of RocksDB that uses a codec fails with an error that names the feature.
+fn foreign_codecs_are_named(fixture: &Path, copy: &Path, feature: &str) -> Outcome<()> {
+    fs::create_dir_all(copy)?;
+    for entry in fs::read_dir(fixture)? {
+        let entry = entry?;
+        fs::copy(entry.path(), copy.join(entry.file_name()))?;
+    }
+    let named = format!("feature `{feature}`");
+    match read_all(copy) {
+        Ok(entries) => Err(format!("{entries} entries were read without an error").into()),
+        // Options that the database keeps are refused as those that a program states.
+        Err(e)
+            if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidOption)
+                && e.to_string().contains(&named) =>
+        {
+            Ok(())
+        }
+        Err(e) => Err(format!("another error: {:?} {e}", e.kind()).into()),
+    }
+}
+
+fn read_all(dir: &Path) -> titan::Result<usize> {
+    let db = Db::open(dir, &Options::default())?;
+    let mut count = 0;
+    for family in db.column_families() {
+        let mut entries = family.iter(&ReadOptions::default())?;
+        entries.seek_to_first()?;
+        while entries.valid() {
+            entries.value()?;
+            entries.next()?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
