@@ -41,9 +41,18 @@ const LOG_BUFFERS: u64 = 2;
 /// The write buffers of a blob file, and of the first level of tables.
 const FILE_BUFFERS: u64 = 4;
 
-/// Shares of garbage at which blob files are collected when space is needed now, one after the
-/// other.
-const THRESHOLDS: [f64; 4] = [0.5, 0.25, 0.1, 0.02];
+/// Collections when space is needed now, one after the other: the share of garbage at which a blob
+/// file is collected, and whether the engine compacts before, to find unknown garbage. A compaction
+/// may need more room than there is, so known garbage is collected first.
+const COLLECTIONS: [(f64, bool); 6] = [
+    (0.5, false),
+    (0.25, false),
+    (0.5, true),
+    // What has been overwritten since is found the next time.
+    (0.25, false),
+    (0.1, false),
+    (0.02, false),
+];
 
 /// The options for the database of a volume.
 #[derive(Clone, Debug)]
@@ -305,21 +314,24 @@ impl Kv for EngineKv {
 
     fn free_garbage(&self, step: usize) -> Result<bool> {
         self.resumption.try_now_and_then();
-        if let Some(&threshold) = THRESHOLDS.get(step) {
+        let freed = if let Some(&(threshold, compact)) = COLLECTIONS.get(step) {
             let options = CollectGarbageOptions {
                 threshold,
-                // What has been overwritten since the first step is found the next time.
-                compact: step == 0,
+                compact,
                 ..CollectGarbageOptions::default()
             };
-            self.data.collect_garbage(None, None, &options)?;
-        } else if step == THRESHOLDS.len() {
+            self.data.collect_garbage(None, None, &options).map(drop)
+        } else if step == COLLECTIONS.len() {
             let options = CompactRangeOptions::default();
-            self.db.compact_range(None, None, &options)?;
+            self.db.compact_range(None, None, &options)
         } else {
             return Ok(false);
+        };
+        match freed.and_then(|()| self.db.wait_idle()) {
+            // Another step may fit.
+            Err(e) if e.kind() == ErrorKind::NoSpace => {}
+            freed => freed?,
         }
-        self.db.wait_idle()?;
         Ok(true)
     }
 

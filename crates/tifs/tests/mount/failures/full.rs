@@ -272,7 +272,13 @@ fn umount_fails_if_the_last_changes_are_not_durable() {
         let unmounted = tifs(["umount", volume.path().to_str().unwrap()]);
         unmounted.failed_with(&["unmounted", "may be lost", "No space"]);
         assert!(!volume.is_mounted());
-        assert!(!volume.wait_for_any_end().success());
+        // Closing may have found room: then nothing is lost after all.
+        if volume.wait_for_any_end().success() {
+            others.set_len(0).unwrap();
+            volume.check();
+            volume.mount();
+            all_are_there(volume, 1..2);
+        }
     });
 }
 
@@ -382,15 +388,37 @@ fn a_volume_full_of_small_files_can_be_emptied_and_gives_all_space_back() {
 const BACK_WITHIN: Duration = Duration::from_secs(300);
 
 #[test]
-fn a_file_is_overwritten_on_a_full_volume() {
+fn a_file_is_overwritten_on_a_volume_that_is_full_of_small_files() {
+    overwrite_on_a_full_volume(|volume| {
+        File::create(volume.join("linked")).unwrap();
+        let refused = fill(volume);
+        fill_with_small_files(&volume.join("all")).unwrap();
+        refused
+    });
+}
+
+/// Their last blocks are in tables. To compact all of these needs more room than there is.
+#[test]
+fn a_file_is_overwritten_on_a_volume_that_is_full_of_files_of_20000_bytes() {
+    overwrite_on_a_full_volume(|volume| {
+        let all = volume.join("all");
+        fs::create_dir(&all).unwrap();
+        let write = |n: &usize| fs::write(all.join(n.to_string()), incompressible(*n, 20_000));
+        let error = (0..).find_map(|n| write(&n).err()).unwrap();
+        assert_eq!(errno(Err::<(), _>(error)), Some(Errno::NOSPC));
+        fill(volume)
+    });
+}
+
+/// Overwrites a file at random, ten times its size, on a volume that `fill` fills, with the file of
+/// the number that it returns last.
+fn overwrite_on_a_full_volume(fill: impl FnOnce(&Volume) -> u8) {
     on_a_device_of("size=100m,mode=755", |_, volume| {
         const SIZE: usize = 4 * MIB;
         let path = volume.join("overwritten");
         let mut expected = incompressible(0, SIZE);
         fs::write(&path, &expected).unwrap();
-        File::create(volume.join("linked")).unwrap();
         let refused = fill(volume);
-        fill_with_small_files(&volume.join("all")).unwrap();
         let file = File::options().write(true).open(&path).unwrap();
         let mut random = fastrand::Rng::with_seed(1);
         for n in 0..80 {
