@@ -80,7 +80,8 @@ impl Maintenance {
         } else {
             // ORDER: a segment gets or loses its content at one moment, so one without it answers
             // nothing. It may have been left so for good, and then its range could not be held
-            // again. MUTANT: what a panic left without content stays listed.
+            // again.
+            // MUTANT: what a panic left without content stays listed.
             let left = mutant!(
                 "segments-without-content-stay",
                 "-p titan-ime --lib passes::"

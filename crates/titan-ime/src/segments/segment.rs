@@ -390,8 +390,8 @@ impl Segment {
             (State::Active | State::Announced, _) => Last::Nothing,
         };
         // ORDER: before the directory is published, because from then on writes go past this
-        // segment: as long as there is a root, it has all that is published. MUTANT: a segment that
-        // has ended is read on.
+        // segment: as long as there is a root, it has all that is published.
+        // MUTANT: a segment that has ended is read on.
         if !mutant!("ended-segment-is-read", "loom -p titan-ime --lib models::") {
             self.root.store(None);
         }
