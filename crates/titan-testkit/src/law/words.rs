@@ -46,6 +46,11 @@ impl Breach {
     }
 }
 
+/// Folders of the root that belong to the project.
+const FOLDERS: [&str; 7] = [
+    ".cargo", ".ci", "crates", "docs", "fuzz", "minimal", "scripts",
+];
+
 /// The files of a workspace with their texts. Files that are no text are listed only.
 pub struct Workspace {
     files: BTreeMap<PathBuf, Option<String>>,
@@ -53,7 +58,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Reads all files but those that are built or belong to version control.
+    /// Reads the files of the root and of the project's folders, but none that are built. A checkout
+    /// may have other folders beside them, such as caches.
     ///
     /// # Errors
     ///
@@ -66,10 +72,15 @@ impl Workspace {
                 let entry = entry?;
                 let path = folder.join(entry.file_name());
                 let name = entry.file_name();
-                if entry.file_type()?.is_dir() {
-                    if name != "target" && name != ".git" {
+                let kind = entry.file_type()?;
+                if kind.is_dir() {
+                    let is_ours = folder != Path::new("") || FOLDERS.iter().any(|f| name == *f);
+                    if is_ours && name != "target" {
                         waiting.push(path);
                     }
+                    continue;
+                }
+                if !kind.is_file() {
                     continue;
                 }
                 let is_read = path.extension().is_some_and(|e| e == "rs" || e == "md");

@@ -9,7 +9,14 @@ fn complaint(message: &str) -> String {
     let file = dir.path().join("COMMIT_EDITMSG");
     std::fs::write(&file, message).unwrap();
     let hook = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/commit-msg");
-    let output = Command::new(hook).arg(&file).output().unwrap();
+    let mut command = Command::new("bash");
+    // A locale that the machine lacks makes the shell complain.
+    let output = command
+        .env("LC_ALL", "C.UTF-8")
+        .arg(hook)
+        .arg(&file)
+        .output()
+        .unwrap();
     let complaint = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.success(), complaint.is_empty(), "{complaint}");
     complaint
