@@ -70,6 +70,13 @@ impl RunningCounts {
             .all(|(job, count)| *count == 0 || !counts(*job))
     }
 
+    /// Whether a job runs whose output takes room only until the files that it replaces are
+    /// deleted.
+    pub(crate) fn is_replacing(&self) -> bool {
+        let mut running = self.0.iter().filter(|(_, count)| **count > 0);
+        running.any(|(job, _)| job.is_compaction() || job.is_collection())
+    }
+
     /// Whether garbage is being collected, for whatever reason.
     pub(crate) fn is_collecting(&self) -> bool {
         self.of(RunningJob::Collection) > 0 || self.of(RunningJob::ManualCollection) > 0

@@ -79,10 +79,13 @@ impl Shared {
     /// Waits until these memtables, and all older ones of their families, are in tables.
     ///
     /// # Errors
-    /// `NoSpace` if there is no room for a flush; it stays due. Those of an open database.
+    /// `NoSpace` if there is no room for a flush, also while no other job takes any; it stays due.
+    /// Those of an open database.
     pub(crate) fn wait_for_flushes(&self, newest: &FlushBarrier) -> Result<()> {
         let postponements = self.retry_postponed_jobs();
         self.signals.work.raise();
+        // Whether a flush that lacked room has been tried again since other jobs took some.
+        let mut is_last_try = false;
         loop {
             let seen = self.signals.progress.seen();
             let state = self.state.lock();
@@ -95,14 +98,25 @@ impl Shared {
             if left.peek().is_none() {
                 return Ok(());
             }
-            if let Some(wait) = left.find_map(|family| family.jobs.flush_wait.as_ref()) {
-                return Err(wait.error.clone());
-            }
+            let lacking = left.find_map(|family| family.jobs.flush_wait.as_ref());
+            let lacking = lacking.map(|wait| wait.error.clone());
             drop(left);
+            let is_room_taken = state.running.is_replacing();
             drop(state);
             self.check_not_stopped()?;
             self.check_open()?;
             self.failure.postponed.check_none_since(postponements)?;
+            if let Some(error) = lacking.filter(|_| !is_room_taken) {
+                if is_last_try {
+                    return Err(error);
+                }
+                is_last_try = true;
+                self.purge();
+                self.try_again(newest.keys().copied());
+                self.signals.work.raise();
+                continue;
+            }
+            is_last_try &= !is_room_taken;
             gate!("flush: waited for");
             self.signals.progress.wait(seen);
         }
