@@ -58,8 +58,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Reads the files of the root and of the project's folders, but none that are built. A checkout
-    /// may have other folders beside them, such as caches.
+    /// Reads the files of the root and of the project's folders, but none that are built. A
+    /// checkout may have other folders beside them, such as caches.
     ///
     /// # Errors
     ///

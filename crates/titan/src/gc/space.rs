@@ -13,6 +13,10 @@ const LEAST_ALLOWED: u64 = 32 << 20;
 /// The part of the live bytes that is allowed, between the least and the most.
 const LIVE_PER_ALLOWED: u64 = 4;
 
+/// The least of several families, for each byte that their memtables may shadow at once. Less would
+/// delay writes although no flush is due.
+const ALLOWED_PER_SHADOWING: u64 = 3;
+
 /// The most that is allowed if a family has such options: flushes of large write buffers need more.
 fn most_allowed(write_buffer_size: u64) -> u64 {
     MOST_ALLOWED.max(write_buffer_size.saturating_mul(4))
@@ -116,6 +120,12 @@ impl Space {
         flush.saturating_add(self.collection_size(options)) as f64
     }
 
+    /// Bytes that a memtable may shadow before it is flushed: all that is stored, at most.
+    fn shadowing(&self, options: &ColumnFamilyOptions) -> u64 {
+        let stored = self.tables.saturating_add(self.blob_live);
+        options.shadowing_flush(stored).min(stored)
+    }
+
     /// Whether the family has a part in exceeding the bound.
     pub(crate) fn exceeds(&self, options: &ColumnFamilyOptions) -> bool {
         self.beyond(options) + self.written(options) > 0.0
@@ -135,6 +145,8 @@ pub(crate) struct Bound {
     /// Bytes that others have room for.
     room: f64,
     live: u64,
+    /// Bytes that memtables may shadow before they are flushed, all at once.
+    shadowing: u64,
     write_buffer_size: u64,
     written: f64,
 }
@@ -146,6 +158,8 @@ impl Bound {
         self.beyond += beyond.max(0.0);
         self.room += (-beyond).max(0.0);
         self.live = self.live.saturating_add(space.live());
+        let shadowing = space.shadowing(options);
+        self.shadowing = self.shadowing.saturating_add(shadowing);
         self.write_buffer_size = self.write_buffer_size.max(options.write_buffer_size);
         self.written = self.written.max(space.written(options));
     }
@@ -153,7 +167,9 @@ impl Bound {
     /// Bytes that all files together may take beyond what their families may.
     pub(crate) fn allowance(&self) -> u64 {
         let by_live = self.live / LIVE_PER_ALLOWED;
-        by_live.clamp(LEAST_ALLOWED, most_allowed(self.write_buffer_size))
+        let by_families = self.shadowing.saturating_mul(ALLOWED_PER_SHADOWING);
+        let least = LEAST_ALLOWED.max(by_families);
+        by_live.max(least).min(most_allowed(self.write_buffer_size))
     }
 
     /// Excess of the files over the bound, with what jobs are writing, as a part of the usable
@@ -251,6 +267,18 @@ mod tests {
         let nothing = Space::default();
         let empty = excess((0..1000).map(|_| (&nothing, &options)));
         assert!(!must_delay_writes(empty), "{empty}");
+    }
+
+    /// Each of the families is flushed once its memtable shadows 8 MiB. Until then no job is due.
+    #[test]
+    fn many_small_families_may_wait_for_their_flushes() {
+        let options = ColumnFamilyOptions::default();
+        for families in [1, 2, 4, 8, 16] {
+            let half = space(8 << 20, 0).with_shadowed(4 << 20);
+            let excess = excess((0..families).map(|_| (&half, &options)));
+            // As in a database of one family, which has its room for garbage.
+            assert!(excess < 0.45, "{families}: {excess}");
+        }
     }
 
     #[test]

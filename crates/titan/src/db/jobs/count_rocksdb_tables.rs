@@ -36,6 +36,11 @@ pub(super) const COUNTS: JobSource = JobSource {
     is_due: |_, state| state.to_count().is_some(),
     claim: |_, state| {
         let family = Arc::clone(&state.to_count()?.family);
+        // Now, not at its end: a panic in a program's comparator must not come again after each
+        // `resume`.
+        if let Some(state) = state.families.get_mut(&family.id) {
+            state.jobs.count_due = false;
+        }
         state.begin(RunningJob::Collection, family.id);
         Some(claimed(Count { family }))
     },
