@@ -30,7 +30,7 @@ pub use ttl::TimeToLive;
 /// [`at_flush`](Self::at_flush) says so. A compaction that only moves tables to another level does
 /// not read them, and neither do collections of blob files. After
 /// [`compact_range`](crate::ColumnFamily::compact_range) every entry of the range has been seen.
-/// What opening a database replays from WAL files is not filtered before its first compaction.
+/// Entries that an opening replays from WAL files are not filtered before their first compaction.
 ///
 /// **What it sees.** The newest version of each key among those that the job reads, if that is a
 /// value, not a deletion. Of a key with several columns it sees, and changes, the default column;

@@ -1,7 +1,7 @@
 //! Walks a sorted input and stops at the entries that survive.
 //!
-//! What survives is decided in [`survival`](super::survival), one version after the other. This
-//! reads the versions, does what is decided (asks the filter, combines operands), and counts the
+//! [`survival`](super::survival) decides which entries survive, one version after the other. This
+//! reads the versions, obeys the decisions (asks the filter, combines operands), and counts the
 //! pointers into blob files that it reads.
 
 use std::collections::VecDeque;

@@ -211,7 +211,7 @@ fn mostly_deleted(gates: &Gates, live: &[&str]) -> Store {
 }
 
 /// It has the memtable from before a switch, and a number of which the newer memtable has entries.
-/// What it does not see there it must not take for dead.
+/// It must not take for dead an entry that it does not see there.
 #[test]
 fn a_reader_across_a_switch_of_memtables_calls_no_live_key_dead() {
     for (way, find) in FINDS {
