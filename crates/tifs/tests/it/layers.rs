@@ -1,25 +1,11 @@
 //! The laws of modules (`titan_testkit::law`).
 
-use titan_testkit::law::{Crate, assert_none};
+use titan_testkit::module_laws;
 
-fn sources() -> Crate {
-    Crate::read("tifs", env!("CARGO_MANIFEST_DIR")).unwrap()
-}
-
-#[test]
-fn modules_use_only_lower_ones() {
-    assert_none(sources().breaches_of_order(), &[]);
-}
-
-#[test]
-fn files_are_in_no_circle() {
-    assert_none(sources().breaches_of_circles(), &[]);
-}
-
-/// Structs that are data, not parts of the program.
-const RECORDS: [&str; 1] = ["Inode"];
-
-#[test]
-fn structs_files_and_folders_are_small() {
-    assert_none(sources().breaches_of_sizes(&RECORDS).unwrap(), &[]);
+module_laws! {
+    "tifs",
+    circles: &[],
+    // Structs that are data, not parts of the program.
+    records: &["Inode"],
+    sizes: &[],
 }

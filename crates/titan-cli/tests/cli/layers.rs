@@ -1,33 +1,16 @@
 //! The laws of modules (`titan_testkit::law`).
 
-use titan_testkit::law::{Crate, assert_none};
+use titan_testkit::module_laws;
 
-fn sources() -> Crate {
-    Crate::read("titan-cli", env!("CARGO_MANIFEST_DIR")).unwrap()
-}
-
-#[test]
-fn modules_use_only_lower_ones() {
-    assert_none(sources().breaches_of_order(), &[]);
-}
-
-#[test]
-fn files_are_in_no_circle() {
-    assert_none(
-        sources().breaches_of_circles(),
-        &[
-            "commands/bench: mod -> opened",
-            "commands/bench: mod -> report",
-            "commands/bench: mod -> step",
-            "commands/bench: mod -> verify",
-        ],
-    );
-}
-
-/// Structs that are data, not parts of the program.
-const RECORDS: [&str; 1] = ["StepReport"];
-
-#[test]
-fn structs_files_and_folders_are_small() {
-    assert_none(sources().breaches_of_sizes(&RECORDS).unwrap(), &[]);
+module_laws! {
+    "titan-cli",
+    circles: &[
+        "commands/bench: mod -> opened",
+        "commands/bench: mod -> report",
+        "commands/bench: mod -> step",
+        "commands/bench: mod -> verify",
+    ],
+    // Structs that are data, not parts of the program.
+    records: &["StepReport"],
+    sizes: &[],
 }

@@ -1,22 +1,10 @@
 //! The laws of modules (`titan_testkit::law`).
 
-use titan_testkit::law::{Crate, assert_none};
+use titan_testkit::module_laws;
 
-fn sources() -> Crate {
-    Crate::read("titan-mvcc", env!("CARGO_MANIFEST_DIR")).unwrap()
-}
-
-#[test]
-fn modules_use_only_lower_ones() {
-    assert_none(sources().breaches_of_order(), &[]);
-}
-
-#[test]
-fn files_are_in_no_circle() {
-    assert_none(sources().breaches_of_circles(), &[]);
-}
-
-#[test]
-fn structs_files_and_folders_are_small() {
-    assert_none(sources().breaches_of_sizes(&[]).unwrap(), &[]);
+module_laws! {
+    "titan-mvcc",
+    circles: &[],
+    records: &[],
+    sizes: &[],
 }

@@ -96,6 +96,38 @@ impl Crate {
     }
 }
 
+/// Makes the tests of the laws of modules for the crate that calls it, whose name it gets. The
+/// exceptions are those of [`assert_none`]; `records` are those of [`Crate::breaches_of_sizes`].
+#[macro_export]
+macro_rules! module_laws {
+    (
+        $name:literal,
+        circles: $circles:expr,
+        records: $records:expr,
+        sizes: $sizes:expr $(,)?
+    ) => {
+        fn sources() -> $crate::law::Crate {
+            $crate::law::Crate::read($name, env!("CARGO_MANIFEST_DIR")).unwrap()
+        }
+
+        #[test]
+        fn modules_use_only_lower_ones() {
+            $crate::law::assert_none(sources().breaches_of_order(), &[]);
+        }
+
+        #[test]
+        fn files_are_in_no_circle() {
+            $crate::law::assert_none(sources().breaches_of_circles(), $circles);
+        }
+
+        #[test]
+        fn structs_files_and_folders_are_small() {
+            let breaches = sources().breaches_of_sizes($records).unwrap();
+            $crate::law::assert_none(breaches, $sizes);
+        }
+    };
+}
+
 /// Fails unless there is exactly one breach for each exception, which the breach begins with.
 ///
 /// An exception is a debt: once it is paid, its entry has to go.

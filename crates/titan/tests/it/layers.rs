@@ -3,68 +3,49 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use titan_testkit::law::{Crate, assert_none};
+use titan_testkit::law::assert_none;
+use titan_testkit::module_laws;
 
-fn sources() -> Crate {
-    Crate::read("titan", env!("CARGO_MANIFEST_DIR")).unwrap()
-}
-
-#[test]
-fn modules_use_only_lower_ones() {
-    assert_none(sources().breaches_of_order(), &[]);
-}
-
-#[test]
-fn files_are_in_no_circle() {
-    assert_none(
-        sources().breaches_of_circles(),
-        &[
-            "batch: mod -> view",
-            "compaction/building/shadows: mod -> points",
-            "compaction/building/shadows: mod -> ranges",
-            "dead_ranges: mod -> range",
-            "dead_ranges: mod -> run",
-            "memtable: iterator -> mod",
-            "merge: builtin -> mod",
-            "options: by_name -> column_family",
-            "table/block: mod -> separated",
-            "table/forensics: salvage -> scan",
-            "table/read: iterator -> reader",
-            "table/read: open -> reader",
-            "tools/downgrade: install -> mod",
-            "tools/downgrade: install -> plan",
-            "tools/inspect: blob -> mod",
-            "tools/inspect: log -> mod",
-            "tools/inspect: mod -> table",
-            "tools/inspect: mod -> text",
-            "tools/inspect: log -> table",
-            "tools/repair: arrange -> mod",
-            "tools/repair: blobs -> mod",
-            "tools/repair: families -> mod",
-            "tools/repair: mod -> survey",
-            "tools/repair: mod -> unfinished",
-            "tools/repair: survey -> walk",
-            "tools/repair: arrange -> survey",
-            "tools/repair: families -> survey",
-        ],
-    );
-}
-
-/// Structs that are data, not parts of the program.
-const RECORDS: [&str; 5] = [
-    "FamilyMetrics",
-    "Metrics",
-    "NewFile",
-    "TableProperties",
-    "VersionEdit",
-];
-
-#[test]
-fn structs_files_and_folders_are_small() {
-    assert_none(
-        sources().breaches_of_sizes(&RECORDS).unwrap(),
-        &["src/transaction/handle.rs has", "tests/it has"],
-    );
+module_laws! {
+    "titan",
+    circles: &[
+        "batch: mod -> view",
+        "compaction/building/shadows: mod -> points",
+        "compaction/building/shadows: mod -> ranges",
+        "dead_ranges: mod -> range",
+        "dead_ranges: mod -> run",
+        "memtable: iterator -> mod",
+        "merge: builtin -> mod",
+        "options: by_name -> column_family",
+        "table/block: mod -> separated",
+        "table/forensics: salvage -> scan",
+        "table/read: iterator -> reader",
+        "table/read: open -> reader",
+        "tools/downgrade: install -> mod",
+        "tools/downgrade: install -> plan",
+        "tools/inspect: blob -> mod",
+        "tools/inspect: log -> mod",
+        "tools/inspect: mod -> table",
+        "tools/inspect: mod -> text",
+        "tools/inspect: log -> table",
+        "tools/repair: arrange -> mod",
+        "tools/repair: blobs -> mod",
+        "tools/repair: families -> mod",
+        "tools/repair: mod -> survey",
+        "tools/repair: mod -> unfinished",
+        "tools/repair: survey -> walk",
+        "tools/repair: arrange -> survey",
+        "tools/repair: families -> survey",
+    ],
+    // Structs that are data, not parts of the program.
+    records: &[
+        "FamilyMetrics",
+        "Metrics",
+        "NewFile",
+        "TableProperties",
+        "VersionEdit",
+    ],
+    sizes: &["src/transaction/handle.rs has", "tests/it has"],
 }
 
 /// Reading of damaged tables is not part of reading, writing or compacting.
