@@ -130,10 +130,10 @@ impl OutputWriter {
         self
     }
 
-    /// Starts a new blob file at so many bytes, instead of those of the options. To be called
-    /// before the first entry.
-    pub(crate) fn with_blob_file_size(mut self, bytes: u64) -> Self {
-        if let Some(separator) = &mut self.separator {
+    /// Starts a new blob file at so many bytes, where they are given, instead of those of the
+    /// options. To be called before the first entry.
+    pub(crate) fn with_blob_file_size(mut self, bytes: Option<u64>) -> Self {
+        if let (Some(separator), Some(bytes)) = (&mut self.separator, bytes) {
             separator.set_blob_file_size(bytes);
         }
         self

@@ -141,10 +141,9 @@ pub(crate) fn write_memtables(
     let mut shadows = older
         .and_then(|older| Shadows::of(memtables, &tombstones, older, min_blob_size, Effort::FLUSH));
     let surviving = surviving_tombstones(&tombstones, &snapshots, &UnknownOlderVersions);
-    let mut writer = OutputWriter::uncut(env.clone(), family, surviving).recording(times.clone());
-    if let Some(bytes) = blob_file_size {
-        writer = writer.with_blob_file_size(bytes);
-    }
+    let mut writer = OutputWriter::uncut(env.clone(), family, surviving)
+        .recording(times.clone())
+        .with_blob_file_size(blob_file_size);
     let written = (|| {
         while entries.valid() {
             writer.add(entries.key(), entries.value())?;
