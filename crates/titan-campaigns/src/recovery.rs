@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use titan::tools::check;
 use titan::{Db, Error, ErrorKind, Metrics, Options};
 use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::ledger::{End, Ledger};
 use titan_testkit::model::Model;
 use titan_testkit::reads::{absent, contents, look};
 use titan_testkit::sim::SimVfs;
+use titan_tools::check;
 
 use crate::settings::Settings;
 use crate::store::{DIR, file};

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use titan::tools;
 use titan_campaigns::Run;
 use titan_testkit::ledger::{End, Mismatch};
 use titan_testkit::model::Model;
@@ -384,7 +383,7 @@ impl<'a> DatabaseRun<'a> {
         else {
             return Ok(());
         };
-        let report = tools::check(&plan.dir, &plan.options, &mut |_| {});
+        let report = titan_tools::check(&plan.dir, &plan.options, &mut |_| {});
         let report = report.map_err(|e| format!("check: {e}"))?;
         if let Some(problem) = report.problems.first() {
             let all = report.problems.len();

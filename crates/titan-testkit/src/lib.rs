@@ -11,6 +11,7 @@
 //! | [`reference`](mod@reference) | the expected outcome of every operation on it |
 //! | [`apply`] | operations as calls of the engine |
 //! | [`reads`] | all contents of a database |
+//! | [`setup`] | databases of tests: options, keys, values |
 //! | [`failure`] | the errors of checks |
 //! | [`golden`] | files of commands and of their recorded outputs |
 //! | [`peer`] | another engine in its own process |
@@ -145,6 +146,7 @@ pub mod peer;
 pub mod reads;
 pub mod reference;
 pub mod requirement;
+pub mod setup;
 pub mod sim;
 pub mod versions;
 

@@ -44,7 +44,7 @@ impl Weighter<Key, Bytes> for ByBytes {
 }
 
 /// A cache of decompressed data blocks. All methods take `&self` and are cheap: one shard lock.
-pub(crate) struct BlockCache {
+pub struct BlockCache {
     blocks: Cache<Key, Bytes, ByBytes>,
     /// 0 caches nothing.
     capacity: AtomicU64,
@@ -53,7 +53,7 @@ pub(crate) struct BlockCache {
 
 impl BlockCache {
     /// A cache of at most `capacity` bytes, bookkeeping included; 0 caches nothing.
-    pub(crate) fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize) -> Self {
         let blocks = (capacity / TYPICAL_BLOCK).max(1);
         BlockCache {
             blocks: Cache::with_weighter(blocks, capacity as u64, ByBytes),

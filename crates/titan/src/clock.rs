@@ -47,7 +47,7 @@ impl fmt::Debug for dyn SystemClock {
 /// Assumes that the system's clock is right when the database opens. If it is behind then, what is
 /// written looks older once the clock has been put right and the database is opened again.
 #[derive(Clone)]
-pub(crate) struct SteadyClock {
+pub struct SteadyClock {
     clock: Arc<dyn SystemClock>,
     unix: Duration,
     monotonic: Duration,
@@ -55,7 +55,7 @@ pub(crate) struct SteadyClock {
 
 impl SteadyClock {
     /// An opening begins.
-    pub(crate) fn new(clock: Arc<dyn SystemClock>) -> Self {
+    pub fn new(clock: Arc<dyn SystemClock>) -> Self {
         SteadyClock {
             unix: clock.unix_time(),
             monotonic: clock.monotonic(),

@@ -284,7 +284,7 @@ impl Error {
 
     /// Whether a file has something that cannot be understood: damage, or a form that is not
     /// supported, since damage may look like one.
-    pub(crate) fn is_unreadable(&self) -> bool {
+    pub fn is_unreadable(&self) -> bool {
         self.is_corruption() || self.kind() == ErrorKind::Unsupported
     }
 

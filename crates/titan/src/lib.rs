@@ -28,8 +28,8 @@
 //!
 //! A log-structured merge tree stores the keys, and blob files store the large values outside the
 //! tree. The disk formats are RocksDB's own: a RocksDB directory opens in place, and a directory
-//! that Titan wrote opens in RocksDB after [a downgrade](fn@tools::downgrade) has resolved the
-//! relocations of garbage collection.
+//! that Titan wrote opens in RocksDB after `titan downgrade` has resolved the relocations of
+//! garbage collection.
 //!
 //! | to | see |
 //! |---|---|
@@ -39,7 +39,7 @@
 //! | read and write without conflicts | [`Db::transaction`], [`transaction`] |
 //! | combine values, drop expired ones | [`merge`], [`CompactionFilter`], [`TimeToLive`] |
 //! | know what happens | [`Statistics`], [`Metrics`], [`EventListener`], [`SpaceReport`] |
-//! | check, repair, inspect, downgrade | [`tools`] |
+//! | check, repair, inspect, downgrade | the crate `titan-tools` |
 //! | run on another file system | [`vfs`] |
 //!
 //! Short programs are in the folder `examples` of the crate. Every fallible call returns an
@@ -76,11 +76,15 @@ mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gc;
+#[doc(hidden)]
+pub mod internals;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 mod iterator;
 mod lazy_value;
 mod locks;
 mod memtable;
 pub mod merge;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 mod open_files;
 mod options;
 mod panics;
@@ -90,11 +94,12 @@ mod read;
 mod shared_map;
 mod stats;
 mod sync;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 mod table;
-pub mod tools;
 pub mod transaction;
 mod version;
 pub mod vfs;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 mod wal;
 mod wide_columns;
 mod write;

@@ -58,7 +58,7 @@ impl OpenFile {
 
 /// Number of files that may be kept open, and the memory that they may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OpenFilesLimits {
+pub struct OpenFilesLimits {
     /// At least one.
     pub(crate) files: u64,
     /// Bytes.
@@ -90,7 +90,7 @@ impl OpenFilesLimits {
     }
 
     /// The limits that the options state, or that follow from those of the process.
-    pub(crate) fn new(options: &DbOptions) -> Self {
+    pub fn new(options: &DbOptions) -> Self {
         let process = options.vfs.resources();
         // The other quarter is for jobs, for WAL files, and for the application.
         let share = process.open_files.map(|n| n - n / 4);
@@ -162,7 +162,7 @@ const MEMORY_PER_FILE: u64 = 1 << 20;
 /// file open beyond that, so the cache has every open file.
 ///
 /// File numbers are unique over all kinds and never reused, so entries never go stale.
-pub(crate) struct OpenFiles {
+pub struct OpenFiles {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     block_cache: Arc<BlockCache>,
@@ -178,7 +178,7 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    pub(crate) fn new(
+    pub fn new(
         vfs: Arc<dyn Vfs>,
         dir: PathBuf,
         limits: OpenFilesLimits,
@@ -260,7 +260,7 @@ impl OpenFiles {
     ///
     /// # Errors
     /// `Corruption` if the file is missing, or is not the one the MANIFEST describes.
-    pub(crate) fn table(
+    pub fn table(
         &self,
         identity: TableIdentity,
         comparator: &InternalKeyComparator,

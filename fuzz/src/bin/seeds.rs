@@ -61,7 +61,7 @@ fn cut(dir: &Path, found: &mut BTreeMap<&str, BTreeSet<Vec<u8>>>) -> Result<()> 
         }
         let name = entry.file_name();
         let bytes = fs::read(entry.path())?;
-        for (target, input) in titan::fuzzing::seeds(&name.to_string_lossy(), &bytes) {
+        for (target, input) in titan_tools::fuzzing::seeds(&name.to_string_lossy(), &bytes) {
             if input.len() <= LARGEST {
                 found.entry(target).or_default().insert(input);
             }

@@ -21,13 +21,13 @@ pub mod peer;
 use std::path::Path;
 use std::sync::Arc;
 
-use titan::tools::downgrade;
 use titan::vfs::StdVfs;
 use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::ops::{Op, Ops};
 use titan_testkit::peer::Peer;
 use titan_testkit::reference::Outcome;
 use titan_testkit::sim::SimVfs;
+use titan_tools::downgrade;
 
 use self::engines::{Setup, for_rocksdb};
 use self::peer::Program;

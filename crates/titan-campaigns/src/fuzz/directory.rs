@@ -1,13 +1,13 @@
 //! Damages a small database and then uses it as if nothing had happened.
 
-use titan::tools::check;
-use titan::tools::repair::{RepairTo, repair};
 use titan::vfs::Vfs;
 use titan::{ColumnFamily, Db, Error, ErrorKind, Options, ReadOptions, WriteBatch, WriteOptions};
 use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
 use titan_testkit::model::Pairs;
 use titan_testkit::reads::scan;
 use titan_testkit::sim::SimVfs;
+use titan_tools::check;
+use titan_tools::{RepairTo, repair};
 
 use super::damage::Damaged;
 use super::{certified, small};

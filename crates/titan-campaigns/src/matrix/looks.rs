@@ -6,13 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use titan::tools::check;
 use titan::{
     BytewiseComparator, ColumnFamily, CompactRangeOptions, Comparator, Db, ErrorKind, KeyOrder,
     Options,
 };
 use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::model::Model;
+use titan_tools::check;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::cases::Case;

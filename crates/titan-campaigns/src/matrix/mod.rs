@@ -28,9 +28,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use titan::ErrorKind;
-use titan::tools::downgrade;
 use titan_testkit::failure::{Checked, Doing, ensure};
 use titan_testkit::model::Model;
+use titan_tools::downgrade;
 
 use self::cases::{Case, Expect, SMALL, cases};
 use self::content::{dumped, same};

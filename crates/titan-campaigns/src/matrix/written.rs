@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use titan::tools::downgrade;
 use titan::vfs::StdVfs;
 use titan::{BytewiseComparator, Comparator, Options, ReverseBytewiseComparator};
 use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::model::Model;
 use titan_testkit::ops::Op;
 use titan_testkit::reads::look;
+use titan_tools::downgrade;
 
 use super::content::{dumped, same};
 use super::release::Program;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use titan::tools::{self, CheckReport, Progress};
 use titan::{Error, Result};
+use titan_tools::{CheckReport, Progress};
 
 use crate::global::Global;
 use crate::output::{self, Out};
@@ -32,7 +32,7 @@ const EXAMPLES: &str = "Examples:
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let options = config::options(global)?;
     let bar = progress::bytes("check", Some(0));
-    let report = tools::check(&args.db, &options, &mut |at: Progress| {
+    let report = titan_tools::check(&args.db, &options, &mut |at: Progress| {
         bar.set_length(at.total_bytes);
         bar.set_position(at.done_bytes);
     });

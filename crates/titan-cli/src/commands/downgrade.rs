@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use titan::Result;
-use titan::tools::{self, DowngradePlan, DowngradeReport, Progress};
+use titan_tools::{DowngradePlan, DowngradeReport, Progress};
 
 use crate::global::Global;
 use crate::output::{self, Out};
@@ -46,7 +46,7 @@ const READABLE: &str = "RocksDB 7 and later opens it, with every key, value and 
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let options = config::options(global)?;
-    let plan = tools::plan_downgrade(&args.db, &options)?;
+    let plan = titan_tools::plan_downgrade(&args.db, &options)?;
     let mut out = Out::new();
     if args.dry_run {
         match global.json {
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         out.flush()?;
     }
     let bar = progress::bytes("downgrade", Some(plan.table_bytes));
-    let report = tools::downgrade(&args.db, &options, &mut |at: Progress| {
+    let report = titan_tools::downgrade(&args.db, &options, &mut |at: Progress| {
         bar.set_length(at.total_bytes);
         bar.set_position(at.done_bytes);
     });

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
-use titan::tools::{self, FileSummary, InspectItem};
 use titan::{Error, Result};
+use titan_tools::{FileSummary, InspectItem};
 
 use crate::global::Global;
 use crate::output::{self, Out};
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     let mut out = Out::new();
     let mut printed = Ok(());
-    let summary = tools::inspect(&args.file, &mut |item: InspectItem| {
+    let summary = titan_tools::inspect(&args.file, &mut |item: InspectItem| {
         printed = if global.json {
             out.json_line(&Line::of(&item))
         } else {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use titan::tools::{self, Progress, RepairReport, RepairTo};
 use titan::{Error, Result};
+use titan_tools::{Progress, RepairReport, RepairTo};
 
 use crate::global::Global;
 use crate::output::{self, Out};
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         }
     };
     let bar = progress::bytes("repair", Some(0));
-    let report = tools::repair(&args.db, &to, &options, &mut |at: Progress| {
+    let report = titan_tools::repair(&args.db, &to, &options, &mut |at: Progress| {
         bar.set_length(at.total_bytes);
         bar.set_position(at.done_bytes);
     });

@@ -1,6 +1,6 @@
 //! The check that every entry is one that the store writes.
 //!
-//! Reads keys only. The engine's own check covers files and values ([`titan::tools::check()`]).
+//! Reads keys only. `titan_tools::check` covers files and values.
 
 use serde::Serialize;
 use titan::ReadOptions;

@@ -27,7 +27,7 @@ pub use op::BatchOp;
 pub use target::BatchTarget;
 pub(crate) use target::OpeningId;
 pub use view::BatchOps;
-pub(crate) use view::BatchView;
+pub use view::BatchView;
 
 use std::fmt;
 

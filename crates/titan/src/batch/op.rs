@@ -218,7 +218,7 @@ impl<'a> BatchOp<'a> {
     ///
     /// # Errors
     /// `Unsupported` for operations that the engine does not apply.
-    pub(crate) fn entry(&self) -> Result<Option<Entry<'a>>> {
+    pub fn entry(&self) -> Result<Option<Entry<'a>>> {
         Ok(Some(match *self {
             // The time of a timed put only says to which level RocksDB should move it.
             BatchOp::Put { key, value, .. } | BatchOp::TimedPut { key, value, .. } => {

@@ -9,7 +9,7 @@ use crate::format::numbers::SequenceNumber;
 
 /// An encoded batch: the payload of a WAL record.
 #[derive(Clone, Copy)]
-pub(crate) struct BatchView<'a> {
+pub struct BatchView<'a> {
     sequence: SequenceNumber,
     count: u32,
     operations: &'a [u8],
@@ -17,7 +17,7 @@ pub(crate) struct BatchView<'a> {
 
 impl<'a> BatchView<'a> {
     /// Reads the header. The operations are checked as they are read.
-    pub(crate) fn parse(data: &'a [u8]) -> Result<Self> {
+    pub fn parse(data: &'a [u8]) -> Result<Self> {
         let mut d = Decoder::new(data);
         let sequence = SequenceNumber(d.u64()?);
         let count = d.u32()?;
@@ -48,17 +48,17 @@ impl<'a> BatchView<'a> {
     }
 
     /// The sequence number of the first operation that takes one.
-    pub(crate) fn sequence(&self) -> SequenceNumber {
+    pub fn sequence(&self) -> SequenceNumber {
         self.sequence
     }
 
     /// Number of sequence numbers that the batch takes, according to its header.
-    pub(crate) fn count(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.count
     }
 
     /// The operations.
-    pub(crate) fn ops(&self) -> BatchOps<'a> {
+    pub fn ops(&self) -> BatchOps<'a> {
         BatchOps::new(self.operations)
     }
 
@@ -69,7 +69,7 @@ impl<'a> BatchView<'a> {
 
     /// Reads the header and all operations once. Recovery does this before it applies the first
     /// one.
-    pub(crate) fn parse_whole(data: &'a [u8]) -> Result<Self> {
+    pub fn parse_whole(data: &'a [u8]) -> Result<Self> {
         let batch = BatchView::parse(data)?;
         batch.validate()?;
         Ok(batch)
@@ -77,7 +77,7 @@ impl<'a> BatchView<'a> {
 
     /// Reads all operations once: they must be whole, and as many must take a sequence number as
     /// the header says.
-    pub(crate) fn validate(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<()> {
         let mut found = 0u64;
         for op in self.ops() {
             found += u64::from(op?.takes_sequence());

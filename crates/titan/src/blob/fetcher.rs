@@ -28,7 +28,7 @@ const JOINED_READ: u64 = 1 << 20;
 const FILES_AT_ONCE: usize = 64;
 
 /// Provides readers of physical blob files. The open-files cache implements it.
-pub(crate) trait BlobReaders: Send + Sync {
+pub trait BlobReaders: Send + Sync {
     /// The reader of a physical file, which is opened if it is not open.
     fn reader(&self, physical: BlobFileNumber) -> Result<Arc<BlobFileReader>>;
 

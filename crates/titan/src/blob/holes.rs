@@ -62,7 +62,7 @@ impl Records<'_> {
     /// Skips a hole that explains the error `e` in the record at `start`, to which nothing points.
     /// The walk continues at `next`, the start of the next record to which something points, or
     /// ends if there is none. False if there is no hole.
-    pub(crate) fn skip_hole(&mut self, e: &Error, start: u64, next: Option<u64>) -> Result<bool> {
+    pub fn skip_hole(&mut self, e: &Error, start: u64, next: Option<u64>) -> Result<bool> {
         if !e.is_corruption() {
             return Ok(false);
         }
@@ -82,7 +82,7 @@ impl Records<'_> {
     /// Skips a hole that explains the error `e` in the record at `start`, for callers without the
     /// set of live records. If it is a hole, the walk continues at the next offset that looks like
     /// a record, and the hole is returned. Cost: a checksum for each byte up to there.
-    pub(crate) fn skip_any_hole(&mut self, e: &Error, start: u64) -> Result<Option<Range<u64>>> {
+    pub fn skip_any_hole(&mut self, e: &Error, start: u64) -> Result<Option<Range<u64>>> {
         if !e.is_corruption() {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use crate::format::coding::Decoder;
 use crate::format::{ColumnFamilyId, CompressionType};
 
 /// The number that a blob file starts with, little-endian.
-pub(crate) const BLOB_FILE_MAGIC: u32 = 0x0024_8f37;
+pub const BLOB_FILE_MAGIC: u32 = 0x0024_8f37;
 const VERSION: u32 = 1;
 const FLAG_TTL: u8 = 1;
 
@@ -157,9 +157,9 @@ pub(crate) struct FileFooter {
 }
 
 /// Bytes in front of the records.
-pub(crate) const BLOB_FILE_HEADER_LEN: u64 = FileHeader::LEN as u64;
+pub const BLOB_FILE_HEADER_LEN: u64 = FileHeader::LEN as u64;
 /// Bytes of a sealed file that are not records.
-pub(crate) const BLOB_FILE_FRAME_LEN: u64 = (FileHeader::LEN + FileFooter::LEN) as u64;
+pub const BLOB_FILE_FRAME_LEN: u64 = (FileHeader::LEN + FileFooter::LEN) as u64;
 
 impl FileFooter {
     /// Encoded size in bytes.

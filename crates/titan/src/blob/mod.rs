@@ -48,16 +48,20 @@ mod relocation;
 mod separator;
 mod writer;
 
-pub(crate) use fetcher::{BlobReaders, ValueAhead, ValueFetcher};
+pub use fetcher::BlobReaders;
+pub(crate) use fetcher::{ValueAhead, ValueFetcher};
 pub(crate) use holes::{BLOCK, whole_blocks};
-pub(crate) use layout::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC};
+pub use layout::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC};
 pub(crate) use location::{BlobLocation, BlobLocations, PhysicalLocation, no_location};
 pub(crate) use moved_chunk::MovedRecord;
-pub(crate) use reader::{BlobFileReader, RawRecord};
-pub(crate) use records::{BlobRecord, Records};
-pub(crate) use relocation::{RelocationBuilder, RelocationMap};
+pub use reader::BlobFileReader;
+pub(crate) use reader::RawRecord;
+pub use records::{BlobRecord, Records};
+pub(crate) use relocation::RelocationBuilder;
+pub use relocation::RelocationMap;
 pub(crate) use separator::{BlobSeparator, SeparatorOptions};
-pub(crate) use writer::{BlobFileSummary, BlobFileWriter};
+pub use writer::BlobFileSummary;
+pub(crate) use writer::BlobFileWriter;
 
 #[cfg(test)]
 mod tests;

@@ -14,11 +14,11 @@ pub(super) const CHUNK_RECORDS: usize = 256;
 
 /// A relocated record: where its value was first written, and where it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MovedRecord {
+pub struct MovedRecord {
     /// The offset in the pointers to it.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// The offset in the physical file.
-    pub(crate) to: u64,
+    pub to: u64,
 }
 
 /// Appends the packed form of a chunk, without its checksum. Returns its first offset.

@@ -16,7 +16,7 @@ use crate::vfs::ReadableFile;
 const SMALL_WASTE: u64 = 4 << 10;
 
 /// An open blob file. Immutable: shared by all threads through an `Arc`.
-pub(crate) struct BlobFileReader {
+pub struct BlobFileReader {
     file: Arc<dyn ReadableFile>,
     path: PathBuf,
     number: BlobFileNumber,
@@ -47,7 +47,7 @@ impl BlobFileReader {
     /// # Errors
     /// `Unsupported` for files with expiry times and for compressions that this build does not
     /// have.
-    pub(crate) fn open(
+    pub fn open(
         file: Arc<dyn ReadableFile>,
         path: &Path,
         number: BlobFileNumber,
@@ -67,13 +67,13 @@ impl BlobFileReader {
     }
 
     /// The family that the file's header names, even if the rest of the header is damaged.
-    pub(crate) fn named_family(file: &dyn ReadableFile) -> Result<ColumnFamilyId> {
+    pub fn named_family(file: &dyn ReadableFile) -> Result<ColumnFamilyId> {
         let header = file.read_exact_at(0, FileHeader::LEN)?;
         FileHeader::family_alone(&header)
     }
 
     /// Takes over an open file whose header is damaged, given what the header must have been.
-    pub(crate) fn without_header(
+    pub fn without_header(
         file: Arc<dyn ReadableFile>,
         path: &Path,
         number: BlobFileNumber,
@@ -96,7 +96,7 @@ impl BlobFileReader {
     ///
     /// # Errors
     /// `Corruption` with the file and the offset from which it is too long or too short.
-    pub(crate) fn check_records(&self, total_bytes: u64) -> Result<()> {
+    pub fn check_records(&self, total_bytes: u64) -> Result<()> {
         let expected = total_bytes.saturating_add(BLOB_FILE_FRAME_LEN);
         if self.size == expected {
             return Ok(());
@@ -109,7 +109,7 @@ impl BlobFileReader {
     }
 
     /// Verifies that the file was sealed and returns how many records it claims to hold.
-    pub(crate) fn verify_footer(&self) -> Result<u64> {
+    pub fn verify_footer(&self) -> Result<u64> {
         let start = self.footer_start();
         self.read(Extent {
             start,
@@ -129,7 +129,7 @@ impl BlobFileReader {
     /// # Errors
     /// `Corruption`, naming this file and the record's offset, if the record is not one of
     /// `user_key` and of this size or fails its checksums (BLOB-1).
-    pub(crate) fn get(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes> {
+    pub fn get(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes> {
         let extent = self.extent(user_key.len(), index)?;
         let record = self.read(extent)?;
         let shared = worth_sharing(index.size, extent.len());
@@ -142,12 +142,12 @@ impl BlobFileReader {
     }
 
     /// The family the file says its values belong to. Not protected by a checksum.
-    pub(crate) fn column_family(&self) -> ColumnFamilyId {
+    pub fn column_family(&self) -> ColumnFamilyId {
         self.header.column_family
     }
 
     /// Fails with `Corruption` if the file says that its values belong to another family.
-    pub(crate) fn check_family(&self, expected: ColumnFamilyId) -> Result<()> {
+    pub fn check_family(&self, expected: ColumnFamilyId) -> Result<()> {
         let found = self.header.column_family;
         if found == expected {
             return Ok(());
@@ -157,12 +157,12 @@ impl BlobFileReader {
     }
 
     /// Compression of every value of the file.
-    pub(crate) fn compression(&self) -> CompressionType {
+    pub fn compression(&self) -> CompressionType {
         self.header.compression
     }
 
     /// The file's size in bytes when it was opened.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.size
     }
 
@@ -176,7 +176,7 @@ impl BlobFileReader {
     }
 
     /// Where the footer of a sealed file starts.
-    pub(crate) fn footer_start(&self) -> u64 {
+    pub fn footer_start(&self) -> u64 {
         self.size
             .saturating_sub(FileFooter::LEN as u64)
             .max(FileHeader::LEN as u64)

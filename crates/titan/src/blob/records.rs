@@ -13,25 +13,25 @@ const WINDOW: u64 = 256 << 10;
 
 /// A record whose checksums match. Its bytes share the memory of a read of up to 256 KiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BlobRecord {
+pub struct BlobRecord {
     /// Where the record starts.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// The user key.
-    pub(crate) key: Bytes,
+    pub key: Bytes,
     /// Where the stored value starts: the offset in the pointers to it.
-    pub(crate) value_offset: u64,
+    pub value_offset: u64,
     /// The value as stored; see [`BlobRecord::value`].
-    pub(crate) stored: Bytes,
+    pub stored: Bytes,
 }
 
 impl BlobRecord {
     /// Bytes of the stored value.
-    pub(crate) fn stored_size(&self) -> u64 {
+    pub fn stored_size(&self) -> u64 {
         self.stored.len() as u64
     }
 
     /// The pointer to this record, which must come from `reader`.
-    pub(crate) fn index(&self, reader: &BlobFileReader) -> BlobIndex {
+    pub fn index(&self, reader: &BlobFileReader) -> BlobIndex {
         BlobIndex {
             file: reader.number(),
             offset: self.value_offset,
@@ -41,7 +41,7 @@ impl BlobRecord {
     }
 
     /// The value, decompressed. The record must come from `reader`.
-    pub(crate) fn value(&self, reader: &BlobFileReader) -> Result<Bytes> {
+    pub fn value(&self, reader: &BlobFileReader) -> Result<Bytes> {
         reader
             .decompressed(&self.stored)
             .map_err(|e| e.at(reader.path(), self.offset))
@@ -55,7 +55,7 @@ impl BlobRecord {
 /// walk continues after a damaged key or value, because the lengths have a checksum of their own,
 /// and ends at a damaged record header or a failed read. No error at all means that the whole file
 /// is as it was sealed.
-pub(crate) struct Records<'r> {
+pub struct Records<'r> {
     reader: &'r BlobFileReader,
     position: u64,
     /// Where the records end.
@@ -75,7 +75,7 @@ enum Footer {
 
 impl<'r> Records<'r> {
     /// All records of a file from the front, each verified, then the footer and its count.
-    pub(crate) fn of(reader: &'r BlobFileReader) -> Self {
+    pub fn of(reader: &'r BlobFileReader) -> Self {
         let (end, footer) = match reader.verify_footer() {
             Ok(count) => (reader.footer_start(), Footer::Count(count)),
             Err(e) => (reader.size(), Footer::Unreported(e)),
@@ -102,13 +102,13 @@ impl<'r> Records<'r> {
     }
 
     /// Where the next record starts, or where the walk ended.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.position
     }
 
     /// Continues at `offset`, where a record is known to start, after damage ended the walk. The
     /// number of skipped records is unknown, so the footer's count is no longer checked.
-    pub(crate) fn resume_at(&mut self, offset: u64) {
+    pub fn resume_at(&mut self, offset: u64) {
         self.position = offset;
         self.footer = Footer::Missing;
         self.done = false;

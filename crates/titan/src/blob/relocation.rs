@@ -136,7 +136,7 @@ struct ChunkAt {
 }
 
 /// An open map. Immutable; share it by `Arc`.
-pub(crate) struct RelocationMap {
+pub struct RelocationMap {
     file: Arc<dyn ReadableFile>,
     path: PathBuf,
     number: FileNumber,
@@ -150,7 +150,7 @@ impl RelocationMap {
     ///
     /// # Errors
     /// `Corruption` with file and offset; `Unsupported` for a later format.
-    pub(crate) fn open(
+    pub fn open(
         file: Arc<dyn ReadableFile>,
         path: &Path,
         number: FileNumber,
@@ -192,22 +192,22 @@ impl RelocationMap {
     }
 
     /// The number in the map file's name.
-    pub(crate) fn number(&self) -> FileNumber {
+    pub fn number(&self) -> FileNumber {
         self.number
     }
 
     /// The map's own file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The physical file into which the map leads.
-    pub(crate) fn physical(&self) -> BlobFileNumber {
+    pub fn physical(&self) -> BlobFileNumber {
         self.physical
     }
 
     /// The logical files whose records it has.
-    pub(crate) fn logical_files(&self) -> impl Iterator<Item = BlobFileNumber> + '_ {
+    pub fn logical_files(&self) -> impl Iterator<Item = BlobFileNumber> + '_ {
         self.logical.keys().copied()
     }
 
@@ -226,7 +226,7 @@ impl RelocationMap {
     /// # Errors
     /// `Corruption` naming the map if it does not have the record: a record to which something
     /// points is relocated with its file (BLOB-1).
-    pub(crate) fn lookup(&self, logical: BlobFileNumber, offset: u64) -> Result<u64> {
+    pub fn lookup(&self, logical: BlobFileNumber, offset: u64) -> Result<u64> {
         let chunks = self.chunks(logical);
         let at = chunks.partition_point(|chunk| chunk.first <= offset);
         let chunk = at.checked_sub(1).and_then(|at| chunks.get(at));
@@ -239,7 +239,7 @@ impl RelocationMap {
     }
 
     /// Every record of a logical file, by ascending offset.
-    pub(crate) fn records(
+    pub fn records(
         &self,
         logical: BlobFileNumber,
     ) -> impl Iterator<Item = Result<MovedRecord>> + '_ {

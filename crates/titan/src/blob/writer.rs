@@ -37,14 +37,14 @@ pub(crate) struct BlobFileWriter {
 
 /// Contents of a finished file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlobFileSummary {
+pub struct BlobFileSummary {
     /// The number in the file's name.
-    pub(crate) number: BlobFileNumber,
+    pub number: BlobFileNumber,
     /// Records.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Bytes of all records with their headers, without the file's header and footer: the total
     /// that the MANIFEST states and that garbage is compared with.
-    pub(crate) total_bytes: u64,
+    pub total_bytes: u64,
     /// Bytes of the file.
     pub(crate) file_size: u64,
 }

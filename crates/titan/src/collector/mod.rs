@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 
 pub use garbage::{GarbageByMoment, GarbageFrom};
-pub(crate) use report::CollectedReport;
+pub use report::CollectedReport;
 pub(crate) use run::{Collectors, TableContent};
 
 /// Makes the collectors of a family, one for each table that is written. Given in

@@ -19,9 +19,11 @@ const RESERVED: [&str; 2] = ["rocksdb.", "titan."];
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CollectedReport {
-    pub(crate) properties: BTreeMap<Vec<u8>, Vec<u8>>,
-    pub(crate) garbage: GarbageByMoment,
+pub struct CollectedReport {
+    /// Properties for the table, by name.
+    pub properties: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Reported garbage of the table.
+    pub garbage: GarbageByMoment,
     /// The moment up to which the job that wrote the table could drop garbage; `None` if it dropped
     /// none. What is left of garbage from before is not waited for.
     pub(crate) seen: Option<u64>,

@@ -9,6 +9,7 @@
 //! back if the family separates no more. What it drops is reported exactly, as garbage of its blob
 //! file (BLOB-3).
 
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod building;
 pub(crate) mod choosing;
 mod options;

@@ -18,31 +18,33 @@ mod api;
 mod commits;
 mod core;
 mod jobs;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 mod on_disk;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod races;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 mod recovery;
 mod reports;
 mod resources;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use on_disk::directory::{
+pub use on_disk::directory::{
     check_files_exist, create_dir_durably, files_of, has_directory, refuse_tables_elsewhere,
     refuse_unreadable_tables, require_database,
 };
-pub(crate) use on_disk::follower::Follower;
-pub(crate) use on_disk::layout::with_layout;
-pub(crate) use on_disk::leftovers::remove_leftovers;
-pub(crate) use on_disk::lost_files::{LOST_DIR, link_to_lost};
-pub(crate) use on_disk::wal_dir::{record_wal_dir, without_wal_dir};
-pub(crate) use on_disk::wals::Wals;
-pub(crate) use recovery::open::{random_uuid, session_id};
-pub(crate) use recovery::replay_target::ReplayTarget;
-pub(crate) use recovery::unknown_pointers::refuse_unknown_pointers;
-pub(crate) use recovery::unreplayed::Unreplayed;
-pub(crate) use recovery::wal_chain::Chain;
+pub use on_disk::follower::Follower;
+pub use on_disk::layout::with_layout;
+pub use on_disk::leftovers::remove_leftovers;
+pub use on_disk::lost_files::{LOST_DIR, link_to_lost};
+pub use on_disk::wal_dir::{record_wal_dir, without_wal_dir};
+pub use on_disk::wals::Wals;
+pub use recovery::open::{random_uuid, session_id};
+pub use recovery::replay_target::ReplayTarget;
+pub use recovery::unknown_pointers::refuse_unknown_pointers;
+pub use recovery::unreplayed::Unreplayed;
+pub use recovery::wal_chain::Chain;
 
 pub use api::checkpoint::CheckpointSummary;
 pub use api::column_family::ColumnFamily;

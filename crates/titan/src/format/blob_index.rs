@@ -15,39 +15,39 @@ const TYPE_BLOB_TTL: u8 = 2;
 
 /// A pointer to a value in a blob file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct BlobIndex {
+pub struct BlobIndex {
     /// The logical blob file.
-    pub(crate) file: BlobFileNumber,
+    pub file: BlobFileNumber,
     /// Where the value's bytes start, in bytes (not the record, which starts before the key).
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Stored (compressed) size of the value in bytes.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Compression of the value; the same for all records of a file.
-    pub(crate) compression: CompressionType,
+    pub compression: CompressionType,
 }
 
 /// Bytes before the key in a blob record: part of what a pointer keeps live.
-pub(crate) const BLOB_RECORD_HEADER_LEN: u64 = 32;
+pub const BLOB_RECORD_HEADER_LEN: u64 = 32;
 
 /// The records of one blob file that a table points to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BlobRefs {
+pub struct BlobRefs {
     /// The logical blob file.
-    pub(crate) file: BlobFileNumber,
+    pub file: BlobFileNumber,
     /// Number of pointers.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Bytes of the records they point to: header, key and stored value each.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl BlobIndex {
     /// Bytes of the whole record, for a key of this length.
-    pub(crate) fn record_len(&self, key_len: usize) -> u64 {
+    pub fn record_len(&self, key_len: usize) -> u64 {
         (BLOB_RECORD_HEADER_LEN + key_len as u64).saturating_add(self.size)
     }
 
     /// Appends the encoding.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(TYPE_BLOB);
         put_varint(out, self.file.0);
         put_varint(out, self.offset);
@@ -56,7 +56,7 @@ impl BlobIndex {
     }
 
     /// Reads a pointer; trailing bytes are corruption.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut d = Decoder::new(bytes);
         match d.u8()? {
             TYPE_BLOB => {}

@@ -25,7 +25,7 @@ pub(crate) fn mask(crc: u32) -> u32 {
 /// The checksum that protects the blocks of an SST; the number is the one in the footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum ChecksumType {
+pub enum ChecksumType {
     None = 0,
     Crc32c = 1,
     XxHash32 = 2,
@@ -47,7 +47,7 @@ impl ChecksumType {
 
     /// The checksum of a block: its payload followed by its compression-type byte.
     /// [`ChecksumType::None`] gives 0, which RocksDB stores and ignores.
-    pub(crate) fn block_checksum(self, payload: &[u8], type_byte: u8) -> u32 {
+    pub fn block_checksum(self, payload: &[u8], type_byte: u8) -> u32 {
         match self {
             ChecksumType::None => 0,
             ChecksumType::Crc32c => mask(crc32c_extend(crc32c(payload), &[type_byte])),

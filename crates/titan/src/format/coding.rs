@@ -34,13 +34,13 @@ pub(crate) fn varint_len(value: u64) -> usize {
 /// Reads encoded fields from a byte slice; every read checks bounds and fails with
 /// [`ErrorKind::Corruption`](crate::ErrorKind::Corruption).
 #[derive(Clone)]
-pub(crate) struct Decoder<'a> {
+pub struct Decoder<'a> {
     bytes: &'a [u8],
     position: usize,
 }
 
 impl<'a> Decoder<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    pub fn new(bytes: &'a [u8]) -> Self {
         Decoder { bytes, position: 0 }
     }
 

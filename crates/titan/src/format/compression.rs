@@ -40,7 +40,7 @@ pub enum CompressionType {
 
 impl CompressionType {
     /// Decodes the byte that blocks, blob headers and blob indexes carry.
-    pub(crate) fn from_u8(v: u8) -> Result<Self> {
+    pub fn from_u8(v: u8) -> Result<Self> {
         Ok(match v {
             0 => CompressionType::None,
             1 => CompressionType::Snappy,
@@ -171,7 +171,7 @@ impl CompressionType {
 
 /// Bytes that a codec is given before the first byte of each data block of a table, so that small
 /// blocks need not repeat what they share.
-pub(crate) struct Dictionary {
+pub struct Dictionary {
     bytes: Bytes,
     /// The form that Zstandard uses; created on first use, `None` if Zstandard rejects the bytes.
     zstd: OnceLock<Option<zstd::Prepared>>,
@@ -231,7 +231,7 @@ pub(crate) fn compress(kind: CompressionType, raw: &[u8], out: &mut Vec<u8>) -> 
 /// The inverse of [`compress`]. `stored` comes from a file: any defect is corruption, and a codec
 /// that this build does not have is `Unsupported`.
 /// Allocates at most `max_size` bytes, whatever the size prefix claims.
-pub(crate) fn decompress(kind: CompressionType, stored: &[u8], max_size: usize) -> Result<Vec<u8>> {
+pub fn decompress(kind: CompressionType, stored: &[u8], max_size: usize) -> Result<Vec<u8>> {
     decompress_with(kind, None, stored, max_size)
 }
 

@@ -27,16 +27,16 @@ pub(crate) const DEFAULT_COLUMN: &[u8] = b"";
 
 /// The value of a column, as an entity has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ColumnValue<'a> {
+pub enum ColumnValue<'a> {
     Inline(&'a [u8]),
     Pointer(BlobIndex),
 }
 
 /// A column of an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Column<'a> {
-    pub(crate) name: &'a [u8],
-    pub(crate) value: ColumnValue<'a>,
+pub struct Column<'a> {
+    pub name: &'a [u8],
+    pub value: ColumnValue<'a>,
 }
 
 /// Calls `see` with each column, in the order of their names. Allocates nothing.
@@ -44,7 +44,7 @@ pub(crate) struct Column<'a> {
 /// # Errors
 /// `Unsupported` for another version, another type of column and pointers with an expiry;
 /// `Corruption` for everything else that is not exactly one entity; those of `see`.
-pub(crate) fn each_column<'a>(
+pub fn each_column<'a>(
     entity: &'a [u8],
     mut see: impl FnMut(Column<'a>) -> Result<()>,
 ) -> Result<()> {
@@ -124,7 +124,7 @@ impl<'a> Order<'a> {
 }
 
 /// False only if the entity has a version without pointers.
-pub(crate) fn may_have_pointers(entity: &[u8]) -> bool {
+pub fn may_have_pointers(entity: &[u8]) -> bool {
     entity.first() != Some(&(VERSION_INLINE as u8))
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn may_have_pointers(entity: &[u8]) -> bool {
 ///
 /// # Errors
 /// Those of [`each_column`].
-pub(crate) fn columns(entity: &[u8]) -> Result<Vec<Column<'_>>> {
+pub fn columns(entity: &[u8]) -> Result<Vec<Column<'_>>> {
     let mut columns = Vec::new();
     each_column(entity, |column| {
         columns.push(column);
@@ -209,7 +209,7 @@ pub(crate) fn with_values(entity: &[u8], values: Vec<Bytes>) -> Result<Vec<u8>> 
 ///
 /// # Errors
 /// Those of [`each_column`] and `replace`.
-pub(crate) fn with_pointers(
+pub fn with_pointers(
     entity: &[u8],
     mut replace: impl FnMut(&BlobIndex) -> Result<Option<BlobIndex>>,
 ) -> Result<Option<Vec<u8>>> {
@@ -228,7 +228,7 @@ pub(crate) fn with_pointers(
 
 /// The encoding of columns whose names ascend and differ: in version 1, unless a column has a
 /// pointer.
-pub(crate) fn encode(columns: &[Column<'_>]) -> Vec<u8> {
+pub fn encode(columns: &[Column<'_>]) -> Vec<u8> {
     let is_pointer = |column: &Column<'_>| matches!(column.value, ColumnValue::Pointer(_));
     match columns.iter().any(is_pointer) {
         false => encode_inline(columns),

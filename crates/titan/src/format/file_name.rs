@@ -14,7 +14,7 @@ pub(crate) const MAX_FOUND_NUMBER: u64 = MAX_FILE_NUMBER / 2;
 
 /// Meaning of a file name in a database directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum FileKind {
+pub enum FileKind {
     Wal(FileNumber),
     Table(FileNumber),
     Blob(BlobFileNumber),
@@ -31,7 +31,7 @@ pub(crate) enum FileKind {
 
 impl FileKind {
     /// The file's name within the database directory.
-    pub(crate) fn name(self) -> String {
+    pub fn name(self) -> String {
         match self {
             FileKind::Wal(n) => format!("{:06}.log", n.0),
             FileKind::Table(n) => format!("{:06}.sst", n.0),
@@ -47,12 +47,12 @@ impl FileKind {
     }
 
     /// The file's path in the database at `dir`.
-    pub(crate) fn path(self, dir: &Path) -> PathBuf {
+    pub fn path(self, dir: &Path) -> PathBuf {
         dir.join(self.name())
     }
 
     /// The number in the name, for kinds that carry one.
-    pub(crate) fn number(self) -> Option<u64> {
+    pub fn number(self) -> Option<u64> {
         match self {
             FileKind::Wal(n)
             | FileKind::Table(n)
@@ -66,7 +66,7 @@ impl FileKind {
     }
 
     /// Meaning of `name`; `None` for files that are not the engine's.
-    pub(crate) fn parse(name: &str) -> Option<FileKind> {
+    pub fn parse(name: &str) -> Option<FileKind> {
         let number = |s: &str| -> Option<u64> {
             let digits = !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
             digits

@@ -26,7 +26,7 @@ pub(crate) fn is_storable(user_key: &[u8], value: &[u8]) -> bool {
 /// Kind of an entry of a memtable or table. The numbers are RocksDB's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub(crate) enum ValueType {
+pub enum ValueType {
     Deletion = 0x00,
     Value = 0x01,
     Merge = 0x02,
@@ -92,7 +92,7 @@ pub(crate) fn append_internal_key(
 }
 
 /// Returns a new internal key.
-pub(crate) fn internal_key(user_key: &[u8], sequence: SequenceNumber, value_type: u8) -> Vec<u8> {
+pub fn internal_key(user_key: &[u8], sequence: SequenceNumber, value_type: u8) -> Vec<u8> {
     let mut out = Vec::with_capacity(user_key.len() + TRAILER_LEN);
     append_internal_key(&mut out, user_key, sequence, value_type);
     out
@@ -106,14 +106,14 @@ pub(crate) fn seek_key(user_key: &[u8], snapshot: SequenceNumber) -> Vec<u8> {
 /// The user key within an internal key; empty if `ikey` is too short to be one (readers of files
 /// validate lengths with [`ParsedInternalKey::parse`] before they rely on this).
 #[inline]
-pub(crate) fn user_key(ikey: &[u8]) -> &[u8] {
+pub fn user_key(ikey: &[u8]) -> &[u8] {
     ikey.get(..ikey.len().saturating_sub(TRAILER_LEN))
         .unwrap_or_default()
 }
 
 /// The trailing number of an internal key; 0 if it is too short.
 #[inline]
-pub(crate) fn trailer(ikey: &[u8]) -> u64 {
+pub fn trailer(ikey: &[u8]) -> u64 {
     match ikey.last_chunk::<TRAILER_LEN>() {
         Some(bytes) => u64::from_le_bytes(*bytes),
         None => 0,
@@ -122,16 +122,16 @@ pub(crate) fn trailer(ikey: &[u8]) -> u64 {
 
 /// The parts of an internal key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ParsedInternalKey<'a> {
-    pub(crate) user_key: &'a [u8],
-    pub(crate) sequence: SequenceNumber,
-    pub(crate) value_type: ValueType,
+pub struct ParsedInternalKey<'a> {
+    pub user_key: &'a [u8],
+    pub sequence: SequenceNumber,
+    pub value_type: ValueType,
 }
 
 impl<'a> ParsedInternalKey<'a> {
     /// Checks length and type.
     #[inline]
-    pub(crate) fn parse(ikey: &'a [u8]) -> Result<Self> {
+    pub fn parse(ikey: &'a [u8]) -> Result<Self> {
         let Some((user_key, tail)) = ikey.split_last_chunk::<TRAILER_LEN>() else {
             return Err(Error::corruption("internal key shorter than its trailer"));
         };
@@ -146,18 +146,18 @@ impl<'a> ParsedInternalKey<'a> {
 
 /// The order of internal keys over an order of user keys.
 #[derive(Clone, Debug)]
-pub(crate) struct InternalKeyComparator {
+pub struct InternalKeyComparator {
     user: Arc<dyn Comparator>,
     bytewise: bool,
 }
 
 impl InternalKeyComparator {
-    pub(crate) fn new(user: Arc<dyn Comparator>) -> Self {
+    pub fn new(user: Arc<dyn Comparator>) -> Self {
         let bytewise = user.name() == crate::format::BytewiseComparator.name();
         InternalKeyComparator { user, bytewise }
     }
 
-    pub(crate) fn user(&self) -> &Arc<dyn Comparator> {
+    pub fn user(&self) -> &Arc<dyn Comparator> {
         &self.user
     }
 
@@ -169,7 +169,7 @@ impl InternalKeyComparator {
 
     /// Compares user keys; the default order without a virtual call.
     #[inline]
-    pub(crate) fn compare_user(&self, a: &[u8], b: &[u8]) -> Ordering {
+    pub fn compare_user(&self, a: &[u8], b: &[u8]) -> Ordering {
         if self.bytewise {
             a.cmp(b)
         } else {
@@ -179,7 +179,7 @@ impl InternalKeyComparator {
 
     /// Compares internal keys.
     #[inline]
-    pub(crate) fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         self.compare_user(user_key(a), user_key(b))
             .then_with(|| trailer(b).cmp(&trailer(a)))
     }

@@ -6,7 +6,7 @@ use std::fmt;
 const SHOWN: usize = 64;
 
 /// A key in the text of an error: in quotes, with escapes, cut if it is long.
-pub(crate) struct KeyText<'k>(pub(crate) &'k [u8]);
+pub struct KeyText<'k>(pub &'k [u8]);
 
 impl fmt::Display for KeyText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

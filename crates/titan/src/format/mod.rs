@@ -5,13 +5,18 @@
 
 pub(crate) mod blob_index;
 pub(crate) mod bytes;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod checksum;
 pub(crate) mod codec;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod coding;
 pub(crate) mod comparator;
 pub(crate) mod compression;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod entity;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod file_name;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod internal_key;
 pub(crate) mod key_text;
 pub(crate) mod numbers;
@@ -23,5 +28,5 @@ pub(crate) mod unique_id;
 
 pub use comparator::{BytewiseComparator, Comparator, KeyOrder, ReverseBytewiseComparator};
 pub use compression::CompressionType;
-pub(crate) use numbers::total;
+pub use numbers::total;
 pub use numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};

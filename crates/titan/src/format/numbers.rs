@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 /// The sum of numbers read from files, which may be damaged and too large: it saturates.
-pub(crate) fn total(numbers: impl IntoIterator<Item = u64>) -> u64 {
+pub fn total(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, u64::saturating_add)
 }
 

@@ -13,7 +13,7 @@ use crate::error::Result;
 /// # Errors
 /// `Corruption` and `Unsupported` for a value that is not understood; those of `see`.
 #[inline]
-pub(crate) fn each_pointer(
+pub fn each_pointer(
     value_type: ValueType,
     value: &[u8],
     mut see: impl FnMut(BlobIndex) -> Result<()>,

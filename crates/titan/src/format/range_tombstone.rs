@@ -6,11 +6,11 @@ use crate::format::numbers::SequenceNumber;
 
 /// Deletes every version of the keys in `start..end` that is older than `sequence`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RangeTombstone {
+pub struct RangeTombstone {
     /// The first user key in the range.
-    pub(crate) start: Bytes,
+    pub start: Bytes,
     /// The first user key after the range.
-    pub(crate) end: Bytes,
+    pub end: Bytes,
     /// When the deletion was committed.
-    pub(crate) sequence: SequenceNumber,
+    pub sequence: SequenceNumber,
 }

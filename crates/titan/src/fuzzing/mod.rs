@@ -11,14 +11,14 @@
 //! * what the crate itself encodes, from pieces of the input, is decoded to the same.
 //!
 //! Where a checksum guards the decoder, the input is also tried with its checksums corrected, so
-//! that the fuzzer gets past them. [`seeds()`] cuts files of a database into initial inputs.
+//! that the fuzzer gets past them. `titan_tools::fuzzing::seeds` cuts files of a
+//! database into initial inputs.
 
 mod blobs;
 mod edits;
 mod logs;
 mod maps;
 mod options;
-mod seeds;
 #[cfg(test)]
 mod tests;
 
@@ -29,7 +29,6 @@ pub use edits::version_edit;
 pub use logs::{wal_record, write_batch};
 pub use maps::relocation_map;
 pub use options::options_file;
-pub use seeds::{Seed, seeds};
 
 pub use crate::table::fuzzing::{
     block, compression, filter, footer, index, liveness, properties, range_tombstones, table,

@@ -19,7 +19,7 @@ enum Direction {
 ///
 /// A binary heap of child numbers, by the children's current keys; a step costs one movement of
 /// one child and `log2(children)` comparisons, or one comparison while the same child stays first.
-pub(crate) struct MergingIterator {
+pub struct MergingIterator {
     children: Vec<Box<dyn InternalIterator>>,
     comparator: InternalKeyComparator,
     /// Valid children; the first one in `direction` is at the root.
@@ -28,7 +28,7 @@ pub(crate) struct MergingIterator {
 }
 
 impl MergingIterator {
-    pub(crate) fn new(
+    pub fn new(
         children: Vec<Box<dyn InternalIterator>>,
         comparator: InternalKeyComparator,
     ) -> Self {

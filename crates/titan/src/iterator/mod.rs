@@ -15,7 +15,7 @@ pub(crate) const NEAR: usize = 8;
 /// It is *valid* while it is on an entry; a new one is not. Movements fail only where they do I/O
 /// or meet damage, and a failed movement leaves the cursor invalid. `next` and `prev` may be
 /// called only while valid. Keys and values borrow from the cursor until it moves.
-pub(crate) trait InternalIterator: Send {
+pub trait InternalIterator: Send {
     /// Whether the cursor is on an entry.
     fn valid(&self) -> bool;
 

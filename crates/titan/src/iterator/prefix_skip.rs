@@ -15,7 +15,7 @@ use crate::format::internal_key::{
 pub(crate) type SkipRule<'r> = &'r mut dyn FnMut(&[u8]) -> Option<usize>;
 
 /// A skip on its way through sources. The order of keys must be bytewise.
-pub(crate) struct PrefixSkip<'r> {
+pub struct PrefixSkip<'r> {
     rule: SkipRule<'r>,
     order: &'r InternalKeyComparator,
     /// Prefix that is skipped now.

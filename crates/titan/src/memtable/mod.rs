@@ -69,7 +69,7 @@ const CHUNK_FRACTION: u64 = 8;
 const MAX_RANGE_DELETIONS: u64 = 1000;
 
 /// See the module.
-pub(crate) struct Memtable {
+pub struct Memtable {
     list: Arc<SkipList>,
     tombstones: TombstoneSet,
     counters: Counters,
@@ -131,7 +131,7 @@ impl Memtable {
     /// # Errors
     /// `InvalidArgument` for a key or value of 4 GiB or more; `Corruption` if the memtable has an
     /// entry of this key, sequence number and type, which only damaged WAL files can cause.
-    pub(crate) fn add(
+    pub fn add(
         &self,
         sequence: SequenceNumber,
         value_type: ValueType,
@@ -247,7 +247,7 @@ impl Memtable {
     /// Whether it has grown to the write buffer's size, has more range deletions than a read should
     /// search, shadows so much in older tables that a flush is worthwhile, or has entries that a
     /// compaction filter is to see by now. Never true of an empty one, however small the buffer.
-    pub(crate) fn should_flush(&self) -> bool {
+    pub fn should_flush(&self) -> bool {
         !self.is_empty()
             && (self.approximate_memory_usage() >= self.write_buffer_size
                 || self.tombstones.len() >= MAX_RANGE_DELETIONS

@@ -86,7 +86,7 @@ options! {
         /// Give back the space of garbage, by relocating live records out of files with much
         /// garbage. If it is off, only files without any live value are deleted. RocksDB refuses a
         /// database in which values have been relocated, until a
-        /// [`downgrade`](fn@crate::tools::downgrade).
+        /// `titan downgrade`.
         enable_blob_garbage_collection: bool = true;
         /// The share of all blob files that may be garbage before some are collected, as far as
         /// that does not disturb users.

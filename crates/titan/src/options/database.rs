@@ -185,7 +185,7 @@ fn std_clock() -> Arc<dyn SystemClock> {
 impl DbOptions {
     /// Whether a tool, which rewrites a database and reads none of it again, writes SST and blob
     /// files with direct I/O.
-    pub(crate) fn tools_write_direct(&self) -> bool {
+    pub fn tools_write_direct(&self) -> bool {
         self.use_direct_io_for_flush_and_compaction || self.data_in_memory != DataInMemory::Always
     }
 

@@ -48,25 +48,26 @@ struct KeptFamily {
 
 /// The options that a directory keeps.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub struct Kept {
     db: DbSettings,
     families: BTreeMap<String, KeptFamily>,
 }
 
 /// The options that an opening runs with, and those that it keeps for the next one.
-pub(crate) struct Resolved {
+pub struct Resolved {
     /// Complete: with every family of the database by its name.
-    pub(crate) options: Options,
+    pub options: Options,
     /// To be kept for these families. Others keep the options that they run with.
-    pub(crate) families: BTreeMap<String, SettingTexts>,
-    pub(crate) db: SettingTexts,
+    pub families: BTreeMap<String, SettingTexts>,
+    /// To be kept for the database.
+    pub db: SettingTexts,
     pub(crate) taken: Vec<TakenOptions>,
 }
 
 impl Kept {
     /// Reads the options that the MANIFEST and the newest OPTIONS of `dir` keep. An OPTIONS that
     /// cannot be parsed is ignored.
-    pub(crate) fn read<'f>(
+    pub fn read<'f>(
         vfs: &dyn Vfs,
         dir: &Path,
         manifest: FileNumber,
@@ -168,7 +169,7 @@ impl Kept {
     /// # Errors
     /// `InvalidOption` if options that are stated are out of range or contradict each other;
     /// `InvalidArgument` for another merge operator or prefix extractor than the recorded one.
-    pub(crate) fn resolve(&self, given: &Options, names: &[String]) -> Result<Resolved> {
+    pub fn resolve(&self, given: &Options, names: &[String]) -> Result<Resolved> {
         let given = &given.with_named_objects()?;
         let mut options = given.clone();
         let mut families = BTreeMap::new();

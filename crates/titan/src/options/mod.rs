@@ -20,7 +20,7 @@ pub(crate) use database::DbSettings;
 pub use database::{DataInMemory, DbOptions, WalRecoveryMode};
 pub use declare::OptionInfo;
 pub use kept::{LoadedOptions, TakenOptions};
-pub(crate) use setting::SettingTexts;
+pub use setting::SettingTexts;
 pub use stated::Stated;
 
 use std::collections::BTreeMap;
@@ -97,6 +97,16 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// Names and values of a family's options by default.
+pub fn family_defaults() -> SettingTexts {
+    FamilySettings::defaults()
+}
+
+/// Names and values of a database's options by default.
+pub fn database_defaults() -> SettingTexts {
+    DbSettings::defaults()
 }
 
 /// Fails with `InvalidOption` unless `ok`.

@@ -3,7 +3,7 @@
 use crate::format::CompressionType;
 
 /// Names and values of options, as the MANIFEST has them.
-pub(crate) type SettingTexts = Vec<(String, String)>;
+pub type SettingTexts = Vec<(String, String)>;
 
 /// The value of an option.
 pub(crate) trait Setting: Copy + PartialEq {

@@ -38,7 +38,7 @@ impl Fragment {
 
 /// Fragments sorted by start, none overlapping another. Immutable.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct FragmentedTombstones {
+pub struct FragmentedTombstones {
     fragments: Vec<Fragment>,
 }
 
@@ -52,7 +52,7 @@ impl FragmentedTombstones {
     /// Cuts `tombstones`, in any order, into fragments. Empty ranges are ignored; neighbours with
     /// equal sequence numbers become one. O(n log n) plus the size of the result, which is
     /// quadratic where all tombstones nest.
-    pub(crate) fn build(
+    pub fn build(
         tombstones: impl IntoIterator<Item = RangeTombstone>,
         comparator: &InternalKeyComparator,
     ) -> Self {

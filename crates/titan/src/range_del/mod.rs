@@ -34,5 +34,6 @@ mod tests;
 
 pub(crate) use crate::range_del::clip::clip;
 pub(crate) use crate::range_del::cursor::TombstoneCursor;
-pub(crate) use crate::range_del::fragmented::{Fragment, FragmentedTombstones};
+pub(crate) use crate::range_del::fragmented::Fragment;
+pub use crate::range_del::fragmented::FragmentedTombstones;
 pub(crate) use crate::range_del::retain::retain;

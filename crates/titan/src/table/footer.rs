@@ -11,7 +11,7 @@ const MAGIC_PLAIN: [u64; 2] = [0x8242_2296_63bf_9564, 0x4f34_18eb_7a8f_13b8];
 const MAGIC_CUCKOO: u64 = 0x9267_89d0_c5f1_7873;
 
 /// Whether a file that ends with this number, little-endian, is a table of some kind.
-pub(crate) fn is_magic(number: u64) -> bool {
+pub fn is_magic(number: u64) -> bool {
     number == MAGIC
         || number == MAGIC_BLOCK_BASED_V0
         || number == MAGIC_CUCKOO
@@ -20,27 +20,27 @@ pub(crate) fn is_magic(number: u64) -> bool {
 
 /// Whether the last bytes of a file are the footer of a table of the kind that can be read, in any
 /// version.
-pub(super) fn is_block_based(footer: &[u8; FOOTER_LEN]) -> bool {
+pub fn is_block_based(footer: &[u8; FOOTER_LEN]) -> bool {
     footer.ends_with(&MAGIC.to_le_bytes()) || footer.ends_with(&MAGIC_BLOCK_BASED_V0.to_le_bytes())
 }
 
 /// The format version this engine writes.
 const WRITTEN_VERSION: u32 = 5;
 /// The footer's bytes, from version 1 on.
-pub(super) const FOOTER_LEN: usize = 53;
+pub const FOOTER_LEN: usize = 53;
 /// The footer's bytes in version 0, which is LevelDB's: two handles, padded, and the magic number.
 const FOOTER_LEN_V0: usize = 48;
 /// Compression type and checksum after each block.
-pub(super) const BLOCK_TRAILER_LEN: usize = 5;
+pub const BLOCK_TRAILER_LEN: usize = 5;
 /// Checksum type and handles: where `format_version` starts in versions 1 to 5.
 const HANDLES_END: usize = 41;
 const EXTENDED_MAGIC: [u8; 4] = [0x3e, 0, 0x7a, 0];
 
 /// Where a block is. `size` excludes the 5-byte trailer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct BlockHandle {
-    pub(super) offset: u64,
-    pub(super) size: u64,
+pub struct BlockHandle {
+    pub offset: u64,
+    pub size: u64,
 }
 
 impl BlockHandle {
@@ -49,7 +49,7 @@ impl BlockHandle {
         put_varint(out, self.size);
     }
 
-    pub(super) fn decode(d: &mut Decoder<'_>) -> Result<Self> {
+    pub fn decode(d: &mut Decoder<'_>) -> Result<Self> {
         Ok(BlockHandle {
             offset: d.varint()?,
             size: d.varint()?,
@@ -72,19 +72,19 @@ impl BlockHandle {
 
 /// The fixed-size end of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Footer {
-    pub(super) format_version: u32,
-    pub(super) checksum: ChecksumType,
+pub struct Footer {
+    pub format_version: u32,
+    pub checksum: ChecksumType,
     /// Mixed into every block's checksum with its offset; 0 before version 6.
-    pub(super) base_context_checksum: u32,
-    pub(super) metaindex: BlockHandle,
+    pub base_context_checksum: u32,
+    pub metaindex: BlockHandle,
     /// `None` from version 6 on: the metaindex names it.
-    pub(super) index: Option<BlockHandle>,
+    pub index: Option<BlockHandle>,
 }
 
 /// Addition of a block's offset to its checksum from version 6 on, so that misplaced blocks are
 /// detected.
-pub(super) fn context_modifier(base: u32, offset: u64) -> u32 {
+pub fn context_modifier(base: u32, offset: u64) -> u32 {
     if base == 0 {
         return 0;
     }
@@ -109,7 +109,7 @@ impl Footer {
     }
 
     /// Reads the last [`FOOTER_LEN`] bytes of a file, which start at `offset`.
-    pub(super) fn decode(bytes: &[u8; FOOTER_LEN], offset: u64) -> Result<Self> {
+    pub fn decode(bytes: &[u8; FOOTER_LEN], offset: u64) -> Result<Self> {
         let mut tail = Decoder::new(bytes.get(HANDLES_END..).unwrap_or_default());
         let format_version = tail.u32()?;
         match tail.u64()? {
@@ -161,7 +161,7 @@ impl Footer {
     }
 
     /// Its length in bytes.
-    pub(super) fn len(&self) -> usize {
+    pub fn encoded_len(&self) -> usize {
         match self.format_version {
             0 => FOOTER_LEN_V0,
             _ => FOOTER_LEN,
@@ -248,7 +248,7 @@ mod tests {
         let handle = |offset, size| BlockHandle { offset, size };
         assert_eq!(footer.metaindex, handle(300, 20));
         assert_eq!(footer.index, Some(handle(400, 1 << 20)));
-        assert_eq!((footer.format_version, footer.len()), (0, 48));
+        assert_eq!((footer.format_version, footer.encoded_len()), (0, 48));
         assert_eq!(footer.checksum, ChecksumType::Crc32c);
         // Handles that do not end within the footer.
         for byte in &mut bytes[..FOOTER_LEN - 8] {

@@ -1,6 +1,5 @@
 //! Runs the decoders of tables on arbitrary bytes; see [`crate::fuzzing`].
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
@@ -27,7 +26,6 @@ use crate::table::block::iter::BlockIter;
 use crate::table::block::separated::separated;
 use crate::table::filter::{Filter, FilterBuilder};
 use crate::table::footer::{FOOTER_LEN, Footer};
-use crate::table::forensics::dissect::dissect;
 use crate::table::index::{Index, IndexBuilder, IndexFormat};
 use crate::table::liveness::LivenessBlock;
 use crate::table::properties::{TableProperties, value_text};
@@ -336,7 +334,6 @@ pub fn table(data: &[u8]) {
     }
     let path = Path::new("/db/000009.sst");
     let file = MemoryFile::open(bytes);
-    assert!(dissect(file.clone(), path, &mut |_, _| ControlFlow::Continue(())).is_continue());
     let options = TableReaderOptions {
         identity: TableIdentity {
             number: FileNumber(9),

@@ -21,7 +21,7 @@ use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle};
 
 /// `rocksdb.block.based.table.index.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IndexType {
+pub enum IndexType {
     Binary,
     /// Read as `Binary`; its hash blocks are optional.
     Hash,
@@ -44,9 +44,9 @@ impl IndexType {
 
 /// Encoding of the index blocks of a table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct IndexFormat {
-    pub(super) delta_encoded: bool,
-    pub(super) first_keys: bool,
+pub struct IndexFormat {
+    pub delta_encoded: bool,
+    pub first_keys: bool,
 }
 
 struct Entry {
@@ -56,14 +56,14 @@ struct Entry {
 }
 
 /// A table's index in memory.
-pub(super) struct Index {
+pub struct Index {
     user_keys: bool,
     keys: Vec<u8>,
     entries: Vec<Entry>,
 }
 
 impl Index {
-    pub(super) fn new(user_keys: bool) -> Self {
+    pub fn new(user_keys: bool) -> Self {
         Index {
             user_keys,
             keys: Vec::new(),
@@ -72,7 +72,8 @@ impl Index {
     }
 
     /// Data blocks.
-    pub(super) fn len(&self) -> usize {
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
@@ -83,7 +84,7 @@ impl Index {
 
     /// Where block `i` is.
     #[inline]
-    pub(super) fn handle(&self, i: usize) -> Option<BlockHandle> {
+    pub fn handle(&self, i: usize) -> Option<BlockHandle> {
         let entry = self.entries.get(i)?;
         Some(BlockHandle {
             offset: entry.offset,
@@ -93,7 +94,7 @@ impl Index {
 
     /// The separator after block `i`; empty if there is no such block.
     #[inline]
-    pub(super) fn key(&self, i: usize) -> &[u8] {
+    pub fn key(&self, i: usize) -> &[u8] {
         let start = match i.checked_sub(1).and_then(|before| self.entries.get(before)) {
             Some(before) => before.key_end as usize,
             None => 0,
@@ -104,7 +105,7 @@ impl Index {
 
     /// The user key of the separator after block `i`.
     #[inline]
-    pub(super) fn user_key(&self, i: usize) -> &[u8] {
+    pub fn user_key(&self, i: usize) -> &[u8] {
         if self.user_keys {
             self.key(i)
         } else {
@@ -180,14 +181,14 @@ impl Index {
     }
 
     /// Where the data blocks end.
-    pub(super) fn data_end(&self) -> u64 {
+    pub fn data_end(&self) -> u64 {
         let end = |e: &Entry| e.offset + u64::from(e.size) + BLOCK_TRAILER_LEN as u64;
         self.entries.last().map_or(0, end)
     }
 
     /// Appends the entries of an index block. Blocks must be in the order of their offsets, must
     /// not overlap and must end at or before `limit`.
-    pub(super) fn append(&mut self, block: &Block, format: IndexFormat, limit: u64) -> Result<()> {
+    pub fn append(&mut self, block: &Block, format: IndexFormat, limit: u64) -> Result<()> {
         let mut d = Decoder::new(block.entries());
         let mut key = Vec::new();
         let mut last = BlockHandle::default();

@@ -30,7 +30,7 @@ const MIN_ENCODED: usize = 3;
 
 /// A pointer to one blob record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct BlobRef {
+pub struct BlobRef {
     /// Where the value's bytes start.
     pub(crate) offset: u64,
     /// Bytes of the user key in the record.
@@ -54,7 +54,7 @@ impl BlobRef {
 
 /// All pointers of a table, by file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LivenessBlock {
+pub struct LivenessBlock {
     files: BTreeMap<BlobFileNumber, Vec<BlobRef>>,
 }
 
@@ -89,14 +89,14 @@ impl LivenessBlock {
     }
 
     /// The pointers by ascending file, each file's by ascending offset.
-    pub(crate) fn files(&self) -> impl Iterator<Item = (BlobFileNumber, &[BlobRef])> {
+    pub fn files(&self) -> impl Iterator<Item = (BlobFileNumber, &[BlobRef])> {
         self.files
             .iter()
             .map(|(file, references)| (*file, &references[..]))
     }
 
     /// Totals by ascending file.
-    pub(crate) fn totals(&self) -> Vec<BlobRefs> {
+    pub fn totals(&self) -> Vec<BlobRefs> {
         let total = |(file, references): (BlobFileNumber, &[BlobRef])| BlobRefs {
             file,
             count: references.len() as u64,
@@ -128,7 +128,7 @@ impl LivenessBlock {
     }
 
     /// Reads an encoding. Checks order and ranges.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
         let bad = || Error::corruption("liveness block contradicts itself");
         let mut d = Decoder::new(bytes);
         let format = d.u8()?;

@@ -38,44 +38,41 @@
 //! | `footer`, `index`, `properties`, `liveness` | the other parts of a file |
 //! | `writer`, `output`, `prefix_run` | writing a table; the file it is written to; where runs of a prefix end |
 //! | `read` | reading a table: opening, lookups, cursors, readahead, verifying all of it |
-//! | `forensics` | for `tools` only: showing the parts of a table, and saving what is left of a damaged one |
 //!
 //! Assumes: keys come in the order of the comparator whose name the table stores; a file never
 //! changes once its writer is done (except for RocksDB's in-place global sequence number, before
 //! the file is part of a version).
 
-mod block;
+pub(crate) mod block;
 mod filter;
-mod footer;
-mod forensics;
+pub(crate) mod footer;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod index;
+pub(crate) mod index;
 pub(crate) mod liveness;
 mod output;
 mod prefix_run;
-mod properties;
+pub(crate) mod properties;
 pub(crate) mod read;
 pub(crate) mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use footer::is_magic;
-pub(crate) use forensics::dissect::{BlockAt, Part, Role, dissect};
-pub(crate) use forensics::salvage::{LostPart, Salvage};
 pub(crate) use liveness::BlobRef;
-pub(crate) use properties::{EntryCounts, TableProperties, value_text};
-pub(crate) use read::iterator::{TableIterOptions, TableIterator};
+pub(crate) use properties::EntryCounts;
+pub use read::iterator::TableIterOptions;
+pub(crate) use read::iterator::TableIterator;
 pub(crate) use read::open::{prefetch_head, refuse_unreadable};
-pub(crate) use read::reader::{TableIdentity, TableReader, TableReaderOptions};
-pub(crate) use read::verify::{TableCheck, TableVisitor};
-pub(crate) use writer::{TableFamily, TableSummary, TableWriter, TableWriterOptions};
+pub use read::reader::{TableIdentity, TableReader, TableReaderOptions};
+pub use read::verify::{TableCheck, TableVisitor};
+pub(crate) use writer::TableSummary;
+pub use writer::{TableFamily, TableWriter, TableWriterOptions};
 
 /// Names in the metaindex.
-const META_PROPERTIES: &[u8] = b"rocksdb.properties";
-const META_INDEX: &[u8] = b"rocksdb.index";
-const META_RANGE_DEL: &[u8] = b"rocksdb.range_del";
-const META_COMPRESSION_DICT: &[u8] = b"rocksdb.compression_dict";
+pub const META_PROPERTIES: &[u8] = b"rocksdb.properties";
+pub const META_INDEX: &[u8] = b"rocksdb.index";
+pub const META_RANGE_DEL: &[u8] = b"rocksdb.range_del";
+pub const META_COMPRESSION_DICT: &[u8] = b"rocksdb.compression_dict";
 /// Prefixes of the names of filters, before the name of the filter policy.
-const META_FILTERS: [&[u8]; 3] = [b"filter.", b"fullfilter.", b"partitionedfilter."];
+pub const META_FILTERS: [&[u8]; 3] = [b"filter.", b"fullfilter.", b"partitionedfilter."];

@@ -75,43 +75,43 @@ pub(super) mod name {
 
 /// The first format version whose index normally is delta-coded and has user keys. Assumed where
 /// the properties, which say so, are damaged.
-pub(super) const DELTA_ENCODED_SINCE: u32 = 4;
+pub const DELTA_ENCODED_SINCE: u32 = 4;
 
 /// Where the liveness block is and what it adds up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LivenessProperty {
-    pub(super) handle: BlockHandle,
+pub struct LivenessProperty {
+    pub handle: BlockHandle,
     pub(super) count: u64,
     pub(super) bytes: u64,
 }
 
 /// A table's properties. Sizes are in bytes; a number that the file leaves out is 0.
 #[derive(Clone, Debug)]
-pub(crate) struct TableProperties {
+pub struct TableProperties {
     /// Entries: points and range tombstones.
     pub(crate) num_entries: u64,
     /// Deletions of every kind, range tombstones included.
     pub(crate) num_deletions: u64,
-    pub(crate) num_range_deletions: u64,
+    pub num_range_deletions: u64,
     pub(crate) num_merge_operands: u64,
     pub(crate) num_data_blocks: u64,
     /// Internal keys, uncompressed; range tombstones included.
     pub(crate) raw_key_size: u64,
     pub(crate) raw_value_size: u64,
-    pub(crate) column_family_id: Option<ColumnFamilyId>,
+    pub column_family_id: Option<ColumnFamilyId>,
     /// Name of the comparator of user keys; `None` in very old files.
-    pub(crate) comparator: Option<String>,
+    pub comparator: Option<String>,
     /// 2 for files made for ingestion, whose sequence number is global.
     pub(crate) external_version: u32,
     /// The sequence number of every entry of an ingested file, if written into it.
-    pub(crate) global_sequence: Option<SequenceNumber>,
-    pub(super) index_type: IndexType,
-    pub(super) index_user_keys: bool,
-    pub(super) index_delta_encoded: bool,
+    pub global_sequence: Option<SequenceNumber>,
+    pub index_type: IndexType,
+    pub index_user_keys: bool,
+    pub index_delta_encoded: bool,
     pub(super) whole_key_filtering: bool,
     /// The name of the extractor whose prefixes the filter has.
     pub(super) prefix_extractor: Option<String>,
-    pub(super) liveness: Option<LivenessProperty>,
+    pub liveness: Option<LivenessProperty>,
     /// All of them, as stored.
     pub(crate) all: BTreeMap<Bytes, Bytes>,
 }
@@ -127,7 +127,7 @@ pub(crate) struct EntryCounts {
 impl TableProperties {
     /// Reads a properties block. Also returns where in the block the 8 bytes of the global sequence
     /// number are, because RocksDB rewrites them in place when it ingests a file.
-    pub(super) fn decode(data: Bytes) -> Result<(Self, Option<usize>)> {
+    pub fn decode(data: Bytes) -> Result<(Self, Option<usize>)> {
         let mut all = BTreeMap::new();
         let mut global_at = None;
         let mut iter = BlockIter::over(Block::new(data)?);
@@ -210,7 +210,7 @@ impl TableProperties {
     ///
     /// # Errors
     /// `Unsupported`; `Corruption` if the compression types cannot be parsed.
-    pub(super) fn refuse_unreadable(&self) -> Result<()> {
+    pub fn refuse_unreadable(&self) -> Result<()> {
         if self.get(name::EMBEDDED_BLOBS).is_some() {
             return Err(Error::unsupported("table with blobs embedded in it"));
         }
@@ -225,7 +225,7 @@ impl TableProperties {
 
     /// The properties to assume of a table whose own are lost: those that tables of this format
     /// version normally have.
-    pub(super) fn assumed(format_version: u32) -> Self {
+    pub fn assumed(format_version: u32) -> Self {
         let newer = format_version >= DELTA_ENCODED_SINCE;
         TableProperties {
             num_entries: 0,
@@ -258,29 +258,29 @@ impl TableProperties {
     }
 
     /// Whether these are the properties of a table and not another block that decodes.
-    pub(super) fn names_a_table(&self) -> bool {
+    pub fn names_a_table(&self) -> bool {
         self.get(name::NUM_ENTRIES).is_some() && self.get(name::DATA_SIZE).is_some()
     }
 
     /// Point entries.
-    pub(crate) fn points(&self) -> u64 {
+    pub fn points(&self) -> u64 {
         self.num_entries.saturating_sub(self.num_range_deletions)
     }
 
     /// The name of the family it was written for.
-    pub(crate) fn column_family_name(&self) -> Option<String> {
+    pub fn column_family_name(&self) -> Option<String> {
         let name = self.get(name::COLUMN_FAMILY_NAME)?;
         Some(String::from_utf8_lossy(name).into_owned()).filter(|name| !name.is_empty())
     }
 
     /// The identity of the database that wrote it.
-    pub(crate) fn db_id(&self) -> Option<String> {
+    pub fn db_id(&self) -> Option<String> {
         let id = self.get(name::DB_ID)?;
         Some(String::from_utf8_lossy(id).into_owned()).filter(|id| !id.is_empty())
     }
 
     /// Identity of the table among all tables; `None` in tables of old RocksDB versions.
-    pub(crate) fn unique_id(&self) -> Option<UniqueId> {
+    pub fn unique_id(&self) -> Option<UniqueId> {
         let number = self.get(name::ORIGINAL_FILE_NUMBER)?;
         let number = FileNumber(Decoder::new(number).varint().ok()?);
         unique_id(
@@ -306,7 +306,7 @@ impl TableProperties {
     ///
     /// # Errors
     /// `Corruption`.
-    pub(crate) fn collected(&self) -> Result<CollectedReport> {
+    pub fn collected(&self) -> Result<CollectedReport> {
         let all = self.all.iter().map(|(name, value)| (&name[..], &value[..]));
         CollectedReport::of_table(all, self.get(name::GARBAGE))
             .map_err(|e| e.context(format!("property {}", name::GARBAGE)))
@@ -367,7 +367,7 @@ fn read<'a, T>(
 /// The value of a property for people to read: numbers as numbers, text as it is, other bytes
 /// escaped. The properties that are text or raw bytes are known by name; any other value that
 /// decodes as one varint is taken for a number.
-pub(crate) fn value_text(property: &[u8], value: &[u8]) -> String {
+pub fn value_text(property: &[u8], value: &[u8]) -> String {
     let fixed = |name: &str| property == name.as_bytes();
     let mut d = Decoder::new(value);
     let number = if fixed(name::INDEX_TYPE) || fixed(name::EXTERNAL_VERSION) {

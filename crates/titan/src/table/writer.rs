@@ -33,38 +33,38 @@ use crate::vfs::WritableFile;
 /// A block that is this full (in percent) is closed if the next entry would exceed its size.
 const NEARLY_FULL_PERCENT: usize = 90;
 /// Options for writing a table.
-pub(crate) struct TableWriterOptions {
-    pub(crate) comparator: InternalKeyComparator,
+pub struct TableWriterOptions {
+    pub comparator: InternalKeyComparator,
     /// Uncompressed bytes of a data block, approximately.
-    pub(crate) block_size: usize,
+    pub block_size: usize,
     /// Entries of a data block from one restart point to the next.
-    pub(crate) restart_interval: usize,
+    pub restart_interval: usize,
     /// 0 writes no filter.
-    pub(crate) bloom_bits_per_key: f64,
+    pub bloom_bits_per_key: f64,
     /// The filter has prefixes, too.
-    pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
+    pub prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     /// For data, index and liveness blocks, where it saves at least an eighth.
-    pub(crate) compression: CompressionType,
-    pub(crate) family: TableFamily,
+    pub compression: CompressionType,
+    pub family: TableFamily,
     /// The database's IDENTITY; with session and number, what makes the file unique.
-    pub(crate) db_id: String,
-    pub(crate) db_session_id: String,
-    pub(crate) file_number: FileNumber,
+    pub db_id: String,
+    pub db_session_id: String,
+    pub file_number: FileNumber,
     /// Seconds since 1970.
-    pub(crate) creation_time: u64,
+    pub creation_time: u64,
 }
 
 /// Whose table it is, for its properties.
-pub(crate) struct TableFamily {
-    pub(crate) id: ColumnFamilyId,
-    pub(crate) name: String,
+pub struct TableFamily {
+    pub id: ColumnFamilyId,
+    pub name: String,
     /// The name of the merge operator, if the family has one.
-    pub(crate) merge_operator: Option<String>,
+    pub merge_operator: Option<String>,
 }
 
 /// Summary of a table that was written: what a version edit needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TableSummary {
+pub struct TableSummary {
     /// Bytes of the file.
     pub(crate) file_size: u64,
     /// The smallest internal key, range tombstones' starts included.
@@ -84,7 +84,7 @@ pub(crate) struct TableSummary {
     /// Bytes of all values, range tombstones' ends included.
     pub(crate) raw_value_size: u64,
     /// References of the table to blob files, by ascending file.
-    pub(crate) blob_refs: Vec<BlobRefs>,
+    pub blob_refs: Vec<BlobRefs>,
     pub(crate) unique_id: Option<UniqueId>,
 }
 
@@ -96,7 +96,7 @@ impl TableSummary {
 }
 
 /// Writes one table, entries in ascending order.
-pub(crate) struct TableWriter {
+pub struct TableWriter {
     options: TableWriterOptions,
     output: Output,
     data: BlockBuilder,
@@ -128,11 +128,7 @@ pub(crate) struct TableWriter {
 
 impl TableWriter {
     /// Starts a table in `file`, which must be empty; `path` is for errors.
-    pub(crate) fn new(
-        file: Box<dyn WritableFile>,
-        path: &Path,
-        options: TableWriterOptions,
-    ) -> Self {
+    pub fn new(file: Box<dyn WritableFile>, path: &Path, options: TableWriterOptions) -> Self {
         let output = Output::new(file, path, options.block_size);
         TableWriter {
             output,
@@ -181,7 +177,7 @@ impl TableWriter {
     /// `Corruption` if the key is not after the one before it, if it is not an internal key of a
     /// point, or if a pointer does not decode: what is written must be readable.
     /// `InvalidArgument` if the entry is too large for a block.
-    pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+    pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let parsed = ParsedInternalKey::parse(ikey)?;
         if ikey.len().saturating_add(value.len()) > MAX_ENTRY {
             return Err(Error::invalid_argument("entry too large for a table"));
@@ -314,7 +310,7 @@ impl TableWriter {
     ///
     /// # Errors
     /// `InvalidArgument` if [`TableWriter::is_empty`]: a version cannot have a table without keys.
-    pub(crate) fn finish(mut self) -> Result<TableSummary> {
+    pub fn finish(mut self) -> Result<TableSummary> {
         if self.is_empty() {
             return Err(Error::invalid_argument("table without entries").in_file(&self.output.path));
         }
@@ -522,7 +518,7 @@ impl TableWriter {
 /// The smallest and largest internal key of a table: those of its points (empty if there are none)
 /// and of its range tombstones. If a tombstone ends after everything else, its end is the largest
 /// key, with the largest sequence number, as the end itself is not covered.
-pub(crate) fn bounds(
+pub fn bounds(
     points: (Vec<u8>, Vec<u8>),
     tombstones: &[RangeTombstone],
     order: &InternalKeyComparator,

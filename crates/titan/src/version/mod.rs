@@ -13,22 +13,26 @@
 //! A thread that installs an edit holds the set's lock throughout; readers and writers never take
 //! it.
 
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod edit;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod set;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod state;
 
 pub(crate) use set::capture::Capture;
-pub(crate) use set::counters::Counters;
-pub(crate) use set::database_record::DatabaseRecord;
-pub(crate) use set::family_versions::FamilyVersions;
-pub(crate) use set::logs_since::LogsSince;
-pub(crate) use set::manifest::read_current;
-pub(crate) use set::manifest_reader::ManifestReader;
+pub use set::counters::Counters;
+pub use set::database_record::DatabaseRecord;
+pub use set::family_versions::FamilyVersions;
+pub use set::logs_since::LogsSince;
+pub use set::manifest::read_current;
+pub use set::manifest_reader::ManifestReader;
 pub use set::moment::Moment;
-pub(crate) use set::recovery::{Rebuilt, RecoveredState, choose_comparator};
-pub(crate) use set::version_set::VersionSet;
-pub(crate) use state::files::{ObsoleteFiles, TableFile};
+pub use set::recovery::{Rebuilt, RecoveredState, choose_comparator};
+pub use set::version_set::VersionSet;
+pub(crate) use state::files::ObsoleteFiles;
+pub use state::files::TableFile;
 pub(crate) use state::stored_values::StoredValues;
-pub(crate) use state::unknown_pointers::unknown_pointers;
-pub(crate) use state::version::Version;
+pub use state::unknown_pointers::unknown_pointers;
+pub use state::version::Version;
 pub(crate) use state::watch::Watch;

@@ -10,7 +10,7 @@ const COPY_CHUNK: usize = 1 << 20;
 
 /// Links `from` to the name `to` or, where the file system cannot, makes a durable copy. Returns
 /// whether it is the same file. For files that no longer change.
-pub(crate) fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<bool> {
+pub fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<bool> {
     match vfs.link(from, to) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == ErrorKind::Unsupported => copy(vfs, from, to).map(|()| false),

@@ -10,7 +10,7 @@ use super::{Access, FileLock, NotLocked, ReadableFile, Resources, Vfs, WritableF
 use crate::error::{Error, ErrorKind, Result};
 
 /// [`Vfs`] in which one directory contains just the given files. The base serves all other paths.
-pub(crate) struct Frozen {
+pub struct Frozen {
     base: Arc<dyn Vfs>,
     dir: PathBuf,
     files: BTreeMap<PathBuf, Arc<dyn ReadableFile>>,

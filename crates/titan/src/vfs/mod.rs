@@ -45,7 +45,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind, Result};
 
-pub(crate) use copy::link_or_copy;
+pub use copy::link_or_copy;
 pub use descriptors::raise_open_files_limit;
 pub(crate) use frozen::Frozen;
 pub(crate) use level_db_names::LevelDbNames;
@@ -327,7 +327,7 @@ fn only_read(path: &Path) -> Error {
 /// Takes a lock for a reader; other readers may have it at the same time. Where directories cannot
 /// be locked and there is no lock file, nobody writes now, and nothing prevents a writer from
 /// starting.
-pub(crate) fn lock_to_read(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn FileLock>> {
+pub fn lock_to_read(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn FileLock>> {
     match vfs.lock_shared(path) {
         Err(e) if e.is_not_found() => Ok(Box::new(NotLocked)),
         lock => lock,
@@ -336,7 +336,7 @@ pub(crate) fn lock_to_read(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn FileLoc
 
 /// The file system `vfs`, in which paths in `dir` lead to the directory that `lock` has locked, if
 /// it can be reached so.
-pub(crate) fn in_locked(vfs: Arc<dyn Vfs>, dir: &Path, lock: &dyn FileLock) -> Arc<dyn Vfs> {
+pub fn in_locked(vfs: Arc<dyn Vfs>, dir: &Path, lock: &dyn FileLock) -> Arc<dyn Vfs> {
     vfs.anchored(dir, lock).unwrap_or(vfs)
 }
 
@@ -344,16 +344,12 @@ pub(crate) fn in_locked(vfs: Arc<dyn Vfs>, dir: &Path, lock: &dyn FileLock) -> A
 ///
 /// # Errors
 /// `Corruption` if it is missing: that is damage, not a caller's mistake.
-pub(crate) fn open_live(
-    vfs: &dyn Vfs,
-    path: &Path,
-    access: Access,
-) -> Result<Arc<dyn ReadableFile>> {
+pub fn open_live(vfs: &dyn Vfs, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
     vfs.open(path, access).map_err(|e| e.of_live_file(path))
 }
 
 /// Reads a whole file. For small ones: CURRENT, IDENTITY.
-pub(crate) fn read_file(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
+pub fn read_file(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
     let file = vfs.open(path, Access::Sequential)?;
     let len = file.size()?;
     file.read_exact_at(0, len as usize)
@@ -362,7 +358,7 @@ pub(crate) fn read_file(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
 
 /// Replaces a file's content atomically and durably: the old content or the new, whole, is there
 /// after any crash. `temp` must be in the same directory.
-pub(crate) fn replace_file(vfs: &dyn Vfs, temp: &Path, path: &Path, data: &[u8]) -> Result<()> {
+pub fn replace_file(vfs: &dyn Vfs, temp: &Path, path: &Path, data: &[u8]) -> Result<()> {
     let mut file = vfs.create(temp)?;
     file.append(data)?;
     // ORDER: the content is durable before the name points to it.

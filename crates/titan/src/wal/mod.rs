@@ -36,9 +36,9 @@ mod search;
 mod tests;
 mod writer;
 
-pub(crate) use reader::{LogEnd, LogReader, Record, TailMode};
-pub(crate) use search::Search;
-pub(crate) use writer::LogWriter;
+pub use reader::{LogEnd, LogReader, Record, TailMode};
+pub use search::Search;
+pub use writer::LogWriter;
 
 use crate::format::checksum::{crc32c_extend, mask};
 

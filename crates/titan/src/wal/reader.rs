@@ -17,7 +17,7 @@ use crate::vfs::ReadableFile;
 
 /// Treatment of a place where a log cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TailMode {
+pub enum TailMode {
     /// For a WAL: the log ends before the first thing that is not a whole record, whatever it is
     /// and whatever follows it.
     PointInTime,
@@ -28,7 +28,7 @@ pub(crate) enum TailMode {
 
 /// Why a log ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LogEnd {
+pub enum LogEnd {
     /// After a whole record: at the end of the file or at preallocated zeros.
     Clean,
     /// In the middle of a record. Valid records end at `offset`.
@@ -60,16 +60,16 @@ impl LogEnd {
 
 /// One logical record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record<'a> {
+pub struct Record<'a> {
     /// The bytes given to the writer.
-    pub(crate) payload: &'a [u8],
+    pub payload: &'a [u8],
     /// Where in the file its first physical record starts.
-    pub(crate) offset: u64,
+    pub offset: u64,
 }
 
 /// Reads the records of a log from front to back. Needs the memory of the largest record and 256
 /// KiB.
-pub(crate) struct LogReader {
+pub struct LogReader {
     pub(super) blocks: Blocks,
     path: PathBuf,
     pub(super) log_number: FileNumber,
@@ -115,7 +115,7 @@ enum Logical {
 impl LogReader {
     /// Reads `file` from its start. `log_number` is the one in the file's name, which records of
     /// recycled files carry; `path` is for messages.
-    pub(crate) fn new(
+    pub fn new(
         file: Arc<dyn ReadableFile>,
         path: &Path,
         log_number: FileNumber,
@@ -143,7 +143,8 @@ impl LogReader {
     /// `Unsupported` for a record type of a later version, in both modes, and for compression by
     /// another method than Zstandard.
     /// `Corruption` in [`TailMode::Strict`]. Later calls return the same error.
-    pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
+    #[expect(clippy::should_implement_trait, reason = "a step of a cursor may fail")]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>> {
         match &self.outcome {
             Some(Ok(_)) => return Ok(None),
             Some(Err(error)) => return Err(error.clone()),
@@ -189,7 +190,7 @@ impl LogReader {
     }
 
     /// End of the log; `None` before `next` returned `None`.
-    pub(crate) fn end(&self) -> Option<&LogEnd> {
+    pub fn end(&self) -> Option<&LogEnd> {
         match &self.outcome {
             Some(Ok(end)) => Some(end),
             _ => None,
@@ -197,7 +198,7 @@ impl LogReader {
     }
 
     /// Where the last record that was returned ends: bytes of the file.
-    pub(crate) fn records_end(&self) -> u64 {
+    pub fn records_end(&self) -> u64 {
         self.records_end
     }
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 
 /// Where records after damage are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
+pub enum Search {
     /// Where the length of the damaged record leads, then at the starts of later blocks. What is
     /// found there was written as a record.
     Certain,
@@ -25,7 +25,7 @@ impl LogReader {
     ///
     /// # Errors
     /// Failures to read.
-    pub(crate) fn resume(&mut self, search: Search) -> Result<bool> {
+    pub fn resume(&mut self, search: Search) -> Result<bool> {
         let found = match &self.outcome {
             Some(Ok(LogEnd::Corrupt { .. })) => match self.record_in_this_block(search, false) {
                 Some(position) => {

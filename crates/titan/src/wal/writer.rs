@@ -13,7 +13,7 @@ const BUFFER_KEPT: usize = 4 << 20;
 ///
 /// A record is appended to the file in one call: it is readable once `add_record` returned, and
 /// durable once a later `sync` did. The first error of either is final: all later calls return it.
-pub(crate) struct LogWriter {
+pub struct LogWriter {
     file: Box<dyn WritableFile>,
     path: PathBuf,
     /// The bytes of records with their headers, to be appended to the file.
@@ -43,7 +43,7 @@ enum Left {
 
 impl LogWriter {
     /// Takes over `file`, which must be empty. `path` is for messages.
-    pub(crate) fn new(file: Box<dyn WritableFile>, path: &Path) -> Self {
+    pub fn new(file: Box<dyn WritableFile>, path: &Path) -> Self {
         LogWriter {
             file,
             path: path.to_owned(),
@@ -55,7 +55,7 @@ impl LogWriter {
     }
 
     /// Appends one record.
-    pub(crate) fn add_record(&mut self, payload: &[u8]) -> Result<()> {
+    pub fn add_record(&mut self, payload: &[u8]) -> Result<()> {
         self.add_record_parts(&[payload])
     }
 
@@ -91,7 +91,7 @@ impl LogWriter {
     }
 
     /// Makes all records durable.
-    pub(crate) fn sync(&mut self) -> Result<()> {
+    pub fn sync(&mut self) -> Result<()> {
         self.check()?;
         // ORDER: a failed sync is never retried on the same file; the kernel may have dropped
         // the pages, so a second one would succeed without having written them.

@@ -7,12 +7,15 @@ mod options;
 pub(crate) mod pipeline;
 #[cfg(test)]
 mod pipeline_tests;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod predecessor;
 pub(crate) mod queue;
 #[cfg(all(test, loom))]
 mod queue_models;
 mod reentry;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod sync_record;
+#[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod transactions;
 mod validate;
 pub(crate) mod wal_set;

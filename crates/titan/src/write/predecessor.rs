@@ -22,15 +22,15 @@ const MAGIC: &[u8] = b"titan.wal\x01";
 
 /// The WAL file before this one; number 0 if everything before is in tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Predecessor {
-    pub(crate) number: FileNumber,
+pub struct Predecessor {
+    pub number: FileNumber,
     /// The last operation in it; zero if there was none.
-    pub(crate) last_sequence: SequenceNumber,
+    pub last_sequence: SequenceNumber,
 }
 
 impl Predecessor {
     /// The record's payload. `next` is the sequence number that the first operation after it takes.
-    pub(crate) fn encode(&self, next: SequenceNumber) -> Result<Vec<u8>> {
+    pub fn encode(&self, next: SequenceNumber) -> Result<Vec<u8>> {
         let mut data = MAGIC.to_vec();
         put_varint(&mut data, self.number.0);
         put_varint(&mut data, self.last_sequence.0);
@@ -41,7 +41,7 @@ impl Predecessor {
     }
 
     /// Reads it from a WAL record; `None` if the record is something else.
-    pub(crate) fn decode(record: &[u8]) -> Option<Self> {
+    pub fn decode(record: &[u8]) -> Option<Self> {
         let data = BatchView::only_log_data(record)?;
         let mut d = Decoder::new(data.strip_prefix(MAGIC)?);
         let number = FileNumber(d.varint().ok()?);

@@ -29,19 +29,19 @@ const DATA_MAX: usize = MAGIC.len() + 4 * 10;
 
 /// A position in the sequence of WAL files; positions ascend in the order of writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct WalPosition {
-    pub(crate) file: FileNumber,
+pub struct WalPosition {
+    pub file: FileNumber,
     /// Bytes of the file before it.
-    pub(crate) offset: u64,
+    pub offset: u64,
 }
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SyncRecord {
+pub struct SyncRecord {
     /// Where the record starts.
     pub(crate) at: WalPosition,
     /// Everything before this position was durable before the record was written.
-    pub(crate) synced: WalPosition,
+    pub synced: WalPosition,
 }
 
 impl SyncRecord {
@@ -67,7 +67,7 @@ impl SyncRecord {
     }
 
     /// Reads it from a WAL record; `None` if the record is something else.
-    pub(crate) fn decode(record: &[u8]) -> Option<Self> {
+    pub fn decode(record: &[u8]) -> Option<Self> {
         let data = BatchView::only_log_data(record)?;
         let mut d = Decoder::new(data.strip_prefix(MAGIC)?);
         let mut position = || {

@@ -24,7 +24,7 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 
 /// Numbering of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Numbering {
+pub enum Numbering {
     /// Each takes a number: in Titan, and in RocksDB except under two policies.
     #[default]
     Operations,
@@ -35,14 +35,14 @@ pub(crate) enum Numbering {
 /// The transactions of a database while its WAL files are replayed; remembers what is prepared and
 /// not decided.
 #[derive(Debug, Default)]
-pub(crate) struct Transactions {
+pub struct Transactions {
     numbering: Numbering,
     /// By name: the encoded operations, except those that took effect at once.
     prepared: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Transactions {
-    pub(crate) fn new(numbering: Numbering) -> Self {
+    pub fn new(numbering: Numbering) -> Self {
         Transactions {
             numbering,
             ..Transactions::default()
@@ -55,7 +55,7 @@ impl Transactions {
     /// # Errors
     /// `Corruption` for markers that make no sense, `Unsupported` for those of transactions with
     /// timestamps, and failures of `take`.
-    pub(crate) fn apply(
+    pub fn apply(
         &mut self,
         batch: &BatchView<'_>,
         take: &mut dyn FnMut(SequenceNumber, &BatchOp<'_>) -> Result<()>,

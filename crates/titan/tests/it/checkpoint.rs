@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::TryRecvError;
 
-use titan::tools::check;
 use titan::vfs::Vfs;
 use titan::{ColumnFamily, ColumnFamilyOptions, Db, ErrorKind, Options, WriteBatch, WriteOptions};
 use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
+use titan_tools::check;
 
 use crate::directory::{Rows, contents};
 use crate::support::{DIR, collecting, eventually, files, key, open, options, scaled, value};

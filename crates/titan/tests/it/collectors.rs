@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use titan::merge::builtin;
-use titan::tools::check;
 use titan::{
     CollectorContext, ColumnFamilyOptions, CompactRangeOptions, CompactionFilter,
     CompactionFilterFactory, Db, Decision, EntryKind, Error, ErrorKind, EventListener,
@@ -14,6 +13,7 @@ use titan::{
     TablePropertiesCollector, TablePropertiesCollectorFactory, TableReport,
 };
 use titan_testkit::sim::SimVfs;
+use titan_tools::check;
 
 use crate::rocksdb_tools::table_properties;
 use crate::support::{DIR, key, manual, open, options, value};

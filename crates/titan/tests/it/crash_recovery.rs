@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 
-use titan::tools::{Loss as Lost, RepairTo, check, repair};
 use titan::vfs::Vfs;
 use titan::{CompactRangeOptions, Db, ErrorKind, WriteBatch, WriteOptions};
 use titan_campaigns::settings::Settings;
@@ -13,6 +12,7 @@ use titan_testkit::ledger::End;
 use titan_testkit::ops::Ops;
 use titan_testkit::reads::contents;
 use titan_testkit::sim::{Call, Fault, FsOp, Loss, OpKind, SimVfs};
+use titan_tools::{Loss as Lost, RepairTo, check, repair};
 
 use crate::directory::scan;
 use crate::support::files;
@@ -369,7 +369,7 @@ fn a_manifest_that_ends_within_its_first_state_is_damaged_and_costs_nothing() {
         let damaged = Db::open(DIR, &options).map(drop).unwrap_err();
         assert!(damaged.is_corruption(), "{len}: {damaged}");
         assert_eq!(image.list(DIR).unwrap(), before, "{len}");
-        let report = titan::tools::check(DIR.as_ref(), &options, &mut |_| {}).unwrap();
+        let report = titan_tools::check(DIR.as_ref(), &options, &mut |_| {}).unwrap();
         assert!(!report.problems.is_empty(), "{len}");
     }
 }

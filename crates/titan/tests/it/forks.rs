@@ -197,7 +197,7 @@ fn a_parent_goes_on_after_its_children() {
     }
     db.close().unwrap();
     drop((db, other));
-    let report = titan::tools::check(place.path(), &Options::default(), &mut |_| {}).unwrap();
+    let report = titan_tools::check(place.path(), &Options::default(), &mut |_| {}).unwrap();
     assert!(report.problems.is_empty(), "{report:?}");
     let db = Db::open(place.path(), &Options::default()).unwrap();
     for (round, key) in expected.iter().enumerate() {

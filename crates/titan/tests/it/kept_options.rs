@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use titan::tools::{RepairTo, downgrade, repair};
 use titan::vfs::Vfs;
 use titan::{
     ColumnFamilyOptions, CompressionType, DataInMemory, Db, DbOptions, ErrorKind, LoadedOptions,
@@ -13,6 +12,7 @@ use titan::{
 };
 use titan_testkit::requirement;
 use titan_testkit::sim::{Loss, SimVfs};
+use titan_tools::{RepairTo, downgrade, repair};
 
 use crate::support::{DIR, files, open, options};
 

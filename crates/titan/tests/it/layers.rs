@@ -18,24 +18,8 @@ module_laws! {
         "merge: builtin -> mod",
         "options: by_name -> column_family",
         "table/block: mod -> separated",
-        "table/forensics: salvage -> scan",
         "table/read: iterator -> reader",
         "table/read: open -> reader",
-        "tools/downgrade: install -> mod",
-        "tools/downgrade: install -> plan",
-        "tools/inspect: blob -> mod",
-        "tools/inspect: log -> mod",
-        "tools/inspect: mod -> table",
-        "tools/inspect: mod -> text",
-        "tools/inspect: log -> table",
-        "tools/repair: arrange -> mod",
-        "tools/repair: blobs -> mod",
-        "tools/repair: families -> mod",
-        "tools/repair: mod -> survey",
-        "tools/repair: mod -> unfinished",
-        "tools/repair: survey -> walk",
-        "tools/repair: arrange -> survey",
-        "tools/repair: families -> survey",
     ],
     // Structs that are data, not parts of the program.
     records: &[
@@ -46,23 +30,6 @@ module_laws! {
         "VersionEdit",
     ],
     sizes: &["src/transaction/handle.rs has", "tests/it has"],
-}
-
-/// Reading of damaged tables is not part of reading, writing or compacting.
-#[test]
-fn only_tools_read_damaged_tables() {
-    let names = ["dissect", "Salvage", "LostPart", "BlockAt"];
-    let sources = sources();
-    let mut uses = 0;
-    for (file, code) in sources.code() {
-        let used = names.iter().any(|name| code.contains(name));
-        let allowed = file.starts_with("tools")
-            || file.starts_with("table/forensics")
-            || file == Path::new("table/mod.rs");
-        assert!(allowed || !used, "{} uses one of {names:?}", file.display());
-        uses += usize::from(used && file.starts_with("tools"));
-    }
-    assert!(uses > 2, "{uses} files of tools");
 }
 
 /// The methods of `Shared`, which any file of `db` may define and call without an import: the calls

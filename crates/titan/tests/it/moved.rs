@@ -58,7 +58,7 @@ fn a_database_without_its_lock_file_is_locked_all_the_same() {
     }
     // Who only looks beside the writer is not hindered.
     check_round(&Secondary::open(dir.path(), &options()).unwrap().db(), 1);
-    let checked = titan::tools::check(dir.path(), &options(), &mut |_| {}).unwrap();
+    let checked = titan_tools::check(dir.path(), &options(), &mut |_| {}).unwrap();
     assert!(checked.problems.is_empty(), "{checked:?}");
     use_all_files(&db, 2);
     db.close().unwrap();

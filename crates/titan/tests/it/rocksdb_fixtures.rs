@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use titan::tools::{self, RepairTo, repair};
 use titan::{
     ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions, ErrorKind, Options,
     Secondary, Stated, WriteBatch, WriteOptions,
 };
+use titan_tools::{RepairTo, repair};
 
 use crate::directory::{
     Rows, as_text, assert_same_text, check_all, contents, copy, files, files_ending,
@@ -109,7 +109,7 @@ fn every_fixture_is_repaired_with_and_without_its_manifest() {
             let to = dir.path().join(to);
             let target = RepairTo::Directory(to.clone());
             let report = repair(dir.path(), &target, &options, &mut |_| {}).unwrap();
-            let checked = tools::check(&to, &options, &mut |_| {}).unwrap();
+            let checked = titan_tools::check(&to, &options, &mut |_| {}).unwrap();
             assert!(
                 checked.problems.is_empty(),
                 "{name}: {:?}",
@@ -146,7 +146,7 @@ fn tables_of_level_db_are_linked_checked_and_deleted_under_their_names() {
     assert!(found > 3, "{found}");
     let options = options(CompressionType::None);
     let sound = |dir: &Path| {
-        let checked = tools::check(dir, &options, &mut |_| {}).unwrap();
+        let checked = titan_tools::check(dir, &options, &mut |_| {}).unwrap();
         assert!(checked.problems.is_empty(), "{:?}", checked.problems);
     };
     sound(dir.path());
@@ -231,7 +231,7 @@ fn one_level_is_read_and_written_to_only_if_levels_are_stated() {
     assert!(error.to_string().contains("num_levels=1"), "{error}");
     let db = Db::open_read_only(dir.path(), &unstated).unwrap();
     assert_same_text(&as_text(&contents(&db).unwrap()), &expected, "read");
-    let checked = tools::check(dir.path(), &unstated, &mut |_| {}).unwrap();
+    let checked = titan_tools::check(dir.path(), &unstated, &mut |_| {}).unwrap();
     assert!(checked.problems.is_empty(), "{:?}", checked.problems);
     drop(db);
     // All families must be stated; then it is a database of this engine.
@@ -263,7 +263,7 @@ fn undecided_transactions_are_refused_by_name() {
             Db::open(dir.path(), &options).unwrap_err(),
             Db::open_read_only(dir.path(), &options).unwrap_err(),
             Secondary::open(dir.path(), &options).unwrap_err(),
-            tools::check(dir.path(), &options, &mut |_| {}).unwrap_err(),
+            titan_tools::check(dir.path(), &options, &mut |_| {}).unwrap_err(),
             repair(dir.path(), &to, &options, &mut |_| {}).unwrap_err(),
         ] {
             let what = format!("{}: {error}", fixture.display());

@@ -7,12 +7,12 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use titan::tools::{RepairTo, downgrade, repair};
 use titan::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions,
     ErrorKind, Options, Stated, WriteBatch, WriteOptions,
 };
 use titan_testkit::requirement;
+use titan_tools::{RepairTo, downgrade, repair};
 
 use crate::directory::{
     Rows, assert_same, check, check_all, contents, copy, file_starting, files_ending, hex,

@@ -154,7 +154,7 @@ fn damage_is_told() {
     let db = Db::open(dir.path(), &options()).unwrap();
     db.put(b"a", &value(1, 5000)).unwrap();
     db.flush_all().unwrap();
-    let check = || titan::tools::check(dir.path(), &options(), &mut |_| {}).unwrap();
+    let check = || titan_tools::check(dir.path(), &options(), &mut |_| {}).unwrap();
     let report = check();
     assert!(report.problems.is_empty(), "{report:?}");
     assert_eq!(report.moment.unwrap().sequence, 1);
@@ -222,7 +222,7 @@ fn each_view_of_a_running_rocksdb_is_one_moment() {
         let gap = keys.iter().zip(0..).find(|((key, _), n)| number(key) != *n);
         assert!(gap.is_none(), "view {views} of {sequence}: {gap:?}");
         assert_eq!(keys.len() as u64, sequence.min(KEYS), "view {views}");
-        let report = titan::tools::check(&path, &options, &mut |_| {}).unwrap();
+        let report = titan_tools::check(&path, &options, &mut |_| {}).unwrap();
         assert!(report.problems.is_empty(), "view {views}: {report:?}");
         views += 1;
     }

@@ -1,11 +1,11 @@
 //! Options that change while the database is open.
 
 use titan::merge::builtin::by_name;
-use titan::tools::check;
 use titan::{
     ColumnFamilyOptions, Db, DbOptions, ErrorKind, LoadedOptions, Options, StallEvent, Stated,
 };
 use titan_testkit::sim::{Loss, SimVfs};
+use titan_tools::check;
 
 use crate::support::{DIR, files, key, manual, open, options, value};
 

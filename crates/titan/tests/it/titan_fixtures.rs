@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use titan::tools::{self, RepairTo, inspect, repair};
 use titan::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, Options,
     ReverseBytewiseComparator, WriteBatch, WriteOptions,
 };
+use titan_tools::{RepairTo, inspect, repair};
 
 use crate::directory::{Rows, as_text, assert_same_text, check_all, contents, copy, files};
 use crate::support::{key, value};
@@ -222,7 +222,7 @@ fn every_format_ever_written_is_read_and_looking_changes_nothing() {
             all.into_iter().map(content).collect::<Vec<_>>()
         };
         let before = bytes();
-        let report = tools::check(dir.path(), &Options::default(), &mut |_| {}).unwrap();
+        let report = titan_tools::check(dir.path(), &Options::default(), &mut |_| {}).unwrap();
         assert!(report.problems.is_empty(), "{what}: {:#?}", report.problems);
         let db = Db::open_read_only(dir.path(), &Options::default()).unwrap();
         let all = contents(&db).unwrap();
@@ -282,7 +282,7 @@ fn every_format_ever_written_is_taken_over_by_this_version() {
         assert_eq!(db.space_report().unwrap().total.garbage_blob_bytes, 0);
         db.close().unwrap();
         drop(db);
-        let report = tools::check(dir.path(), &options, &mut |_| {}).unwrap();
+        let report = titan_tools::check(dir.path(), &options, &mut |_| {}).unwrap();
         assert!(report.problems.is_empty(), "{:#?}", report.problems);
         let kept = Options::load(dir.path()).unwrap().families;
         assert_eq!(kept["punched"].block_size, 512, "{}", what("options"));

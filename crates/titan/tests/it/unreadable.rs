@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use titan::tools::check;
 use titan::{CompactRangeOptions, Db, ErrorKind, Options};
 use titan_testkit::sim::{OpKind, SimVfs};
+use titan_tools::check;
 
 use crate::directory::{copy, files, files_ending};
 

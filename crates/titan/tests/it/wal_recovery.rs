@@ -3,13 +3,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use titan::tools::{RepairTo, check, repair};
 use titan::vfs::Vfs;
 use titan::{
     Db, ErrorKind, EventListener, Options, WalDamageEvent, WalRecoveryMode, WriteBatch,
     WriteOptions,
 };
 use titan_testkit::sim::{Loss, SimVfs};
+use titan_tools::{RepairTo, check, repair};
 
 use crate::support::{DIR, files, key, manual, options};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 /// The crates with points.
-const CRATES: [&str; 4] = ["titan", "titan-mvcc", "titan-ime", "tifs"];
+const CRATES: [&str; 5] = ["titan", "titan-tools", "titan-mvcc", "titan-ime", "tifs"];
 /// Name of a crate's table, beside its sources.
 const TABLE: &str = "mutants.toml";
 /// Start of a point.

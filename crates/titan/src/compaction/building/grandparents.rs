@@ -7,7 +7,7 @@ use crate::version::{TableFile, Version};
 
 /// The tables one level below the output, walked in parallel to bound what an output table
 /// overlaps.
-pub(crate) struct Grandparents {
+pub struct Grandparents {
     files: Vec<Arc<TableFile>>,
     position: usize,
     overlapped: u64,
@@ -23,7 +23,7 @@ impl Grandparents {
         }
     }
 
-    pub(crate) fn none() -> Self {
+    pub fn none() -> Self {
         Grandparents {
             files: Vec::new(),
             position: 0,

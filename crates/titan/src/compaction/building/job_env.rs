@@ -13,26 +13,26 @@ use crate::vfs::Vfs;
 
 /// Where files are written: what all jobs of a database share.
 #[derive(Clone)]
-pub(crate) struct JobEnv {
-    pub(crate) vfs: Arc<dyn Vfs>,
-    pub(crate) clock: SteadyClock,
-    pub(crate) dir: PathBuf,
-    pub(crate) counters: Arc<Counters>,
+pub struct JobEnv {
+    pub vfs: Arc<dyn Vfs>,
+    pub clock: SteadyClock,
+    pub dir: PathBuf,
+    pub counters: Arc<Counters>,
     /// Whether SST and blob files are written with direct I/O, where that is possible.
-    pub(crate) direct_io: bool,
-    pub(crate) db_id: String,
-    pub(crate) session_id: String,
+    pub direct_io: bool,
+    pub db_id: String,
+    pub session_id: String,
 }
 
 impl JobEnv {
     /// Seconds since 1970, for the times that RocksDB stores in tables and about them.
-    pub(crate) fn unix_seconds(&self) -> u64 {
+    pub fn unix_seconds(&self) -> u64 {
         self.clock.latest().as_secs()
     }
 
     /// Removes files that a failed job left and no MANIFEST can name. What cannot be removed now
     /// is removed when the database is opened.
-    pub(crate) fn discard(&self, files: &[FileKind]) {
+    pub fn discard(&self, files: &[FileKind]) {
         for file in files {
             let _ = self.vfs.remove(&file.path(&self.dir));
         }
@@ -41,9 +41,9 @@ impl JobEnv {
 
 /// Family to which the output belongs.
 #[derive(Clone)]
-pub(crate) struct OutputFamily {
-    pub(crate) id: ColumnFamilyId,
-    pub(crate) name: String,
-    pub(crate) comparator: InternalKeyComparator,
-    pub(crate) options: Arc<ColumnFamilyOptions>,
+pub struct OutputFamily {
+    pub id: ColumnFamilyId,
+    pub name: String,
+    pub comparator: InternalKeyComparator,
+    pub options: Arc<ColumnFamilyOptions>,
 }

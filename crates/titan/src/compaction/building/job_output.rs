@@ -10,9 +10,9 @@ use crate::table::TableSummary;
 use crate::version::edit::{BlobFileAddition, NewFile, TableFacts, VersionEdit};
 
 /// A finished table.
-pub(crate) struct OutputTable {
+pub struct OutputTable {
     pub(crate) number: FileNumber,
-    pub(crate) summary: TableSummary,
+    pub summary: TableSummary,
     /// See [`TableFacts::shadowed_bytes`].
     pub(crate) shadowed_bytes: u64,
     /// A time by which its oldest value had been written, in seconds since 1970, if times are
@@ -23,9 +23,9 @@ pub(crate) struct OutputTable {
 }
 
 /// Everything a job wrote; all of it synced, names included.
-pub(crate) struct JobOutput {
-    pub(crate) tables: Vec<OutputTable>,
-    pub(crate) blob_files: Vec<BlobFileSummary>,
+pub struct JobOutput {
+    pub tables: Vec<OutputTable>,
+    pub blob_files: Vec<BlobFileSummary>,
     /// Counts of the compaction filter's decisions.
     pub(crate) filtered: FilterCounts,
     /// Why collectors reported nothing about a table.
@@ -33,7 +33,7 @@ pub(crate) struct JobOutput {
 }
 
 impl JobOutput {
-    pub(crate) fn table_bytes(&self) -> u64 {
+    pub fn table_bytes(&self) -> u64 {
         self.tables.iter().map(|t| t.summary.file_size).sum()
     }
 
@@ -46,14 +46,14 @@ impl JobOutput {
     }
 
     /// The names of all files, to be discarded if they are not installed.
-    pub(crate) fn files(&self) -> Vec<FileKind> {
+    pub fn files(&self) -> Vec<FileKind> {
         let tables = self.tables.iter().map(|t| FileKind::Table(t.number));
         let blob_files = self.blob_files.iter().map(|b| FileKind::Blob(b.number));
         tables.chain(blob_files).collect()
     }
 
     /// Adds the files to an edit, the tables at `level`; `now` is in seconds since 1970.
-    pub(crate) fn add_to(&self, edit: &mut VersionEdit, level: usize, now: u64) {
+    pub fn add_to(&self, edit: &mut VersionEdit, level: usize, now: u64) {
         for table in &self.tables {
             let OutputTable {
                 number, summary, ..

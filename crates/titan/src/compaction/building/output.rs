@@ -29,7 +29,7 @@ const LOGICAL_SIZE_FACTOR: u64 = 4;
 const MAX_GRANDPARENT_OVERLAP: u64 = 10;
 
 /// Writes surviving entries in order.
-pub(crate) struct OutputWriter {
+pub struct OutputWriter {
     env: JobEnv,
     family: OutputFamily,
     /// None once finished.
@@ -64,18 +64,14 @@ pub(crate) struct OutputWriter {
 
 impl OutputWriter {
     /// A writer of one table, however large: for flushes.
-    pub(crate) fn uncut(
-        env: JobEnv,
-        family: OutputFamily,
-        tombstones: FragmentedTombstones,
-    ) -> Self {
+    pub fn uncut(env: JobEnv, family: OutputFamily, tombstones: FragmentedTombstones) -> Self {
         let mut this = Self::cut(env, family, tombstones, Grandparents::none());
         this.max_table_bytes = u64::MAX;
         this
     }
 
     /// A writer that cuts tables: for compactions. `tombstones` are those that survive.
-    pub(crate) fn cut(
+    pub fn cut(
         env: JobEnv,
         family: OutputFamily,
         tombstones: FragmentedTombstones,
@@ -146,7 +142,7 @@ impl OutputWriter {
     }
 
     /// Adds a survivor.
-    pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+    pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let parsed = ParsedInternalKey::parse(ikey)?;
         let torn = mutant!(key_torn_over_files);
         if self.current.is_some()
@@ -318,7 +314,7 @@ impl OutputWriter {
     }
 
     /// Finishes the last table and blob file, and makes all names durable.
-    pub(crate) fn finish(&mut self) -> Result<JobOutput> {
+    pub fn finish(&mut self) -> Result<JobOutput> {
         self.finish_table(None)?;
         // ORDER: tables (synced as they were finished), blob files, then the names of both are
         // durable before any edit names them.
@@ -352,7 +348,7 @@ impl OutputWriter {
     }
 
     /// All files created so far, to be discarded if the job fails.
-    pub(crate) fn created(&self) -> Vec<FileKind> {
+    pub fn created(&self) -> Vec<FileKind> {
         let tables = self.created.iter().map(|n| FileKind::Table(*n));
         let separator = self
             .separator

@@ -308,7 +308,7 @@ impl ColumnFamily {
     ///
     /// The live records of the files are copied, whatever their keys are, to new files of about
     /// `blob_file_size`: RocksDB refuses a directory with relocated values, until
-    /// [`tools::downgrade`](fn@crate::tools::downgrade).
+    /// `titan downgrade`.
     ///
     /// A damaged file is left as it is, and named in the summary; one that was found damaged before
     /// is tried again. A call that ends early keeps what it has collected so far.

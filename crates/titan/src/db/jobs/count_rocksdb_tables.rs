@@ -209,7 +209,6 @@ mod tests {
     use crate::format::ColumnFamilyId;
     use crate::format::checksum::ChecksumType;
     use crate::format::file_name::FileKind;
-    use crate::tools::check;
     use crate::version::edit::VersionEdit;
     use crate::version::{ManifestReader, read_current};
     use crate::vfs::{Access, StdVfs, Vfs};
@@ -290,7 +289,7 @@ mod tests {
                 "{what}"
             );
             db.close().unwrap();
-            let report = check(dir, &options, &mut |_| {}).unwrap();
+            let report = titan_tools::check(dir, &Default::default(), &mut |_| {}).unwrap();
             assert!(report.problems.is_empty(), "{what}: {:?}", report.problems);
         }
 
@@ -304,7 +303,7 @@ mod tests {
             assert!(db.get(format!("{n:04}").as_bytes()).unwrap().is_some());
         }
         db.close().unwrap();
-        let report = check(dir, &options, &mut |_| {}).unwrap();
+        let report = titan_tools::check(dir, &Default::default(), &mut |_| {}).unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);
     }
 

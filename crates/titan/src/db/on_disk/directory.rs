@@ -40,7 +40,7 @@ pub(crate) fn prepare_directory(
 /// # Errors
 /// `NotFound` if there is none; `InvalidArgument` if `dir` is no directory; `Corruption` if there
 /// are files of one, and no CURRENT.
-pub(crate) fn require_database(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+pub fn require_database(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     if has_current(vfs, dir)? {
         return Ok(());
     }
@@ -54,7 +54,7 @@ pub(crate) fn require_database(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
 ///
 /// # Errors
 /// `InvalidArgument` if one of its parents is no directory.
-pub(crate) fn has_directory(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+pub fn has_directory(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     vfs.exists(dir).map_err(|e| of_directory(e, dir))
 }
 
@@ -76,7 +76,7 @@ fn of_directory(error: Error, dir: &Path) -> Error {
 }
 
 /// Creates `dir` and its missing parents so that they survive the machine.
-pub(crate) fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+pub fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     // The missing ones, and the first that exists: it may be from a process that died before it
     // made the name durable.
     let mut chain = Vec::new();
@@ -140,7 +140,7 @@ pub(super) fn holds_database(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
 }
 
 /// The files in `dir` that have names of database files, by kind and number.
-pub(crate) fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
+pub fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
     let names = names_in(vfs, dir)?;
     let mut files: Vec<_> = names.iter().filter_map(|n| FileKind::parse(n)).collect();
     files.sort();
@@ -160,11 +160,7 @@ pub(crate) fn names_in(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// `Unsupported` naming the family.
-pub(crate) fn refuse_tables_elsewhere(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    versions: &VersionSet,
-) -> Result<()> {
+pub fn refuse_tables_elsewhere(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
     for family in versions.families().values() {
         let mut tables = family.current.tables().map(|(_, table)| table);
         let path = |table: &TableFile| FileKind::Table(table.number()).path(dir);
@@ -196,7 +192,7 @@ pub(crate) fn refuse_tables_elsewhere(
 ///
 /// # Errors
 /// `Corruption` naming the file; as [`refuse_tables_elsewhere`].
-pub(crate) fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
+pub fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
     refuse_tables_elsewhere(vfs, dir, versions)?;
     let size_of = |file: FileKind| {
         let path = file.path(dir);
@@ -242,11 +238,7 @@ const LOOKED_AT_TOGETHER: usize = 32;
 ///
 /// # Errors
 /// `Unsupported`, or `InvalidOption` for a comparator, naming the table; `TooManyOpenFiles`.
-pub(crate) fn refuse_unreadable_tables(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    versions: &VersionSet,
-) -> Result<()> {
+pub fn refuse_unreadable_tables(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
     let refusals = [
         ErrorKind::Unsupported,
         ErrorKind::InvalidOption,
@@ -286,7 +278,6 @@ mod tests {
     use super::*;
     use crate::db::Db;
     use crate::error::ErrorKind;
-    use crate::tools::{RepairTo, check, plan_downgrade, repair};
 
     #[test]
     fn a_file_is_not_taken_for_a_directory() {
@@ -295,14 +286,10 @@ mod tests {
         std::fs::write(&file, "no database").unwrap();
         let options = Options::default();
         for path in [file.clone(), file.join("db")] {
-            let to = RepairTo::Directory(place.path().join("repaired"));
             for error in [
                 Db::open(&path, &options).err(),
                 Db::open_read_only(&path, &options).err(),
                 Db::destroy(&path, &options).err(),
-                check(&path, &options, &mut |_| {}).err(),
-                repair(&path, &to, &options, &mut |_| {}).err(),
-                plan_downgrade(&path, &options).err(),
             ] {
                 let error = error.unwrap();
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");

@@ -58,8 +58,8 @@ struct Manifest {
 }
 
 /// The files of one moment.
-pub(crate) struct Captured {
-    pub(crate) vfs: Arc<Frozen>,
+pub struct Captured {
+    pub vfs: Arc<Frozen>,
     manifest: FileNumber,
     /// When all of them were in this state.
     unix_seconds: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Captured {
 
 impl Captured {
     /// The moment whose last operation is `last`.
-    pub(crate) fn moment(&self, last: SequenceNumber) -> Moment {
+    pub fn moment(&self, last: SequenceNumber) -> Moment {
         Moment {
             sequence: last.0,
             manifest: self.manifest.0,
@@ -78,7 +78,7 @@ impl Captured {
 }
 
 /// Captures a database's files, again and again.
-pub(crate) struct Follower {
+pub struct Follower {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     options: Options,
@@ -89,7 +89,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    pub(crate) fn new(dir: &Path, options: &Options) -> Self {
+    pub fn new(dir: &Path, options: &Options) -> Self {
         Follower {
             vfs: Arc::clone(&options.db.vfs),
             dir: dir.to_owned(),
@@ -115,7 +115,7 @@ impl Follower {
 
     /// Whether damage in a file of that moment concerns the database as it is now: false if the
     /// database does not have the file any more.
-    pub(crate) fn still_has(&self, captured: &Captured, damage: &Error) -> Result<bool> {
+    pub fn still_has(&self, captured: &Captured, damage: &Error) -> Result<bool> {
         let name = damage.path().and_then(Path::file_name);
         let file = name.and_then(|name| FileKind::parse(name.to_str()?));
         let Some(file) = file.filter(|file| captured.live.contains(file)) else {
@@ -131,7 +131,7 @@ impl Follower {
         Err(self.changes_too_fast())
     }
 
-    pub(crate) fn changes_too_fast(&self) -> Error {
+    pub fn changes_too_fast(&self) -> Error {
         let message = "the files of the database change faster than they can be read";
         Error::new(ErrorKind::Busy, message).in_file(&self.dir)
     }
@@ -140,7 +140,7 @@ impl Follower {
     ///
     /// # Errors
     /// `Busy` after too many rounds; as [`RecoveredState::read`] where the MANIFEST is damaged.
-    pub(crate) fn capture(&mut self) -> Result<Captured> {
+    pub fn capture(&mut self) -> Result<Captured> {
         for _ in 0..MAX_ROUNDS {
             // A failed round, for example with too many open files, closes what it opened.
             let captured = self.round().inspect_err(|_| self.open.clear())?;

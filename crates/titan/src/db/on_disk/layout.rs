@@ -15,7 +15,7 @@ use crate::vfs::LevelDbNames;
 ///
 /// # Errors
 /// Those of [`with_wal_dir`].
-pub(crate) fn with_layout(dir: &Path, options: &Options, looking: bool) -> Result<Options> {
+pub fn with_layout(dir: &Path, options: &Options, looking: bool) -> Result<Options> {
     let mut options = with_wal_dir(dir, options, looking)?;
     options.db.vfs = LevelDbNames::shown(Arc::clone(&options.db.vfs), dir)?;
     Ok(options)

@@ -15,7 +15,7 @@ use crate::vfs::Vfs;
 ///
 /// # Errors
 /// Failures to list the directory.
-pub(crate) fn remove_leftovers(
+pub fn remove_leftovers(
     vfs: &dyn Vfs,
     dir: &Path,
     versions: &VersionSet,

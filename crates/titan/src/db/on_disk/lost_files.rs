@@ -8,12 +8,12 @@ use crate::format::file_name::FileKind;
 use crate::vfs::{Vfs, link_or_copy};
 
 /// Where they are, in the directory of the database. Nothing there is ever read or removed.
-pub(crate) const LOST_DIR: &str = "lost";
+pub const LOST_DIR: &str = "lost";
 
 /// Links files of `dir` into `lost/`, where no opening deletes them. Durable on return.
 ///
 /// Cost: a link each; a copy where the file system has no links or WAL files are on another one.
-pub(crate) fn link_to_lost(vfs: &dyn Vfs, dir: &Path, files: &[FileKind]) -> Result<()> {
+pub fn link_to_lost(vfs: &dyn Vfs, dir: &Path, files: &[FileKind]) -> Result<()> {
     if files.is_empty() {
         return Ok(());
     }

@@ -142,7 +142,7 @@ fn is_same_place(vfs: &dyn Vfs, one: &Path, other: &Path) -> Result<bool> {
 
 /// Records in an OPTIONS file of the database in `dir` where its WAL files are, if in another
 /// directory: as an absolute path, since the next process may work in another directory.
-pub(crate) fn record_wal_dir(
+pub fn record_wal_dir(
     dir: &Path,
     options: &DbOptions,
     options_file: &mut OptionsFile,
@@ -157,7 +157,7 @@ pub(crate) fn record_wal_dir(
 }
 
 /// The text of an OPTIONS file for a copy that has its WAL files in its own directory.
-pub(crate) fn without_wal_dir(content: &[u8]) -> Vec<u8> {
+pub fn without_wal_dir(content: &[u8]) -> Vec<u8> {
     let keeps = |line: &&[u8]| {
         let key = line.split(|byte| *byte == b'=').next().unwrap_or_default();
         key.trim_ascii() != WAL_DIR.as_bytes()

@@ -14,13 +14,13 @@ use crate::write::predecessor::Predecessor;
 use crate::write::transactions::{Census, Numbering};
 
 /// The WAL files that a replay reads.
-pub(crate) struct Wals {
+pub struct Wals {
     /// No family needs the ordinary batches in these files. They are listed if they may have
     /// operations of transactions that a needed file commits. Oldest first.
-    pub(crate) older: Vec<FileNumber>,
+    pub older: Vec<FileNumber>,
     /// Oldest first.
-    pub(crate) needed: Vec<FileNumber>,
-    pub(crate) numbering: Numbering,
+    pub needed: Vec<FileNumber>,
+    pub numbering: Numbering,
 }
 
 impl Wals {
@@ -31,12 +31,7 @@ impl Wals {
     /// `Unsupported` for undecided transactions, and for what a log reader cannot read.
     /// `Corruption` if one of the older files cannot be read to its end, unless `past_damage`;
     /// damage of the others is left to the replay. Failures to read.
-    pub(crate) fn find(
-        vfs: &dyn Vfs,
-        dir: &Path,
-        since: LogsSince,
-        past_damage: bool,
-    ) -> Result<Self> {
+    pub fn find(vfs: &dyn Vfs, dir: &Path, since: LogsSince, past_damage: bool) -> Result<Self> {
         let wal = |file| match file {
             FileKind::Wal(number) if number >= since.kept => Some(number),
             _ => None,
@@ -76,7 +71,7 @@ impl Wals {
     ///
     /// # Errors
     /// `Corruption` naming the first one that is missing.
-    pub(crate) fn check_all_present(&self, dir: &Path, versions: &VersionSet) -> Result<()> {
+    pub fn check_all_present(&self, dir: &Path, versions: &VersionSet) -> Result<()> {
         let overlooked = mutant!(newest_wal_not_missed);
         let since = versions.logs_since();
         let tracked = versions.record().synced_logs.keys().copied();

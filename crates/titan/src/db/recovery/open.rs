@@ -288,12 +288,12 @@ fn establish_identity(
 }
 
 /// Twenty characters, as in RocksDB's session ids, which tell tables apart.
-pub(crate) fn session_id(clock: &dyn SystemClock) -> String {
+pub fn session_id(clock: &dyn SystemClock) -> String {
     let text = random_uuid(clock).simple().to_string().to_uppercase();
     text.chars().take(20).collect()
 }
 
-pub(crate) fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
+pub fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
     uuid::Builder::from_random_bytes(clock.unique_id().to_be_bytes()).into_uuid()
 }
 

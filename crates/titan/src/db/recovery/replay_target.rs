@@ -12,15 +12,15 @@ use crate::format::FileNumber;
 use crate::memtable::Memtable;
 
 /// A family that a replay fills.
-pub(crate) struct ReplayTarget {
+pub struct ReplayTarget {
     pub(crate) family: OutputFamily,
     /// Older WAL files have nothing that is not in the family's tables.
-    pub(crate) log_number: FileNumber,
-    pub(crate) memtable: Arc<Memtable>,
+    pub log_number: FileNumber,
+    pub memtable: Arc<Memtable>,
 }
 
 impl ReplayTarget {
-    pub(crate) fn new(family: OutputFamily, log_number: FileNumber) -> Self {
+    pub fn new(family: OutputFamily, log_number: FileNumber) -> Self {
         ReplayTarget {
             memtable: empty_memtable(&family),
             family,
@@ -30,7 +30,7 @@ impl ReplayTarget {
 
     /// Writes the content of the memtable to a table and its blob files, all of it durable; `None`
     /// if it is empty. It may shadow entries of `older` tables.
-    pub(crate) fn write_out(
+    pub fn write_out(
         &mut self,
         env: &JobEnv,
         older: Option<OlderTables<'_>>,

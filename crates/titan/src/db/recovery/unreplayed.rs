@@ -17,14 +17,14 @@ use crate::wal::{LogEnd, LogReader, Search, TailMode};
 use crate::write::sync_record::{SyncRecord, WalPosition};
 
 /// See the [module](self).
-pub(crate) struct Unreplayed {
+pub struct Unreplayed {
     /// Where the replay ended, and why.
     pub(crate) end: WalPosition,
-    pub(crate) reason: &'static str,
+    pub reason: &'static str,
     /// Up to where the WAL is known to have been synced.
     synced: WalPosition,
     /// Whole records with operations.
-    pub(crate) records: u64,
+    pub records: u64,
     /// The files that have them.
     pub(crate) files: Vec<FileNumber>,
 }
@@ -37,7 +37,7 @@ impl Unreplayed {
     ///
     /// # Errors
     /// Failures to read.
-    pub(crate) fn find(
+    pub fn find(
         vfs: &dyn Vfs,
         dir: &Path,
         wals: &[FileNumber],
@@ -109,7 +109,7 @@ impl Unreplayed {
     }
 
     /// The error if what is missing had been synced.
-    pub(crate) fn loss_of_synced(&self, dir: &Path) -> Option<Error> {
+    pub fn loss_of_synced(&self, dir: &Path) -> Option<Error> {
         let overlooked = mutant!(synced_damage_overlooked);
         let lost = self.synced > self.end && !overlooked;
         lost.then(|| {

@@ -12,7 +12,7 @@ use crate::write::predecessor::Predecessor;
 use crate::write::sync_record::WalPosition;
 
 /// Follows WAL files one after the other for as long as each continues the one before.
-pub(crate) struct Chain {
+pub struct Chain {
     needed: FileNumber,
     /// The last operation that the MANIFEST knows of.
     recorded: SequenceNumber,
@@ -38,7 +38,7 @@ struct Reached {
 }
 
 impl Chain {
-    pub(crate) fn new(versions: &VersionSet) -> Self {
+    pub fn new(versions: &VersionSet) -> Self {
         Chain {
             needed: versions.oldest_log_needed(),
             recorded: versions.counters().last_sequence(),
@@ -50,7 +50,7 @@ impl Chain {
 
     /// Whether the file `number`, which starts with this record, continues what has been read so
     /// far, without a gap. If not, none after it does.
-    pub(crate) fn follows(
+    pub fn follows(
         &mut self,
         number: FileNumber,
         predecessor: Option<Predecessor>,
@@ -80,13 +80,13 @@ impl Chain {
     }
 
     /// The last operation read, if any.
-    pub(crate) fn last(&self) -> Option<SequenceNumber> {
+    pub fn last(&self) -> Option<SequenceNumber> {
         self.last
     }
 
     /// A file has been read to `end`, where its records end; `last_sequence` is zero if it has no
     /// operation, `None` if it has not even a first record.
-    pub(crate) fn file_ended(
+    pub fn file_ended(
         &mut self,
         end: WalPosition,
         last_sequence: Option<SequenceNumber>,
@@ -119,7 +119,7 @@ impl Chain {
 
     /// Where the replay ended, unless it read everything that there is, and that is all that
     /// RocksDB recorded as synced, where it did.
-    pub(crate) fn ended_early(&self, record: &DatabaseRecord) -> Option<WalPosition> {
+    pub fn ended_early(&self, record: &DatabaseRecord) -> Option<WalPosition> {
         let end = self.previous.map(|previous| previous.end);
         match (self.broken, self.previous) {
             (Some(file), _) => end.or(Some(WalPosition { file, offset: 0 })),
@@ -135,7 +135,7 @@ impl Chain {
     ///
     /// # Errors
     /// `Corruption` naming that file.
-    pub(crate) fn check_tables_not_ahead(&self, versions: &VersionSet, dir: &Path) -> Result<()> {
+    pub fn check_tables_not_ahead(&self, versions: &VersionSet, dir: &Path) -> Result<()> {
         let is_end = |p: &Reached| self.broken.is_some() || (p.torn && !p.stale);
         let Some(end) = self.previous.filter(is_end) else {
             return Ok(());

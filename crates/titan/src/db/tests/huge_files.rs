@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::tools::check;
 use crate::vfs::{
     Access, FileLock, PunchableFile, ReadableFile, Resources, StdVfs, Vfs, WritableFile,
 };
@@ -286,7 +285,7 @@ fn what_is_beyond_4_gib_is_found_compacted_and_relocated() {
     drop(db);
     // Reads the holes too, which takes seconds.
     if std::env::var_os("TITAN_LONG_TESTS").is_some() {
-        let report = check(dir, &options, &mut |_| {}).unwrap();
+        let report = titan_tools::check(dir, &Default::default(), &mut |_| {}).unwrap();
         assert!(report.problems.is_empty(), "{:#?}", report.problems);
     }
 }

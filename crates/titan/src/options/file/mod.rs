@@ -42,7 +42,7 @@ pub(crate) const VERSION: &str = "Version";
 /// Kind of the section about the whole database.
 pub(crate) const DB_OPTIONS: &str = "DBOptions";
 /// Kind of the sections about column families.
-pub(crate) const CF_OPTIONS: &str = "CFOptions";
+pub const CF_OPTIONS: &str = "CFOptions";
 /// The name of the compaction filter of a family.
 pub(crate) const COMPACTION_FILTER: &str = "compaction_filter_factory";
 /// Kind of the sections about the tables of column families.
@@ -50,7 +50,7 @@ pub(crate) const TABLE_OPTIONS: &str = "TableOptions/BlockBasedTable";
 
 /// The content of an OPTIONS file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OptionsFile {
+pub struct OptionsFile {
     sections: Vec<Section>,
     /// Whether it begins with our headline.
     ours: bool,
@@ -58,11 +58,11 @@ pub(crate) struct OptionsFile {
 
 /// One section: options by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Section {
+pub struct Section {
     /// `DBOptions`, `CFOptions` ...
-    pub(crate) kind: String,
+    pub kind: String,
     /// The family it is about; empty if there is none.
-    pub(crate) name: String,
+    pub name: String,
     entries: Vec<(String, String)>,
 }
 
@@ -105,19 +105,19 @@ impl OptionsFile {
     }
 
     /// The section of this kind and name.
-    pub(crate) fn section(&self, kind: &str, name: &str) -> Option<&Section> {
+    pub fn section(&self, kind: &str, name: &str) -> Option<&Section> {
         self.sections
             .iter()
             .find(|s| s.kind == kind && s.name == name)
     }
 
     /// The name of a family's comparator, if the file has it.
-    pub(crate) fn comparator(&self, family: &str) -> Option<&str> {
+    pub fn comparator(&self, family: &str) -> Option<&str> {
         self.section(CF_OPTIONS, family)?.object("comparator")
     }
 
     /// All sections in the order of the file.
-    pub(crate) fn sections(&self) -> &[Section] {
+    pub fn sections(&self) -> &[Section] {
         &self.sections
     }
 
@@ -126,7 +126,7 @@ impl OptionsFile {
     /// # Errors
     /// `Corruption` naming the line if the syntax is broken; `Unsupported` if the file is of a
     /// later version.
-    pub(crate) fn parse(content: &[u8]) -> Result<Self> {
+    pub fn parse(content: &[u8]) -> Result<Self> {
         let mut file = OptionsFile {
             ours: content.starts_with(HEADLINE.as_bytes()),
             ..OptionsFile::default()
@@ -201,7 +201,7 @@ impl OptionsFile {
     }
 
     /// Writes it durably as the OPTIONS file `number`.
-    pub(crate) fn write(&self, vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<()> {
+    pub fn write(&self, vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<()> {
         let temp = FileKind::Temp(number).path(dir);
         let path = FileKind::Options(number).path(dir);
         replace_file(vfs, &temp, &path, self.to_text().as_bytes())
@@ -256,7 +256,7 @@ impl Section {
     }
 
     /// All options in the order of the file.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))

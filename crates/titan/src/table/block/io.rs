@@ -21,7 +21,7 @@ const MIN_UNCOMPRESSED_LIMIT: usize = 256 << 10;
 
 /// The kind of a block, as far as decompression depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::table) enum BlockKind {
+pub enum BlockKind {
     /// Entries. Only these use the table's dictionary, if it has one.
     Data,
     /// Anything else.
@@ -29,30 +29,25 @@ pub(in crate::table) enum BlockKind {
 }
 
 /// Where a table's blocks are read from. Errors name the file and the block's offset.
-pub(in crate::table) struct BlockSource {
-    pub(in crate::table) file: Arc<dyn ReadableFile>,
-    pub(in crate::table) path: PathBuf,
+pub struct BlockSource {
+    pub file: Arc<dyn ReadableFile>,
+    pub path: PathBuf,
     /// Where the footer starts: the end of all blocks.
-    pub(in crate::table) limit: u64,
-    pub(in crate::table) checksum: ChecksumType,
-    pub(in crate::table) base_context_checksum: u32,
-    pub(in crate::table) format_version: u32,
+    pub limit: u64,
+    pub checksum: ChecksumType,
+    pub base_context_checksum: u32,
+    pub format_version: u32,
     /// Dictionary with which data blocks were compressed.
-    pub(in crate::table) dictionary: Option<Dictionary>,
+    pub dictionary: Option<Dictionary>,
 }
 
 impl BlockSource {
     /// The blocks of a table of `size` bytes, without a dictionary yet.
-    pub(in crate::table) fn of(
-        file: Arc<dyn ReadableFile>,
-        path: &Path,
-        size: u64,
-        footer: &Footer,
-    ) -> Self {
+    pub fn of(file: Arc<dyn ReadableFile>, path: &Path, size: u64, footer: &Footer) -> Self {
         BlockSource {
             file,
             path: path.to_owned(),
-            limit: size.saturating_sub(footer.len() as u64),
+            limit: size.saturating_sub(footer.encoded_len() as u64),
             checksum: footer.checksum,
             base_context_checksum: footer.base_context_checksum,
             format_version: footer.format_version,
@@ -60,12 +55,12 @@ impl BlockSource {
         }
     }
 
-    pub(in crate::table) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Reads, verifies and decompresses a block.
-    pub(in crate::table) fn read(&self, kind: BlockKind, handle: BlockHandle) -> Result<Bytes> {
+    pub fn read(&self, kind: BlockKind, handle: BlockHandle) -> Result<Bytes> {
         self.read_stored(handle)
             .and_then(|stored| self.open(kind, handle, stored))
             .map_err(|e| e.at(&self.path, handle.offset))
@@ -87,18 +82,13 @@ impl BlockSource {
     }
 
     /// Reads a block with its trailer, unverified.
-    pub(in crate::table) fn read_stored(&self, handle: BlockHandle) -> Result<Bytes> {
+    pub fn read_stored(&self, handle: BlockHandle) -> Result<Bytes> {
         let len = handle.stored_len(self.limit)?;
         self.file.read_exact_at(handle.offset, len)
     }
 
     /// Verifies and decompresses a block that [`BlockSource::read_stored`] returned.
-    pub(in crate::table) fn open(
-        &self,
-        kind: BlockKind,
-        handle: BlockHandle,
-        stored: Bytes,
-    ) -> Result<Bytes> {
+    pub fn open(&self, kind: BlockKind, handle: BlockHandle, stored: Bytes) -> Result<Bytes> {
         self.verify(handle, &stored)?;
         let Some((rest, _)) = stored.split_last_chunk::<4>() else {
             return Err(Error::corruption("block shorter than its trailer"));

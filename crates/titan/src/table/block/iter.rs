@@ -42,7 +42,7 @@ pub(in crate::table) enum Skipped {
 /// A cursor over a block. Like [`InternalIterator`](crate::iterator::InternalIterator), except that
 /// seeks take the comparator, so that cursors need no reference count on it.
 #[derive(Default)]
-pub(in crate::table) struct BlockIter {
+pub struct BlockIter {
     block: Block,
     /// Replaces the stored sequence numbers, all 0, of an ingested file.
     global_sequence: Option<SequenceNumber>,
@@ -68,7 +68,7 @@ pub(in crate::table) struct BlockIter {
 
 impl BlockIter {
     /// A cursor over plain keys: properties, metaindex.
-    pub(in crate::table) fn over(block: Block) -> Self {
+    pub fn over(block: Block) -> Self {
         BlockIter {
             block,
             ..Default::default()
@@ -76,10 +76,7 @@ impl BlockIter {
     }
 
     /// A cursor over internal keys.
-    pub(in crate::table) fn over_data(
-        block: Block,
-        global_sequence: Option<SequenceNumber>,
-    ) -> Self {
+    pub fn over_data(block: Block, global_sequence: Option<SequenceNumber>) -> Self {
         BlockIter {
             block,
             global_sequence,
@@ -91,7 +88,7 @@ impl BlockIter {
 
     /// Shows timed values as plain ones: without the sequence number after the value, and of the
     /// type of values.
-    pub(in crate::table) fn untimed(mut self) -> Self {
+    pub fn untimed(mut self) -> Self {
         self.shows_other_keys = true;
         self
     }
@@ -122,12 +119,12 @@ impl BlockIter {
     }
 
     #[inline]
-    pub(in crate::table) fn valid(&self) -> bool {
+    pub fn valid(&self) -> bool {
         self.valid
     }
 
     #[inline]
-    pub(in crate::table) fn key(&self) -> &[u8] {
+    pub fn key(&self) -> &[u8] {
         match (self.valid, self.shows_other_keys) {
             (false, _) => &[],
             (true, false) => &self.key,
@@ -136,7 +133,7 @@ impl BlockIter {
     }
 
     #[inline]
-    pub(in crate::table) fn value(&self) -> &[u8] {
+    pub fn value(&self) -> &[u8] {
         if !self.valid {
             return &[];
         }
@@ -226,7 +223,7 @@ impl BlockIter {
         Ok(())
     }
 
-    pub(in crate::table) fn seek_to_first(&mut self) -> Result<()> {
+    pub fn seek_to_first(&mut self) -> Result<()> {
         self.key.clear();
         self.load(0)
     }
@@ -244,7 +241,8 @@ impl BlockIter {
     }
 
     #[inline]
-    pub(in crate::table) fn next(&mut self) -> Result<()> {
+    #[expect(clippy::should_implement_trait, reason = "a step of a cursor may fail")]
+    pub fn next(&mut self) -> Result<()> {
         self.load(self.value.end)
     }
 

@@ -16,8 +16,8 @@
 //! Everything is checked as it is decoded, so a damaged block causes an error and nothing worse.
 
 pub(in crate::table) mod builder;
-pub(in crate::table) mod io;
-pub(in crate::table) mod iter;
+pub(crate) mod io;
+pub(crate) mod iter;
 #[cfg(test)]
 mod iter_tests;
 pub(in crate::table) mod separated;
@@ -38,7 +38,7 @@ const MAX_LEN_WITH_HASH_INDEX: usize = 64 << 10;
 
 /// A decompressed, verified block. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(in crate::table) struct Block {
+pub struct Block {
     data: Bytes,
     /// Where entries end and the restart array starts.
     entries_end: usize,
@@ -47,7 +47,7 @@ pub(in crate::table) struct Block {
 
 impl Block {
     /// Reads the block's frame. Entries are checked when a cursor reaches them.
-    pub(in crate::table) fn new(data: Bytes) -> Result<Self> {
+    pub fn new(data: Bytes) -> Result<Self> {
         let Some((rest, packed)) = data.split_last_chunk::<4>() else {
             return Err(Error::corruption("block shorter than its restart count"));
         };

@@ -12,13 +12,13 @@ use crate::table::read::reader::TableReader;
 
 /// Options of a cursor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TableIterOptions {
+pub struct TableIterOptions {
     /// Whether blocks that had to be read from the file go to the block cache.
-    pub(crate) fill_cache: bool,
+    pub fill_cache: bool,
     /// Bytes to read from the file at once, for walks that will visit most of what follows
     /// (compactions, checks); 0 reads block by block, with readahead once the cursor turns out to
     /// walk.
-    pub(crate) readahead: usize,
+    pub readahead: usize,
 }
 
 impl Default for TableIterOptions {
@@ -39,7 +39,7 @@ enum Reading {
 }
 
 /// A cursor over the point entries of a table. Keeps the table open.
-pub(crate) struct TableIterator {
+pub struct TableIterator {
     table: Arc<TableReader>,
     fill_cache: bool,
     reading: Reading,

@@ -1,7 +1,7 @@
 //! Reading a table: opening it, lookups, cursors, readahead, and verifying all of it.
 
 pub(in crate::table) mod iterator;
-pub(in crate::table) mod open;
+pub(crate) mod open;
 mod points_to;
 mod range_sum;
 pub(in crate::table) mod read_ahead;

@@ -37,7 +37,7 @@ const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
 
 /// Where the blocks other than data blocks are, so that a later check can read them again.
 #[derive(Default)]
-pub(in crate::table) struct MetaBlocks {
+pub struct MetaBlocks {
     pub(in crate::table) metaindex: BlockHandle,
     /// Tables of LevelDB have none.
     pub(in crate::table) properties: Option<BlockHandle>,
@@ -195,7 +195,7 @@ fn read_footer(file: &dyn ReadableFile, at: u64) -> Result<Footer> {
     }
 }
 
-pub(in crate::table) fn read_metaindex(
+pub fn read_metaindex(
     source: &BlockSource,
     handle: BlockHandle,
 ) -> Result<BTreeMap<Vec<u8>, BlockHandle>> {
@@ -219,10 +219,7 @@ pub(in crate::table) fn read_metaindex(
 
 /// Reads the properties. RocksDB ingests a file by writing its sequence number into this block
 /// without correcting the checksum, which matches the block with zeros in its place.
-pub(in crate::table) fn read_properties(
-    source: &BlockSource,
-    handle: BlockHandle,
-) -> Result<TableProperties> {
+pub fn read_properties(source: &BlockSource, handle: BlockHandle) -> Result<TableProperties> {
     let read = || -> Result<TableProperties> {
         let stored = source.read_stored(handle)?;
         let mismatch = match source.open(BlockKind::Meta, handle, stored.clone()) {
@@ -269,7 +266,7 @@ fn check_comparator(
 }
 
 /// The sequence number of all entries, if the file was ingested.
-pub(in crate::table) fn global_sequence(
+pub fn global_sequence(
     properties: &TableProperties,
     largest: Option<SequenceNumber>,
 ) -> Result<Option<SequenceNumber>> {
@@ -291,7 +288,7 @@ pub(in crate::table) fn global_sequence(
     }
 }
 
-pub(in crate::table) fn read_index(
+pub fn read_index(
     source: &BlockSource,
     handle: BlockHandle,
     properties: &TableProperties,
@@ -328,7 +325,7 @@ pub(in crate::table) fn read_index(
 }
 
 /// The dictionary of a table that has one. An empty one counts as none.
-pub(in crate::table) fn read_dictionary(
+pub fn read_dictionary(
     source: &BlockSource,
     handle: Option<BlockHandle>,
 ) -> Result<Option<Dictionary>> {
@@ -339,7 +336,7 @@ pub(in crate::table) fn read_dictionary(
     Ok((!bytes.is_empty()).then(|| Dictionary::new(bytes)))
 }
 
-pub(in crate::table) fn read_range_tombstones(
+pub fn read_range_tombstones(
     source: &BlockSource,
     handle: BlockHandle,
     global_sequence: Option<SequenceNumber>,
@@ -353,7 +350,7 @@ pub(in crate::table) fn read_range_tombstones(
 }
 
 /// The entries of a block of range deletions.
-pub(in crate::table) fn range_tombstones_in(
+pub fn range_tombstones_in(
     block: Block,
     global_sequence: Option<SequenceNumber>,
 ) -> Result<Vec<RangeTombstone>> {

@@ -36,23 +36,23 @@ pub(in crate::table) const SCAN_READAHEAD: usize = 1 << 20;
 
 /// Identity of a table in the MANIFEST. The file must agree with it.
 #[derive(Clone, Copy)]
-pub(crate) struct TableIdentity {
+pub struct TableIdentity {
     /// The key of its blocks in the cache.
-    pub(crate) number: FileNumber,
+    pub number: FileNumber,
     /// Bytes.
-    pub(crate) size: u64,
+    pub size: u64,
     /// The sequence number of an ingested file that does not contain it. `None` if there is no
     /// MANIFEST.
-    pub(crate) largest_seq: Option<SequenceNumber>,
+    pub largest_seq: Option<SequenceNumber>,
     /// `None` accepts any table.
-    pub(crate) unique_id: Option<UniqueId>,
+    pub unique_id: Option<UniqueId>,
 }
 
 /// Options for opening a table.
-pub(crate) struct TableReaderOptions {
-    pub(crate) identity: TableIdentity,
-    pub(crate) comparator: InternalKeyComparator,
-    pub(crate) block_cache: Arc<BlockCache>,
+pub struct TableReaderOptions {
+    pub identity: TableIdentity,
+    pub comparator: InternalKeyComparator,
+    pub block_cache: Arc<BlockCache>,
 }
 
 /// Result of a point lookup.
@@ -65,7 +65,7 @@ pub(crate) struct TableEntry {
 }
 
 /// An open table. Immutable; share it by `Arc`.
-pub(crate) struct TableReader {
+pub struct TableReader {
     pub(in crate::table) source: BlockSource,
     pub(in crate::table) options: TableReaderOptions,
     pub(in crate::table) index: Index,
@@ -85,7 +85,7 @@ impl TableReader {
     /// # Errors
     /// `Corruption` for damage, `Unsupported` for a feature that cannot be read, `InvalidOption`
     /// for a comparator other than the table's.
-    pub(crate) fn open(
+    pub fn open(
         file: Arc<dyn ReadableFile>,
         path: &Path,
         options: TableReaderOptions,
@@ -205,16 +205,16 @@ impl TableReader {
     }
 
     /// A cursor over the point entries. It keeps the table open.
-    pub(crate) fn iter(self: &Arc<Self>, options: TableIterOptions) -> TableIterator {
+    pub fn iter(self: &Arc<Self>, options: TableIterOptions) -> TableIterator {
         TableIterator::new(self.clone(), options)
     }
 
     /// All range tombstones, as stored: by start, newest first, possibly overlapping.
-    pub(crate) fn range_tombstones(&self) -> &[RangeTombstone] {
+    pub fn range_tombstones(&self) -> &[RangeTombstone] {
         &self.range_tombstones
     }
 
-    pub(crate) fn properties(&self) -> &TableProperties {
+    pub fn properties(&self) -> &TableProperties {
         &self.properties
     }
 
@@ -245,7 +245,7 @@ impl TableReader {
 
     /// The pointers of the table: the liveness block or, if another program wrote the table, what a
     /// scan of all entries finds.
-    pub(crate) fn blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
+    pub fn blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
         match self.liveness()? {
             Some(references) => Ok(references),
             None => self.scan_blob_refs(),

@@ -12,9 +12,9 @@ use crate::table::read::reader::{SCAN_READAHEAD, TableReader, add_blob_ref};
 
 /// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TableCheck {
+pub struct TableCheck {
     /// Point entries.
-    pub(crate) entries: u64,
+    pub entries: u64,
     /// Deletions and single deletions among them.
     pub(crate) deletions: u64,
     pub(crate) merge_operands: u64,
@@ -25,13 +25,13 @@ pub(crate) struct TableCheck {
     pub(crate) raw_value_size: u64,
     pub(crate) data_blocks: u64,
     /// Pointers into blob files, by ascending file.
-    pub(crate) blob_refs: Vec<BlobRefs>,
+    pub blob_refs: Vec<BlobRefs>,
     /// Whether no data block was damaged, so that the counts are those of the whole table.
-    pub(crate) complete: bool,
+    pub complete: bool,
 }
 
 /// Receives what a check of a table finds.
-pub(crate) trait TableVisitor {
+pub trait TableVisitor {
     /// An entry of a block, which starts at `block_offset` in the file. `ikey` is `key`'s encoding.
     fn entry(&mut self, key: ParsedInternalKey<'_>, ikey: &[u8], value: &[u8], block_offset: u64);
 
@@ -47,7 +47,7 @@ impl TableReader {
     ///
     /// Cost: reads the file once, front to back; 24 bytes of memory for each pointer into a blob
     /// file.
-    pub(crate) fn verify(&self, visitor: &mut impl TableVisitor) -> TableCheck {
+    pub fn verify(&self, visitor: &mut impl TableVisitor) -> TableCheck {
         let mut report = |checked: Result<()>| {
             if let Err(e) = checked {
                 visitor.damage(e);

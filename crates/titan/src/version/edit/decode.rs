@@ -17,7 +17,7 @@ impl VersionEdit {
     ///
     /// # Errors
     /// `Unsupported` if a field must be known and is not; `Corruption` for anything else.
-    pub(crate) fn decode(payload: &[u8]) -> Result<Self> {
+    pub fn decode(payload: &[u8]) -> Result<Self> {
         let mut edit = VersionEdit::default();
         let mut d = Decoder::new(payload);
         while !d.is_empty() {

@@ -5,7 +5,7 @@ use crate::format::coding::{put_length_prefixed, put_varint};
 
 impl VersionEdit {
     /// Appends the encoding: the payload of one record of a MANIFEST.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         let text = |out: &mut Vec<u8>, tag, text: &Option<String>| {
             if let Some(text) = text {
                 put_field(out, tag, text.as_bytes());

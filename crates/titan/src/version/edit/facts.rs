@@ -34,32 +34,32 @@ const MIN_REFERENCE_LEN: usize = 3;
 
 /// Facts about one SST.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TableFacts {
+pub struct TableFacts {
     /// The SST.
-    pub(crate) table: FileNumber,
+    pub table: FileNumber,
     /// Entries of all kinds but range deletions.
-    pub(crate) num_entries: u64,
+    pub num_entries: u64,
     /// Deletions among the entries.
-    pub(crate) num_deletions: u64,
-    pub(crate) num_range_deletions: u64,
+    pub num_deletions: u64,
+    pub num_range_deletions: u64,
     /// Bytes of all internal keys.
-    pub(crate) raw_key_bytes: u64,
+    pub raw_key_bytes: u64,
     /// Bytes of all values; a pointer to a blob counts as the pointer.
-    pub(crate) raw_value_bytes: u64,
+    pub raw_value_bytes: u64,
     /// An estimate of the bytes in blob files that entries and range deletions of this SST shadow
     /// for readers without a snapshot.
-    pub(crate) shadowed_bytes: u64,
+    pub shadowed_bytes: u64,
     /// Which blob files the SST points to.
-    pub(crate) blob_refs: Vec<BlobRefs>,
+    pub blob_refs: Vec<BlobRefs>,
     /// Reports of collectors on it.
-    pub(crate) collected: CollectedReport,
+    pub collected: CollectedReport,
     /// Whether another program wrote the SST, and it was counted later.
-    pub(crate) foreign: bool,
+    pub foreign: bool,
 }
 
 impl TableFacts {
     /// Facts from a walk through a whole table. It does not know what the table shadows.
-    pub(crate) fn of(table: FileNumber, found: &TableCheck) -> Self {
+    pub fn of(table: FileNumber, found: &TableCheck) -> Self {
         TableFacts {
             table,
             num_entries: found.entries,

@@ -47,9 +47,9 @@ mod tags;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use facts::TableFacts;
-pub(crate) use new_file::NewFile;
-pub(crate) use relocation::Relocation;
+pub use facts::TableFacts;
+pub use new_file::NewFile;
+pub use relocation::Relocation;
 pub(crate) use settings::KeptSettings;
 
 use crate::format::file_name::FileKind;
@@ -57,60 +57,60 @@ use crate::format::numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, Sequenc
 
 /// One atomic change. What is `None` or empty does not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct VersionEdit {
+pub struct VersionEdit {
     /// The database's identity; the same as in the file IDENTITY.
-    pub(crate) db_id: Option<String>,
+    pub db_id: Option<String>,
     /// Name of the comparator of the family's keys.
-    pub(crate) comparator: Option<String>,
+    pub comparator: Option<String>,
     /// WALs with smaller numbers have nothing of this family that is not in its files.
-    pub(crate) log_number: Option<FileNumber>,
+    pub log_number: Option<FileNumber>,
     /// Not used since RocksDB has column families; written as 0.
-    pub(crate) prev_log_number: Option<FileNumber>,
+    pub prev_log_number: Option<FileNumber>,
     /// Larger than the number of every file named so far.
-    pub(crate) next_file_number: Option<FileNumber>,
+    pub next_file_number: Option<FileNumber>,
     /// The last sequence number used when the edit was made.
-    pub(crate) last_sequence: Option<SequenceNumber>,
+    pub last_sequence: Option<SequenceNumber>,
     /// WALs with smaller numbers are not needed by any family.
-    pub(crate) min_log_number_to_keep: Option<FileNumber>,
+    pub min_log_number_to_keep: Option<FileNumber>,
     /// The largest family id ever used, dropped ones included.
-    pub(crate) max_column_family: Option<ColumnFamilyId>,
+    pub max_column_family: Option<ColumnFamilyId>,
     /// The family this edit is about.
-    pub(crate) column_family: ColumnFamilyId,
+    pub column_family: ColumnFamilyId,
     /// Creates the family, with this name.
-    pub(crate) added_column_family: Option<String>,
+    pub added_column_family: Option<String>,
     /// Drops the family.
-    pub(crate) dropped_column_family: bool,
+    pub dropped_column_family: bool,
     /// The edit belongs to a group that takes effect as one, and this many of it follow.
-    pub(crate) atomic_group_remaining: Option<u32>,
+    pub atomic_group_remaining: Option<u32>,
     /// Where the next compaction of a level should start (RocksDB's; read, not used).
-    pub(crate) compact_cursors: Vec<(usize, Vec<u8>)>,
+    pub compact_cursors: Vec<(usize, Vec<u8>)>,
     /// SSTs that leave a level. Applied before `new_files`: both together move a file.
-    pub(crate) deleted_files: Vec<(usize, FileNumber)>,
+    pub deleted_files: Vec<(usize, FileNumber)>,
     /// SSTs that join a level.
-    pub(crate) new_files: Vec<(usize, NewFile)>,
+    pub new_files: Vec<(usize, NewFile)>,
     /// Blob files that come into being.
-    pub(crate) blob_additions: Vec<BlobFileAddition>,
+    pub blob_additions: Vec<BlobFileAddition>,
     /// Blob records to which nothing points any more, in addition to those of earlier edits.
-    pub(crate) blob_garbage: Vec<BlobFileGarbage>,
+    pub blob_garbage: Vec<BlobFileGarbage>,
     /// Blob files whose records a collection relocated. Applied after `blob_additions`.
-    pub(crate) relocations: Vec<Relocation>,
+    pub relocations: Vec<Relocation>,
     /// WAL files created or synced, where RocksDB tracks them (not written).
-    pub(crate) wal_additions: Vec<WalAddition>,
+    pub wal_additions: Vec<WalAddition>,
     /// WAL files with smaller numbers were deleted, where RocksDB tracks them (not written).
-    pub(crate) wal_deletion: Option<FileNumber>,
+    pub wal_deletion: Option<FileNumber>,
     /// Whether SSTs of the family store the user-defined timestamps of its keys.
-    pub(crate) persist_user_defined_timestamps: Option<bool>,
+    pub persist_user_defined_timestamps: Option<bool>,
     /// Facts about SSTs, keyed by their numbers. Absent facts are unknown.
-    pub(crate) table_facts: Vec<TableFacts>,
+    pub table_facts: Vec<TableFacts>,
     /// Options to use when the database is opened next.
-    pub(crate) kept_settings: Vec<KeptSettings>,
+    pub kept_settings: Vec<KeptSettings>,
     /// Where in the MANIFEST the append of this edit's record began: everything before was durable
     /// then. 0 in the record that completes the state with which a MANIFEST starts.
-    pub(crate) synced_before: Option<u64>,
+    pub synced_before: Option<u64>,
     /// Whether this is the first edit of the state with which a MANIFEST starts.
-    pub(crate) state_follows: bool,
+    pub state_follows: bool,
     /// Ignorable fields this version does not know: tag and content.
-    pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+    pub unknown: Vec<(u32, Vec<u8>)>,
 }
 
 impl VersionEdit {
@@ -131,35 +131,35 @@ impl VersionEdit {
 
 /// A blob file that comes into being.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BlobFileAddition {
-    pub(crate) number: BlobFileNumber,
+pub struct BlobFileAddition {
+    pub number: BlobFileNumber,
     /// Blob records in the file.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Their records, headers and keys included, in bytes.
-    pub(crate) total_bytes: u64,
+    pub total_bytes: u64,
     /// Name of the algorithm of `checksum_value`; both are empty if there is none.
-    pub(crate) checksum_method: Vec<u8>,
+    pub checksum_method: Vec<u8>,
     /// Checksum of the whole file.
-    pub(crate) checksum_value: Vec<u8>,
+    pub checksum_value: Vec<u8>,
     /// Ignorable fields this version does not know.
-    pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+    pub unknown: Vec<(u32, Vec<u8>)>,
 }
 
 /// Blob records of one file to which nothing points any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BlobFileGarbage {
-    pub(crate) number: BlobFileNumber,
-    pub(crate) count: u64,
+pub struct BlobFileGarbage {
+    pub number: BlobFileNumber,
+    pub count: u64,
     /// Their records, headers and keys included, in bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Ignorable fields this version does not know.
-    pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+    pub unknown: Vec<(u32, Vec<u8>)>,
 }
 
 /// A WAL that was created or, with a size, synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WalAddition {
-    pub(crate) number: FileNumber,
+pub struct WalAddition {
+    pub number: FileNumber,
     /// Bytes known to be durable.
-    pub(crate) synced_size: Option<u64>,
+    pub synced_size: Option<u64>,
 }

@@ -12,47 +12,47 @@ use crate::table::TableIdentity;
 
 /// An SST as it joins a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NewFile {
-    pub(crate) number: FileNumber,
+pub struct NewFile {
+    pub number: FileNumber,
     /// Which of the configured directories it is in.
-    pub(crate) path_id: u8,
+    pub path_id: u8,
     /// Bytes.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Smallest internal key; range tombstones count.
-    pub(crate) smallest: Vec<u8>,
+    pub smallest: Vec<u8>,
     /// Largest internal key; range tombstones count.
-    pub(crate) largest: Vec<u8>,
+    pub largest: Vec<u8>,
     /// Smallest sequence number in the file; 0 if the edit is too old to tell.
-    pub(crate) smallest_seq: SequenceNumber,
+    pub smallest_seq: SequenceNumber,
     /// Largest sequence number in the file; `MAX` if the edit is too old to tell.
-    pub(crate) largest_seq: SequenceNumber,
+    pub largest_seq: SequenceNumber,
     /// The oldest blob file that the SST points to, if it points to any.
-    pub(crate) oldest_blob_file: Option<BlobFileNumber>,
+    pub oldest_blob_file: Option<BlobFileNumber>,
     /// When the oldest data in it was first written to an SST, in seconds since 1970; 0 unknown.
-    pub(crate) oldest_ancester_time: u64,
+    pub oldest_ancester_time: u64,
     /// When it was written, in seconds since 1970; 0 unknown.
-    pub(crate) file_creation_time: u64,
+    pub file_creation_time: u64,
     /// Orders the files of level 0: larger is newer. Absent in files from before RocksDB had
     /// epochs.
-    pub(crate) epoch_number: Option<u64>,
+    pub epoch_number: Option<u64>,
     /// Identifies the table, whatever its name; absent if an old RocksDB wrote the edit.
-    pub(crate) unique_id: Option<UniqueId>,
+    pub unique_id: Option<UniqueId>,
     /// Checksum of the whole file; empty if there is none.
-    pub(crate) checksum: Vec<u8>,
+    pub checksum: Vec<u8>,
     /// Name of the algorithm of `checksum`; empty if there is none.
-    pub(crate) checksum_method: Vec<u8>,
+    pub checksum_method: Vec<u8>,
     /// Whether a compaction of the file was requested.
-    pub(crate) marked_for_compaction: bool,
+    pub marked_for_compaction: bool,
     /// RocksDB's storage temperature; 0 unknown.
-    pub(crate) temperature: u8,
+    pub temperature: u8,
     /// RocksDB's estimate of the bytes its range tombstones cover.
-    pub(crate) compensated_range_deletion_size: u64,
+    pub compensated_range_deletion_size: u64,
     /// Bytes from the end of the data blocks to the end of the file; 0 unknown.
-    pub(crate) tail_size: u64,
+    pub tail_size: u64,
     /// Whether its keys carry their user-defined timestamps.
-    pub(crate) user_defined_timestamps_persisted: bool,
+    pub user_defined_timestamps_persisted: bool,
     /// Ignorable fields this version does not know.
-    pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+    pub unknown: Vec<(u32, Vec<u8>)>,
 }
 
 impl Default for NewFile {
@@ -84,7 +84,7 @@ impl Default for NewFile {
 
 impl NewFile {
     /// Identity that its reader compares with the file.
-    pub(crate) fn identity(&self) -> TableIdentity {
+    pub fn identity(&self) -> TableIdentity {
         TableIdentity {
             number: self.number,
             size: self.size,
@@ -96,17 +96,17 @@ impl NewFile {
     /// Whether the sequence numbers are those of its entries. RocksDB writes the largest number as
     /// the smallest one, and 0 as the largest, of tables whose numbers LevelDB's MANIFEST did not
     /// have.
-    pub(crate) fn knows_sequences(&self) -> bool {
+    pub fn knows_sequences(&self) -> bool {
         self.smallest_seq <= self.largest_seq
     }
 
     /// Whether an entry may have this sequence number.
-    pub(crate) fn may_have(&self, sequence: SequenceNumber) -> bool {
+    pub fn may_have(&self, sequence: SequenceNumber) -> bool {
         !self.knows_sequences() || (self.smallest_seq..=self.largest_seq).contains(&sequence)
     }
 
     /// The end of the table's keys: excluded if the largest key is the end of a range tombstone.
-    pub(crate) fn end(&self) -> Bound<&[u8]> {
+    pub fn end(&self) -> Bound<&[u8]> {
         let last = user_key(&self.largest);
         let sentinel = pack(SequenceNumber::MAX, ValueType::RangeDeletion as u8);
         if trailer(&self.largest) == sentinel {

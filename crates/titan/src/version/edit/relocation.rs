@@ -9,17 +9,17 @@ const VERSION: u64 = 1;
 
 /// Records of logical blob files, relocated to a physical file of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Relocation {
+pub struct Relocation {
     /// The file that has the records now.
-    pub(crate) file: BlobFileNumber,
+    pub file: BlobFileNumber,
     /// The relocation map.
-    pub(crate) map: FileNumber,
+    pub map: FileNumber,
     /// Records in the file.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Their headers, keys and values, in bytes.
-    pub(crate) total_bytes: u64,
+    pub total_bytes: u64,
     /// The logical files, ascending. Their records are in this file now, wherever they were before.
-    pub(crate) logical: Vec<BlobFileNumber>,
+    pub logical: Vec<BlobFileNumber>,
 }
 
 impl Relocation {

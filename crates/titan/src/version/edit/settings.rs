@@ -15,11 +15,11 @@ const VERSION: u64 = 1;
 
 /// Options of one family, or of the database. They replace those of earlier edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KeptSettings {
+pub struct KeptSettings {
     /// `None` for the database.
-    pub(crate) family: Option<ColumnFamilyId>,
+    pub family: Option<ColumnFamilyId>,
     /// Names and values.
-    pub(crate) settings: Vec<(String, String)>,
+    pub settings: Vec<(String, String)>,
 }
 
 impl KeptSettings {

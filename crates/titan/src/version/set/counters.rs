@@ -9,14 +9,14 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The next file number and the last sequence number. Shared without the set's lock.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub struct Counters {
     pub(super) next_file: AtomicU64,
     pub(super) last_sequence: AtomicU64,
 }
 
 impl Counters {
     /// Takes the next file number.
-    pub(crate) fn new_file_number(&self) -> FileNumber {
+    pub fn new_file_number(&self) -> FileNumber {
         FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -27,7 +27,7 @@ impl Counters {
 
     /// Makes sure that `number`, which damaged files name, is never allocated. A number that no
     /// database reaches is ignored: after it, none could be allocated.
-    pub(crate) fn mark_named_number_used(&self, number: FileNumber) {
+    pub fn mark_named_number_used(&self, number: FileNumber) {
         if number.0 < MAX_FOUND_NUMBER {
             self.mark_file_number_used(number);
         }
@@ -37,7 +37,7 @@ impl Counters {
     ///
     /// # Errors
     /// As [`Counters::check_names`].
-    pub(crate) fn mark_names_used(&self, dir: &Path, files: &[FileKind]) -> Result<()> {
+    pub fn mark_names_used(&self, dir: &Path, files: &[FileKind]) -> Result<()> {
         self.check_names(dir, files)?;
         for number in files.iter().filter_map(|f| f.number()) {
             self.mark_file_number_used(FileNumber(number));
@@ -49,7 +49,7 @@ impl Counters {
     ///
     /// # Errors
     /// `Unsupported` naming such a file in `dir`.
-    pub(crate) fn check_names(&self, dir: &Path, files: &[FileKind]) -> Result<()> {
+    pub fn check_names(&self, dir: &Path, files: &[FileKind]) -> Result<()> {
         let known = MAX_FOUND_NUMBER.max(self.next_file_number().0);
         let is_far = |f: &&FileKind| f.number().is_some_and(|number| number >= known);
         match files.iter().find(is_far) {
@@ -62,17 +62,17 @@ impl Counters {
         }
     }
 
-    pub(crate) fn next_file_number(&self) -> FileNumber {
+    pub fn next_file_number(&self) -> FileNumber {
         FileNumber(self.next_file.load(Ordering::Relaxed))
     }
 
     /// The newest sequence number that readers may see.
-    pub(crate) fn last_sequence(&self) -> SequenceNumber {
+    pub fn last_sequence(&self) -> SequenceNumber {
         SequenceNumber(self.last_sequence.load(Ordering::Acquire))
     }
 
     /// Publishes all writes up to `sequence` to readers.
-    pub(crate) fn publish_sequence(&self, sequence: SequenceNumber) {
+    pub fn publish_sequence(&self, sequence: SequenceNumber) {
         self.last_sequence.fetch_max(sequence.0, Ordering::Release);
     }
 }

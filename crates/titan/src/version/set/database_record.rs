@@ -8,28 +8,28 @@ use crate::version::edit::VersionEdit;
 
 /// The fields of edits that belong to no family.
 #[derive(Default)]
-pub(crate) struct DatabaseRecord {
-    pub(crate) max_column_family: ColumnFamilyId,
+pub struct DatabaseRecord {
+    pub max_column_family: ColumnFamilyId,
     /// Whether the MANIFEST recorded it. RocksDB omits it when it starts a MANIFEST, so families
     /// that were dropped before may have had larger ids.
-    pub(crate) max_column_family_is_exact: bool,
+    pub max_column_family_is_exact: bool,
     /// No family needs WAL files with a smaller number.
-    pub(crate) min_log_number_to_keep: FileNumber,
+    pub min_log_number_to_keep: FileNumber,
     /// WAL files of which RocksDB recorded, where it tracks them, how many bytes had been synced.
-    pub(crate) synced_logs: BTreeMap<FileNumber, u64>,
+    pub synced_logs: BTreeMap<FileNumber, u64>,
     /// Whether Titan wrote the last edit, and so every WAL file that is needed.
-    pub(crate) is_titans: bool,
+    pub is_titans: bool,
     /// Empty if the database has none yet.
-    pub(crate) db_id: String,
+    pub db_id: String,
     /// The database's options kept for the next opening.
-    pub(crate) settings: SettingTexts,
+    pub settings: SettingTexts,
     /// Ignorable fields of other engines, kept for them.
-    pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+    pub unknown: Vec<(u32, Vec<u8>)>,
 }
 
 impl DatabaseRecord {
     /// Notes that a family has or had this id.
-    pub(crate) fn note_family(&mut self, id: ColumnFamilyId) {
+    pub fn note_family(&mut self, id: ColumnFamilyId) {
         self.max_column_family = self.max_column_family.max(id);
     }
 
@@ -39,12 +39,12 @@ impl DatabaseRecord {
     }
 
     /// Whether it is certain that no family ever had this id.
-    pub(crate) fn never_had(&self, id: ColumnFamilyId) -> bool {
+    pub fn never_had(&self, id: ColumnFamilyId) -> bool {
         self.max_column_family_is_exact && id > self.max_column_family
     }
 
     /// Takes over what an edit that was read records, except for settings.
-    pub(crate) fn apply(&mut self, edit: &VersionEdit) {
+    pub fn apply(&mut self, edit: &VersionEdit) {
         if edit.added_column_family.is_some() {
             self.note_family(edit.column_family);
         }

@@ -9,20 +9,20 @@ use crate::options::SettingTexts;
 use crate::version::state::version::Version;
 
 /// A column family as the MANIFEST knows it.
-pub(crate) struct FamilyVersions {
-    pub(crate) name: String,
-    pub(crate) comparator: InternalKeyComparator,
+pub struct FamilyVersions {
+    pub name: String,
+    pub comparator: InternalKeyComparator,
     /// WAL files with a smaller number have nothing that this family still needs.
     pub(crate) log_number: FileNumber,
     /// The options that the MANIFEST keeps for the next opening.
     pub(crate) settings: SettingTexts,
-    pub(crate) current: Arc<Version>,
+    pub current: Arc<Version>,
     /// The versions before `current` that are still in use, and when each was replaced.
     pub(super) older: Vec<(Weak<Version>, Duration)>,
 }
 
 impl FamilyVersions {
-    pub(crate) fn new(
+    pub fn new(
         name: String,
         comparator: InternalKeyComparator,
         log_number: FileNumber,

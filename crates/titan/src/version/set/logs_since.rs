@@ -5,20 +5,20 @@ use crate::format::FileNumber;
 
 /// The WAL files from which recovery reads on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LogsSince {
+pub struct LogsSince {
     /// The first WAL file that is kept: transactions may have been prepared from there on.
-    pub(crate) kept: FileNumber,
+    pub kept: FileNumber,
     /// The first WAL file with data that a family needs.
-    pub(crate) needed: FileNumber,
+    pub needed: FileNumber,
     /// A WAL file that must be there: the last one that the MANIFEST names, if its name was durable
     /// by then.
-    pub(crate) present: Option<FileNumber>,
+    pub present: Option<FileNumber>,
 }
 
 impl LogsSince {
     /// From what the MANIFEST says of the database, and the numbers of the first WAL files that
     /// each family needs.
-    pub(crate) fn new(
+    pub fn new(
         record: &DatabaseRecord,
         families: impl Iterator<Item = FileNumber> + Clone,
     ) -> Self {

@@ -104,7 +104,7 @@ fn set_current(vfs: &dyn Vfs, dir: &Path, manifest: FileNumber) -> Result<()> {
 ///
 /// # Errors
 /// `NotFound` if there is no CURRENT, `Corruption` if it does not name a MANIFEST.
-pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(FileNumber, PathBuf)> {
+pub fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(FileNumber, PathBuf)> {
     let path = FileKind::Current.path(dir);
     let content = read_file(vfs, &path)?;
     let name = std::str::from_utf8(&content)

@@ -23,7 +23,7 @@ use crate::vfs::ReadableFile;
 use crate::wal::{LogEnd, LogReader, Search, TailMode};
 
 /// A record of a MANIFEST.
-pub(crate) struct ManifestRecord {
+pub struct ManifestRecord {
     /// Where it begins.
     pub(crate) offset: u64,
     /// Its content; an error names the file and the offset.
@@ -31,7 +31,7 @@ pub(crate) struct ManifestRecord {
 }
 
 /// Reads the records of a MANIFEST up to its end, as the opening of a database sees it.
-pub(crate) struct ManifestReader {
+pub struct ManifestReader {
     log: LogReader,
     file: Arc<dyn ReadableFile>,
     path: PathBuf,
@@ -55,7 +55,7 @@ enum StartState {
 }
 
 impl ManifestReader {
-    pub(crate) fn new(file: Arc<dyn ReadableFile>, path: &Path, number: FileNumber) -> Self {
+    pub fn new(file: Arc<dyn ReadableFile>, path: &Path, number: FileNumber) -> Self {
         ManifestReader {
             log: LogReader::new(Arc::clone(&file), path, number, TailMode::Strict),
             file,
@@ -71,7 +71,8 @@ impl ManifestReader {
     ///
     /// # Errors
     /// `Corruption` for damage anywhere else, and as for [`LogReader::next`].
-    pub(crate) fn next(&mut self) -> Result<Option<ManifestRecord>> {
+    #[expect(clippy::should_implement_trait, reason = "a step of a cursor may fail")]
+    pub fn next(&mut self) -> Result<Option<ManifestRecord>> {
         match self.log.next() {
             Ok(Some(record)) => {
                 let offset = record.offset;
@@ -112,7 +113,7 @@ impl ManifestReader {
     }
 
     /// At the end: the end of the last complete edit, if anything follows it.
-    pub(crate) fn cut_short_at(&self) -> Option<u64> {
+    pub fn cut_short_at(&self) -> Option<u64> {
         let cut = match self.log.end() {
             Some(LogEnd::Truncated { offset } | LogEnd::Corrupt { offset, .. }) => Some(*offset),
             _ => None,

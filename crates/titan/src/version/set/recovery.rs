@@ -37,7 +37,7 @@ struct Replayed {
 }
 
 /// The state that a MANIFEST describes.
-pub(crate) struct RecoveredState {
+pub struct RecoveredState {
     families: BTreeMap<ColumnFamilyId, Replayed>,
     record: DatabaseRecord,
     next_file: FileNumber,
@@ -61,7 +61,7 @@ impl RecoveredState {
     /// `NotFound` without CURRENT; `Corruption` with file and offset for damage; `Unsupported` for
     /// features this version does not know. An unknown comparator is an error of
     /// [`into_set`](Self::into_set).
-    pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Self> {
+    pub fn read(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Self> {
         let (manifest, path) = read_current(vfs, dir)?;
         let file = vfs.open(&path, Access::Sequential).map_err(|e| {
             if e.is_not_found() {
@@ -196,23 +196,23 @@ impl RecoveredState {
     }
 
     /// The names of the families, default first.
-    pub(crate) fn family_names(&self) -> Vec<String> {
+    pub fn family_names(&self) -> Vec<String> {
         self.families.values().map(|f| f.name.clone()).collect()
     }
 
     /// The options that the MANIFEST and the newest OPTIONS file of `dir` keep.
-    pub(crate) fn kept_options(&self, vfs: &dyn Vfs, dir: &Path) -> Result<Kept> {
+    pub fn kept_options(&self, vfs: &dyn Vfs, dir: &Path) -> Result<Kept> {
         let families = self.families.iter().map(|(&id, f)| (id, f.name.as_str()));
         Kept::read(vfs, dir, self.manifest, &self.settings, families)
     }
 
     /// Whether the MANIFEST has an edit that RocksDB refuses.
-    pub(crate) fn moves_values(&self) -> bool {
+    pub fn moves_values(&self) -> bool {
         self.moves_values
     }
 
     /// The versions at the end of the MANIFEST. No MANIFEST is open for writing yet.
-    pub(crate) fn into_set(
+    pub fn into_set(
         mut self,
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -323,7 +323,7 @@ impl Replayed {
 
 /// The comparator to read a family with: the given one if its name is the recorded one, or if none
 /// was chosen, a built-in one, by its own name or an alias of it.
-pub(crate) fn choose_comparator(
+pub fn choose_comparator(
     family: &str,
     recorded: &str,
     options: &Options,
@@ -349,20 +349,15 @@ pub(crate) fn choose_comparator(
 }
 
 /// Content of a MANIFEST, reconstructed by other means.
-pub(crate) struct Rebuilt {
-    pub(crate) families: BTreeMap<ColumnFamilyId, FamilyVersions>,
-    pub(crate) record: DatabaseRecord,
-    pub(crate) counters: Arc<Counters>,
+pub struct Rebuilt {
+    pub families: BTreeMap<ColumnFamilyId, FamilyVersions>,
+    pub record: DatabaseRecord,
+    pub counters: Arc<Counters>,
 }
 
 impl VersionSet {
     /// The set of a database whose MANIFEST is being rebuilt. Nothing is written.
-    pub(crate) fn rebuild(
-        vfs: Arc<dyn Vfs>,
-        dir: &Path,
-        options: &Options,
-        rebuilt: Rebuilt,
-    ) -> Self {
+    pub fn rebuild(vfs: Arc<dyn Vfs>, dir: &Path, options: &Options, rebuilt: Rebuilt) -> Self {
         let mut set = VersionSet::create(vfs, dir, options, Arc::new(Statistics::default()));
         set.families = rebuilt.families;
         set.record = rebuilt.record;

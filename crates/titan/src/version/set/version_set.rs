@@ -25,7 +25,7 @@ use crate::version::state::version::Version;
 use crate::vfs::Vfs;
 
 /// All versions and the MANIFEST. Used under one lock, which no reader and no writer takes.
-pub(crate) struct VersionSet {
+pub struct VersionSet {
     pub(super) vfs: Arc<dyn Vfs>,
     pub(super) dir: PathBuf,
     pub(super) families: BTreeMap<ColumnFamilyId, FamilyVersions>,
@@ -38,7 +38,7 @@ pub(crate) struct VersionSet {
 }
 
 impl VersionSet {
-    pub(crate) fn counters(&self) -> &Arc<Counters> {
+    pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
@@ -46,30 +46,30 @@ impl VersionSet {
         &self.obsolete
     }
 
-    pub(crate) fn db_id(&self) -> &str {
+    pub fn db_id(&self) -> &str {
         &self.record.db_id
     }
 
     /// The WAL file with which recovery starts: ordinary batches in older ones are in tables
     /// already.
-    pub(crate) fn oldest_log_needed(&self) -> FileNumber {
+    pub fn oldest_log_needed(&self) -> FileNumber {
         self.logs_since().needed
     }
 
     /// The WAL files from which recovery reads on.
-    pub(crate) fn logs_since(&self) -> LogsSince {
+    pub fn logs_since(&self) -> LogsSince {
         let families = self.families.values().map(|f| f.log_number);
         LogsSince::new(&self.record, families)
     }
 
     /// Content of the MANIFEST beside families.
-    pub(crate) fn record(&self) -> &DatabaseRecord {
+    pub fn record(&self) -> &DatabaseRecord {
         &self.record
     }
 
     /// The last operation that is known to be in tables and older than the WAL files that are
     /// needed.
-    pub(crate) fn last_before_logs(&self) -> SequenceNumber {
+    pub fn last_before_logs(&self) -> SequenceNumber {
         let oldest = self.families.values().map(|f| f.log_number).min();
         let first = self
             .families
@@ -81,7 +81,7 @@ impl VersionSet {
     }
 
     /// The SST and blob files of all current versions.
-    pub(crate) fn live_files(&self) -> BTreeSet<FileKind> {
+    pub fn live_files(&self) -> BTreeSet<FileKind> {
         let mut live = BTreeSet::new();
         for family in self.families.values() {
             let tables = family.current.tables();
@@ -92,12 +92,12 @@ impl VersionSet {
         live
     }
 
-    pub(crate) fn families(&self) -> &BTreeMap<ColumnFamilyId, FamilyVersions> {
+    pub fn families(&self) -> &BTreeMap<ColumnFamilyId, FamilyVersions> {
         &self.families
     }
 
     /// The OPTIONS file with the options that are kept for the next opening.
-    pub(crate) fn options_file(&self) -> OptionsFile {
+    pub fn options_file(&self) -> OptionsFile {
         let families = self.families.values().map(|family| {
             let comparator = family.comparator.user().name();
             (family.name.as_str(), comparator, &family.settings)
@@ -107,7 +107,7 @@ impl VersionSet {
 
     /// Sets, only in memory, the options that are kept for the next opening: those of the database,
     /// and those of each family by its name.
-    pub(crate) fn keep_settings(
+    pub fn keep_settings(
         &mut self,
         of_database: SettingTexts,
         of_family: impl Fn(&str) -> SettingTexts,
@@ -156,7 +156,7 @@ impl VersionSet {
         self.manifest.set_max_file_size(bytes);
     }
 
-    pub(crate) fn family(&self, id: ColumnFamilyId) -> Option<&FamilyVersions> {
+    pub fn family(&self, id: ColumnFamilyId) -> Option<&FamilyVersions> {
         self.families.get(&id)
     }
 
@@ -179,7 +179,7 @@ impl VersionSet {
     }
 
     /// Whether it is certain that no family ever had this id.
-    pub(crate) fn never_had(&self, id: ColumnFamilyId) -> bool {
+    pub fn never_had(&self, id: ColumnFamilyId) -> bool {
         self.record.never_had(id)
     }
 
@@ -295,7 +295,7 @@ impl VersionSet {
 
     /// Applies an edit only to the state in memory: for recovery, which then makes everything
     /// durable at once with [`VersionSet::start_manifest`].
-    pub(crate) fn apply_in_memory(&mut self, edit: &VersionEdit) -> Result<()> {
+    pub fn apply_in_memory(&mut self, edit: &VersionEdit) -> Result<()> {
         let Some(family) = self.families.get_mut(&edit.column_family) else {
             return Ok(());
         };
@@ -314,7 +314,7 @@ impl VersionSet {
     }
 
     /// Notes, only in memory, that everything in WAL files before `number` is in tables.
-    pub(crate) fn advance_logs_in_memory(&mut self, number: FileNumber) {
+    pub fn advance_logs_in_memory(&mut self, number: FileNumber) {
         self.record.min_log_number_to_keep = number;
         for family in self.families.values_mut() {
             family.log_number = number;
@@ -322,7 +322,7 @@ impl VersionSet {
     }
 
     /// Sets the identity of a database that has none yet.
-    pub(crate) fn set_db_id(&mut self, db_id: String) {
+    pub fn set_db_id(&mut self, db_id: String) {
         self.record.db_id = db_id;
     }
 
@@ -400,7 +400,7 @@ impl VersionSet {
 
     /// Starts a MANIFEST with the current state and makes it the current one. The previous one
     /// becomes obsolete, and so do files that only failed edits named.
-    pub(crate) fn start_manifest(&mut self) -> Result<()> {
+    pub fn start_manifest(&mut self) -> Result<()> {
         let number = self.counters.new_file_number();
         let mut state = self.state();
         let manifest = Manifest::start(&*self.vfs, &self.dir, number, &mut state)

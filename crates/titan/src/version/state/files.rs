@@ -87,9 +87,9 @@ impl From<TableFacts> for Known {
 }
 
 /// A live SST.
-pub(crate) struct TableFile {
+pub struct TableFile {
     /// Record of it in the MANIFEST.
-    pub(crate) meta: NewFile,
+    pub meta: NewFile,
     /// Counts that RocksDB's MANIFEST does not have, from our own field. A table without it,
     /// written by RocksDB, counts with its file size until it is rewritten.
     pub(crate) facts: OnceLock<Known>,
@@ -124,15 +124,15 @@ impl TableFile {
         }
     }
 
-    pub(crate) fn number(&self) -> FileNumber {
+    pub fn number(&self) -> FileNumber {
         self.meta.number
     }
 
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.meta.size
     }
 
-    pub(crate) fn smallest_user_key(&self) -> &[u8] {
+    pub fn smallest_user_key(&self) -> &[u8] {
         user_key(&self.meta.smallest)
     }
 
@@ -141,18 +141,18 @@ impl TableFile {
     }
 
     /// See [`NewFile::end`].
-    pub(crate) fn end(&self) -> Bound<&[u8]> {
+    pub fn end(&self) -> Bound<&[u8]> {
         self.meta.end()
     }
 
     /// The counts, if known without reading the table.
-    pub(crate) fn facts(&self) -> Option<&TableFacts> {
+    pub fn facts(&self) -> Option<&TableFacts> {
         self.facts.get().map(|known| &known.facts)
     }
 
     /// Whether it is certain that Titan wrote it. Then its bounds are those of its content, and it
     /// was not ingested.
-    pub(crate) fn is_own(&self) -> bool {
+    pub fn is_own(&self) -> bool {
         self.facts().is_some_and(|facts| !facts.foreign)
     }
 
@@ -281,14 +281,14 @@ fn files_of(number: BlobFileNumber, map: Option<FileNumber>) -> impl Iterator<It
 
 /// A blob file on disk. It has the records of the logical file of the same number, or of those that
 /// a collection relocated to it.
-pub(crate) struct PhysicalBlobFile {
-    pub(crate) number: BlobFileNumber,
+pub struct PhysicalBlobFile {
+    pub number: BlobFileNumber,
     /// The relocation map, which says where the records of each logical file are; `None` if they
     /// are where they were written.
-    pub(crate) map: Option<FileNumber>,
-    pub(crate) count: u64,
+    pub map: Option<FileNumber>,
+    pub count: u64,
     /// Sum over all records of header, key and stored value.
-    pub(crate) total_bytes: u64,
+    pub total_bytes: u64,
     /// Bytes of blocks that were given back to the file system, as far as known.
     pub(crate) hole_bytes: AtomicU64,
     /// The holes that were punched since the database was opened, by offset.
@@ -385,11 +385,11 @@ impl PhysicalBlobFile {
 }
 
 /// The part of a logical blob file's description that all versions share.
-pub(crate) struct SharedBlobFile {
-    pub(crate) number: BlobFileNumber,
-    pub(crate) total_count: u64,
+pub struct SharedBlobFile {
+    pub number: BlobFileNumber,
+    pub total_count: u64,
     /// Sum over all records of header, key and stored value.
-    pub(crate) total_bytes: u64,
+    pub total_bytes: u64,
     pub(crate) checksum_method: Vec<u8>,
     pub(crate) checksum_value: Vec<u8>,
     /// The file that has its records. A collection replaces it, for every version at once; after
@@ -427,12 +427,12 @@ impl SharedBlobFile {
 
 /// A live blob file as one version sees it.
 #[derive(Clone)]
-pub(crate) struct BlobFileMeta {
-    pub(crate) shared: Arc<SharedBlobFile>,
+pub struct BlobFileMeta {
+    pub shared: Arc<SharedBlobFile>,
     /// Records to which no table of the version points.
-    pub(crate) garbage_count: u64,
+    pub garbage_count: u64,
     /// Their bytes, in the unit of [`SharedBlobFile::total_bytes`].
-    pub(crate) garbage_bytes: u64,
+    pub garbage_bytes: u64,
 }
 
 impl BlobFileMeta {

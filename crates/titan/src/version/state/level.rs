@@ -140,7 +140,7 @@ impl Piece {
 
 /// See the [module](self) documentation. Level 0 comes newest first, the others by key.
 #[derive(Clone, Default)]
-pub(crate) struct Level {
+pub struct Level {
     pub(crate) pieces: Vec<Arc<Piece>>,
     pub(crate) len: usize,
     pub(crate) sums: LevelSums,
@@ -242,7 +242,7 @@ impl Level {
         self.len == 0
     }
 
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<TableFile>> + Clone {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<TableFile>> + Clone {
         self.pieces.iter().flat_map(|piece| piece.tables.iter())
     }
 

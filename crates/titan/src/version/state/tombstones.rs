@@ -88,7 +88,7 @@ fn read_tombstones(
 }
 
 /// The parts of a table's tombstones that are within its bounds.
-pub(crate) fn within(
+pub fn within(
     meta: &NewFile,
     tombstones: &[RangeTombstone],
     comparator: &InternalKeyComparator,

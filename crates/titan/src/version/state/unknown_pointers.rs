@@ -38,7 +38,7 @@ impl TableFile {
 }
 
 /// The error for a table that points to a blob file in a form that this version does not know.
-pub(crate) fn unknown_pointers(table: FileNumber, oldest: BlobFileNumber) -> Error {
+pub fn unknown_pointers(table: FileNumber, oldest: BlobFileNumber) -> Error {
     let text = format!(
         "the table refers to {} in a form that this version does not know: the MANIFEST names that file \
          as the oldest one, and no entry points to it. The values may not be taken for garbage; the \

@@ -17,8 +17,8 @@ use crate::version::edit::{Relocation, VersionEdit};
 
 /// The files of a column family, as of one edit. Readers pin it while they read (VER-1); installing
 /// another one never changes this one or waits for it.
-pub(crate) struct Version {
-    pub(crate) column_family: ColumnFamilyId,
+pub struct Version {
+    pub column_family: ColumnFamilyId,
     pub(crate) comparator: InternalKeyComparator,
     /// Level 0 newest first; the other levels by key, without overlaps. Cursors share the lists.
     pub(crate) levels: Vec<Level>,
@@ -51,7 +51,7 @@ impl BlobLocations for Version {
 }
 
 impl Version {
-    pub(crate) fn empty(
+    pub fn empty(
         column_family: ColumnFamilyId,
         comparator: InternalKeyComparator,
         num_levels: usize,
@@ -96,7 +96,7 @@ impl Version {
 
     /// The files of one level; none for a level beyond the last. Level 0 comes newest first, the
     /// others by key.
-    pub(crate) fn level(&self, level: usize) -> &Level {
+    pub fn level(&self, level: usize) -> &Level {
         self.levels.get(level).unwrap_or(Level::none())
     }
 
@@ -116,7 +116,7 @@ impl Version {
     }
 
     /// Every table with its level.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
+    pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
         self.levels
             .iter()
             .enumerate()
@@ -197,12 +197,7 @@ impl Version {
     }
 
     /// Whether a file's key range overlaps the range from `begin` to `end`.
-    pub(crate) fn overlaps(
-        &self,
-        file: &TableFile,
-        begin: Option<&[u8]>,
-        end: Bound<&[u8]>,
-    ) -> bool {
+    pub fn overlaps(&self, file: &TableFile, begin: Option<&[u8]>, end: Bound<&[u8]>) -> bool {
         !self.starts_after(file, end) && begin.is_none_or(|begin| !self.ends_before(file, begin))
     }
 
@@ -229,7 +224,7 @@ impl Version {
     }
 
     /// The blob files on disk, each with the logical files that are in it. Cost: O(logical files).
-    pub(crate) fn physical_blob_files(
+    pub fn physical_blob_files(
         &self,
     ) -> BTreeMap<BlobFileNumber, (Arc<PhysicalBlobFile>, Vec<&BlobFileMeta>)> {
         let mut files = BTreeMap::new();

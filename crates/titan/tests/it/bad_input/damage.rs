@@ -270,7 +270,7 @@ fn the_last_record_of_a_rocksdb_manifest_is_not_taken_for_a_torn_one() {
             e.path()
                 .is_some_and(|path| path.file_name() == manifest.file_name())
         );
-        let report = titan::tools::check(dir.path(), &must_exist(), &mut |_| {}).unwrap();
+        let report = titan_tools::check(dir.path(), &must_exist(), &mut |_| {}).unwrap();
         assert_eq!(report.problems.len(), 1, "{what}: {:?}", report.problems);
         std::fs::remove_file(dir.path().join("LOCK")).unwrap();
         assert_eq!(listing(dir.path()), before, "{what}");

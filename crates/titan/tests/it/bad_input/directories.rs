@@ -200,10 +200,10 @@ fn names_with_numbers_out_of_reach_are_refused_or_nobody_s() {
                 let errors = [
                     Db::open(dir.path(), &small()).unwrap_err(),
                     Db::open_read_only(dir.path(), &small()).unwrap_err(),
-                    titan::tools::check(dir.path(), &small(), &mut |_| {}).unwrap_err(),
-                    titan::tools::repair(
+                    titan_tools::check(dir.path(), &small(), &mut |_| {}).unwrap_err(),
+                    titan_tools::repair(
                         dir.path(),
-                        &titan::tools::RepairTo::Directory(dir.path().join("repaired")),
+                        &titan_tools::RepairTo::Directory(dir.path().join("repaired")),
                         &small(),
                         &mut |_| {},
                     )
@@ -298,7 +298,7 @@ fn a_directory_that_rocksdb_was_killed_in_while_creating_it_opens_empty() {
             std::fs::write(dir.path().join(name), content).unwrap();
         }
         let opens = Db::open_read_only(dir.path(), &small());
-        let checked = titan::tools::check(dir.path(), &small(), &mut |_| {});
+        let checked = titan_tools::check(dir.path(), &small(), &mut |_| {});
         if there < 3 {
             assert!(opens.is_err_and(|e| e.is_not_found()), "{there} files");
             assert!(checked.is_err_and(|e| e.is_not_found()), "{there} files");
@@ -330,7 +330,7 @@ fn tables_in_other_directories_are_not_taken_for_lost_ones() {
     for error in [
         Db::open(dir.path(), &options).unwrap_err(),
         Db::open_read_only(dir.path(), &options).unwrap_err(),
-        titan::tools::check(dir.path(), &options, &mut |_| {}).unwrap_err(),
+        titan_tools::check(dir.path(), &options, &mut |_| {}).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.message().contains("db_paths"), "{error}");
@@ -370,7 +370,7 @@ fn a_leftover_that_cannot_be_deleted_blocks_nothing() {
         db.flush().unwrap();
         db.close().unwrap();
         drop(db);
-        let report = titan::tools::check(dir.path(), &options, &mut |_| {}).unwrap();
+        let report = titan_tools::check(dir.path(), &options, &mut |_| {}).unwrap();
         assert_eq!(report.problems.len(), 0, "{:?}", report.problems);
     }
     let db = Db::open(dir.path(), &options).unwrap();
@@ -439,7 +439,7 @@ fn databases_with_parts_elsewhere_are_refused() {
     for options in [must_exist(), stated.clone()] {
         let db = Db::open_read_only(dir.path(), &options).unwrap();
         assert_eq!(value(&db), "newer");
-        let report = titan::tools::check(dir.path(), &options, &mut |_| {}).unwrap();
+        let report = titan_tools::check(dir.path(), &options, &mut |_| {}).unwrap();
         assert_eq!(report.problems.len(), 0, "{:?}", report.problems);
         assert_eq!(report.wal_files, 1);
     }

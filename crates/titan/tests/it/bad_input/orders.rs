@@ -228,7 +228,7 @@ fn a_name_that_the_options_know_is_a_built_in_order() {
             check_all(&db, &expected, &name);
             db.close().unwrap();
             drop(db);
-            let report = titan::tools::check(dir.path(), &options, &mut |_| {}).unwrap();
+            let report = titan_tools::check(dir.path(), &options, &mut |_| {}).unwrap();
             assert_eq!(report.problems.len(), 0, "{:?}", report.problems);
         }
         // The name stays.

@@ -69,7 +69,7 @@ fn database(switch: u8, flushed: &[&str], end: u8) -> (tempfile::TempDir, Histor
 /// Opens a damaged directory: either the state is one of the history, or the error names the
 /// damage. Returns how many batches were recovered.
 fn recovered(dir: &Path, history: &History, what: &str) -> Option<usize> {
-    let report = titan::tools::check(dir, &options(), &mut |_| {}).unwrap();
+    let report = titan_tools::check(dir, &options(), &mut |_| {}).unwrap();
     let db = match Db::open(dir, &options()) {
         Ok(db) => db,
         Err(e) => {

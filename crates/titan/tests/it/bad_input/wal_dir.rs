@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use titan::tools::{self, RepairTo};
 use titan::{Db, Error, ErrorKind, Options, Secondary};
+use titan_tools::RepairTo;
 
 use super::{must_exist, small};
 use crate::directory::files_ending;
@@ -82,9 +82,9 @@ fn a_missing_directory_is_not_created_where_a_database_is() {
         Db::open_read_only(&dir, &options).unwrap_err(),
         Secondary::open(&dir, &options).unwrap_err(),
         Db::destroy(&dir, &options).unwrap_err(),
-        tools::check(&dir, &options, &mut |_| {}).unwrap_err(),
-        tools::repair(&dir, &to, &options, &mut |_| {}).unwrap_err(),
-        tools::plan_downgrade(&dir, &options).unwrap_err(),
+        titan_tools::check(&dir, &options, &mut |_| {}).unwrap_err(),
+        titan_tools::repair(&dir, &to, &options, &mut |_| {}).unwrap_err(),
+        titan_tools::plan_downgrade(&dir, &options).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
         assert_eq!(error.path(), Some(&*missing), "{error}");
@@ -94,7 +94,7 @@ fn a_missing_directory_is_not_created_where_a_database_is() {
     for error in [
         Db::open_read_only(&nowhere, &options).unwrap_err(),
         Db::destroy(&nowhere, &options).unwrap_err(),
-        tools::plan_downgrade(&nowhere, &options).unwrap_err(),
+        titan_tools::plan_downgrade(&nowhere, &options).unwrap_err(),
         Db::open(&nowhere, &with(must_exist(), &missing)).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
@@ -130,7 +130,7 @@ fn without_current_the_logs_elsewhere_are_not_forgotten() {
 
     let target = place.path().join("repaired");
     let to = RepairTo::Directory(target.clone());
-    let report = tools::repair(&dir, &to, &must_exist(), &mut |_| {}).unwrap();
+    let report = titan_tools::repair(&dir, &to, &must_exist(), &mut |_| {}).unwrap();
     assert_eq!(report.replayed, 1);
     // The repaired database has its WAL files in its own directory.
     let text = std::fs::read_to_string(options_file(&target)).unwrap();

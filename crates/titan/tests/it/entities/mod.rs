@@ -7,12 +7,12 @@ mod of_rocksdb;
 use std::collections::BTreeMap;
 
 use titan::merge::builtin;
-use titan::tools::check;
 use titan::{
     ColumnFamily, ColumnFamilyOptions, Db, ErrorKind, Options, ReadOptions, TransactionOptions,
     WideColumns, WriteBatch, WriteOptions,
 };
 use titan_testkit::sim::SimVfs;
+use titan_tools::check;
 
 use crate::support::{DIR, manual, open, options};
 

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use titan::merge::builtin;
-use titan::tools::{RepairTo, check, downgrade, repair};
 use titan::{
     CompactRangeOptions, CompactionFilter, CompactionFilterFactory, Db, Decision, FilterContext,
     FilterEntry, Options, ReadOptions, Result, Stated,
 };
+use titan_tools::{RepairTo, check, downgrade, repair};
 
 use super::{Columns, Model, assert_reads, default_of, read};
 use crate::directory::{copy, files_ending, shown};

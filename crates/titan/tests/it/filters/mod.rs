@@ -9,12 +9,12 @@ mod ttl;
 
 use std::sync::{Arc, Mutex};
 
-use titan::tools::check;
 use titan::{
     ColumnFamilyOptions, CompactionFilter, CompactionFilterFactory, Db, Decision, FilterContext,
     FilterEntry, FilterReason, Options, ReadOptions, Result, TransactionOptions,
 };
 use titan_testkit::sim::SimVfs;
+use titan_tools::check;
 
 use crate::support::{DIR, files, key, manual, open, options, value};
 

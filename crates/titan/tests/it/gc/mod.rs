@@ -12,9 +12,9 @@ mod space;
 
 use std::collections::BTreeMap;
 
-use titan::tools::check;
 use titan::{BlobFileSpace, Db, Options, ReadOptions};
 use titan_testkit::sim::SimVfs;
+use titan_tools::check;
 
 use crate::support::{DIR, collecting, files, key, open, options, value};
 

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use titan::tools::{RepairTo, inspect, repair};
 use titan::vfs::Vfs;
 use titan::{ColumnFamilyOptions, Db, Options, ReadOptions, Result};
 use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
+use titan_tools::{RepairTo, inspect, repair};
 
 use super::{Model, blobs, checked, now, reopened};
 use crate::support::{DIR, collecting, files, key, open, options, value};

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use titan::Options;
-use titan::tools::{self, InspectItem};
 use titan::vfs::Vfs;
 use titan_campaigns::settings::Settings;
 use titan_campaigns::store::{DIR, Store, file};
@@ -14,6 +13,7 @@ use titan_testkit::clock::SimClock;
 use titan_testkit::golden;
 use titan_testkit::ops::Ops;
 use titan_testkit::sim::{FileId, FsOp, Loss, Purpose, SimVfs};
+use titan_tools::InspectItem;
 
 use super::events::Events;
 
@@ -55,7 +55,7 @@ impl golden::Machine for Machine {
             "crash" => self.crash(argument),
             "downgrade" => {
                 self.close();
-                tools::downgrade(Path::new(DIR), &self.options(), &mut |_| {}).unwrap();
+                titan_tools::downgrade(Path::new(DIR), &self.options(), &mut |_| {}).unwrap();
                 self.news()
             }
             "inspect" => self.inspect(argument),
@@ -173,7 +173,7 @@ fn items(path: &Path, content: &[u8]) -> Vec<InspectItem> {
         items.push(item);
         true
     };
-    tools::inspect(&copy, collect).unwrap();
+    titan_tools::inspect(&copy, collect).unwrap();
     items
 }
 

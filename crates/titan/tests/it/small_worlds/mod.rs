@@ -7,11 +7,11 @@
 
 mod histories;
 
-use titan::tools::check;
 use titan::{
     ColumnFamilyOptions, CompactRangeOptions, Db, Options, ReadOptions, Snapshot, WriteOptions,
 };
 use titan_testkit::sim::SimVfs;
+use titan_tools::check;
 
 use self::histories::{Pairs, Worlds};
 use crate::support::{DIR, manual, open, options};

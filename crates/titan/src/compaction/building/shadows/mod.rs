@@ -32,7 +32,7 @@ use points::Lookup;
 
 /// The older tables, of which new entries may shadow something.
 #[derive(Clone, Copy)]
-pub(crate) struct OlderTables<'a> {
+pub struct OlderTables<'a> {
     pub(crate) version: &'a Version,
     pub(crate) open_files: &'a OpenFiles,
 }

@@ -1,0 +1,104 @@
+//! Databases of tests: their options, keys and values; waiting for other threads.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use titan::vfs::Vfs;
+use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, Options, Stated};
+
+use crate::sim::SimVfs;
+
+/// Where databases are in a simulated file system.
+pub const DIR: &str = "/db";
+
+/// Bytes of a blob record before key and value.
+pub const RECORD_HEADER: u64 = 32;
+
+/// Options of a database in `vfs`; `default` are those of all families.
+pub fn options(vfs: &SimVfs, default: ColumnFamilyOptions) -> Options {
+    Options {
+        db: DbOptions {
+            vfs: Arc::new(vfs.clone()),
+            ..DbOptions::default()
+        },
+        default,
+        ..Options::default()
+    }
+}
+
+/// A family that separates values from 100 bytes on, does not compress, and compacts only on
+/// request. Every opening states all of it.
+pub fn manual() -> ColumnFamilyOptions {
+    ColumnFamilyOptions {
+        disable_auto_compactions: true,
+        enable_blob_garbage_collection: false,
+        min_blob_size: 100,
+        compression: CompressionType::None,
+        stated: Stated::all(),
+        ..ColumnFamilyOptions::default()
+    }
+}
+
+/// The same, but garbage is collected as soon as there is any.
+pub fn collecting() -> ColumnFamilyOptions {
+    ColumnFamilyOptions {
+        blob_file_size: 64 << 10,
+        enable_blob_garbage_collection: true,
+        ..manual()
+    }
+}
+
+/// The database in [`DIR`].
+///
+/// # Panics
+/// If it cannot be opened.
+#[expect(clippy::unwrap_used, reason = "it is for tests")]
+pub fn open(options: &Options) -> Db {
+    Db::open(DIR, options).unwrap()
+}
+
+/// A key that sorts as its number.
+pub fn key(n: usize) -> Vec<u8> {
+    format!("key{n:06}").into_bytes()
+}
+
+/// Bytes that are determined by `n` and do not compress.
+pub fn value(n: usize, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    fastrand::Rng::with_seed(n as u64).fill(&mut bytes);
+    bytes
+}
+
+/// The files of the database whose names end in `suffix`.
+///
+/// # Panics
+/// If the directory cannot be read.
+#[expect(clippy::unwrap_used, reason = "it is for tests")]
+pub fn files(vfs: &dyn Vfs, dir: impl AsRef<Path>, suffix: &str) -> Vec<String> {
+    let mut names = vfs.read_dir(dir.as_ref()).unwrap();
+    names.retain(|name| name.ends_with(suffix));
+    names.sort();
+    names
+}
+
+/// Waits for what another thread is about to do.
+///
+/// # Panics
+/// If it has not happened after two minutes.
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Number of `full` steps that a test does: few if `TITAN_SMALL_TESTS` is set, for tools that make
+/// everything a hundred times slower.
+pub fn scaled(full: u64) -> u64 {
+    match std::env::var_os("TITAN_SMALL_TESTS") {
+        Some(_) => full.div_ceil(20),
+        None => full,
+    }
+}

@@ -1,0 +1,5 @@
+//! Reading a table that may be damaged: showing its parts, and saving what is left.
+
+pub(crate) mod dissect;
+pub(crate) mod salvage;
+mod scan;
