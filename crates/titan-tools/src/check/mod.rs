@@ -44,7 +44,7 @@ use titan::internals::vfs::{in_locked, lock_to_read, read_file};
 use titan::vfs::{Access, Vfs};
 use titan::{Error, ErrorKind, FileNumber, Moment, Options, Result, SequenceNumber, Statistics};
 
-use super::Progress;
+use crate::progress::Progress;
 
 /// The problems listed for one file; further ones are only counted.
 const MAX_PROBLEMS_PER_FILE: u64 = 100;

@@ -9,8 +9,8 @@ use titan::internals::format::FileKind;
 use titan::internals::version::{BlobFileAddition, BlobFileGarbage, NewFile, Version, VersionEdit};
 use titan::{BlobFileNumber, Error, Result};
 
-use super::Downgrade;
 use super::plan::{DowngradePlan, FamilyPlan, Plan};
+use super::state::Downgrade;
 
 /// The result of a downgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

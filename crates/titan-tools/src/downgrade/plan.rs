@@ -8,7 +8,7 @@ use titan::internals::format::{FileKind, InternalKeyComparator};
 use titan::internals::version::{TableFile, Version};
 use titan::{BlobFileNumber, ColumnFamilyId, FileNumber, Result};
 
-use super::Downgrade;
+use super::state::Downgrade;
 
 /// Steps of a downgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

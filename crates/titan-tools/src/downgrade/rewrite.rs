@@ -10,9 +10,9 @@ use titan::internals::table::TableIterOptions;
 use titan::internals::version::{TableFile, within};
 use titan::{Error, Result};
 
-use super::Downgrade;
 use super::plan::{FamilyPlan, Plan};
-use crate::Progress;
+use super::state::Downgrade;
+use crate::progress::Progress;
 
 /// Bytes of a table that are read at once.
 const READAHEAD: usize = 1 << 20;

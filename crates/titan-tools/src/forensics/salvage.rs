@@ -10,10 +10,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use titan::internals::format::{
-    ChecksumType, InternalKeyComparator, ParsedInternalKey, RangeTombstone, ValueType,
-    each_pointer, user_key,
-};
+use titan::internals::format::{ChecksumType, InternalKeyComparator, RangeTombstone, user_key};
 use titan::internals::table::{
     BLOCK_TRAILER_LEN, Block, BlockHandle, BlockIter, BlockKind, BlockSource, FOOTER_LEN, Footer,
     Index, META_COMPRESSION_DICT, META_INDEX, META_PROPERTIES, META_RANGE_DEL, MetaBlocks,
@@ -24,6 +21,7 @@ use titan::vfs::ReadableFile;
 use titan::{Error, Result, SequenceNumber};
 
 use crate::forensics::dissect::BlockAt;
+use crate::forensics::entry::sound_entry;
 use crate::forensics::scan::{Found, Scan};
 
 /// Receives entries: internal key and value.
@@ -324,14 +322,6 @@ impl Walk<'_, '_> {
             step = iter.next();
         }
         Ok(step)
-    }
-}
-
-/// Whether an entry can be written to a table again.
-pub(crate) fn sound_entry(ikey: &[u8], value: &[u8]) -> Result<()> {
-    match ParsedInternalKey::parse(ikey)?.value_type {
-        ValueType::RangeDeletion => Err(Error::corruption("range tombstone among point entries")),
-        value_type => each_pointer(value_type, value, |_| Ok(())),
     }
 }
 

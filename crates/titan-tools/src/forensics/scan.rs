@@ -14,7 +14,7 @@ use titan::internals::table::{
 };
 use titan::{CompressionType, Result, SequenceNumber};
 
-use crate::forensics::salvage::sound_entry;
+use crate::forensics::entry::sound_entry;
 
 /// The largest block that is searched for, with its trailer. The time of a search that finds no end
 /// is quadratic in it.

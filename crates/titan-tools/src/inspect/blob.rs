@@ -12,7 +12,7 @@ use titan::internals::block_cache::BlockCache;
 use titan::vfs::ReadableFile;
 use titan::{BlobFileNumber, FileNumber};
 
-use super::{Fields, Items};
+use super::items::{Fields, Items};
 
 /// Whether the file starts with the magic number of blob files.
 pub(super) fn starts_like_one(file: &dyn ReadableFile) -> bool {

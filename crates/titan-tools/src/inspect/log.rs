@@ -13,8 +13,8 @@ use titan::internals::write::{Predecessor, SyncRecord};
 use titan::vfs::ReadableFile;
 use titan::{BatchOp, Error, FileNumber};
 
+use super::items::{Fields, Items};
 use super::table::{entity_fields, pointer_fields};
-use super::{Fields, Items};
 
 pub(super) fn starts_like_manifest(file: &Arc<dyn ReadableFile>, path: &Path) -> bool {
     starts_with(file, path, |payload| VersionEdit::decode(payload).is_ok())

@@ -9,7 +9,7 @@ use titan::internals::format::{BlobIndex, ColumnValue, ParsedInternalKey, ValueT
 use titan::internals::table::{is_magic, value_text};
 use titan::vfs::ReadableFile;
 
-use super::{Fields, Items};
+use super::items::{Fields, Items};
 use crate::forensics::dissect::{BlockAt, Part, Role, dissect};
 
 /// Whether the file ends with one of the magic numbers of tables.

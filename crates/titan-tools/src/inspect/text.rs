@@ -6,7 +6,7 @@ use std::path::Path;
 use titan::internals::options::OptionsFile;
 use titan::vfs::ReadableFile;
 
-use super::{Fields, Items, read_small};
+use super::items::{Fields, Items, read_small};
 
 /// No text file of a database is larger.
 const MAX_SIZE: u64 = 64 << 20;

@@ -8,70 +8,23 @@
 //! entry, into new tables of the last level. The merge also drops duplicates of entries, which
 //! occur if both the inputs and the output of a compaction survive.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use titan::internals::block_cache::BlockCache;
 use titan::internals::compaction::{Grandparents, JobOutput, OutputWriter};
-use titan::internals::format::{FileKind, InternalKeyComparator, ParsedInternalKey, user_key};
+use titan::internals::format::{FileKind, InternalKeyComparator, ParsedInternalKey};
 use titan::internals::iterator::{InternalIterator, MergingIterator};
 use titan::internals::range_del::FragmentedTombstones;
 use titan::internals::table::{TableIterOptions, TableReader, TableReaderOptions};
-use titan::internals::version::{NewFile, TableFacts, within};
+use titan::internals::version::within;
 use titan::vfs::Access;
 use titan::{ColumnFamilyId, Result};
 
-use super::Repair;
-use super::survey::Table;
+use super::state::Repair;
+use super::table::Placed;
 
 /// Bytes of each table that a merge reads at once.
 const READAHEAD: usize = 256 << 10;
-
-/// A whole table of the repaired database.
-pub(super) struct Placed {
-    pub(super) family: ColumnFamilyId,
-    /// Its level, once that is known.
-    pub(super) level: Option<usize>,
-    /// Whether the repair wrote it; otherwise it existed before.
-    pub(super) new: bool,
-    pub(super) entries: u64,
-    pub(super) meta: NewFile,
-    pub(super) facts: TableFacts,
-    /// Whether to record the facts in the MANIFEST.
-    pub(super) record_facts: bool,
-}
-
-impl Placed {
-    /// A table that is not rewritten.
-    pub(super) fn kept(table: Table, level: Option<usize>) -> Self {
-        Placed {
-            family: table.family.unwrap_or_default(),
-            level,
-            new: false,
-            entries: table.entries,
-            meta: table.meta,
-            facts: table.facts,
-            record_facts: table.record_facts,
-        }
-    }
-
-    /// Whether the key ranges of two tables overlap.
-    fn meets(&self, other: &Placed, order: &InternalKeyComparator) -> bool {
-        let starts_within = |a: &NewFile, b: &NewFile| {
-            let start = user_key(&a.smallest);
-            match b.end() {
-                Bound::Included(last) => order.compare_user(start, last).is_le(),
-                Bound::Excluded(end) => order.compare_user(start, end).is_lt(),
-                Bound::Unbounded => true,
-            }
-        };
-        starts_within(&self.meta, &other.meta) && starts_within(&other.meta, &self.meta)
-    }
-
-    fn is_newer_than(&self, other: &Placed) -> bool {
-        self.meta.smallest_seq > other.meta.largest_seq
-    }
-}
 
 impl Repair<'_> {
     /// Assigns a level to every table.

@@ -5,52 +5,13 @@ use std::sync::Arc;
 
 use titan::internals::blob::{BLOB_FILE_FRAME_LEN, BlobFileReader, Records, RelocationMap};
 use titan::internals::block_cache::BlockCache;
-use titan::internals::format::{BlobIndex, FileKind};
+use titan::internals::format::FileKind;
 use titan::vfs::Access;
-use titan::{
-    BlobFileNumber, ColumnFamilyId, CompressionType, Error, ErrorKind, FileNumber, Result,
-};
+use titan::{BlobFileNumber, ColumnFamilyId, CompressionType, Error, ErrorKind, Result};
 
-use super::Repair;
+use super::blob_file::{Blobs, PhysicalFile};
+use super::state::Repair;
 use crate::pointers::{FileReferences, Pointer, hash_of};
-
-/// A logical blob file that tables refer to.
-pub(super) struct Blobs {
-    pub(super) family: ColumnFamilyId,
-    /// The physical file with its records, and what is in it.
-    pub(super) file: PhysicalFile,
-    /// The relocation map, if the records were relocated there.
-    map: Option<Arc<RelocationMap>>,
-    /// Why the file cannot be kept: it is damaged or missing, or a pointer leads to no record.
-    pub(super) damage: Option<Error>,
-    /// Reads the values of a file that cannot be kept; `None` if the file is missing.
-    reader: Option<Arc<BlobFileReader>>,
-}
-
-/// A physical blob file.
-#[derive(Clone, Copy)]
-pub(super) struct PhysicalFile {
-    pub(super) number: BlobFileNumber,
-    /// The relocation map of a file that garbage collection wrote.
-    pub(super) map: Option<FileNumber>,
-    pub(super) count: u64,
-    pub(super) total_bytes: u64,
-}
-
-impl Blobs {
-    /// Reads a value from a file that cannot be kept. Everything about the record is verified.
-    pub(super) fn rescue(&self, user_key: &[u8], index: &BlobIndex) -> Result<bytes::Bytes> {
-        let offset = match &self.map {
-            Some(map) => map.lookup(index.file, index.offset)?,
-            None => index.offset,
-        };
-        match (&self.reader, &self.damage) {
-            (Some(reader), _) => reader.get(user_key, &BlobIndex { offset, ..*index }),
-            (None, Some(e)) => Err(e.clone()),
-            (None, None) => Err(Error::corruption("the blob file is not open")),
-        }
-    }
-}
 
 /// References to logical files, by number, each with the family of the referring tables.
 type References = BTreeMap<BlobFileNumber, (ColumnFamilyId, FileReferences)>;

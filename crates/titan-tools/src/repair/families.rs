@@ -6,29 +6,13 @@ use std::sync::Arc;
 use titan::internals::compaction::OutputFamily;
 use titan::internals::format::{FileKind, InternalKeyComparator, user_key};
 use titan::internals::options::{Kept, Resolved};
-use titan::{ColumnFamilyId, Error, FileNumber, Result, SequenceNumber};
+use titan::{ColumnFamilyId, Error, Result, SequenceNumber};
 
-use super::Repair;
+use super::family::Family;
 use super::hint::HintedTable;
 use super::report::Loss;
-use super::survey::Table;
-
-/// A family of the repaired database.
-pub(super) struct Family {
-    pub(super) name: String,
-    pub(super) comparator: InternalKeyComparator,
-    /// All entries of older WAL files are in the family's tables.
-    pub(super) log_number: FileNumber,
-    /// Whether the repair created it, for tables that may be of any family: no file belongs to it.
-    pub(super) founded: bool,
-}
-
-impl Family {
-    /// The name of a family whose name is lost.
-    pub(super) fn name_of_unknown(id: ColumnFamilyId) -> String {
-        format!("recovered-{id}")
-    }
-}
+use super::state::Repair;
+use super::table::Table;
 
 impl Repair<'_> {
     /// Finds the families that the MANIFEST and tables name.

@@ -14,7 +14,8 @@ use titan::internals::version::{
 use titan::internals::vfs::{link_or_copy, read_file, replace_file};
 use titan::{BlobFileNumber, ColumnFamilyId, FileNumber, Result};
 
-use super::{Repair, WORK_DIR, unfinished};
+use super::state::Repair;
+use super::unfinished::{self, WORK_DIR};
 
 impl Repair<'_> {
     /// Puts the files in their final directory and makes them a database.

@@ -8,6 +8,7 @@
 //!
 //! | file | step |
 //! |---|---|
+//! | `state`, `table`, `family`, `blob_file` | hold what was found and written so far |
 //! | `hint` | reads the MANIFESTs that are left, damaged or not |
 //! | `survey`, `walk` | reads every table |
 //! | `wals` | replays WAL files into new tables, also after damage |
@@ -48,14 +49,18 @@
 //! into blob files.
 
 mod arrange;
+mod blob_file;
 mod blobs;
 mod families;
+mod family;
 mod hint;
 mod install;
 mod orphans;
 mod report;
 mod rewrite;
+mod state;
 mod survey;
+mod table;
 #[cfg(test)]
 mod tests;
 mod unfinished;
@@ -66,10 +71,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrange::Placed;
-use families::Family;
-use hint::Hint;
-use titan::internals::blob::BlobFileSummary;
 use titan::internals::clock::SteadyClock;
 use titan::internals::compaction::JobEnv;
 use titan::internals::db::{
@@ -78,17 +79,13 @@ use titan::internals::db::{
 use titan::internals::format::FileKind;
 use titan::internals::version::Counters;
 use titan::internals::vfs::in_locked;
-use titan::vfs::Vfs;
-use titan::{
-    BlobFileNumber, ColumnFamilyId, Error, ErrorKind, FileNumber, Options, Result, SequenceNumber,
-};
+use titan::{Error, ErrorKind, FileNumber, Options, Result};
 
-use super::Progress;
+use crate::progress::Progress;
+use hint::Hint;
 pub use report::{Loss, RepairReport, Salvaged};
-use survey::Table;
-
-/// Where a repair in place prepares new files, within the database.
-const WORK_DIR: &str = "repairing";
+use state::{Damaged, FoundTables, Repair, RepairProgress, ReplayedWals};
+use unfinished::WORK_DIR;
 
 /// Where to put the repaired database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,84 +204,6 @@ pub fn repair(
 fn is_read_only(e: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(e.io_kind(), Some(PermissionDenied | ReadOnlyFilesystem))
-}
-
-/// The damaged database.
-struct Damaged<'r> {
-    vfs: Arc<dyn Vfs>,
-    dir: &'r Path,
-    options: &'r Options,
-    /// All files in the directory, those of a kind by number.
-    files: Vec<FileKind>,
-    hint: Hint,
-}
-
-/// The tables of the damaged database.
-#[derive(Default)]
-struct FoundTables {
-    /// Those that are taken to be part of the database.
-    listed: BTreeMap<FileNumber, Table>,
-    /// Those that the MANIFEST does not name.
-    unlisted: BTreeMap<FileNumber, Table>,
-    /// Those that the MANIFEST names and that are missing.
-    missing: Vec<FileNumber>,
-    /// The identity of the database that wrote them.
-    db_id: Option<String>,
-}
-
-/// Entries that were replayed from WAL files.
-#[derive(Default)]
-struct ReplayedWals {
-    /// The newest operation, by family.
-    newest: BTreeMap<ColumnFamilyId, SequenceNumber>,
-    /// The oldest operation of any family.
-    first: Option<SequenceNumber>,
-    damaged: bool,
-}
-
-/// Progress of a repair, in bytes of files.
-struct RepairProgress<'r> {
-    report: &'r mut dyn FnMut(Progress),
-    done_bytes: u64,
-    total_bytes: u64,
-}
-
-impl RepairProgress<'_> {
-    /// A file is done.
-    fn add(&mut self, file: FileKind, size: u64) {
-        self.done_bytes += size;
-        (self.report)(Progress {
-            done_bytes: self.done_bytes.min(self.total_bytes),
-            total_bytes: self.total_bytes,
-            file: file.name(),
-        });
-    }
-
-    fn finish(&mut self) {
-        (self.report)(Progress {
-            done_bytes: self.total_bytes,
-            total_bytes: self.total_bytes,
-            file: String::new(),
-        });
-    }
-}
-
-/// A repair in progress.
-struct Repair<'r> {
-    from: Damaged<'r>,
-    /// Writes new files, in the directory where they are prepared.
-    env: JobEnv,
-    families: BTreeMap<ColumnFamilyId, Family>,
-    found: FoundTables,
-    wals: ReplayedWals,
-    /// The tables of the repaired database.
-    placed: Vec<Placed>,
-    /// Blob files written by the repair.
-    new_blob_files: Vec<(ColumnFamilyId, BlobFileSummary)>,
-    /// The existing blob files, once surveyed.
-    blob_files: BTreeMap<BlobFileNumber, blobs::Blobs>,
-    report: RepairReport,
-    progress: RepairProgress<'r>,
 }
 
 impl Repair<'_> {

@@ -18,9 +18,9 @@ use titan::internals::options::{CF_OPTIONS, OptionsFile};
 use titan::internals::vfs::read_file;
 use titan::{BlobFileNumber, ColumnFamilyId, FileNumber, Result};
 
-use super::Repair;
-use super::families::Family;
-use super::survey::Table;
+use super::family::Family;
+use super::state::Repair;
+use super::table::Table;
 
 /// Tables of one family, whichever it is: blob files connect any two of them, directly or through
 /// others.

@@ -11,10 +11,10 @@ use titan::internals::range_del::FragmentedTombstones;
 use titan::internals::version::{VersionEdit, within};
 use titan::{ColumnFamilyId, Error, ErrorKind, Result};
 
-use super::Repair;
-use super::arrange::Placed;
 use super::report::{Loss, Salvaged};
-use super::survey::{Table, lost_keys};
+use super::state::Repair;
+use super::survey::lost_keys;
+use super::table::{Placed, Table};
 use crate::forensics::salvage::{LostPart, Salvage};
 
 /// Losses of values reported separately for one table; further ones are reported as one.

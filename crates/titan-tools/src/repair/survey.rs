@@ -1,88 +1,19 @@
 //! Reads every table, whole or not: its contents, its references, its damage.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use titan::internals::block_cache::BlockCache;
 use titan::internals::format::{FileKind, InternalKeyComparator};
 use titan::internals::table::{TableIdentity, TableProperties, TableReader, TableReaderOptions};
-use titan::internals::version::{NewFile, TableFacts, choose_comparator, unknown_pointers};
+use titan::internals::version::{NewFile, choose_comparator};
 use titan::vfs::Access;
-use titan::{BlobFileNumber, ColumnFamilyId, Error, FileNumber, Result};
+use titan::{ColumnFamilyId, FileNumber, Result};
 
-use super::Repair;
 use super::hint::HintedTable;
+use super::state::Repair;
+use super::table::Table;
 use super::walk::Walk;
 use crate::forensics::salvage::{LostPart, Salvage};
-use crate::pointers::FileReferences;
-
-/// A table that exists.
-pub(super) struct Table {
-    pub(super) meta: NewFile,
-    pub(super) facts: TableFacts,
-    /// Whether to record the facts in the MANIFEST. Not those of a RocksDB table whose bounds
-    /// differ from its content, because its range deletions may extend past them: only tables
-    /// without facts may be like that.
-    pub(super) record_facts: bool,
-    /// `None` if neither a MANIFEST nor the table names it.
-    pub(super) family: Option<ColumnFamilyId>,
-    pub(super) family_name: Option<String>,
-    /// Whether its properties exist and name no family: then it was ingested.
-    pub(super) foreign: bool,
-    pub(super) comparator: InternalKeyComparator,
-    pub(super) entries: u64,
-    /// The first damage found, if any.
-    pub(super) damage: Option<Error>,
-    /// Whether it can be the table that the MANIFEST describes, if that describes one.
-    pub(super) as_recorded: bool,
-    /// The blob files it refers to.
-    pub(super) files: BTreeMap<BlobFileNumber, FileReferences>,
-    pub(super) db_id: Option<String>,
-}
-
-impl Table {
-    pub(super) fn number(&self) -> FileNumber {
-        self.meta.number
-    }
-
-    pub(super) fn name(&self) -> String {
-        FileKind::Table(self.meta.number).name()
-    }
-
-    /// Fails if another program wrote the table, and there is no pointer to the blob file that the
-    /// MANIFEST calls the oldest one: the values to which it refers would be taken for unused.
-    fn require_pointers(&self, hinted: &HintedTable) -> Result<()> {
-        let oldest = hinted.meta.oldest_blob_file;
-        match oldest.filter(|_| hinted.facts.is_none() && self.damage.is_none()) {
-            Some(oldest) if !self.files.contains_key(&oldest) => {
-                Err(unknown_pointers(self.number(), oldest))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Takes over facts that only the MANIFEST has, if it describes this table after all.
-    fn take_over(&mut self, hinted: &HintedTable) {
-        self.family = Some(hinted.family);
-        let scanned = std::mem::replace(&mut self.meta, hinted.meta.clone());
-        self.meta.oldest_blob_file = scanned.oldest_blob_file;
-        self.meta.unique_id = scanned.unique_id;
-        if !self.meta.knows_sequences() {
-            self.meta.smallest_seq = scanned.smallest_seq;
-            self.meta.largest_seq = scanned.largest_seq;
-        }
-        let bounds = |meta: &NewFile| {
-            let sequences = (meta.smallest_seq, meta.largest_seq);
-            (meta.smallest.clone(), meta.largest.clone(), sequences)
-        };
-        let exact = bounds(&scanned) == bounds(&self.meta);
-        if hinted.facts.is_none() {
-            self.record_facts = exact;
-        } else if !exact && self.damage.is_none() {
-            (self.meta, self.as_recorded) = (scanned, false);
-        }
-    }
-}
 
 impl Repair<'_> {
     /// Reads a table of the database; `None` if it does not exist.

@@ -16,7 +16,8 @@ use titan::internals::vfs::read_file;
 use titan::vfs::Vfs;
 use titan::{Error, ErrorKind, FileNumber, Result};
 
-use super::WORK_DIR;
+/// Where a repair in place prepares new files, within the database.
+pub(super) const WORK_DIR: &str = "repairing";
 
 const MARK: &str = "REPAIRING";
 

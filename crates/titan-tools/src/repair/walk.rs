@@ -12,7 +12,7 @@ use titan::internals::table::{TableReader, TableVisitor, bounds};
 use titan::internals::version::{NewFile, TableFacts};
 use titan::{BlobFileNumber, Error, FileNumber, Result, SequenceNumber};
 
-use super::survey::Table;
+use super::table::Table;
 use crate::forensics::salvage::Salvage;
 use crate::pointers::FileReferences;
 

@@ -18,8 +18,8 @@ use titan::internals::write::{Predecessor, Transactions};
 use titan::vfs::Access;
 use titan::{ColumnFamilyId, FileNumber, Result, SequenceNumber};
 
-use super::Repair;
 use super::report::Loss;
+use super::state::Repair;
 
 /// A replay in progress.
 #[derive(Default)]
