@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use titan::{ColumnFamilyOptions, CompressionType, Db, ErrorKind, Options, ReadOptions};
+use titan::{ColumnFamilyOptions, CompressionType, Db, ErrorKind, Options, ReadOptions, Stated};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -27,6 +27,14 @@ fn check(fixtures: &Path, dir: &Path) -> Outcome<()> {
         ("rocksdb-7.8-compressed-wal", "zstd"),
     ] {
         foreign_codecs_are_named(&fixtures.join(fixture), &dir.join(fixture), feature)
+            .map_err(|e| format!("{fixture}: {e}"))?;
+    }
+    for (fixture, feature) in [
+        ("rocksdb-7.8-default", "snappy"),
+        ("titan/format-1", "zstd"),
+        ("rocksdb-7.8-compressed-wal", "zstd"),
+    ] {
+        tools_take_no_missing_codec_for_damage(&fixtures.join(fixture), dir, feature)
             .map_err(|e| format!("{fixture}: {e}"))?;
     }
     println!("without codecs: all as it must be");
@@ -82,11 +90,7 @@ fn options_refuse_codecs_by_name(dir: &Path) -> Outcome<()> {
 
 /// Reading a database of RocksDB that uses a codec fails with an error that names the feature.
 fn foreign_codecs_are_named(fixture: &Path, copy: &Path, feature: &str) -> Outcome<()> {
-    fs::create_dir_all(copy)?;
-    for entry in fs::read_dir(fixture)? {
-        let entry = entry?;
-        fs::copy(entry.path(), copy.join(entry.file_name()))?;
-    }
+    copy_files(fixture, copy)?;
     let named = format!("feature `{feature}`");
     match read_all(copy) {
         Ok(entries) => Err(format!("{entries} entries were read without an error").into()),
@@ -99,6 +103,78 @@ fn foreign_codecs_are_named(fixture: &Path, copy: &Path, feature: &str) -> Outco
         }
         Err(e) => Err(format!("another error: {:?} {e}", e.kind()).into()),
     }
+}
+
+fn copy_files(from: &Path, to: &Path) -> Outcome<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// A check and a repair fail with an error that names the feature: they report no problem and no
+/// loss, and lose nothing. Nor do they if the tables' footers, which lead to all other parts, are
+/// damaged.
+fn tools_take_no_missing_codec_for_damage(
+    fixture: &Path,
+    dir: &Path,
+    feature: &str,
+) -> Outcome<()> {
+    // The options of the database may name the codec, too; those are refused before any file.
+    let options = Options {
+        default: ColumnFamilyOptions {
+            stated: Stated::all(),
+            compression: CompressionType::None,
+            ..ColumnFamilyOptions::default()
+        },
+        ..Options::default()
+    };
+    let named = |what: &str, outcome: titan::Result<String>| match outcome {
+        Err(e) if e.lacks_codec() && e.to_string().contains(&format!("feature `{feature}`")) => {
+            match e.kind() {
+                ErrorKind::Unsupported => Ok(()),
+                kind => Err(format!("{what}: {kind:?} {e}")),
+            }
+        }
+        Err(e) => Err(format!("{what}: another error: {:?} {e}", e.kind())),
+        Ok(report) => Err(format!("{what}: no error: {report}")),
+    };
+    for footers in ["whole", "damaged"] {
+        let name = fixture.file_name().unwrap_or_default();
+        let copy = dir.join("tools").join(footers).join(name);
+        copy_files(fixture, &copy)?;
+        if footers == "damaged" {
+            let mut tables = 0;
+            for file in fs::read_dir(&copy)? {
+                let file = file?.path();
+                if file.extension().is_some_and(|e| e == "sst") {
+                    let mut bytes = fs::read(&file)?;
+                    let footer = bytes.len() - 53;
+                    bytes[footer..].fill(0xaa);
+                    fs::write(&file, bytes)?;
+                    tables += 1;
+                }
+            }
+            if tables == 0 {
+                continue;
+            }
+        } else {
+            let checked = titan_tools::check(&copy, &options, &mut |_| {});
+            named(
+                "check",
+                checked.map(|report| format!("{:?}", report.problems)),
+            )?;
+        }
+        let to = titan_tools::RepairTo::Directory(copy.join("repaired"));
+        let repaired = titan_tools::repair(&copy, &to, &options, &mut |_| {});
+        named(
+            &format!("repair, footers {footers}"),
+            repaired.map(|report| format!("{report:?}")),
+        )?;
+    }
+    Ok(())
 }
 
 fn read_all(dir: &Path) -> titan::Result<usize> {

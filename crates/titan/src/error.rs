@@ -127,6 +127,7 @@ struct Inner {
     path: Option<PathBuf>,
     offset: Option<u64>,
     io_kind: Option<std::io::ErrorKind>,
+    lacks_codec: bool,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -139,6 +140,7 @@ impl Error {
             path: None,
             offset: None,
             io_kind: None,
+            lacks_codec: false,
             source: None,
         }))
     }
@@ -166,6 +168,13 @@ impl Error {
     /// Valid data or a valid request that this version cannot handle.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// Data in a codec that this program was built without.
+    pub(crate) fn missing_codec(message: impl Into<String>) -> Self {
+        let mut error = Self::unsupported(message);
+        Arc::make_mut(&mut error.0).lacks_codec = true;
+        error
     }
 
     /// An operating system error while opening the file or directory `path` for `action`, before
@@ -199,6 +208,7 @@ impl Error {
             path: Some(path.to_owned()),
             offset: None,
             io_kind: Some(error.kind()),
+            lacks_codec: false,
             source: Some(Arc::new(error)),
         }))
     }
@@ -286,6 +296,12 @@ impl Error {
     /// supported, since damage may look like one.
     pub fn is_unreadable(&self) -> bool {
         self.is_corruption() || self.kind() == ErrorKind::Unsupported
+    }
+
+    /// Whether this is [`ErrorKind::Unsupported`] because the program was built without the codec
+    /// of the data, which are whole: the error names the feature that has it.
+    pub fn lacks_codec(&self) -> bool {
+        self.0.lacks_codec
     }
 
     /// Whether the same work, begun again, may succeed: see [`ErrorKind::is_retryable`].

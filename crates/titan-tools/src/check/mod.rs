@@ -87,8 +87,8 @@ pub struct CheckReport {
 ///
 /// # Errors
 /// `NotFound` if there is no database; `Busy` if it changes too fast; `Unsupported`,
-/// `InvalidArgument` or `InvalidOption` if it has features, tables or comparators that cannot be
-/// read; failures to read the directory. Everything that is wrong with a file is a problem in the
+/// `InvalidArgument` or `InvalidOption` if it has features, tables, comparators or codecs that
+/// cannot be read; failures to read the directory. Everything that is wrong with a file is a problem in the
 /// report instead. If the MANIFEST is damaged, nothing says what the other files should be, and
 /// this is the only problem.
 pub fn check(
@@ -156,6 +156,7 @@ fn check_files(
         file: FileKind::Current,
         file_problems: 0,
         last_sequence: SequenceNumber::ZERO,
+        missing_codec: None,
     };
     let versions = RecoveredState::read(&**vfs, path, options).and_then(|state| {
         let statistics = Arc::new(Statistics::default());
@@ -195,6 +196,8 @@ struct Check<'a> {
     file_problems: u64,
     /// The last sequence number in the MANIFEST and the WAL files.
     last_sequence: SequenceNumber,
+    /// The first file that this program lacks the codec for.
+    missing_codec: Option<Error>,
 }
 
 impl Check<'_> {
@@ -215,9 +218,12 @@ impl Check<'_> {
         self.manifest_end(manifest, &manifest_path)?;
         for family in versions.families().values() {
             let references = self.tables(family, versions);
+            self.require_codecs()?;
             self.blob_files(family, references);
+            self.require_codecs()?;
         }
         self.wals(&wals, versions);
+        self.require_codecs()?;
         self.next_file_number(versions, &manifest_path);
         self.identity(versions)?;
         self.left_over(&files, &live, versions);
@@ -385,7 +391,16 @@ impl Check<'_> {
         self.report.notes.push(note.into());
     }
 
+    /// Fails if a file could not be checked for want of a codec: what was found may follow from that.
+    fn require_codecs(&mut self) -> Result<()> {
+        self.missing_codec.take().map_or(Ok(()), Err)
+    }
+
     fn problem(&mut self, error: Error) {
+        if error.lacks_codec() {
+            self.missing_codec.get_or_insert(error);
+            return;
+        }
         self.file_problems += 1;
         if self.file_problems <= MAX_PROBLEMS_PER_FILE {
             self.report.problems.push(error);

@@ -124,10 +124,10 @@ impl<'s> Scan<'s> {
             if let Some(size) = self.end_in(&bytes, offset) {
                 let handle = BlockHandle { offset, size };
                 let stored = bytes.slice(..size as usize + BLOCK_TRAILER_LEN);
-                return Ok(Some((
-                    handle,
-                    self.source.open(BlockKind::Data, handle, stored).ok(),
-                )));
+                return match self.source.open(BlockKind::Data, handle, stored) {
+                    Err(e) if e.lacks_codec() => Err(e),
+                    opened => Ok(Some((handle, opened.ok()))),
+                };
             }
             if len < limit {
                 break;

@@ -14,7 +14,8 @@ pub struct InspectItem {
     /// Where in the file it starts, in bytes. Pieces of a block or record have the offset of that
     /// block or record.
     pub offset: u64,
-    /// Kind of the item, in lower case; `damage` for what cannot be read.
+    /// Kind of the item, in lower case; `damage` for what cannot be read, `unreadable` for data in a
+    /// codec that this program was built without.
     pub kind: String,
     /// Properties of the item, by name. Keys are escaped as in Rust's byte strings. Pieces that
     /// occupy space of their own in the file have `size`, in bytes.
@@ -42,13 +43,18 @@ impl Items<'_> {
         }
     }
 
-    /// Shows damage, at the offset in the error or else at `offset`.
+    /// Shows damage, or data in a codec that this program lacks, at the offset in the error or else
+    /// at `offset`.
     pub(super) fn damage(&mut self, offset: u64, error: &Error) -> ControlFlow<()> {
-        self.damaged += 1;
+        let kind = match error.lacks_codec() {
+            true => "unreadable",
+            false => "damage",
+        };
+        self.damaged += u64::from(!error.lacks_codec());
         let fields = Fields::default()
             .with("error", error.kind().name())
             .with("message", error.message());
-        self.show(error.offset().unwrap_or(offset), "damage", fields)
+        self.show(error.offset().unwrap_or(offset), kind, fields)
     }
 }
 

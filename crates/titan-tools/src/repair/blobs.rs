@@ -60,7 +60,7 @@ impl Repair<'_> {
             let file = self.from.vfs.open(&path, Access::Random)?;
             match RelocationMap::open(file, &path, number, Arc::new(BlockCache::new(0))) {
                 Ok(map) => maps.push(map),
-                Err(e) if e.kind() == ErrorKind::Io => return Err(e),
+                Err(e) if e.kind() == ErrorKind::Io || e.lacks_codec() => return Err(e),
                 Err(e) => self.report.notes.push(format!("a map is unusable: {e}")),
             }
         }

@@ -224,7 +224,7 @@ impl Copy<'_, '_> {
         };
         match blobs.rescue(key.user_key, index) {
             Ok(value) => Ok(Rescued::Value(value)),
-            Err(e) if e.kind() == ErrorKind::Io => Err(e),
+            Err(e) if e.kind() == ErrorKind::Io || e.lacks_codec() => Err(e),
             Err(e) => {
                 self.lost(key, index, &e);
                 Ok(Rescued::Lost)

@@ -115,7 +115,7 @@ impl CompressionType {
     /// `Unsupported` naming the feature that has it.
     pub(crate) fn require(self) -> Result<()> {
         match self.feature() {
-            Some(feature) if !self.is_compiled_in() => Err(Error::unsupported(format!(
+            Some(feature) if !self.is_compiled_in() => Err(Error::missing_codec(format!(
                 "{} compression: this program was built without the feature `{feature}` of titan",
                 self.property_name()
             ))),
