@@ -1,20 +1,17 @@
 //! A transaction: its writes, its reads, and how it ends.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use bytes::Bytes;
 
-use super::index::{Index, Pending};
+use super::index::Pending;
 use super::iterator::TransactionIterator;
-use super::options::{LockOptions, TransactionOptions, TransactionSnapshot};
-use super::tracked::{TrackedKeys, Use};
+use super::options::{TransactionOptions, TransactionSnapshot};
+use super::state::{State, new_index};
+use super::tracked::Use;
 use crate::batch::WriteBatch;
-use crate::db::{ColumnFamily, Conditions, Db};
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::db::{ColumnFamily, Db};
+use crate::error::{Error, Result};
 use crate::lazy_value::LazyValue;
-use crate::locks::{Acquired, LockKey, Mode, OwnerId, Request};
+use crate::locks::{LockKey, Mode, OwnerId};
 use crate::merge::full_merge;
 use crate::read::{ReadOptions, Snapshot};
 use crate::sync::Mutex;
@@ -33,24 +30,10 @@ use crate::wide_columns::WideColumns;
 /// key was written after the transaction's snapshot. After an error the transaction is as before
 /// the call, and may go on; only a shared lock that the call made exclusive stays exclusive.
 pub struct Transaction {
-    db: Db,
-    options: TransactionOptions,
-    id: OwnerId,
+    pub(super) db: Db,
+    pub(super) options: TransactionOptions,
+    pub(super) id: OwnerId,
     pub(super) state: Mutex<State>,
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    /// Snapshot that reads see.
-    snapshot: Option<Snapshot>,
-    /// Keeps what conditions need to be checked; no condition is about an earlier moment.
-    evidence: Option<Snapshot>,
-    tracked: TrackedKeys,
-    batch: WriteBatch,
-    /// The writes by family, for reads.
-    written: HashMap<ColumnFamilyId, Index>,
-    /// Copies of `written` at each save point. The copies share what did not change since.
-    written_at: Vec<HashMap<ColumnFamilyId, Index>>,
 }
 
 impl Transaction {
@@ -189,7 +172,7 @@ impl Transaction {
     pub fn undo_get_for_update(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
         let state = &mut self.state.lock();
         self.db.check_usable(family)?;
-        let key = lock_key(family, key.as_ref());
+        let key = LockKey::new(family.id(), key.as_ref());
         if state.tracked.undo_read(&key) {
             self.release([&key]);
         }
@@ -343,7 +326,7 @@ impl Transaction {
     /// Forgets the writes of the transaction and releases its locks.
     pub fn rollback(self) {}
 
-    fn release<'k>(&self, keys: impl IntoIterator<Item = &'k LockKey>) {
+    pub(super) fn release<'k>(&self, keys: impl IntoIterator<Item = &'k LockKey>) {
         // A child has a copy of the locks, in which a thread of its parent may hold others for
         // ever.
         if self.options.locks.is_some() && self.db.check_not_inherited().is_ok() {
@@ -358,7 +341,7 @@ impl Transaction {
     }
 
     /// Takes the snapshot if this is the first use.
-    fn snapshot_if_due(&self, state: &mut State) {
+    pub(super) fn snapshot_if_due(&self, state: &mut State) {
         let due = self.options.snapshot == TransactionSnapshot::AtFirstUse;
         if due && state.snapshot.is_none() {
             self.take_snapshot(state);
@@ -420,114 +403,6 @@ impl Transaction {
         state.insert(family, key, pending);
         Ok(())
     }
-
-    /// Begins a call that touches a key: locks the key if the transaction is pessimistic.
-    fn touch(
-        &self,
-        state: &mut State,
-        family: &ColumnFamily,
-        key: &[u8],
-        mode: Mode,
-    ) -> Result<Touched<'_>> {
-        self.db.check_usable(family)?;
-        self.db.check_not_inherited()?;
-        let mut touched = Touched {
-            transaction: self,
-            key: lock_key(family, key),
-            since: SequenceNumber(0),
-            is_newly_locked: false,
-        };
-        if let Some(options) = &self.options.locks {
-            let acquired = self.lock(state, family, &touched.key, mode, options)?;
-            touched.is_newly_locked = acquired == Acquired::New;
-        }
-        touched.since = match state.tracked.get(&touched.key) {
-            Some(tracked) => tracked.since,
-            // ORDER: after the lock: what its last owner wrote is no conflict.
-            None => self.since(state, family, &touched.key)?,
-        };
-        Ok(touched)
-    }
-
-    fn lock(
-        &self,
-        state: &State,
-        family: &ColumnFamily,
-        key: &LockKey,
-        mode: Mode,
-        options: &LockOptions,
-    ) -> Result<Acquired> {
-        let is_new = state.tracked.get(key).is_none();
-        let is_full = |max: usize| state.tracked.len() >= max;
-        if is_new && options.max_locks.is_some_and(is_full) {
-            return Err(Error::new(
-                ErrorKind::LockLimit,
-                format!(
-                    "transaction {} has locked {} keys, and may not lock more: commit it, or raise \
-                     LockOptions::max_locks",
-                    self.id.0,
-                    state.tracked.len()
-                ),
-            ));
-        }
-        self.db.locks().acquire(&Request {
-            owner: self.id,
-            key,
-            family: family.name(),
-            mode,
-            timeout: options.timeout,
-            detect_deadlocks: options.detect_deadlocks,
-        })
-    }
-
-    /// Since when a key must be unchanged that is touched for the first time. A pessimistic
-    /// transaction with a snapshot learns at once if it has changed.
-    fn since(
-        &self,
-        state: &mut State,
-        family: &ColumnFamily,
-        key: &LockKey,
-    ) -> Result<SequenceNumber> {
-        self.snapshot_if_due(state);
-        let Some(snapshot) = &state.snapshot else {
-            // ORDER: the evidence is kept from a moment on that is not after the condition's.
-            state.evidence.get_or_insert_with(|| self.db.snapshot());
-            return Ok(self.db.latest_sequence_number());
-        };
-        if self.options.locks.is_some() {
-            let mut conditions = Conditions::since(snapshot);
-            conditions.unchanged(family, key.key())?;
-            self.db.check_conditions(&conditions)?;
-        }
-        Ok(snapshot.sequence())
-    }
-}
-
-/// A key that a call touches. If the call fails or panics before [`Touched::keep`], the lock that
-/// the call took is released.
-struct Touched<'t> {
-    transaction: &'t Transaction,
-    key: LockKey,
-    since: SequenceNumber,
-    is_newly_locked: bool,
-}
-
-impl Touched<'_> {
-    /// Notes the use of the key: from now on a write of the key by others is a conflict, and the
-    /// lock belongs to the transaction.
-    fn keep(mut self, tracked: &mut TrackedKeys, used: Use) {
-        tracked.note(&self.key, self.since, used);
-        self.is_newly_locked = false;
-    }
-}
-
-impl Drop for Touched<'_> {
-    fn drop(&mut self) {
-        let keeps = mutant!(failed_call_keeps_lock);
-        if self.is_newly_locked && !keeps {
-            self.transaction.release([&self.key]);
-        }
-    }
 }
 
 impl Drop for Transaction {
@@ -541,66 +416,4 @@ impl std::fmt::Debug for Transaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Transaction({})", self.id.0)
     }
-}
-
-impl State {
-    /// Write of the transaction to a key, if anything: a value, or that there is none.
-    fn own(&self, family: &ColumnFamily, key: &[u8]) -> Option<Result<Option<Bytes>>> {
-        let written = self.written.get(&family.id())?.get(key)?;
-        Some(match written {
-            Pending::Value(value) => Ok(Some(value.clone())),
-            Pending::Entity(columns) => columns.default_value().fetch().map(Some),
-            Pending::Deleted => Ok(None),
-        })
-    }
-
-    /// The columns that the transaction has written to a key, if anything.
-    fn own_columns(&self, family: &ColumnFamily, key: &[u8]) -> Option<Option<WideColumns>> {
-        let written = self.written.get(&family.id())?.get(key)?;
-        Some(match written {
-            Pending::Value(value) => Some(WideColumns::of_value(value.clone().into())),
-            Pending::Entity(columns) => Some(columns.clone()),
-            Pending::Deleted => None,
-        })
-    }
-
-    /// Notes the last write of a key.
-    fn insert(&mut self, family: &ColumnFamily, key: &[u8], pending: Pending) {
-        let written = self.written.entry(family.id());
-        let index = written.or_insert_with(|| new_index(family));
-        index.insert(Bytes::copy_from_slice(key), pending);
-    }
-
-    /// Writes, and the conditions under which they are made: nothing if no key was touched.
-    fn take_writes(&mut self) -> Result<(WriteBatch, Option<Conditions>)> {
-        let batch = std::mem::take(&mut self.batch);
-        let Some(evidence) = self.evidence.as_ref().filter(|_| !self.tracked.is_empty()) else {
-            return Ok((batch, None));
-        };
-        let mut conditions = Conditions::since(evidence);
-        let unguarded = mutant!(guards_have_no_effect);
-        for (key, tracked) in self.tracked.iter() {
-            if unguarded && !tracked.is_written() {
-                continue;
-            }
-            conditions.unchanged_since(key.family(), key.key(), tracked.since)?;
-        }
-        Ok((batch, Some(conditions)))
-    }
-
-    fn read_options(&self, options: ReadOptions) -> ReadOptions {
-        let snapshot = options.snapshot.or_else(|| self.snapshot.clone());
-        ReadOptions {
-            snapshot,
-            ..options
-        }
-    }
-}
-
-fn new_index(family: &ColumnFamily) -> Index {
-    Index::new(Arc::clone(family.comparator()))
-}
-
-fn lock_key(family: &ColumnFamily, key: &[u8]) -> LockKey {
-    LockKey::new(family.id(), key)
 }

@@ -106,6 +106,8 @@ mod iterator;
 mod options;
 mod reader;
 mod retry;
+mod state;
+mod touch;
 mod tracked;
 
 #[cfg(test)]

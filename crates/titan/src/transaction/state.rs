@@ -1,0 +1,93 @@
+//! The state of a transaction: its snapshot, the keys that it touched, its writes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::index::{Index, Pending};
+use super::tracked::TrackedKeys;
+use crate::batch::WriteBatch;
+use crate::db::{ColumnFamily, Conditions};
+use crate::error::Result;
+use crate::format::ColumnFamilyId;
+use crate::read::{ReadOptions, Snapshot};
+use crate::wide_columns::WideColumns;
+
+/// The parts of a transaction that its calls change.
+#[derive(Default)]
+pub(super) struct State {
+    /// Snapshot that reads see.
+    pub(super) snapshot: Option<Snapshot>,
+    /// Keeps what conditions need to be checked; no condition is about an earlier moment.
+    pub(super) evidence: Option<Snapshot>,
+    pub(super) tracked: TrackedKeys,
+    pub(super) batch: WriteBatch,
+    /// The writes by family, for reads.
+    pub(super) written: HashMap<ColumnFamilyId, Index>,
+    /// Copies of `written` at each save point. The copies share what did not change since.
+    pub(super) written_at: Vec<HashMap<ColumnFamilyId, Index>>,
+}
+
+impl State {
+    /// Write of the transaction to a key, if anything: a value, or that there is none.
+    pub(super) fn own(&self, family: &ColumnFamily, key: &[u8]) -> Option<Result<Option<Bytes>>> {
+        let written = self.written.get(&family.id())?.get(key)?;
+        Some(match written {
+            Pending::Value(value) => Ok(Some(value.clone())),
+            Pending::Entity(columns) => columns.default_value().fetch().map(Some),
+            Pending::Deleted => Ok(None),
+        })
+    }
+
+    /// The columns that the transaction has written to a key, if anything.
+    pub(super) fn own_columns(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+    ) -> Option<Option<WideColumns>> {
+        let written = self.written.get(&family.id())?.get(key)?;
+        Some(match written {
+            Pending::Value(value) => Some(WideColumns::of_value(value.clone().into())),
+            Pending::Entity(columns) => Some(columns.clone()),
+            Pending::Deleted => None,
+        })
+    }
+
+    /// Notes the last write of a key.
+    pub(super) fn insert(&mut self, family: &ColumnFamily, key: &[u8], pending: Pending) {
+        let written = self.written.entry(family.id());
+        let index = written.or_insert_with(|| new_index(family));
+        index.insert(Bytes::copy_from_slice(key), pending);
+    }
+
+    /// Writes, and the conditions under which they are made: nothing if no key was touched.
+    pub(super) fn take_writes(&mut self) -> Result<(WriteBatch, Option<Conditions>)> {
+        let batch = std::mem::take(&mut self.batch);
+        let Some(evidence) = self.evidence.as_ref().filter(|_| !self.tracked.is_empty()) else {
+            return Ok((batch, None));
+        };
+        let mut conditions = Conditions::since(evidence);
+        let unguarded = mutant!(guards_have_no_effect);
+        for (key, tracked) in self.tracked.iter() {
+            if unguarded && !tracked.is_written() {
+                continue;
+            }
+            conditions.unchanged_since(key.family(), key.key(), tracked.since)?;
+        }
+        Ok((batch, Some(conditions)))
+    }
+
+    pub(super) fn read_options(&self, options: ReadOptions) -> ReadOptions {
+        let snapshot = options.snapshot.or_else(|| self.snapshot.clone());
+        ReadOptions {
+            snapshot,
+            ..options
+        }
+    }
+}
+
+/// The writes to a family, before there are any.
+pub(super) fn new_index(family: &ColumnFamily) -> Index {
+    Index::new(Arc::clone(family.comparator()))
+}
