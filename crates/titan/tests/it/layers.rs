@@ -29,7 +29,7 @@ module_laws! {
         "TableProperties",
         "VersionEdit",
     ],
-    sizes: &["tests/it has"],
+    sizes: &[],
 }
 
 /// The methods of `Shared`, which any file of `db` may define and call without an import: the calls

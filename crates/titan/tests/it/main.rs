@@ -9,39 +9,29 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
-mod approximate;
+mod application;
 mod bad_batches;
 mod bad_input;
 mod basics;
 mod checkpoint;
-mod collectors;
 mod concurrency;
 mod crash_recovery;
-mod damaged_block;
-mod descriptors;
 mod determinism;
 mod directory;
 mod entities;
 mod examples;
 mod faults;
 mod filters;
-mod forks;
-mod full;
 mod gc;
 mod golden;
-mod hooks;
-mod in_memory;
-mod iterators;
 mod kept_options;
 mod layers;
 mod life_cycles;
-mod limits;
-mod listeners;
-mod merges;
-mod moved;
+mod openings;
 mod prefixes;
-mod read_only;
+mod reads;
 mod refused_commit;
+mod resources;
 mod rocksdb_fixtures;
 mod rocksdb_tools;
 mod secondary;
@@ -50,8 +40,6 @@ mod set_options;
 mod small_worlds;
 mod space;
 mod titan_fixtures;
-mod tombstones;
-mod unreadable;
 mod wal_recovery;
 
 use titan_testkit::setup as support;

@@ -1,0 +1,6 @@
+//! Code of the application that the engine calls.
+
+mod collectors;
+mod hooks;
+mod listeners;
+mod merges;

@@ -1,0 +1,6 @@
+//! Reading: iterators, tombstones, estimates, damaged blocks.
+
+mod approximate;
+mod damaged_block;
+mod iterators;
+mod tombstones;
