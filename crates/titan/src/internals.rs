@@ -83,9 +83,10 @@ pub mod table {
     pub use crate::table::liveness::LivenessBlock;
     pub use crate::table::properties::{DELTA_ENCODED_SINCE, TableProperties, value_text};
     pub use crate::table::read::open::{
-        MetaBlocks, global_sequence, range_tombstones_in, read_dictionary, read_index,
-        read_metaindex, read_properties, read_range_tombstones,
+        global_sequence, range_tombstones_in, read_dictionary, read_index, read_metaindex,
+        read_properties, read_range_tombstones,
     };
+    pub use crate::table::read::reader::MetaBlocks;
     pub use crate::table::writer::bounds;
     pub use crate::table::{
         META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL,

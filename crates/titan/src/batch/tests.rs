@@ -1,6 +1,7 @@
+use super::view::HEADER_SIZE;
 use super::*;
 use crate::ErrorKind;
-use crate::format::numbers::FileNumber;
+use crate::format::numbers::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::wal::TailMode;
 use crate::wal::testing::{db_bench, read_whole_log};
 
@@ -167,13 +168,7 @@ fn damaged_batches_are_refused_or_other_batches() {
 
 #[test]
 fn iteration_ends_at_the_first_error() {
-    let batch = WriteBatch {
-        data: [&[0; 12][..], b"\x0d\x14\x0d"].concat(),
-        opening: None,
-        save_points: vec![],
-        ticket: None,
-    };
-    let read: Vec<_> = batch.iter().collect();
+    let read: Vec<_> = BatchOps::new(b"\x0d\x14\x0d").collect();
     assert_eq!(read.len(), 2);
     let error = read[1].as_ref().unwrap_err();
     assert!(error.to_string().contains("at byte 13"), "{error}");

@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
-use super::{BatchOp, HEADER_SIZE};
+use super::op::BatchOp;
 use crate::error::{Error, Result};
 use crate::format::coding::Decoder;
 use crate::format::numbers::SequenceNumber;
+
+/// Bytes before the operations.
+pub(super) const HEADER_SIZE: usize = 12;
 
 /// An encoded batch: the payload of a WAL record.
 #[derive(Clone, Copy)]

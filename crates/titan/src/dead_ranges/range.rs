@@ -2,14 +2,24 @@
 
 use std::cmp::Ordering;
 
-use super::{LONG, MAX_KEY_LEN};
 use crate::format::SequenceNumber;
 use crate::format::internal_key::InternalKeyComparator;
 
 /// The most ranges that are known. Beyond that the one with the fewest dead keys is forgotten.
 const MAX_KNOWN: usize = 64;
+/// Dead keys of a range from which on it is worth compacting its tables.
+pub(crate) const LONG: u64 = 4096;
+/// Longer keys are not kept in memory.
+pub(super) const MAX_KEY_LEN: usize = 4096;
 /// Parts with fewer dead keys are not worth a place in the list.
 pub(super) const MIN_KEYS: u64 = 16;
+
+/// The direction in which a reader goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Forward,
+    Backward,
+}
 
 /// Where a range starts or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]

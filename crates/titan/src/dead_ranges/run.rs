@@ -1,18 +1,11 @@
 //! The dead keys that one movement of a reader steps over.
 
-use super::range::MIN_KEYS;
-use super::{DeadRanges, Edge};
+use super::range::{Edge, MIN_KEYS, Way};
+use super::ranges::DeadRanges;
 use crate::format::SequenceNumber;
 
 /// Dead keys that are stepped over between two looks for a range that can be passed.
 const LOOK_EVERY: u64 = 8;
-
-/// The direction in which a reader goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    Forward,
-    Backward,
-}
 
 /// Counts the dead keys of one movement, and remembers from where to where they were; its memory is
 /// reused.

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::range::MAX_KEY_LEN;
+use super::ranges::MAX_PENDING;
 use super::*;
-use crate::format::BytewiseComparator;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{BytewiseComparator, SequenceNumber};
 use crate::{Db, Options, ReadOptions};
 
 const KEYS: u64 = 40;

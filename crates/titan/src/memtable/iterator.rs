@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::format::internal_key::user_key;
 use crate::iterator::prefix_skip::PrefixSkip;
 use crate::iterator::{InternalIterator, NEAR};
-use crate::memtable::Memtable;
 use crate::memtable::skiplist::{NodeRef, SkipList, SkipListCursor, Target};
+use crate::memtable::table::Memtable;
 
 /// A cursor over the point entries of a memtable, which it keeps alive. Movements never fail and
 /// allocate nothing; `prev` costs a search.
@@ -15,6 +15,13 @@ pub(crate) struct MemtableIterator {
     cursor: SkipListCursor,
     /// Must outlive readers as a whole.
     memtable: Arc<Memtable>,
+}
+
+impl Memtable {
+    /// A cursor over the point entries; it sees entries added while it is used.
+    pub(crate) fn iter(self: &Arc<Self>) -> MemtableIterator {
+        MemtableIterator::new(Arc::clone(&self.list), Arc::clone(self))
+    }
 }
 
 impl MemtableIterator {

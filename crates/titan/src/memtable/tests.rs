@@ -8,7 +8,9 @@ use crate::format::internal_key::{
 };
 use crate::format::{BytewiseComparator, Comparator, ReverseBytewiseComparator, SequenceNumber};
 use crate::iterator::InternalIterator;
-use crate::memtable::{Memtable, MemtableEntry, MemtableIterator};
+use crate::memtable::Memtable;
+use crate::memtable::iterator::MemtableIterator;
+use crate::memtable::table::MemtableEntry;
 
 fn memtable(user: impl Comparator) -> Arc<Memtable> {
     Memtable::new(InternalKeyComparator::new(Arc::new(user)), 64 << 10)

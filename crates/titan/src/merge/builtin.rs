@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Associative, AssociativeMergeOperator, MergeOperator};
+use super::operator::{Associative, AssociativeMergeOperator, MergeOperator};
 
 /// The operator that RocksDB's OPTIONS files and tables call `name`: by the name that is recorded
 /// with data (`UInt64AddOperator`), or by the one that users give (`uint64add`). Operators that

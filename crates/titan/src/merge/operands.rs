@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{MergeOperator, full_merge};
+use super::operator::{MergeOperator, full_merge};
 use crate::error::Result;
 
 /// Operands of one key, as they were found. Empty without an allocation.

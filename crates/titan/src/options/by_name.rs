@@ -8,16 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::file::{CF_OPTIONS, OptionsFile};
+use super::setting::{MERGE_OPERATOR, NAMED, PREFIX_EXTRACTOR};
 use super::{ColumnFamilyOptions, FamilySettings, Options, SettingTexts};
 use crate::error::{Error, Result};
 use crate::format::prefix::{self, PrefixExtractor};
 use crate::merge::{self, MergeOperator};
-
-pub(super) const MERGE_OPERATOR: &str = "merge_operator";
-pub(super) const PREFIX_EXTRACTOR: &str = "prefix_extractor";
-
-/// All of them.
-pub(super) const NAMED: [&str; 2] = [MERGE_OPERATOR, PREFIX_EXTRACTOR];
 
 /// The names that are kept for a family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

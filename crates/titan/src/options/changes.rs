@@ -4,8 +4,8 @@
 //! `block_based_table_factory={...}` around the options of tables, and `filter_policy`. All changes
 //! of a call are checked together: each by its range, and the result as a whole.
 
-use super::by_name::NAMED;
 use super::file::COMPACTION_FILTER;
+use super::setting::NAMED;
 use super::spelling::as_titan_has_it;
 use super::{ColumnFamilyOptions, DbOptions, DbSettings, FamilySettings};
 use crate::error::{Error, Result};

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::by_name::NAMED;
 use super::declare::{OptionInfo, OptionTraits, options};
-use super::setting::{Setting, SettingTexts};
+use super::require::{require, require_codec};
+use super::setting::{NAMED, Setting, SettingTexts};
 use super::stated::Stated;
-use super::{require, require_codec};
 use crate::collector::TablePropertiesCollectorFactory;
 use crate::error::Result;
 use crate::filter::CompactionFilterFactory;

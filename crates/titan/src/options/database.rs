@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::declare::{OptionInfo, OptionTraits, options};
-use super::require;
+use super::require::require;
 use super::setting::{Setting, SettingTexts};
 use crate::clock::{StdClock, SystemClock};
 use crate::commit_hook::CommitHook;

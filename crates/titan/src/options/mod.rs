@@ -8,6 +8,7 @@ mod database;
 mod declare;
 pub(crate) mod file;
 pub(crate) mod kept;
+mod require;
 pub(crate) mod rocksdb;
 mod setting;
 mod spelling;
@@ -20,6 +21,7 @@ pub(crate) use database::DbSettings;
 pub use database::{DataInMemory, DbOptions, WalRecoveryMode};
 pub use declare::OptionInfo;
 pub use kept::{LoadedOptions, TakenOptions};
+pub(crate) use require::require;
 pub use setting::SettingTexts;
 pub use stated::Stated;
 
@@ -27,8 +29,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::format::{ColumnFamilyId, CompressionType};
+use crate::error::Result;
+use crate::format::ColumnFamilyId;
 
 /// All options of an opening.
 ///
@@ -107,27 +109,6 @@ pub fn family_defaults() -> SettingTexts {
 /// Names and values of a database's options by default.
 pub fn database_defaults() -> SettingTexts {
     DbSettings::defaults()
-}
-
-/// Fails with `InvalidOption` unless `ok`.
-pub(crate) fn require(
-    ok: bool,
-    option: &str,
-    rule: &str,
-    value: impl std::fmt::Display,
-) -> Result<()> {
-    if ok {
-        return Ok(());
-    }
-    Err(Error::invalid_option(format!(
-        "{option} must be {rule}, not {value}"
-    )))
-}
-
-/// Fails with `InvalidOption` for a codec that this build does not have.
-pub(crate) fn require_codec(option: &str, codec: CompressionType) -> Result<()> {
-    let refused = |e: Error| Error::invalid_option(format!("{option}: {}", e.message()));
-    codec.require().map_err(refused)
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 //! here. Options that RocksDB does not have are not in the file. Those that we do not have become
 //! the nearest that we have, with a note: nothing in the file prevents a family from being opened.
 
-use super::by_name;
 use super::column_family::NO_LIMIT;
 use super::declare::OptionTraits;
 use super::file::{CF_OPTIONS, DB_OPTIONS, OptionsFile, Section, TABLE_OPTIONS, bloom_filter};
 use super::setting::Setting;
 use super::spelling::{self, never, without_fraction};
 use super::{DbSettings, FamilySettings, SettingTexts};
+use super::{by_name, setting};
 use crate::format::CompressionType;
 use crate::format::prefix;
 use crate::merge;
@@ -328,8 +328,8 @@ impl Import<'_> {
             };
             let id = self.of_family.object(key).unwrap_or("nullptr");
             let is_built_in = match key {
-                by_name::MERGE_OPERATOR => merge::builtin::by_name(id).is_some(),
-                by_name::PREFIX_EXTRACTOR => prefix::by_name(id).is_some(),
+                setting::MERGE_OPERATOR => merge::builtin::by_name(id).is_some(),
+                setting::PREFIX_EXTRACTOR => prefix::by_name(id).is_some(),
                 _ => false,
             };
             if !nothing.contains(&id) && !is_built_in {

@@ -5,6 +5,11 @@ use crate::format::CompressionType;
 /// Names and values of options, as the MANIFEST has them.
 pub type SettingTexts = Vec<(String, String)>;
 
+/// The options that are code of the user, of which the database keeps the name.
+pub(super) const NAMED: [&str; 2] = [MERGE_OPERATOR, PREFIX_EXTRACTOR];
+pub(super) const MERGE_OPERATOR: &str = "merge_operator";
+pub(super) const PREFIX_EXTRACTOR: &str = "prefix_extractor";
+
 /// The value of an option.
 pub(crate) trait Setting: Copy + PartialEq {
     /// Form of a text.

@@ -28,7 +28,6 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::format::coding::Decoder;
-use crate::table::block::separated::joined;
 
 const NUM_RESTARTS_MASK: u32 = (1 << 28) - 1;
 pub(in crate::table) const SEPARATED_VALUES: u32 = 1 << 28;
@@ -83,7 +82,7 @@ impl Block {
         };
         match values_at {
             None => Ok(block),
-            Some(at) => Block::new(joined(&block, at)?),
+            Some(at) => Block::new(block.joined(at)?),
         }
     }
 

@@ -19,49 +19,51 @@ use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 use crate::table::block::Block;
 
-/// The same entries in the usual layout. `block` is the block as stored: its entries are keys up to
-/// `values_at`, then values.
-pub(in crate::table) fn joined(block: &Block, values_at: usize) -> Result<Bytes> {
-    let impossible = || Error::corruption("block with impossible values after its keys");
-    let entries = block.entries();
-    let (keys, values) = entries.split_at_checked(values_at).ok_or_else(impossible)?;
-    let mut values_left = Decoder::new(values);
-    let mut keys_left = Decoder::new(keys);
-    let mut out = Vec::with_capacity(block.data().len());
-    let mut restarts = Vec::with_capacity(block.num_restarts());
-    loop {
-        let at = keys_left.position();
-        let is_restart =
-            restarts.len() < block.num_restarts() && block.restart(restarts.len()) == at;
-        if is_restart {
-            restarts.push(out.len() as u32);
+impl Block {
+    /// The same entries in the usual layout. The block is as stored: its entries are keys up to
+    /// `values_at`, then values.
+    pub(super) fn joined(&self, values_at: usize) -> Result<Bytes> {
+        let impossible = || Error::corruption("block with impossible values after its keys");
+        let entries = self.entries();
+        let (keys, values) = entries.split_at_checked(values_at).ok_or_else(impossible)?;
+        let mut values_left = Decoder::new(values);
+        let mut keys_left = Decoder::new(keys);
+        let mut out = Vec::with_capacity(self.data().len());
+        let mut restarts = Vec::with_capacity(self.num_restarts());
+        loop {
+            let at = keys_left.position();
+            let is_restart =
+                restarts.len() < self.num_restarts() && self.restart(restarts.len()) == at;
+            if is_restart {
+                restarts.push(out.len() as u32);
+            }
+            if keys_left.is_empty() {
+                break;
+            }
+            let shared = keys_left.varint32()?;
+            let fresh = keys_left.varint32()?;
+            let value_len = keys_left.varint32()?;
+            if is_restart && keys_left.varint32()? as usize != values_left.position() {
+                return Err(impossible());
+            }
+            for length in [shared, fresh, value_len] {
+                put_varint(&mut out, length.into());
+            }
+            out.extend_from_slice(keys_left.bytes(fresh as usize)?);
+            out.extend_from_slice(values_left.bytes(value_len as usize)?);
         }
-        if keys_left.is_empty() {
-            break;
-        }
-        let shared = keys_left.varint32()?;
-        let fresh = keys_left.varint32()?;
-        let value_len = keys_left.varint32()?;
-        if is_restart && keys_left.varint32()? as usize != values_left.position() {
+        if !values_left.is_empty() || restarts.len() != self.num_restarts() {
             return Err(impossible());
         }
-        for length in [shared, fresh, value_len] {
-            put_varint(&mut out, length.into());
+        for restart in &restarts {
+            out.extend_from_slice(&restart.to_le_bytes());
         }
-        out.extend_from_slice(keys_left.bytes(fresh as usize)?);
-        out.extend_from_slice(values_left.bytes(value_len as usize)?);
+        out.extend_from_slice(&(restarts.len() as u32).to_le_bytes());
+        Ok(Bytes::from(out))
     }
-    if !values_left.is_empty() || restarts.len() != block.num_restarts() {
-        return Err(impossible());
-    }
-    for restart in &restarts {
-        out.extend_from_slice(&restart.to_le_bytes());
-    }
-    out.extend_from_slice(&(restarts.len() as u32).to_le_bytes());
-    Ok(Bytes::from(out))
 }
 
-/// The opposite of [`joined`], as RocksDB writes it. The block's restart points must be entries.
+/// The opposite of [`Block::joined`], as RocksDB writes it. The block's restart points must be entries.
 #[cfg(any(test, fuzzing))]
 pub(in crate::table) fn separated(block: &Block) -> Result<Bytes> {
     let (mut keys, mut values, mut restarts) = (Vec::new(), Vec::new(), Vec::new());

@@ -50,6 +50,13 @@ pub struct TableIterator {
     blocks_ahead: usize,
 }
 
+impl TableReader {
+    /// A cursor over the point entries. It keeps the table open.
+    pub fn iter(self: &Arc<Self>, options: TableIterOptions) -> TableIterator {
+        TableIterator::new(self.clone(), options)
+    }
+}
+
 impl TableIterator {
     pub(in crate::table) fn new(table: Arc<TableReader>, options: TableIterOptions) -> Self {
         let reading = match options.readahead {

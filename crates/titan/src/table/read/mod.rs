@@ -1,5 +1,6 @@
 //! Reading a table: opening it, lookups, cursors, readahead, and verifying all of it.
 
+mod blob_refs;
 pub(in crate::table) mod iterator;
 pub(crate) mod open;
 mod points_to;

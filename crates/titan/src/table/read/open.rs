@@ -19,7 +19,7 @@ use crate::table::filter::{self, Filter};
 use crate::table::footer::{BlockHandle, FOOTER_LEN, Footer};
 use crate::table::index::{Index, IndexFormat, IndexType};
 use crate::table::properties::{EntryCounts, TableProperties};
-use crate::table::read::reader::{TableIdentity, TableReader, TableReaderOptions};
+use crate::table::read::reader::{MetaBlocks, TableIdentity, TableReader, TableReaderOptions};
 use crate::table::{
     META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL,
 };
@@ -34,17 +34,6 @@ const MIN_TAIL: u64 = 64 << 10;
 
 /// The version of files made for ingestion that has a global sequence number.
 const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
-
-/// Where the blocks other than data blocks are, so that a later check can read them again.
-#[derive(Default)]
-pub struct MetaBlocks {
-    pub(in crate::table) metaindex: BlockHandle,
-    /// Tables of LevelDB have none.
-    pub(in crate::table) properties: Option<BlockHandle>,
-    pub(in crate::table) range_tombstones: Option<BlockHandle>,
-    /// Index, its partitions, filters, range tombstones.
-    pub(in crate::table) others: Vec<BlockHandle>,
-}
 
 /// Head of a table. It decides whether and how the rest can be read.
 struct Head {
@@ -116,7 +105,7 @@ pub(crate) fn refuse_unreadable(
     Ok(head.properties.entry_counts())
 }
 
-pub(in crate::table) fn open(
+fn read_table(
     file: Arc<dyn ReadableFile>,
     path: &Path,
     options: TableReaderOptions,
@@ -185,6 +174,22 @@ pub(in crate::table) fn open(
         global_sequence,
         meta,
     })
+}
+
+impl TableReader {
+    /// Opens a table: reads footer, properties, index, filter and range tombstones. `path` is for
+    /// errors.
+    ///
+    /// # Errors
+    /// `Corruption` for damage, `Unsupported` for a feature that cannot be read, `InvalidOption`
+    /// for a comparator other than the table's.
+    pub fn open(
+        file: Arc<dyn ReadableFile>,
+        path: &Path,
+        options: TableReaderOptions,
+    ) -> Result<Arc<Self>> {
+        read_table(file, path, options).map(Arc::new)
+    }
 }
 
 fn read_footer(file: &dyn ReadableFile, at: u64) -> Result<Footer> {

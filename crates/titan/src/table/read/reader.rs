@@ -4,7 +4,6 @@
 //! through the block cache. A point lookup that the filter does not rule out costs one binary
 //! search in the index and one in a block, and at most one read of the file.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,7 +16,6 @@ use crate::format::pointers::each_pointer;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::unique_id::UniqueId;
 use crate::format::{FileNumber, SequenceNumber, total};
-use crate::iterator::InternalIterator;
 use crate::table::block::Block;
 use crate::table::block::io::{BlockKind, BlockSource, Window};
 use crate::table::block::iter::BlockIter;
@@ -26,10 +24,7 @@ use crate::table::footer::BlockHandle;
 use crate::table::index::Index;
 use crate::table::liveness::LivenessBlock;
 use crate::table::properties::TableProperties;
-use crate::table::read::iterator::{TableIterOptions, TableIterator};
-use crate::table::read::open::{self, MetaBlocks};
 use crate::table::read::read_ahead::ReadAhead;
-use crate::vfs::ReadableFile;
 
 /// Bytes that a scan of the whole table reads at once.
 pub(in crate::table) const SCAN_READAHEAD: usize = 1 << 20;
@@ -64,6 +59,17 @@ pub(crate) struct TableEntry {
     pub(crate) value: Bytes,
 }
 
+/// Where the blocks other than data blocks are, so that a later check can read them again.
+#[derive(Default)]
+pub struct MetaBlocks {
+    pub(in crate::table) metaindex: BlockHandle,
+    /// Tables of LevelDB have none.
+    pub(in crate::table) properties: Option<BlockHandle>,
+    pub(in crate::table) range_tombstones: Option<BlockHandle>,
+    /// Index, its partitions, filters, range tombstones.
+    pub(in crate::table) others: Vec<BlockHandle>,
+}
+
 /// An open table. Immutable; share it by `Arc`.
 pub struct TableReader {
     pub(in crate::table) source: BlockSource,
@@ -79,20 +85,6 @@ pub struct TableReader {
 }
 
 impl TableReader {
-    /// Opens a table: reads footer, properties, index, filter and range tombstones. `path` is for
-    /// errors.
-    ///
-    /// # Errors
-    /// `Corruption` for damage, `Unsupported` for a feature that cannot be read, `InvalidOption`
-    /// for a comparator other than the table's.
-    pub fn open(
-        file: Arc<dyn ReadableFile>,
-        path: &Path,
-        options: TableReaderOptions,
-    ) -> Result<Arc<Self>> {
-        open::open(file, path, options).map(Arc::new)
-    }
-
     /// The first entry at or after `seek_key`, an internal key, if it has the same user key.
     /// `fill_cache` says whether a block that had to be read from the file goes to the cache.
     pub(crate) fn get(&self, seek_key: &[u8], fill_cache: bool) -> Result<Option<TableEntry>> {
@@ -204,11 +196,6 @@ impl TableReader {
         }
     }
 
-    /// A cursor over the point entries. It keeps the table open.
-    pub fn iter(self: &Arc<Self>, options: TableIterOptions) -> TableIterator {
-        TableIterator::new(self.clone(), options)
-    }
-
     /// All range tombstones, as stored: by start, newest first, possibly overlapping.
     pub fn range_tombstones(&self) -> &[RangeTombstone] {
         &self.range_tombstones
@@ -241,32 +228,6 @@ impl TableReader {
             return Err(self.at(Error::corruption(text), property.handle));
         }
         Ok(Some(block))
-    }
-
-    /// The pointers of the table: the liveness block or, if another program wrote the table, what a
-    /// scan of all entries finds.
-    pub fn blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
-        match self.liveness()? {
-            Some(references) => Ok(references),
-            None => self.scan_blob_refs(),
-        }
-    }
-
-    /// The liveness block that a scan of all entries gives, whether or not the table has one.
-    pub(crate) fn scan_blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
-        let mut refs = LivenessBlock::default();
-        let mut iter = self.iter(TableIterOptions {
-            fill_cache: false,
-            readahead: SCAN_READAHEAD,
-        });
-        iter.seek_to_first()?;
-        while iter.valid() {
-            add_blob_ref(&mut refs, iter.key(), iter.value())
-                .map_err(|e| e.at(self.source.path(), iter.block_offset()))?;
-            iter.next()?;
-        }
-        refs.sort();
-        Ok(refs)
     }
 
     /// Bytes of memory that the open table uses, cached blocks not included.

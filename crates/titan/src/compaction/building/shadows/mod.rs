@@ -14,6 +14,7 @@
 //! how much of the space is assumed to be live; never what is garbage. So a table that cannot be
 //! read counts as nothing here: its readers will get the error.
 
+mod older_tables;
 pub(super) mod outputs;
 mod points;
 mod ranges;
@@ -24,18 +25,10 @@ use crate::error::Result;
 use crate::format::internal_key::{ParsedInternalKey, ValueType};
 use crate::format::{SequenceNumber, total};
 use crate::memtable::Memtable;
-use crate::open_files::OpenFiles;
 use crate::range_del::FragmentedTombstones;
-use crate::version::Version;
 use crate::version::state::tombstones::version_tombstones;
+pub(crate) use older_tables::OlderTables;
 use points::Lookup;
-
-/// The older tables, of which new entries may shadow something.
-#[derive(Clone, Copy)]
-pub struct OlderTables<'a> {
-    pub(crate) version: &'a Version,
-    pub(crate) open_files: &'a OpenFiles,
-}
 
 /// The most keys that are looked up.
 #[derive(Clone, Copy)]

@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 
-use super::{OlderTables, ranges};
+use super::older_tables::OlderTables;
+use super::ranges;
 use crate::compaction::building::inputs::Compaction;
 use crate::compaction::building::job_output::OutputTable;
 use crate::format::internal_key::{InternalKeyComparator, user_key};

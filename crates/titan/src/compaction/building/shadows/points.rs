@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::OlderTables;
+use super::older_tables::OlderTables;
 use crate::error::Result;
 use crate::format::internal_key::{ParsedInternalKey, seek_key, user_key};
 use crate::format::pointers::referenced_bytes;

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::OlderTables;
+use super::older_tables::OlderTables;
 use crate::error::Result;
 use crate::range_del::{Fragment, FragmentedTombstones};
 use crate::version::TableFile;
