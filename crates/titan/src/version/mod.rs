@@ -17,6 +17,8 @@ pub(crate) mod edit;
 pub(crate) mod set;
 pub(crate) mod state;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use set::builder::VersionBuilder;
 pub(crate) use set::capture::Capture;
 pub(crate) use set::counters::Counters;
 pub(crate) use set::database_record::DatabaseRecord;
