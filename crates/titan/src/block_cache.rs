@@ -96,13 +96,6 @@ impl BlockCache {
             file
         };
         self.blocks.insert((file, offset), block);
-        // Nothing in it is pinned. Another thread may have changed the capacity meanwhile.
-        invariant!(
-            self.usage() <= self.blocks.capacity().max(self.capacity()),
-            "blocks take {} bytes of {}",
-            self.usage(),
-            self.capacity()
-        );
     }
 
     /// Bytes in use, bookkeeping included.
