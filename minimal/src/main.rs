@@ -31,6 +31,19 @@ fn check(fixtures: &Path, dir: &Path) -> Outcome<()> {
     }
     for (fixture, feature) in [
         ("rocksdb-7.8-default", "snappy"),
+        ("rocksdb-7.8-blob-zstd", "zstd"),
+        ("rocksdb-7.8-blob-lz4", "lz4"),
+        ("titan/format-1", "zstd"),
+    ] {
+        files_that_need_a_codec_are_refused_before_anything_is_written(
+            &fixtures.join(fixture),
+            &dir.join(format!("{fixture}-written")),
+            feature,
+        )
+        .map_err(|e| format!("{fixture}: {e}"))?;
+    }
+    for (fixture, feature) in [
+        ("rocksdb-7.8-default", "snappy"),
         ("titan/format-1", "zstd"),
         ("rocksdb-7.8-compressed-wal", "zstd"),
     ] {
@@ -84,6 +97,47 @@ fn options_refuse_codecs_by_name(dir: &Path) -> Outcome<()> {
                 return Err(format!("{option} {codec:?}: {e}").into());
             }
         }
+    }
+    Ok(())
+}
+
+/// Also where the options of the opening ask for no codec: the first compaction would fail, and
+/// stop writes.
+fn files_that_need_a_codec_are_refused_before_anything_is_written(
+    fixture: &Path,
+    dir: &Path,
+    feature: &str,
+) -> Outcome<()> {
+    copy_files(fixture, dir)?;
+    let names = || -> Outcome<Vec<_>> {
+        let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name()));
+        let mut names = entries.collect::<Outcome<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    };
+    let before = names()?;
+    let mut options = Options::default();
+    options.default.compression = CompressionType::None;
+    options.default.blob_compression_type = CompressionType::None;
+    options.default.stated = Stated::all();
+    let Err(e) = Db::open(dir, &options) else {
+        return Err("it is opened for writing".into());
+    };
+    let named = format!("feature `{feature}`");
+    if e.kind() != ErrorKind::Unsupported || !e.to_string().contains(&named) || e.path().is_none() {
+        return Err(format!("another error: {:?} {e}", e.kind()).into());
+    }
+    match names()? == before {
+        true => Ok(()),
+        false => Err("a refused opening wrote".into()),
+    }
+}
+
+fn copy_files(from: &Path, to: &Path) -> Outcome<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
     }
     Ok(())
 }

@@ -187,6 +187,7 @@ impl Disk {
             } => self.change(*file, |f| f.punch_hole(*offset, *len)),
             FsOp::Close { file, .. } => self.change(*file, File::close),
             FsOp::Sync { file, .. } => self.change(*file, File::sync),
+            FsOp::Rewrite { file, .. } => self.change(*file, File::rewrite),
             FsOp::SyncLost { file, .. } => self.change(*file, File::fail_sync),
             FsOp::Rename { from, to } => self.rename(from, to)?,
             FsOp::Link { from, to } => {

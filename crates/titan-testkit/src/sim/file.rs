@@ -142,6 +142,12 @@ impl File {
         }
     }
 
+    /// All bytes are written again and synced, also those of which an earlier sync failed.
+    pub(super) fn rewrite(&mut self) {
+        self.dirty.append(&mut self.lost);
+        self.sync();
+    }
+
     /// A failed sync: the kernel marks the pages clean, so they are never written.
     pub(super) fn fail_sync(&mut self) {
         self.lost.append(&mut self.dirty);

@@ -179,6 +179,13 @@ pub enum FsOp {
         /// Which file.
         file: FileId,
     },
+    /// The bytes of a file were written again, where they are, and synced.
+    Rewrite {
+        /// Its path.
+        path: Arc<Path>,
+        /// Which file.
+        file: FileId,
+    },
     /// A sync failed and the kernel dropped the unsynced pages.
     SyncLost {
         /// The path the file was opened by.
@@ -249,6 +256,7 @@ impl fmt::Display for FsOp {
             } => write!(f, "punch-hole {} {offset} {len}", path.display()),
             FsOp::Close { path, .. } => write!(f, "close {}", path.display()),
             FsOp::Sync { path, .. } => write!(f, "sync {}", path.display()),
+            FsOp::Rewrite { path, .. } => write!(f, "rewrite {}", path.display()),
             FsOp::SyncLost { path, .. } => write!(f, "sync-lost {}", path.display()),
             FsOp::Rename { from, to } => {
                 write!(f, "rename {} {}", from.display(), to.display())

@@ -357,7 +357,7 @@ impl State {
                     let data = data.slice(..n.min(data.len()));
                     Some(FsOp::Append { path, file, data })
                 }
-                (Effect::LosesPages, FsOp::Sync { path, file }) => {
+                (Effect::LosesPages, FsOp::Sync { path, file } | FsOp::Rewrite { path, file }) => {
                     Some(FsOp::SyncLost { path, file })
                 }
                 (Effect::Everything, op) => Some(op),
@@ -410,7 +410,7 @@ impl Vfs for SimVfs {
 
     fn sync_file(&self, path: &Path) -> Result<()> {
         self.perform(&Call::new(OpKind::Sync, path), "sync", |state| {
-            Ok(FsOp::Sync {
+            Ok(FsOp::Rewrite {
                 path: path.into(),
                 file: state.disk.find_file(path)?,
             })

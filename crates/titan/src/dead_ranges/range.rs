@@ -179,6 +179,14 @@ impl Known {
     }
 
     /// The index of the last range that does not start after a key.
+    /// Whether each range ends before the next one starts.
+    pub(super) fn are_apart(&self, order: &InternalKeyComparator) -> bool {
+        self.0.windows(2).all(|pair| match pair {
+            [a, b] => a.common(b, order).is_none() && !a.first.cmp_start(&b.first, order).is_gt(),
+            _ => true,
+        })
+    }
+
     fn position(&self, key: &[u8], order: &InternalKeyComparator) -> Option<usize> {
         let starts_until = |range: &DeadRange| !range.first.starts_after(key, order);
         self.0.partition_point(starts_until).checked_sub(1)

@@ -90,7 +90,15 @@ impl DeadRanges {
             ranges.known.cut(key, order);
             // A range that waits is a hint, not worth being divided.
             ranges.pending.retain(|range| !range.has(key, order));
+            invariant!(
+                ranges.known.around(key, order).is_none(),
+                "a key that is written is in a dead range"
+            );
         }
+        invariant!(
+            ranges.known.are_apart(order),
+            "dead ranges overlap after a write"
+        );
         self.note_any(&ranges);
     }
 
@@ -140,6 +148,15 @@ impl DeadRanges {
             }
         }
         self.note_any(&ranges);
+        invariant!(
+            ranges.known.are_apart(order),
+            "dead ranges overlap or are out of order"
+        );
+        invariant!(
+            ranges.pending.len() <= MAX_PENDING,
+            "{} dead ranges wait",
+            ranges.pending.len()
+        );
         drop(ranges);
         if grown {
             self.long_found.fetch_add(1, Ordering::Relaxed);

@@ -71,6 +71,11 @@ impl CompressionType {
         CompressionType::ZstdNotFinal,
     ];
 
+    /// Whether this build has all codecs, so that no file of ours needs one that is missing.
+    pub(crate) fn are_all_compiled_in() -> bool {
+        Self::ALL.into_iter().all(Self::is_compiled_in)
+    }
+
     /// Compression of SST blocks if none is stated.
     pub(crate) const OF_TABLES: CompressionType = match cfg!(feature = "lz4") {
         true => CompressionType::Lz4,

@@ -76,6 +76,10 @@ pub(crate) fn run(
         if !mutant!(collection_names_not_durable) {
             env.vfs.sync_dir(&env.dir)?;
         }
+        invariant!(
+            !logical.is_empty() && logical.is_sorted() && !collection.physical.contains(&number),
+            "a collection writes blob file {number} for {logical:?}"
+        );
         let relocation = Relocation {
             file: number,
             map,

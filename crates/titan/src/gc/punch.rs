@@ -120,6 +120,19 @@ impl Plan {
             }
             dead_from = dead_from.max(behind);
         }
+        invariant!(
+            holes.windows(2).all(|pair| match pair {
+                [a, b] => a.end <= b.start,
+                _ => true,
+            }),
+            "holes of blob file {} overlap",
+            live.file.number
+        );
+        invariant!(
+            holes.last().is_none_or(|hole| hole.end <= end),
+            "a hole of blob file {} ends after its last record",
+            live.file.number
+        );
         let bytes = total(holes.iter().map(|hole| hole.end - hole.start));
         Plan {
             file: Arc::clone(&live.file),

@@ -28,6 +28,7 @@ impl Owners {
     }
 
     pub(super) fn push(&mut self, owner: OwnerId) {
+        invariant!(!self.contains(owner), "an owner has a lock twice");
         match self.first {
             None => self.first = Some(owner),
             Some(_) => self.more.push(owner),
@@ -39,6 +40,10 @@ impl Owners {
             true => self.first = self.more.pop(),
             false => self.more.retain(|other| *other != owner),
         }
+        invariant!(
+            self.first.is_some() || self.more.is_empty(),
+            "a lock has further owners, and no first one"
+        );
     }
 }
 

@@ -123,6 +123,13 @@ impl LockTable {
         locks.entry(key.clone()).or_insert_with(Lock::new).waiting += 1;
         let granted = self.wait_until_granted(stripe, &mut locks, request);
         self.waits.lock().end(owner);
+        invariant!(
+            granted.is_err()
+                || locks
+                    .get(key)
+                    .is_some_and(|lock| lock.owners.contains(owner)),
+            "a lock was granted, and has another owner"
+        );
         if let Some(lock) = locks.get_mut(key) {
             invariant!(
                 lock.waiting > 0,
@@ -163,6 +170,10 @@ impl LockTable {
             }
             let blockers = locks.get(request.key);
             let blockers = blockers.map_or(Vec::new(), |lock| lock.blockers(request.owner));
+            invariant!(
+                !blockers.is_empty(),
+                "a request waits for a lock that nobody has"
+            );
             self.note_wait(request, &blockers)?;
             gate!("lock: waits");
             let Some(timeout) = request.timeout else {
@@ -209,6 +220,10 @@ impl LockTable {
                 continue;
             };
             lock.owners.remove(owner);
+            invariant!(
+                !lock.owners.contains(owner),
+                "a lock that was released has its owner still"
+            );
             if lock.waiting > 0 {
                 self.waits.lock().released(owner, key);
                 stripe.changed.notify_all();

@@ -22,6 +22,10 @@ pub(super) struct Waits(HashMap<OwnerId, Waiting>);
 impl Waits {
     /// Notes what `owner` waits for, in place of what it waited for before.
     pub(super) fn begin(&mut self, owner: OwnerId, waiting: Waiting) {
+        invariant!(
+            !waiting.blockers.contains(&owner),
+            "a transaction waits for itself"
+        );
         self.0.insert(owner, waiting);
     }
 

@@ -196,6 +196,11 @@ impl Memtable {
         SequenceNumber::MAX.min(SequenceNumber(self.accepted_to.load(Ordering::Acquire)))
     }
 
+    /// Whether it may have operations of a commit that failed.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.accepted_to.load(Ordering::Acquire) != u64::MAX
+    }
+
     /// Whether it has grown to the write buffer's size, has more range deletions than a read should
     /// search, shadows so much in older tables that a flush is worthwhile, or has entries that a
     /// compaction filter is to see by now. Never true of an empty one, however small the buffer.

@@ -117,6 +117,11 @@ impl FragmentedTombstones {
 
     /// Appends a fragment after all others, or extends the last one.
     fn push(&mut self, fragment: Fragment) {
+        invariant!(
+            fragment.sequences.is_sorted_by(|a, b| a > b) && !fragment.sequences.is_empty(),
+            "sequence numbers of a fragment do not descend: {:?}",
+            fragment.sequences
+        );
         match self.fragments.last_mut() {
             Some(last) if last.end == fragment.start && last.sequences == fragment.sequences => {
                 last.end = fragment.end;

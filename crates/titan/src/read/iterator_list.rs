@@ -44,7 +44,8 @@ impl IteratorList {
         let mut alive = self.alive.lock();
         let number = alive.next;
         alive.next += 1;
-        alive.iterators.insert(number, iterator);
+        let before = alive.iterators.insert(number, iterator);
+        invariant!(before.is_none(), "two iterators have the number {number}");
         ListedIterator {
             number,
             list: Arc::clone(self),
@@ -65,7 +66,11 @@ pub(crate) struct ListedIterator {
 
 impl Drop for ListedIterator {
     fn drop(&mut self) {
-        self.list.alive.lock().iterators.remove(&self.number);
+        let removed = self.list.alive.lock().iterators.remove(&self.number);
+        invariant!(
+            removed.is_some() || std::thread::panicking(),
+            "an iterator ends that is not in the list"
+        );
     }
 }
 

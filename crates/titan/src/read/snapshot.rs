@@ -110,6 +110,11 @@ impl Drop for Inner {
             );
             return;
         };
+        invariant!(
+            at.count > 0 || std::thread::panicking(),
+            "a snapshot at {} ends that nobody has",
+            self.sequence
+        );
         at.count -= 1;
         if at.count > 0 {
             return;

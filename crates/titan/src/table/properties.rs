@@ -325,15 +325,19 @@ impl TableProperties {
     }
 }
 
-/// Refuses a table whose compression cannot be read, by the property that names it. Up to version 6
+/// Refuses a table whose compression cannot be read, also for want of a codec in this build, by the
+/// property that names it. Up to version 6
 /// that is a codec's name; from version 7 on `manager;types;`, with two hexadecimal digits for each
 /// type in use.
 fn refuse_compression(property: &str) -> Result<()> {
     let Some((manager, rest)) = property.split_once(';') else {
-        return match property {
-            "Xpress" => CompressionType::from_u8(XPRESS).map(|_| ()),
+        let codec = CompressionType::ALL.into_iter();
+        let mut codec = codec.filter(|codec| codec.property_name() == property);
+        return match (property, codec.next()) {
+            ("Xpress", _) => CompressionType::from_u8(XPRESS).map(|_| ()),
+            (_, Some(codec)) => codec.require(),
             // Blocks say themselves what they are compressed with.
-            _ => Ok(()),
+            (_, None) => Ok(()),
         };
     };
     if !BUILTIN_MANAGERS.contains(&manager) {
@@ -346,7 +350,7 @@ fn refuse_compression(property: &str) -> Result<()> {
         let number = number.filter(|digits| digits.len() == 2);
         let number = number.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         let unknown = || Error::corruption(format!("invalid compression types '{property}'"));
-        CompressionType::from_u8(number.ok_or_else(unknown)?)?;
+        CompressionType::from_u8(number.ok_or_else(unknown)?)?.require()?;
     }
     Ok(())
 }

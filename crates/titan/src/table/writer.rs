@@ -329,6 +329,16 @@ impl TableWriter {
                 self.count(sequence, key_len, end_len);
             }
         }
+        invariant!(
+            self.smallest_seq <= self.largest_seq,
+            "a table with operations has none"
+        );
+        invariant!(
+            self.num_deletions + self.num_merge_operands <= self.num_entries,
+            "a table has {} entries, and {} deletions and operands",
+            self.num_entries,
+            self.num_deletions + self.num_merge_operands
+        );
         let points = (std::mem::take(&mut self.first_key), self.last_key.clone());
         let (smallest, largest) = bounds(points, &self.tombstones, &self.options.comparator);
         self.liveness.sort();

@@ -86,6 +86,10 @@ impl TrackedKeys {
             Use::Write => &mut now.writes,
         };
         *uses = uses.saturating_add(1);
+        invariant!(
+            before.is_none_or(|before| before.since == now.since),
+            "a key must be unchanged since another moment than when it was first touched"
+        );
         self.record(key, before);
         self.keys.insert(key.clone(), now);
     }
@@ -121,6 +125,10 @@ impl TrackedKeys {
             journal: self.journal.len(),
             number: self.save_points_set,
         });
+        invariant!(
+            self.save_points.is_sorted_by_key(|p| (p.journal, p.number)),
+            "save points are out of order"
+        );
     }
 
     /// Takes back everything since the last save point, which ends. Returns the keys that need not
@@ -144,6 +152,12 @@ impl TrackedKeys {
         }
         // A key may have been given up and touched again.
         released.retain(|key| !self.keys.contains_key(key));
+        invariant!(
+            self.journal.len() == point.journal,
+            "{} changes of keys are left after a rollback to {}",
+            self.journal.len(),
+            point.journal
+        );
         Ok(released)
     }
 

@@ -20,6 +20,8 @@ pub(crate) mod set;
 #[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod state;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use set::builder::VersionBuilder;
 pub(crate) use set::capture::Capture;
 pub use set::counters::Counters;
 pub use set::database_record::DatabaseRecord;

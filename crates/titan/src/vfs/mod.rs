@@ -122,8 +122,10 @@ pub trait Vfs: Send + Sync + 'static {
         self.size(path).map(|_| 1)
     }
 
-    /// Makes all bytes of an existing file and its size durable, whoever appended them. Unsupported
-    /// by default.
+    /// Makes all bytes of an existing file and its size durable, whoever appended them, and also if
+    /// a sync of them has failed: then the kernel takes them for written, so that a sync alone
+    /// would succeed and write nothing. They are written again, where they are, and need no room.
+    /// Unsupported by default. Cost: a read and a write of the file.
     fn sync_file(&self, path: &Path) -> Result<()> {
         Err(Error::unsupported("the file system syncs no closed files").in_file(path))
     }

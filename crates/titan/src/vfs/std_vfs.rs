@@ -185,9 +185,10 @@ macro_rules! implement_vfs {
             }
 
             fn sync_file(&self, path: &Path) -> Result<()> {
-                let file = self.at(path).open(OFlags::RDONLY);
+                let file = self.at(path).open(OFlags::RDWR);
                 let file = file.map_err(not_opened("open file", path))?;
-                file.sync_data().map_err(failed("sync", path))
+                let written = write_again(&file).and_then(|()| file.sync_data());
+                written.map_err(failed("sync", path))
             }
 
             fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
@@ -387,6 +388,20 @@ impl ReadableFile for StdReadable {
             // Advice only: a kernel that ignores it reads later instead.
             let _ = rustix::fs::fadvise(&self.file, offset, Some(len), Advice::WillNeed);
         }
+    }
+}
+
+/// Writes the bytes of a file over themselves.
+fn write_again(file: &File) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    loop {
+        let read = file.read_at(&mut buffer, at)?;
+        let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
+            return Ok(());
+        };
+        file.write_all_at(bytes, at)?;
+        at += read as u64;
     }
 }
 

@@ -257,6 +257,13 @@ impl CommitPipeline {
             next = next.plus(u64::from(batch.count()));
         }
         let last = SequenceNumber(next.0 - 1);
+        invariant!(
+            group
+                .batches
+                .windows(2)
+                .all(|pair| pair[0].sequence() <= pair[1].sequence()),
+            "batches of a group are numbered out of order"
+        );
         match last > SequenceNumber::MAX {
             true => Err(Error::unsupported(
                 "the database has used up its sequence numbers",
@@ -274,6 +281,11 @@ impl CommitPipeline {
         invariant!(
             durable: first.0 + u64::from(count) == last.0 + 1,
             "a record of {count} operations has the numbers {first} to {last}"
+        )?;
+        let published = self.counters.last_sequence();
+        invariant!(
+            durable: first == published.plus(1),
+            "a record begins with operation {first}, and {published} is the last one published"
         )?;
         let header = group_header(first, count);
         let mut parts: Vec<&[u8]> = vec![&header];
@@ -349,6 +361,12 @@ impl CommitPipeline {
         self.wal.forget_before(number);
     }
 
+    /// Number of writers that wait.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(super) fn writers_in_line(&self) -> usize {
+        self.queue.waiting()
+    }
+
     /// Bytes appended to the current WAL file.
     pub(crate) fn current_wal_size(&self) -> u64 {
         self.wal.current_size()
@@ -391,6 +409,11 @@ impl<F> Unpublished<F> {
             self.published
         );
         counters.publish_sequence(last);
+        invariant!(
+            counters.last_sequence() == last,
+            "operations after {last} are visible, up to {}",
+            counters.last_sequence()
+        );
         std::mem::take(&mut self.targets)
     }
 }

@@ -24,12 +24,12 @@ use crate::version::Counters;
 use crate::vfs::{Access, StdVfs, Vfs};
 use crate::wal::{LogReader, TailMode};
 
-const FAMILY: ColumnFamilyId = ColumnFamilyId(3);
-const WAL: FileNumber = FileNumber(7);
+pub(super) const FAMILY: ColumnFamilyId = ColumnFamilyId(3);
+pub(super) const WAL: FileNumber = FileNumber(7);
 
 /// Panics at the key "panic" once it is told to.
 #[derive(Default)]
-struct Panicking(AtomicBool);
+pub(super) struct Panicking(pub(super) AtomicBool);
 
 impl Comparator for Panicking {
     fn name(&self) -> &'static str {
@@ -44,7 +44,7 @@ impl Comparator for Panicking {
 }
 
 /// A database that consists of one memtable.
-struct Env {
+pub(super) struct Env {
     memtables: BTreeMap<ColumnFamilyId, Arc<Memtable>>,
     counters: Arc<Counters>,
     stopped: Mutex<Option<Error>>,
@@ -58,7 +58,7 @@ impl Env {
         self.stages.lock().unwrap().push((stage, visible));
     }
 
-    fn stages(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn stages(&self) -> Vec<(&'static str, u64)> {
         std::mem::take(&mut *self.stages.lock().unwrap())
     }
 }
@@ -129,16 +129,16 @@ impl CommitEnv for Env {
     }
 }
 
-struct World {
-    dir: tempfile::TempDir,
-    pipeline: CommitPipeline,
-    env: Env,
-    comparator: Arc<Panicking>,
+pub(super) struct World {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) pipeline: CommitPipeline,
+    pub(super) env: Env,
+    pub(super) comparator: Arc<Panicking>,
     memtable: Arc<Memtable>,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let statistics = Arc::new(Statistics::default());
         let counters = Arc::new(Counters::default());
@@ -168,12 +168,12 @@ impl World {
         }
     }
 
-    fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+    pub(super) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.pipeline.write(&self.env, batch, None, options)
     }
 
     /// The value of a key that readers see.
-    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         let entry = self.memtable.get(key, self.env.counters.last_sequence())?;
         Some(entry.value.to_vec())
     }

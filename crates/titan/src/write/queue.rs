@@ -63,6 +63,11 @@ impl Group {
     /// Takes out a batch that cannot be committed, so that the others can be. Its writer gets
     /// `error`, and an empty batch stays in its place.
     pub(crate) fn refuse(&mut self, index: usize, error: Error) {
+        invariant!(
+            index < self.batches.len() && !self.is_refused(index),
+            "batch {index} of {} is refused, and may have been before",
+            self.batches.len()
+        );
         if let Some(batch) = self.batches.get_mut(index) {
             batch.clear();
             self.refused.push((index, error));
@@ -121,7 +126,11 @@ impl Writer {
     }
 
     fn set(&self, progress: Progress) {
-        *self.progress.lock() = progress;
+        let before = std::mem::replace(&mut *self.progress.lock(), progress);
+        invariant!(
+            matches!(before, Progress::Waiting),
+            "a writer that leads, or has its result, gets another"
+        );
         self.has_moved_on.store(true, Ordering::Release);
         self.moved_on.notify_one();
     }
@@ -207,6 +216,12 @@ impl CommitQueue {
         Some(f(&Lead(self)))
     }
 
+    /// Number of writers that wait.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(super) fn waiting(&self) -> usize {
+        self.line.lock().waiting.len()
+    }
+
     /// Fails with `InvalidArgument` if this thread would wait for itself.
     pub(crate) fn check_may_wait(&self) -> Result<()> {
         match UserCode::is_under(self) {
@@ -277,6 +292,19 @@ impl CommitQueue {
             }
             followers.extend(line.waiting.pop_front());
         }
+        invariant!(
+            group.batches.len() == followers.len() + 1,
+            "a group of {} batches has {} writers",
+            group.batches.len(),
+            followers.len() + 1
+        );
+        invariant!(
+            group
+                .conditions
+                .iter()
+                .all(|(at, _)| *at < group.batches.len()),
+            "conditions of a batch that is not in the group"
+        );
         (group, followers)
     }
 }
@@ -320,6 +348,10 @@ impl Lead<'_> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let mut line = self.0.line.lock();
+        invariant!(
+            line.led || std::thread::panicking(),
+            "the lead is passed on, and nobody led"
+        );
         match line.waiting.pop_front() {
             Some(next) => next.set(Progress::Lead),
             None => line.led = false,

@@ -50,6 +50,11 @@ impl SyncProgress {
             file: wal.number,
             offset: wal.log.file_size(),
         };
+        invariant!(
+            wal.log.is_intact() || wal.synced,
+            "WAL file {} is called durable, and an append or a sync of it failed",
+            wal.number
+        );
         self.durable = self.durable.max(end);
     }
 
@@ -64,6 +69,14 @@ impl SyncProgress {
         if self.durable == self.recorded {
             return None;
         }
+        invariant!(
+            self.recorded <= self.durable,
+            "a sync record said more than is durable"
+        );
+        invariant!(
+            self.durable.file <= number,
+            "WAL file {number} comes after one that is durable already"
+        );
         self.recorded = self.durable;
         let record = SyncRecord {
             at: WalPosition {
@@ -162,6 +175,11 @@ impl WalSet {
     fn start_in(&self, mut log: LogWriter, number: FileNumber, next: SequenceNumber) -> Result<()> {
         let mut current = self.current.lock();
         let current = &mut *current;
+        let newest = current.wal.as_ref().or(current.closed.last());
+        invariant!(
+            durable: newest.is_none_or(|newest| newest.number < number),
+            "WAL file {number} follows one with a larger number"
+        )?;
         let last = current.wal.as_ref().map(|last| Predecessor {
             number: last.number,
             last_sequence: last.last_sequence,
@@ -188,6 +206,11 @@ impl WalSet {
         {
             current.closed.push(closed);
         }
+        invariant!(
+            current.closed.is_sorted_by_key(|wal| wal.number)
+                && current.closed.iter().all(|wal| wal.number < number),
+            "closed WAL files are out of order"
+        );
         Ok(())
     }
 
@@ -205,6 +228,15 @@ impl WalSet {
         let Some(wal) = current.wal.as_mut() else {
             return Err(Error::new(ErrorKind::Closed, "no WAL is open"));
         };
+        let newest = wal.last_sequence;
+        invariant!(
+            durable: first > newest,
+            "operation {first} comes after {newest} in the WAL"
+        )?;
+        invariant!(
+            durable: last_sequence.is_none_or(|last| last >= first),
+            "a record of the WAL begins with {first} and ends with {last_sequence:?}"
+        )?;
         let before = wal.log.file_size();
         wal.synced = false;
         if let Some(record) = current.progress.take_record(wal.number, &wal.log, first) {
@@ -273,6 +305,10 @@ impl WalSet {
             current.progress.advance_to_end_of(last);
         }
         current.closed.splice(0..0, closed);
+        invariant!(
+            current.closed.is_sorted_by_key(|wal| wal.number),
+            "closed WAL files are out of order after a sync"
+        );
         drop(current);
         outcome
     }
@@ -281,6 +317,10 @@ impl WalSet {
     pub(crate) fn sync_names(&self) -> Result<()> {
         let mut durable = self.durable_names.lock();
         let created = self.created.load(Ordering::Acquire);
+        invariant!(
+            *durable <= created,
+            "{durable} WAL files have durable names, of {created}"
+        );
         if *durable < created {
             self.vfs.sync_dir(&self.dir)?;
             *durable = created;

@@ -32,14 +32,28 @@ pub(crate) struct InputMarks(Vec<Arc<TableFile>>);
 
 impl InputMarks {
     fn set(inputs: Vec<Arc<TableFile>>) -> Self {
-        inputs.iter().for_each(|file| file.set_compacting(true));
+        for file in &inputs {
+            invariant!(
+                !file.is_compacting(),
+                "table {} is an input of two compactions, or of one twice",
+                file.number()
+            );
+            file.set_compacting(true);
+        }
         InputMarks(inputs)
     }
 }
 
 impl Drop for InputMarks {
     fn drop(&mut self) {
-        self.0.iter().for_each(|file| file.set_compacting(false));
+        for file in &self.0 {
+            invariant!(
+                file.is_compacting() || std::thread::panicking(),
+                "table {} is an input of a compaction that ends, and has no mark",
+                file.number()
+            );
+            file.set_compacting(false);
+        }
     }
 }
 
@@ -51,6 +65,15 @@ impl Compaction {
         inputs: Vec<Arc<TableFile>>,
         output_level_inputs: Vec<Arc<TableFile>>,
     ) -> Self {
+        invariant!(
+            start_level <= output_level && !inputs.is_empty(),
+            "a compaction of {} tables from level {start_level} to {output_level}",
+            inputs.len()
+        );
+        invariant!(
+            start_level < output_level || output_level_inputs.is_empty(),
+            "a compaction within level {output_level} has inputs of it twice"
+        );
         let all = inputs.iter().chain(&output_level_inputs);
         Compaction {
             marks: InputMarks::set(all.cloned().collect()),

@@ -130,6 +130,20 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
     );
     let now = context.env.unix_seconds();
     output.add_to(&mut edit, compaction.output_level, now);
+    invariant!(
+        edit.new_files
+            .iter()
+            .all(|(level, _)| *level == compaction.output_level),
+        "a compaction writes to another level than {}",
+        compaction.output_level
+    );
+    invariant!(
+        !edit
+            .new_files
+            .iter()
+            .any(|(_, file)| edit.deleted_files.iter().any(|(_, n)| *n == file.number)),
+        "a compaction writes a table that it deletes"
+    );
     edit.blob_garbage = garbage;
     let bytes_read = compaction.all_inputs().map(|(_, f)| f.size()).sum();
     Ok(CompactionResult {

@@ -43,6 +43,10 @@ impl ReferenceCounts {
     /// # Errors
     /// `Internal` if the output has more pointers than the input, which no sound input can cause.
     pub(crate) fn garbage(&self, out: &ReferenceCounts) -> Result<Vec<BlobFileGarbage>> {
+        invariant!(
+            out.flows.keys().all(|file| self.flows.contains_key(file)),
+            "a compaction writes references to a blob file that it read none of"
+        );
         let mut garbage = Vec::new();
         for (&number, inflow) in &self.flows {
             let mut out = out.flows.get(&number).copied().unwrap_or_default();
@@ -57,6 +61,10 @@ impl ReferenceCounts {
                     "a compaction would write more references to blob file {number} than it read"
                 )));
             };
+            invariant!(
+                count > 0 || bytes == 0,
+                "blob file {number} has {bytes} bytes of garbage in no record"
+            );
             if count > 0 {
                 garbage.push(BlobFileGarbage {
                     number,

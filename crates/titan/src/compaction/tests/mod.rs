@@ -15,6 +15,7 @@
 
 mod below;
 mod filtered;
+mod golden;
 mod merges;
 mod picks;
 mod readers;

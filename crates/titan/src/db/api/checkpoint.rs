@@ -84,7 +84,8 @@ impl Shared {
             let ids: Vec<_> = self.families.load().keys().copied().collect();
             let barrier = self.switch_to_flush(lead, &ids)?;
             if !mutant!(checkpoint_of_several_moments) {
-                self.state.lock().flush_barrier = Some(barrier.clone());
+                let before = self.state.lock().flush_barrier.replace(barrier.clone());
+                invariant!(before.is_none(), "two checkpoints are made at once");
             }
             Ok(barrier)
         })?;

@@ -48,7 +48,8 @@ impl Shared {
             families.insert(id, Arc::clone(&family));
             self.families.store(Arc::new(families));
             let mut locked = self.state.lock();
-            locked.families.insert(id, state);
+            let other = locked.families.insert(id, state);
+            invariant!(other.is_none(), "two families have the id {id}");
             self.admission
                 .wal_limit
                 .set(&locked, &self.opening.options.load());
@@ -140,6 +141,10 @@ impl Shared {
             {
                 self.admission.notifier.push(id, StallEvent::Normal);
             }
+            invariant!(
+                !state.families.contains_key(&id) && !self.families.load().contains_key(&id),
+                "family {id} is dropped, and can be found"
+            );
             drop(state);
             if let Some(removed) = removed {
                 // The shared part stays alive in handles; what it pins need not.

@@ -40,7 +40,13 @@ impl Shared {
                 // are flushed, no replay needs that WAL any more, whatever its last bytes are.
                 self.pipeline.abandon_wal(lead);
             }
-            self.start_wal(lead, &ids).map_err(trying)?;
+            let sealed = match keeps_wal && !mutant!(resuming_seals_every_memtable) {
+                // Their flush may lack room for long, and further calls may follow: writes would
+                // soon be stopped by memtables that wait.
+                true => self.families_with_refused_operations(),
+                false => ids.clone(),
+            };
+            self.start_wal(lead, &sealed).map_err(trying)?;
             if mutant!(failed_flush_drops_its_memtable) {
                 let mut replaced = Vec::new();
                 for family in self.state.lock().families.values_mut() {
@@ -60,6 +66,16 @@ impl Shared {
         })?;
         self.purge();
         Ok(())
+    }
+}
+
+impl Shared {
+    /// The families whose memtable has operations of a commit that failed: the next one uses their
+    /// sequence numbers again, so it must write to another memtable.
+    fn families_with_refused_operations(&self) -> Vec<ColumnFamilyId> {
+        let state = self.state.lock();
+        let refused = state.families.values().filter(|f| f.memtable.has_refused());
+        refused.map(|f| f.family.id).collect()
     }
 }
 

@@ -85,7 +85,9 @@ impl Shared {
             family.report_loosened_bound(&self.opening.listeners);
         }
         let mut state = self.state.lock();
-        if let Some(family) = state.families.get_mut(&family.id) {
+        if let Some(family) = state.families.get_mut(&family.id)
+            && !mutant!(stall_outlives_changed_options)
+        {
             family.has_changed();
         }
         let options = self.opening.options.load();
@@ -130,6 +132,13 @@ impl Shared {
                 .then(|| self.opening.options.load().changed(of_database))
                 .transpose()?,
         };
+        invariant!(
+            new.family
+                .as_ref()
+                .is_none_or(|options| options.validate().is_ok()),
+            "options of family {} are changed to what an opening refuses",
+            family.id
+        );
         let keeps = self.opening.options.load().keep_options;
         // ORDER: the change is durable before anything is done by it. So nothing is ever found that
         // the options in the MANIFEST do not explain.
@@ -142,6 +151,10 @@ impl Shared {
             }
         }
         gate!("options: recorded");
+        invariant!(
+            self.state.lock().running.of(RunningJob::OptionsChange) > 0,
+            "options are changed by a thread that does not count"
+        );
         if let Some(options) = new.family {
             family.options.store(Arc::new(options));
         }

@@ -260,6 +260,11 @@ impl Shared {
         let closed_size = self.pipeline.start_wal(lead, self, number)?;
         gate!("switch: WAL file started");
         let mut state = self.state.lock();
+        invariant!(
+            state.current_wal() < number,
+            "WAL file {number} follows {}",
+            state.current_wal()
+        );
         if let Some(last) = state.wals.back_mut() {
             last.size = closed_size;
         }
@@ -279,6 +284,10 @@ impl Shared {
                 family.family.options().write_buffer_size,
             );
             let full = std::mem::replace(&mut family.memtable, fresh);
+            invariant!(
+                !full.is_empty() && family.memtable.is_empty(),
+                "an empty memtable of family {id} is sealed"
+            );
             let log_number = std::mem::replace(&mut family.memtable_log, number);
             sealed.push(MemtableSealedEvent {
                 column_family: *id,
@@ -293,6 +302,10 @@ impl Shared {
             // It cannot be the last holder: the new one has the same version.
             drop(family.publish());
         }
+        invariant!(
+            state.oldest_log_needed(None) <= number,
+            "no WAL file is needed, not even {number}"
+        );
         self.admission
             .wal_limit
             .set(&state, &self.opening.options.load());

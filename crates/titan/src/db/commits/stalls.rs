@@ -80,7 +80,9 @@ impl Shared {
                         Some(NoRoom::ButForDeletions) => break Ok(()),
                         None => {}
                     }
-                    lead.refuse_waiting(|options| options.no_slowdown, &stalled(cause));
+                    if !mutant!(those_in_line_wait_for_a_stopped_leader) {
+                        lead.refuse_waiting(|options| options.no_slowdown, &stalled(cause));
+                    }
                     let ends = || {
                         self.check_not_stopped()?;
                         self.check_open()?;
@@ -89,6 +91,7 @@ impl Shared {
                     if let Err(e) = ends() {
                         break Err(e);
                     }
+                    gate!("stall: waited for");
                     self.signals.progress.wait(seen);
                 }
             }

@@ -90,6 +90,10 @@ pub(crate) struct AwaitsJobs<'a>(&'a Admission);
 
 impl Drop for AwaitsJobs<'_> {
     fn drop(&mut self) {
-        self.0.awaiting.fetch_sub(1, Ordering::AcqRel);
+        let before = self.0.awaiting.fetch_sub(1, Ordering::AcqRel);
+        invariant!(
+            before > 0,
+            "a caller ceases to wait for jobs that did not wait"
+        );
     }
 }

@@ -9,7 +9,7 @@
 //! | [`files`] | the directory, its lock, open files |
 //! | [`pins`] | snapshots, iterators and versions in use, and the names of [dropped families](dropped_families) |
 //! | [`family`], [`new_family`] | a column family as readers, writers and jobs share it; its first state |
-//! | [`state`] | what the state lock guards: memtables to flush, [running jobs](running_jobs), [room] on the device, what was evaluated of families, whether a user [writes](recent_writes) |
+//! | [`state`] | what the state lock guards: memtables to flush, [running jobs](running_jobs), whether [compactions are due](due_compactions), [room] on the device, what was evaluated of families, whether a user [writes](recent_writes) |
 //! | [`signals`] | how threads wake each other |
 //! | [`admission`] | whether writes are stalled and jobs must hurry, whether [WAL files are too large](wal_limit), and [notifying](stall_notifier) listeners; readable without the state lock |
 //!
@@ -18,6 +18,7 @@
 
 pub(super) mod admission;
 pub(super) mod dropped_families;
+pub(super) mod due_compactions;
 pub(super) mod failure;
 pub(super) mod family;
 pub(super) mod files;

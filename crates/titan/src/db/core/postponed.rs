@@ -39,6 +39,11 @@ impl Postponed {
             Some(_) => (jobs.wait * 2).min(LONGEST),
             None => FIRST,
         };
+        invariant!(
+            (FIRST..=LONGEST).contains(&jobs.wait),
+            "jobs are postponed for {:?}",
+            jobs.wait
+        );
         jobs.until = now + jobs.wait;
     }
 

@@ -41,6 +41,12 @@ impl Room {
 
     /// It has ended.
     pub(crate) fn release(&mut self, need: u64) {
+        // Resuming takes back what jobs were promised that have panicked, and no job runs then.
+        invariant!(
+            self.promised >= need,
+            "a job gives back {need} bytes of room, and {} are promised",
+            self.promised
+        );
         self.promised = self.promised.saturating_sub(need);
     }
 }

@@ -44,11 +44,27 @@ pub(crate) struct RunningCounts(BTreeMap<RunningJob, usize>);
 
 impl RunningCounts {
     pub(crate) fn begin(&mut self, job: RunningJob) {
+        // The device is the bottleneck of a collection, and one relocates what another would.
+        invariant!(
+            !job.is_collection() || !self.is_collecting(),
+            "a collection begins beside another"
+        );
+        // One thread does the first two, and of the last one is enough.
+        let is_single = matches!(
+            job,
+            RunningJob::WarmUp | RunningJob::Selection | RunningJob::Estimate
+        );
+        invariant!(
+            !is_single || self.of(job) == 0,
+            "a job begins beside another of its kind"
+        );
         *self.0.entry(job).or_default() += 1;
     }
 
     pub(crate) fn end(&mut self, job: RunningJob) {
-        *self.0.entry(job).or_default() -= 1;
+        let count = self.0.entry(job).or_default();
+        invariant!(*count > 0, "a job ends that is not running");
+        *count -= 1;
     }
 
     /// Number of running jobs of a kind.

@@ -109,6 +109,12 @@ impl Signal {
         Seen(*self.raised.lock())
     }
 
+    /// Whether it has been raised since.
+    #[cfg(test)]
+    pub(crate) fn is_raised_since(&self, seen: Seen) -> bool {
+        *self.raised.lock() != seen.0
+    }
+
     /// Wakes all threads that wait.
     pub(crate) fn raise(&self) {
         *self.raised.lock() += 1;

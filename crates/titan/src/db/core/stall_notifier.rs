@@ -50,6 +50,10 @@ impl StallNotifier {
     /// The oldest change; without one, notifying is over from this moment on.
     fn next(&self) -> Option<(ColumnFamilyId, StallEvent)> {
         let mut notifier = self.0.lock();
+        invariant!(
+            notifier.notifying,
+            "a change is taken by a thread that does not notify"
+        );
         let next = notifier.waiting.pop_front();
         notifier.notifying = next.is_some();
         next

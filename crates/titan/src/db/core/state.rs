@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::due_compactions::DueCompactions;
 use super::family::Family;
 use super::recent_writes::RecentWrites;
 use super::room::{FlushWait, Room, RoomWait, bytes_to_flush};
 use super::running_jobs::{RunningCounts, RunningJob};
 use super::stall_notifier::StallNotifier;
-use crate::compaction::choosing::levels::Circumstances;
 use crate::compaction::choosing::levels::LevelTargets;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber, total};
 use crate::gc::rate::{FreeingRate, must_delay_writes};
@@ -49,59 +49,6 @@ pub(crate) struct FamilyState {
     pub(crate) due: DueCompactions,
     /// Stall of writes on account of this family.
     pub(crate) stall: StallEvent,
-}
-
-/// Whether compactions of a family are due.
-#[derive(Default)]
-pub(crate) struct DueCompactions {
-    /// The circumstances under which none was due; `None` once something ended or changed that
-    /// could make one due.
-    circumstances: Option<Circumstances>,
-    /// When one is due because of the age of a table, in seconds since 1970, if that is to come.
-    aged_at: Option<u64>,
-    /// Before this time none is made for the age of a table: the compaction filter has failed.
-    not_before: u64,
-}
-
-impl DueCompactions {
-    /// Whether a compaction may be due, so that the family must be evaluated. `may_have_room` says
-    /// whether there may be room for one that lacked it.
-    pub(crate) fn may_be_some(
-        &self,
-        circumstances: Circumstances,
-        now: u64,
-        may_have_room: bool,
-    ) -> bool {
-        may_have_room
-            || self.circumstances != Some(circumstances)
-            || self.aged_at.is_some_and(|at| at <= now)
-    }
-
-    /// None is due under these circumstances, until the time `aged_at`.
-    pub(crate) fn none_under(&mut self, circumstances: Circumstances, aged_at: Option<u64>) {
-        self.circumstances = Some(circumstances);
-        self.aged_at = aged_at.map(|at| at.max(self.not_before));
-    }
-
-    /// One is due.
-    pub(crate) fn is_some(&mut self) {
-        self.circumstances = None;
-    }
-
-    /// Whether one may be made for the age of a table.
-    pub(crate) fn may_revisit(&self, now: u64) -> bool {
-        now >= self.not_before
-    }
-
-    /// The compaction filter has failed in one that was made for the age of a table.
-    pub(crate) fn revisit_failed(&mut self, not_before: u64) {
-        self.not_before = not_before;
-    }
-
-    /// When one is due because of the age of a table.
-    pub(crate) fn aged_at(&self) -> Option<u64> {
-        self.aged_at
-    }
 }
 
 /// The jobs of a family that run now.
@@ -176,6 +123,9 @@ impl FamilyState {
             return self.immutables.len();
         };
         let newest = barrier.get(&self.family.id);
+        if newest.is_none() && mutant!(barrier_only_for_its_families) {
+            return self.immutables.len();
+        }
         let is_newest = |i: &Immutable| newest.is_some_and(|m| Arc::ptr_eq(&i.memtable, m));
         self.immutables
             .iter()
@@ -188,6 +138,29 @@ impl FamilyState {
     /// version, and freeing them may take a while.
     #[must_use = "drop it after releasing the state lock"]
     pub(crate) fn publish(&self) -> Arc<SuperVersion> {
+        invariant!(
+            self.immutables.iter().is_sorted_by_key(|i| i.log_number)
+                && self
+                    .immutables
+                    .back()
+                    .is_none_or(|i| i.log_number <= self.memtable_log),
+            "memtables of family {} are out of the order of their WAL files",
+            self.family.id
+        );
+        invariant!(
+            !self
+                .immutables
+                .iter()
+                .any(|i| Arc::ptr_eq(&i.memtable, &self.memtable)),
+            "family {} writes to a memtable that is immutable",
+            self.family.id
+        );
+        invariant!(
+            self.version.column_family == self.family.id,
+            "family {} has a version of family {}",
+            self.family.id,
+            self.version.column_family
+        );
         let immutables = self
             .immutables
             .iter()
@@ -225,7 +198,7 @@ impl FamilyState {
     /// Notes that the family must be evaluated again.
     pub(crate) fn has_changed(&mut self) {
         self.evaluation.is_current = false;
-        self.due.circumstances = None;
+        self.due.may_have_changed();
         self.jobs.collections_wait.lacks(None);
     }
 
@@ -411,8 +384,22 @@ impl State {
         let family = self.families.get_mut(&family);
         self.running.begin(job);
         match (job, family) {
-            (RunningJob::Flush, Some(family)) => family.jobs.flushing = true,
-            (job, Some(family)) if job.is_compaction() => family.jobs.compactions += 1,
+            (RunningJob::Flush, Some(family)) => {
+                invariant!(
+                    !family.jobs.flushing,
+                    "two flushes of family {} run at once",
+                    family.family.id
+                );
+                family.jobs.flushing = true;
+            }
+            (job, Some(family)) if job.is_compaction() => {
+                invariant!(
+                    !family.jobs.manual_compaction || job == RunningJob::ManualCompaction,
+                    "a compaction of family {} begins beside one that a user asked for",
+                    family.family.id
+                );
+                family.jobs.compactions += 1;
+            }
             _ => {}
         }
         if job.is_collection() {
@@ -425,11 +412,23 @@ impl State {
         let family = self.families.get_mut(&family);
         self.running.end(job);
         match (job, family) {
-            (RunningJob::Flush, Some(family)) => family.jobs.flushing = false,
+            (RunningJob::Flush, Some(family)) => {
+                invariant!(
+                    family.jobs.flushing,
+                    "a flush of family {} ends that does not run",
+                    family.family.id
+                );
+                family.jobs.flushing = false;
+            }
             (job, Some(family)) if job.is_compaction() => {
+                invariant!(
+                    family.jobs.compactions > 0,
+                    "a compaction of family {} ends that does not run",
+                    family.family.id
+                );
                 family.jobs.compactions -= 1;
                 // Its inputs may be taken again.
-                family.due.circumstances = None;
+                family.due.may_have_changed();
             }
             _ => {}
         }
@@ -464,6 +463,10 @@ impl State {
             0 => bound.excess(),
             _ => 0.0,
         };
+        invariant!(
+            !self.stalls.space_excess.is_nan(),
+            "the excess of space is no number"
+        );
         let space_is_short = must_delay_writes(self.stalls.space_excess);
         self.stalls.strongest = StallEvent::Normal;
         self.stalls.delays = Delays::default();
@@ -513,7 +516,8 @@ impl State {
     /// The next family whose pointers are to be counted, if that may begin now.
     pub(crate) fn to_count(&self) -> Option<&FamilyState> {
         let mut due = self.families.values().filter(|f| f.jobs.count_due);
-        due.next().filter(|_| self.may_collect())
+        let overlooked = mutant!(pause_does_not_keep_from_counting);
+        due.next().filter(|_| self.may_collect() || overlooked)
     }
 
     /// The family whose garbage is to be collected next, if that may begin now.
@@ -521,6 +525,10 @@ impl State {
         if !self.may_collect() {
             return None;
         }
+        invariant!(
+            !self.running.is_collecting() && self.collections.pauses == 0,
+            "a family is sought to be collected while that may not be"
+        );
         // The most urgent; of several, the first in turn.
         let mut due = self.in_turn().filter(|f| {
             f.collection_urgency().is_some() && f.jobs.collections_wait.is_over(&self.room)

@@ -32,6 +32,10 @@ impl WalLimit {
             (limit, _) => limit,
         };
         let closed = || state.wals.iter().take(state.wals.len().saturating_sub(1));
+        invariant!(
+            state.wals.iter().is_sorted_by_key(|wal| wal.number),
+            "WAL files are out of order"
+        );
         let oldest = closed().next().map_or(0, |wal| wal.number.0);
         self.limit.store(limit, Ordering::Relaxed);
         let bytes = closed().map(|wal| wal.size).sum();

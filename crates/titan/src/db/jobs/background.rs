@@ -21,7 +21,7 @@ use crate::gates;
 use crate::sync::thread::{self, JoinHandle};
 
 /// All kinds of background jobs; of those of the same threads, the most urgent one first.
-const SOURCES: [JobSource; 7] = [
+pub(in crate::db) const SOURCES: [JobSource; 7] = [
     FLUSHES,
     ESTIMATES,
     SWITCHES,
@@ -46,8 +46,8 @@ pub(crate) fn start(core: &Core) -> Result<()> {
     start_missing(core)?;
     if warms_up {
         spawn(core, "titan-warm-up".to_owned(), |shared| {
-            let job = shared.find_job(Threads::WarmUp, &mut shared.state.lock());
-            job.into_iter().for_each(|job| job(shared));
+            let job = shared.find_or_fail(|| Some(shared.next_warm_up()));
+            job.flatten().into_iter().for_each(|job| job(shared));
         })?;
     }
     spawn(core, "titan-gc".to_owned(), |shared| {
@@ -153,8 +153,34 @@ impl Shared {
         }
     }
 
+    /// Waits until the warm-up may begin; `None` when the database closes.
+    pub(crate) fn next_warm_up(&self) -> Option<Claimed> {
+        loop {
+            // Not the signal for work, which may wake one thread alone.
+            let seen = self.signals.progress.seen();
+            if self.lifecycle.is_closed() {
+                return None;
+            }
+            let job = self.find_job(Threads::WarmUp, &mut self.state.lock());
+            if job.is_some() {
+                return job;
+            }
+            if mutant!(warm_up_dropped_for_want_of_descriptors) {
+                return None;
+            }
+            gate!("warm-up: waits");
+            match self.jobs_postponed_for() {
+                None => self.signals.progress.wait(seen),
+                Some(postponed) => {
+                    let step = self.opening.clock.begin_wait(postponed);
+                    self.signals.progress.wait_for(seen, step);
+                }
+            }
+        }
+    }
+
     /// Claims the most urgent job that is due and that `threads` do.
-    fn find_job(&self, threads: Threads, state: &mut State) -> Option<Claimed> {
+    pub(in crate::db) fn find_job(&self, threads: Threads, state: &mut State) -> Option<Claimed> {
         if self.failure.get().is_some() || self.jobs_postponed_for().is_some() {
             return None;
         }

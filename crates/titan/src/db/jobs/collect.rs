@@ -260,6 +260,22 @@ impl Shared {
         let prepare = |versions: &VersionSet| {
             let known = versions.family(family.id)?;
             let relocation = relocation_of(&copied, &known.current)?;
+            invariant!(
+                relocation
+                    .logical
+                    .iter()
+                    .all(|file| known.current.blob_files.contains_key(file)),
+                "records of a blob file that is gone are relocated: {relocation:?}"
+            );
+            invariant!(
+                !known
+                    .current
+                    .blob_files
+                    .physical()
+                    .contains_key(&relocation.file),
+                "records are relocated to blob file {}, which is there already",
+                relocation.file
+            );
             let inputs = emptied(collection, &relocation, &known.current);
             // Not the version that this replaces: it sees the same as the next one.
             let older: Vec<Arc<Version>> = known.older_versions().map(|(older, _)| older).collect();

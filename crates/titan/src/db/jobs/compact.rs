@@ -140,7 +140,8 @@ impl Shared {
     /// Claims a compaction that is due.
     fn claim_compaction(&self, state: &mut State) -> Option<Claimed> {
         // One of several threads is always left for flushes, and for estimates, which are brief.
-        let limit = (self.opening.options.load().max_background_jobs - 1).max(1);
+        let all = usize::from(mutant!(compactions_take_every_thread));
+        let limit = (self.opening.options.load().max_background_jobs + all - 1).max(1);
         // Manual compactions run on their callers' threads. Those of dropped families count: they
         // still have a thread.
         if state.running.of(RunningJob::Compaction) >= limit {
@@ -181,7 +182,7 @@ impl Shared {
             let (may_begin, lacked) = (wait.is_over(&state.room), wait.lack().is_some());
             let circumstances = circumstances_of(&f.family);
             !f.family.options().disable_auto_compactions
-                && !f.jobs.manual_compaction
+                && (!f.jobs.manual_compaction || mutant!(compaction_beside_a_manual_one))
                 && f.due.may_be_some(circumstances, now, lacked && may_begin)
                 && wait.may_try(&state.room)
         });
@@ -209,7 +210,15 @@ impl Shared {
             match (&picked, lack) {
                 // What found the device full is not due any more.
                 (None, None) => family.jobs.compactions_wait.succeeded(),
-                _ => family.jobs.compactions_wait.lacks(lack),
+                _ => {
+                    let wait = &mut family.jobs.compactions_wait;
+                    let is_new = lack.is_some() && wait.lack().is_none();
+                    wait.lacks(lack);
+                    if is_new && !mutant!(writer_not_told_that_room_is_lacking) {
+                        // A writer may wait for this compaction, and gets an error now.
+                        self.signals.progress.raise();
+                    }
+                }
             }
             match picked {
                 Some(_) => family.due.is_some(),
@@ -480,7 +489,56 @@ impl Drop for ManualClaim<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compaction::choosing::budget::Budget;
     use crate::{Db, Options};
+
+    /// A stopped writer gets an error as soon as the compaction for which it waits lacks room.
+    #[test]
+    fn a_writer_that_waits_is_woken_when_a_compaction_lacks_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.default.disable_auto_compactions = true;
+        options.default.level0_file_num_compaction_trigger = 2;
+        let db = Db::open(dir.path(), &options).unwrap();
+        for round in 0..3 {
+            db.put(b"a", &[7; 1000]).unwrap();
+            db.put(b"z", &[7; 1000]).unwrap();
+            db.flush().unwrap();
+            if round == 0 {
+                // What no table of level 0 can be moved to as it is.
+                db.compact_range(None, None, &CompactRangeOptions::default())
+                    .unwrap();
+            }
+        }
+        let shared = &db.core.shared;
+        // So that the threads find nothing to compact.
+        let claimed = |state: &mut State, is: bool| {
+            let family = state.families.get_mut(&ColumnFamilyId::DEFAULT).unwrap();
+            family.jobs.manual_compaction = is;
+        };
+        claimed(&mut shared.state.lock(), true);
+        db.set_options(&[("disable_auto_compactions", "false")])
+            .unwrap();
+        let mut state = shared.state.lock();
+        claimed(&mut state, false);
+        state.room.budget = Budget {
+            available: 0,
+            any: 0,
+            freeing: 0,
+            is_short: true,
+        };
+        for is_new in [true, false] {
+            let seen = shared.signals.progress.seen();
+            assert!(shared.due_compaction(&mut state).is_none());
+            let wait = &state.families[&ColumnFamilyId::DEFAULT]
+                .jobs
+                .compactions_wait;
+            assert!(wait.lack().is_some());
+            // Not each time: `wait_idle` looks again after each.
+            assert_eq!(shared.signals.progress.is_raised_since(seen), is_new);
+        }
+        claimed(&mut state, true);
+    }
 
     #[test]
     fn a_compaction_of_level_0_hurries_once_a_further_table_comes() {

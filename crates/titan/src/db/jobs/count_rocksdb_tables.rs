@@ -1,5 +1,6 @@
 //! Counts the pointers of tables that another program wrote: once, after the first opening. The
-//! counts are recorded in the MANIFEST.
+//! counts are recorded in the MANIFEST, those of some tables at a time, so that an opening that ends
+//! early leaves less to the next one.
 //!
 //! RocksDB records no such counts, and no garbage for tables that it deletes whole: the garbage
 //! that its MANIFEST records is a lower bound. With the counts the accounts are exact (BLOB-3), and
@@ -30,11 +31,18 @@ pub(super) fn has_uncounted(version: &Version) -> bool {
     version.tables().any(|(_, table)| is_uncounted(table))
 }
 
-/// Before collections, which the counts make exact.
+/// Bytes of tables whose counts are recorded together. Then a collection that is urgent comes first.
+const COUNTED_TOGETHER: u64 = 64 << 20;
+
+/// Before collections, which the counts make exact, but for urgent ones.
 pub(super) const COUNTS: JobSource = JobSource {
     threads: Threads::Collector,
     is_due: |_, state| state.to_count().is_some(),
     claim: |_, state| {
+        let waits = mutant!(urgent_collection_waits_for_a_count);
+        if state.is_collecting_urgent() && state.to_collect().is_some() && !waits {
+            return None;
+        }
         let family = Arc::clone(&state.to_count()?.family);
         // Now, not at its end: a panic in a program's comparator must not come again after each
         // `resume`.
@@ -46,17 +54,24 @@ pub(super) const COUNTS: JobSource = JobSource {
     },
 };
 
-/// A count of the pointers of a family's tables, at the rate of a collection. If a pause of
-/// collections or a lack of file descriptors ends it, it is due again. What closing or damage keeps
-/// from being counted stays for the next opening.
+/// A count of the pointers of some of a family's tables, at the rate of a collection. If more are
+/// left, or a pause of collections or a lack of file descriptors ends it, it is due again. What
+/// closing or damage keeps from being counted stays for the next opening.
 struct Count {
     family: Arc<Family>,
 }
 
+/// Result of a count.
+struct Counted {
+    /// Tables are left to be counted.
+    is_more_due: bool,
+    /// The reason why nothing more is counted, if a table cannot be read.
+    damage: Option<Error>,
+}
+
 impl Job for Count {
     const DOING: &'static str = "counting references of";
-    /// The reason why nothing was counted, if a table cannot be read.
-    type Done = Option<Error>;
+    type Done = Counted;
     type Claim = ColumnFamilyId;
 
     fn kind(&self) -> RunningJob {
@@ -69,23 +84,39 @@ impl Job for Count {
 
     fn announce(&self, _: &Listeners) {}
 
-    fn run(self, shared: &Shared) -> (Result<Option<Error>>, ColumnFamilyId) {
-        let outcome = match shared.count_references(&self.family) {
-            Ok(counted) => shared.install_counts(&self.family, counted).map(|()| None),
+    fn run(self, shared: &Shared) -> (Result<Counted>, ColumnFamilyId) {
+        let mut counted = BTreeMap::new();
+        let ended = shared.count_references(&self.family, &mut counted);
+        if ended.is_err() && mutant!(count_lost_by_closing) {
+            counted.clear();
+        }
+        // Also what a count has found that ends early.
+        let installed = shared.install_counts(&self.family, counted);
+        let outcome = installed.and_then(|()| match ended {
+            Ok(is_more_due) => Ok(Counted {
+                is_more_due,
+                damage: None,
+            }),
             Err(e) if is_abandoned(&e) => Err(e),
-            Err(e) => Ok(Some(e)),
-        };
+            Err(e) => Ok(Counted {
+                is_more_due: false,
+                damage: Some(e),
+            }),
+        });
         (outcome, self.family.id)
     }
 
-    fn release(family: ColumnFamilyId, outcome: &Result<Option<Error>>, state: &mut State) {
+    fn release(family: ColumnFamilyId, outcome: &Result<Counted>, state: &mut State) {
         if let Some(family) = state.families.get_mut(&family) {
-            family.jobs.count_due = outcome.as_ref().is_err_and(is_abandoned);
+            family.jobs.count_due = match outcome {
+                Ok(counted) => counted.is_more_due,
+                Err(e) => is_abandoned(e),
+            };
         }
     }
 
-    fn report(failure: &Option<Error>, listeners: &Listeners) {
-        if let Some(e) = failure {
+    fn report(counted: &Counted, listeners: &Listeners) {
+        if let Some(e) = &counted.damage {
             notify!(listeners, garbage_collection_failed(e));
         }
     }
@@ -100,20 +131,29 @@ fn is_abandoned(error: &Error) -> bool {
 }
 
 impl Shared {
-    /// The counts of each table that has none.
-    fn count_references(&self, family: &Family) -> Result<BTreeMap<FileNumber, TableFacts>> {
+    /// Adds the counts of some of the tables that have none. Whether more are left.
+    fn count_references(
+        &self,
+        family: &Family,
+        counted: &mut BTreeMap<FileNumber, TableFacts>,
+    ) -> Result<bool> {
         let current = self.versions.lock().current(family.id);
         let Some(version) = current.filter(|version| has_uncounted(version)) else {
-            return Ok(BTreeMap::new());
+            return Ok(false);
         };
         let limit_rate = self.rate_limit_of(family);
-        let mut counted = BTreeMap::new();
+        let mut bytes = 0_u64;
         let tables = version.tables().map(|(_, table)| table);
         for table in tables.filter(|table| is_uncounted(table)) {
+            if bytes >= COUNTED_TOGETHER {
+                return Ok(true);
+            }
+            gate!("count: before a table");
             limit_rate(table.size())?;
             counted.insert(table.number(), self.count(table, &version)?);
+            bytes = bytes.saturating_add(table.size());
         }
-        Ok(counted)
+        Ok(false)
     }
 
     /// Reads and verifies a whole table.
@@ -134,22 +174,22 @@ impl Shared {
         })
     }
 
-    /// Records the counts of the tables that are still there, and as garbage what none points to.
+    /// Records the counts of the tables that are still there, and, once all tables are counted, as
+    /// garbage what none points to.
     fn install_counts(
         &self,
         family: &Family,
         mut counted: BTreeMap<FileNumber, TableFacts>,
     ) -> Result<()> {
-        if counted.is_empty() {
-            return Ok(());
-        }
         let prepare = |versions: &VersionSet| {
             let version = versions.current(family.id)?;
             let mut referenced: BTreeMap<BlobFileNumber, (u64, u64)> = BTreeMap::new();
             let mut table_facts = Vec::new();
+            let mut all_known = true;
             for (_, table) in version.tables() {
                 let new = counted.remove(&table.number());
                 let facts = new.as_ref().or(table.facts());
+                all_known &= facts.is_some() || !is_uncounted(table);
                 for refs in facts.into_iter().flat_map(|facts| &facts.blob_refs) {
                     let (count, bytes) = referenced.entry(refs.file).or_default();
                     *count = count.saturating_add(refs.count);
@@ -157,10 +197,17 @@ impl Shared {
                 }
                 table_facts.extend(new);
             }
+            let blob_garbage = match all_known || mutant!(uncounted_table_taken_for_garbage) {
+                true => unknown_garbage(&version, &referenced),
+                false => Vec::new(),
+            };
+            if table_facts.is_empty() && blob_garbage.is_empty() {
+                return None;
+            }
             let edit = VersionEdit {
                 column_family: family.id,
                 table_facts,
-                blob_garbage: unknown_garbage(&version, &referenced),
+                blob_garbage,
                 ..VersionEdit::default()
             };
             Some((vec![edit], ()))
@@ -209,6 +256,7 @@ mod tests {
     use crate::format::ColumnFamilyId;
     use crate::format::checksum::ChecksumType;
     use crate::format::file_name::FileKind;
+    use crate::gates::control::race;
     use crate::version::edit::VersionEdit;
     use crate::version::{ManifestReader, read_current};
     use crate::vfs::{Access, StdVfs, Vfs};
@@ -331,6 +379,79 @@ mod tests {
         let idle = outcome.recv_timeout(std::time::Duration::from_secs(60));
         idle.expect("the end of a pause wakes nobody").unwrap();
         assert!(!is_due(&db));
+    }
+
+    /// A database of `tables` tables with pointers that nobody has counted, closed.
+    fn uncounted(dir: &Path, tables: u8) -> Options {
+        let mut options = Options::default();
+        options.default.min_blob_size = 100;
+        options.default.disable_auto_compactions = true;
+        options.default.enable_blob_garbage_collection = false;
+        let db = Db::open(dir, &options).unwrap();
+        for n in 0..tables {
+            db.put(&[b'k', n], &[n; 500]).unwrap();
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+        forget_counts(dir);
+        options
+    }
+
+    /// The tables whose pointers are counted by the MANIFEST.
+    fn counted(dir: &Path) -> usize {
+        let mut tables = std::collections::BTreeSet::new();
+        change_manifest(dir, |edit| {
+            tables.extend(edit.table_facts.iter().map(|facts| facts.table));
+        });
+        tables.len()
+    }
+
+    #[test]
+    fn what_was_counted_before_a_damaged_table_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let options = uncounted(dir, 3);
+        let names = StdVfs.read_dir(dir).unwrap();
+        let tables = names.iter().filter_map(|name| FileKind::parse(name));
+        // The oldest table comes last.
+        let oldest = tables.filter(|f| matches!(f, FileKind::Table(_))).min();
+        let path = oldest.unwrap().path(dir);
+        let mut bytes = std::fs::read(&path).unwrap();
+        flip(&mut bytes);
+        std::fs::write(&path, bytes).unwrap();
+        let db = Db::open(dir, &options).unwrap();
+        // What only the damaged table points to is not garbage.
+        assert_eq!(metrics(&db).garbage_blob_bytes, 0);
+        db.close().unwrap();
+        assert_eq!(counted(dir), 2);
+    }
+
+    #[test]
+    fn an_opening_that_ends_early_keeps_what_it_has_counted() {
+        race(|gates| {
+            let dir = tempfile::tempdir().unwrap();
+            let dir = dir.path();
+            let options = uncounted(dir, 4);
+            let mut stop = gates.stop_at("count: before a table");
+            let db = gates.given(|| Db::open(dir, &options)).unwrap();
+            for _ in 0..2 {
+                stop.reached();
+                let next = gates.stop_at("count: before a table");
+                stop.open();
+                stop = next;
+            }
+            stop.reached();
+            let closing = gates.spawn("close", move || db.close());
+            gates.first_of(&["close: threads to be joined"]);
+            stop.open();
+            closing.join().unwrap();
+            assert_eq!(counted(dir), 2, "after one opening");
+
+            let db = Db::open(dir, &options).unwrap();
+            db.wait_idle().unwrap();
+            db.close().unwrap();
+            assert_eq!(counted(dir), 4, "after the next one");
+        });
     }
 
     fn flip(table: &mut [u8]) {

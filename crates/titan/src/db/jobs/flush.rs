@@ -36,7 +36,7 @@ impl Shared {
         let barrier = state.flush_barrier.as_ref();
         let (id, count) = state
             .in_turn()
-            .filter(|f| !f.jobs.flushing)
+            .filter(|f| !f.jobs.flushing || mutant!(two_flushes_of_one_family))
             .map(|f| (f.family.id, f.flushable(barrier)))
             .find(|(id, count)| {
                 let family = state.families.get(id);
@@ -273,6 +273,13 @@ impl Shared {
         };
         let installed = self.install(&families, &outputs, prepare, |family, _| {
             if let Some(flush) = flush_of(family.family.id) {
+                invariant!(
+                    flush.immutables <= family.immutables.len(),
+                    "{} memtables of family {} were flushed, which has {}",
+                    flush.immutables,
+                    family.family.id,
+                    family.immutables.len()
+                );
                 family.immutables.drain(..flush.immutables);
                 family.unlogged &= !(family.immutables.is_empty() && family.memtable.is_empty());
             }
@@ -302,6 +309,11 @@ impl Shared {
         let families = &state.families;
         let needed = families.values().map(after).min();
         let needed = needed.unwrap_or(state.current_wal());
+        invariant!(
+            needed <= state.current_wal() && synced_to <= state.current_wal(),
+            "WAL files are needed from {needed} on, and synced to {synced_to}; the current one is {}",
+            state.current_wal()
+        );
         let edit_of = |Flushed { family, output, .. }: &Flushed<'_>| {
             let mut edit = VersionEdit {
                 column_family: family.id,

@@ -51,6 +51,10 @@ impl Shared {
         let edited: Vec<ColumnFamilyId> = edits.iter().map(|edit| edit.column_family).collect();
         gate!("install: edit made");
         versions.apply(edits)?;
+        invariant!(
+            versions.manifest_number().is_some(),
+            "an edit is durable, and there is no MANIFEST"
+        );
         gate!("install: edit durable");
         // The version set stays locked, so that no older version follows a newer one.
         let mut replaced = Vec::new();

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::blob::BlobFileReader;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::CompressionType;
 use crate::format::file_name::FileKind;
 use crate::options::Options;
 use crate::table::{prefetch_head, refuse_unreadable};
@@ -230,24 +232,32 @@ pub fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Re
 /// Tables checked together.
 const LOOKED_AT_TOGETHER: usize = 32;
 
-/// Refuses a database with tables that this version cannot read, before anything is written. Tables
-/// that Titan wrote or counted are readable, and are not read. Damage and failures to read are left
-/// to the readers of the table.
+/// Refuses a database with tables or blob files that this build cannot read, before anything is
+/// written. Tables that Titan wrote or counted are readable where all codecs are compiled in, and
+/// are not read; blob files are only read where one is missing. Damage and failures to read are
+/// left to the readers of the file.
 ///
 /// Cost: an open and three reads for each table that another program wrote, 32 at a time in flight.
+/// In a build that lacks a codec: the same for all tables, and an open and a read for each blob
+/// file.
 ///
 /// # Errors
-/// `Unsupported`, or `InvalidOption` for a comparator, naming the table; `TooManyOpenFiles`.
-pub fn refuse_unreadable_tables(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
+/// `Unsupported`, or `InvalidOption` for a comparator, naming the file; `TooManyOpenFiles`.
+pub fn refuse_unreadable_tables(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    versions: &VersionSet,
+) -> Result<()> {
     let refusals = [
         ErrorKind::Unsupported,
         ErrorKind::InvalidOption,
         // What could not be opened for a moment has not been looked at.
         ErrorKind::TooManyOpenFiles,
     ];
+    let any = !CompressionType::are_all_compiled_in();
     for family in versions.families().values() {
         let tables = family.current.tables().map(|(_, table)| table);
-        let foreign: Vec<_> = tables.filter(|table| table.facts().is_none()).collect();
+        let foreign: Vec<_> = tables.filter(|t| any || t.facts().is_none()).collect();
         for tables in foreign.chunks(LOOKED_AT_TOGETHER) {
             let open = |table: &&Arc<TableFile>| {
                 let path = FileKind::Table(table.number()).path(dir);
@@ -267,6 +277,16 @@ pub fn refuse_unreadable_tables(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet
                     Err(e) if refusals.contains(&e.kind()) => return Err(e),
                     _ => {}
                 }
+            }
+        }
+        let blob_files = family.current.physical_blob_files().into_values();
+        for (physical, _) in blob_files.filter(|_| any) {
+            let path = FileKind::Blob(physical.number).path(dir);
+            let file = open_live(vfs, &path, Access::Random);
+            let opened = file.and_then(|file| BlobFileReader::open(file, &path, physical.number));
+            match opened {
+                Err(e) if refusals.contains(&e.kind()) => return Err(e),
+                _ => {}
             }
         }
     }

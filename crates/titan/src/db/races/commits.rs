@@ -7,7 +7,7 @@ use super::store::{
     now, scan, write,
 };
 use crate::gates::control::{Actor, Gates, race};
-use crate::{ColumnFamily, Db, ReadOptions, Result, WriteBatch, WriteOptions};
+use crate::{ColumnFamily, Db, ErrorKind, ReadOptions, Result, WriteBatch, WriteOptions};
 
 /// The gates of a commit before its batch is visible, in their order.
 const UNPUBLISHED: [&str; 3] = [
@@ -226,4 +226,58 @@ fn memtables_are_switched_while_readers_read_and_writers_wait() {
             });
         }
     }
+}
+
+/// A leader waits for a flush. Writers after it in line that do not want to wait get an error at
+/// once, and the others are committed when it ends.
+#[test]
+fn writers_that_do_not_want_to_wait_do_not_wait_in_line_for_a_leader_that_does() {
+    race(|gates| {
+        let store = Store::open_with(gates, |options| {
+            options.default.max_write_buffer_number = 2;
+        });
+        let stop = gates.stop_at("flush: written");
+        write(&store.db, &abc("1"));
+        let first = store.spawn("first flush", |db| db.flush());
+        stop.reached();
+        // Both come to the leader's line before writes are stopped, so neither is refused before.
+        let admitted = gates.stop_at("commit: logged");
+        let before = store.spawn("before", |db| db.put(b"a", b"2"));
+        admitted.reached();
+        let flush = store.spawn("second flush", |db| db.flush());
+        gates.first_of(&["queue: in line"]);
+        let leader = store.spawn("leader", |db| db.put(b"b", b"2"));
+        let line = |n: usize| {
+            let in_line = || {
+                gates
+                    .passed()
+                    .into_iter()
+                    .filter(|gate| *gate == "queue: in line")
+            };
+            while in_line().count() < n {
+                std::thread::yield_now();
+            }
+        };
+        line(2);
+        let hasty = store.spawn("hasty", |db| {
+            let mut batch = WriteBatch::new();
+            batch.put(&**db, "c", "2")?;
+            let options = WriteOptions {
+                no_slowdown: true,
+                ..WriteOptions::default()
+            };
+            db.write(batch, &options)
+        });
+        line(3);
+        admitted.open();
+        before.join().unwrap();
+        gates.first_of(&["stall: waited for"]);
+        assert_eq!(hasty.join().unwrap_err().kind(), ErrorKind::Busy);
+        stop.open();
+        leader.join().unwrap();
+        first.join().unwrap();
+        flush.join().unwrap();
+        let expected = contents([("a", "2"), ("b", "2"), ("c", "1")]);
+        assert_eq!(store.finish()["default"], expected);
+    });
 }

@@ -3,7 +3,7 @@
 
 use super::store::{DIR, Store, abc, all, all_contents, write};
 use crate::gates::control::{Gates, race};
-use crate::{Db, ErrorKind};
+use crate::{ColumnFamilyId, Db, ErrorKind};
 
 /// Changes options until the next change replaces the MANIFEST.
 fn fill_manifest(db: &Db) {
@@ -75,5 +75,46 @@ fn closing_waits_for_a_change() {
         change.join().unwrap();
         close.join().unwrap();
         store.finish_closed(&all([("default", abc("1"))]));
+    });
+}
+
+/// A writer is stopped by memtables that wait for their flush. An option that allows more of them
+/// lets it go on at once, and not when the flush ends.
+#[test]
+fn a_stopped_writer_goes_on_when_an_option_allows_it() {
+    race(|gates| {
+        let store = Store::open_with(gates, |options| {
+            options.default.max_write_buffer_number = 2;
+        });
+        let stop = gates.stop_at("flush: written");
+        let flushes = ["first", "second"].map(|name| {
+            write(&store.db, &abc(name));
+            let flush = store.spawn(name, |db| db.flush());
+            if name == "first" {
+                stop.reached();
+            }
+            flush
+        });
+        while store.db.core.shared.state.lock().families[&ColumnFamilyId::DEFAULT]
+            .immutables
+            .len()
+            < 2
+        {
+            std::thread::yield_now();
+        }
+        let writer = store.spawn("writer", |db| db.put(b"d", b"1"));
+        gates.first_of(&["stall: waited for"]);
+        store
+            .db
+            .set_options(&[("max_write_buffer_number", "4")])
+            .unwrap();
+        writer.join().unwrap();
+        stop.open();
+        for flush in flushes {
+            flush.join().unwrap();
+        }
+        let mut expected = abc("second");
+        expected.insert("d".to_owned(), "1".to_owned());
+        assert_eq!(store.finish(), all([("default", expected)]));
     });
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::store::{Contents, Store, abc, all, compact, write};
+use crate::error::{Error, ErrorKind};
 use crate::gates::control::race;
 use crate::options::DataInMemory;
 
@@ -28,6 +29,42 @@ fn waiting_until_idle_includes_the_list_of_what_to_read() {
         pinned.open();
         waiting.join().unwrap();
         assert_eq!(store.data_files(), BTreeSet::new());
+        assert_eq!(store.finish(), all([("default", Contents::new())]));
+    });
+}
+
+/// It waits like the other jobs until there are file descriptors, and what it says of itself is not
+/// that there are.
+#[test]
+fn a_warm_up_waits_for_file_descriptors_and_does_not_say_that_there_are_any() {
+    race(|gates| {
+        let store = Store::open_with(gates, |options| {
+            options.db.data_in_memory = DataInMemory::Never;
+        });
+        let shared = std::sync::Arc::clone(&store.db.core.shared);
+        let none_left = || {
+            let error = Error::new(ErrorKind::TooManyOpenFiles, "open file");
+            shared.postpone_jobs(&error);
+        };
+        none_left();
+        shared.state.lock().warm_up_due = true;
+        let warm_up = store.spawn("warm-up", |db| {
+            let shared = &db.core.shared;
+            let job = shared.next_warm_up().unwrap();
+            // Descriptors are short again while it runs.
+            let error = Error::new(ErrorKind::TooManyOpenFiles, "open file");
+            shared.postpone_jobs(&error);
+            job(shared);
+        });
+        gates.first_of(&["warm-up: waits"]);
+        assert!(shared.state.lock().warm_up_due);
+        shared.failure.postponed.end();
+        shared.signals.raise_all();
+        warm_up.join();
+        assert!(!shared.state.lock().warm_up_due);
+        let (_, is_postponed) = shared.failure.postponed.retry_now();
+        assert!(is_postponed, "the warm-up says that jobs can open files");
+        drop(shared);
         assert_eq!(store.finish(), all([("default", Contents::new())]));
     });
 }

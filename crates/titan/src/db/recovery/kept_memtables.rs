@@ -49,7 +49,8 @@ impl KeptMemtables {
         for &number in wals {
             let path = FileKind::Wal(number).path(&env.dir);
             // ORDER: before any write is acknowledged as synced. The process that wrote the file
-            // may have been killed, and a synced write must find every earlier one durable (WAL-1).
+            // may have been killed, or have failed to sync it, and a synced write must find every
+            // earlier one durable (WAL-1).
             let left_out = mutant!(kept_wal_not_synced);
             match left_out {
                 true => {}
@@ -61,6 +62,10 @@ impl KeptMemtables {
             let size = env.vfs.size(&path)?;
             kept.push(LiveWal { number, size });
         }
+        invariant!(
+            kept.is_sorted_by_key(|wal| wal.number) && oldest_wal <= predecessor.number,
+            "WAL files that are kept are out of order"
+        );
         // ORDER: their names, too, before the next WAL file exists.
         env.vfs.sync_dir(&env.dir)?;
         Ok(Some(KeptMemtables {

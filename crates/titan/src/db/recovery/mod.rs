@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | [`open`] | the order of the steps: lock, MANIFEST, WAL files, new MANIFEST, threads |
+//! | [`room_to_open`] | the room that an opening needs, for its error where there is none |
 //! | [`unknown_pointers`] | refusing databases whose pointers are not understood |
 //! | [`replay`], [`replay_target`], [`kept_memtables`] | reading WAL files; where their entries go |
 //! | [`wal_chain`], [`wal_damage`], [`unreplayed`] | how far WAL files continue each other; what is done about damage, and what is left after it |
@@ -14,6 +15,7 @@ pub(super) mod kept_memtables;
 pub(super) mod open;
 pub(super) mod replay;
 pub(super) mod replay_target;
+pub(super) mod room_to_open;
 pub(super) mod unknown_pointers;
 pub(super) mod unreplayed;
 pub(super) mod wal_chain;

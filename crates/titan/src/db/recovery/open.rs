@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::kept_memtables::KeptMemtables;
 use super::replay::{self, Replayed};
+use super::room_to_open::with_need;
 use super::unknown_pointers::refuse_unknown_pointers;
 use crate::batch::OpeningId;
 use crate::block_cache::BlockCache;
@@ -182,7 +183,8 @@ fn recover(
     }
     let wals = Wals::find(&*vfs, dir, versions.logs_since(), false)?;
     let clock = Arc::clone(&options.db.clock);
-    let identity = establish_identity(&*vfs, &*clock, dir, &mut versions)?;
+    let identity = establish_identity(&*vfs, &*clock, dir, &mut versions);
+    let identity = identity.map_err(|e| with_need(e, &versions))?;
     let session_id = session_id(&*clock);
 
     let env = JobEnv {
@@ -237,10 +239,12 @@ fn recover(
     // instead. The switch of CURRENT to the new MANIFEST adds the tables, ends the need for older
     // WAL files, and records the options, in one step. After a crash before it, recovery starts
     // from the same state again.
-    versions.start_manifest()?;
+    let started = versions.start_manifest();
+    started.map_err(|e| with_need(e, &versions))?;
     write_options_file(&versions, dir, &options.db, |name| {
         options.family(name).compaction_filter.clone()
-    })?;
+    })
+    .map_err(|e| with_need(e, &versions))?;
     let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
     if let Some(damage) = &damage {
         notify!(listeners, wal_damaged(damage));
@@ -348,7 +352,8 @@ fn assemble(
         number: wal_number,
         size: 0,
     });
-    pipeline.start_first_wal(wal_number)?;
+    let started = pipeline.start_first_wal(wal_number);
+    started.map_err(|e| with_need(e, &versions))?;
 
     let mut families = FamilyMap::new();
     let mut states = BTreeMap::new();
@@ -377,6 +382,15 @@ fn assemble(
         turn: crate::ColumnFamilyId::DEFAULT,
         workers: BTreeSet::new(),
     };
+    invariant!(
+        state.current_wal() == wal_number && state.oldest_log_needed(None) <= wal_number,
+        "an opening writes to WAL file {wal_number}, and the current one is {}",
+        state.current_wal()
+    );
+    invariant!(
+        state.families.keys().eq(families.keys()),
+        "an opening has other families for readers than for jobs"
+    );
     let admission = Admission::new(&options.db);
     admission.wal_limit.set(&state, &options.db);
     // The next commit switches those that were kept and are full.

@@ -4,7 +4,11 @@
 pub(super) mod clock;
 #[cfg(not(any(loom, shuttle)))]
 mod conditions;
+#[cfg(not(any(loom, shuttle)))]
+mod golden;
 mod huge_files;
 mod life_cycles;
 #[cfg(loom)]
 mod models;
+#[cfg(not(any(loom, shuttle)))]
+mod scheduler;

@@ -51,19 +51,24 @@ impl LevelDraft {
         }
     }
 
-    /// Adds a table and returns the one that had its number. The newest of level 0 is added without
-    /// a copy of the whole level.
-    fn insert(
-        &mut self,
-        level: usize,
-        file: Arc<TableFile>,
-        comparator: &InternalKeyComparator,
-    ) -> Option<Arc<TableFile>> {
+    /// The largest number of its tables.
+    fn newest_number(&self) -> Option<FileNumber> {
+        match &self.changed {
+            Some(tables) => tables.keys().next_back().copied(),
+            None => self.base.newest_number(),
+        }
+    }
+
+    /// Adds a table that is not there. The newest of level 0 is added without a copy of the whole
+    /// level.
+    fn insert(&mut self, level: usize, file: Arc<TableFile>, comparator: &InternalKeyComparator) {
         if level == 0 && self.changed.is_none() && is_newest(&file, &self.base) {
             self.base = self.base.with_newest(file, comparator);
-            return None;
+            return;
         }
-        self.tables().insert(file.number(), file)
+        let number = file.number();
+        let before = self.tables().insert(number, file);
+        invariant!(before.is_none(), "level {level} has table {number} twice");
     }
 
     /// The tables, for changing them.
@@ -123,6 +128,15 @@ impl BuiltVersion {
             );
         }
         for file in left.iter().filter(|f| !physical.contains_key(&f.number)) {
+            invariant!(
+                !self
+                    .version
+                    .blob_files
+                    .values()
+                    .any(|meta| meta.shared.physical().number == file.number),
+                "physical blob file {} becomes obsolete, and has records of the version",
+                file.number
+            );
             file.mark_obsolete();
         }
         self.dropped_tables.iter().for_each(|f| f.mark_obsolete());
@@ -160,7 +174,7 @@ impl VersionBuilder {
     ///
     /// # Errors
     /// `Corruption` if the edit contradicts the state: deletes or adds garbage to a file that is
-    /// not there, or adds one that is.
+    /// not there, or adds one that is, at whatever level.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) -> Result<()> {
         let mut deleted = HashMap::new();
         for &(level, number) in &edit.deleted_files {
@@ -178,6 +192,12 @@ impl VersionBuilder {
             self.changed_blob_files.insert(addition.number);
         }
         for relocation in &edit.relocations {
+            if self.blob_files.physical().contains_key(&relocation.file) {
+                return Err(Error::corruption(format!(
+                    "an edit moves records to blob file {}, which is there already",
+                    relocation.file
+                )));
+            }
             let physical = Arc::new(PhysicalBlobFile::of_relocation(relocation, &self.queue));
             for logical in &relocation.logical {
                 let Some(from) = self.physical_of(*logical) else {
@@ -225,6 +245,12 @@ impl VersionBuilder {
                     meta.number, meta.path_id
                 )));
             }
+            if let Some(other) = self.level_of(meta.number) {
+                return Err(Error::corruption(format!(
+                    "an edit adds table {} to level {level}, which level {other} has already",
+                    meta.number
+                )));
+            }
             let file = match deleted.remove(&meta.number) {
                 Some(file) => file,
                 None => {
@@ -246,20 +272,27 @@ impl VersionBuilder {
                 self.blob_files.link(oldest);
                 self.linked.insert(oldest, meta.number);
             }
-            let draft = self.levels.get_mut(*level);
-            let comparator = &self.base.comparator;
-            let before = draft.and_then(|draft| draft.insert(*level, file, comparator));
-            if before.is_some() {
-                return Err(Error::corruption(format!(
-                    "an edit adds table {} twice",
-                    meta.number
-                )));
+            if let Some(draft) = self.levels.get_mut(*level) {
+                draft.insert(*level, file, &self.base.comparator);
             }
         }
         for facts in facts.into_values() {
             self.learn(facts);
         }
         Ok(())
+    }
+
+    /// The level that has a table. Cost: O(levels) for a number that is larger than all others, as
+    /// those of new tables mostly are; a walk over the tables of levels that are not changed.
+    fn level_of(&self, table: FileNumber) -> Option<usize> {
+        if mutant!(table_on_two_levels) {
+            return None;
+        }
+        let newest = self.levels.iter().filter_map(LevelDraft::newest_number);
+        if newest.max().is_none_or(|newest| newest < table) {
+            return None;
+        }
+        self.levels.iter().position(|draft| draft.has(table))
     }
 
     /// Takes over facts about a table, if it is there already.
@@ -320,6 +353,35 @@ impl VersionBuilder {
                 .iter()
                 .all(|table| !self.created.contains(&table.number())),
             "a table that no version had is dropped as one of the base"
+        );
+        invariant!(
+            version
+                .tables()
+                .map(|(_, table)| table.number())
+                .collect::<BTreeSet<_>>()
+                .len()
+                == version.tables().count(),
+            "a version has a table twice"
+        );
+        invariant!(
+            version
+                .blob_files
+                .links
+                .keys()
+                .all(|n| version.blob_files.contains_key(n)),
+            "a table points to a blob file that its version does not have"
+        );
+        invariant!(
+            !dropped_blob_files
+                .iter()
+                .any(|file| version.blob_files.contains_key(&file.number)),
+            "a blob file is dropped, and the version has it"
+        );
+        invariant!(
+            version.num_levels() >= self.base.num_levels(),
+            "a version of {} levels gets one of {}",
+            self.base.num_levels(),
+            version.num_levels()
         );
         let moved = self.moved.into_iter().filter_map(|(logical, physical)| {
             let file = version.blob_files.get(&logical)?;

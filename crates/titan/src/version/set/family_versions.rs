@@ -55,6 +55,13 @@ impl FamilyVersions {
     }
 
     pub(super) fn replace(&mut self, version: Arc<Version>, now: Duration) {
+        invariant!(
+            version.column_family == self.current.column_family
+                && !Arc::ptr_eq(&version, &self.current),
+            "family {} gets a version of family {}, or its own again",
+            self.name,
+            version.column_family
+        );
         self.older.retain(|(version, _)| version.strong_count() > 0);
         self.older.push((Arc::downgrade(&self.current), now));
         self.current = version;

@@ -32,6 +32,11 @@ fn settings(value: &str) -> Vec<(String, String)> {
     vec![("a name".to_owned(), value.to_owned())]
 }
 
+/// The oldest blob file of a table. Each family has numbers of its own, from a multiple of 40 on.
+fn oldest_of(table: u64) -> BlobFileNumber {
+    BlobFileNumber(table / 40 * 40 + 10)
+}
+
 /// A table with a value in every field that is not the default.
 fn table(number: u64, from: &str, to: &str) -> NewFile {
     NewFile {
@@ -43,7 +48,7 @@ fn table(number: u64, from: &str, to: &str) -> NewFile {
         largest: key(to, number),
         smallest_seq: SequenceNumber(number),
         largest_seq: SequenceNumber(number + 1),
-        oldest_blob_file: Some(BlobFileNumber(10)),
+        oldest_blob_file: Some(oldest_of(number)),
         oldest_ancester_time: 77,
         file_creation_time: 78,
         epoch_number: Some(number),
@@ -82,7 +87,7 @@ fn facts(table: u64, foreign: bool) -> TableFacts {
         raw_value_bytes: 600,
         shadowed_bytes: 70,
         blob_refs: vec![BlobRefs {
-            file: BlobFileNumber(10),
+            file: oldest_of(table),
             count: 4,
             bytes: 400,
         }],
@@ -104,8 +109,13 @@ fn blob_file(number: u64) -> BlobFileAddition {
 
 /// Everything that an edit can say about the files of a family, and the state besides.
 fn full_edit(family: ColumnFamilyId) -> VersionEdit {
+    let first = match family {
+        ONE => 0,
+        _ => 40,
+    };
+    let blob = |number| BlobFileNumber(first + number);
     let garbage = |number, count| BlobFileGarbage {
-        number: BlobFileNumber(number),
+        number: blob(number),
         count,
         bytes: 100 * count,
         unknown: Vec::new(),
@@ -115,21 +125,21 @@ fn full_edit(family: ColumnFamilyId) -> VersionEdit {
         log_number: Some(FileNumber(41)),
         min_log_number_to_keep: Some(FileNumber(40)),
         new_files: vec![
-            (0, table(30, "b", "k")),
-            (0, table(31, "a", "c")),
-            (3, table(32, "d", "e")),
-            (3, table(33, "f", "g")),
+            (0, table(first + 30, "b", "k")),
+            (0, table(first + 31, "a", "c")),
+            (3, table(first + 32, "d", "e")),
+            (3, table(first + 33, "f", "g")),
         ],
-        blob_additions: [10, 11, 12, 13].map(blob_file).to_vec(),
+        blob_additions: [10, 11, 12, 13].map(|n| blob_file(first + n)).to_vec(),
         blob_garbage: vec![garbage(10, 1), garbage(12, 3)],
         relocations: vec![Relocation {
-            file: BlobFileNumber(20),
-            map: FileNumber(21),
+            file: blob(20),
+            map: FileNumber(first + 21),
             count: 15,
             total_bytes: 1500,
-            logical: vec![BlobFileNumber(11), BlobFileNumber(12)],
+            logical: vec![blob(11), blob(12)],
         }],
-        table_facts: vec![facts(30, false), facts(32, true)],
+        table_facts: vec![facts(first + 30, false), facts(first + 32, true)],
         // What one opening decides, an edit of a job does not say; the rest is not used.
         db_id: None,
         comparator: None,

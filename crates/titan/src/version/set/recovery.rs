@@ -14,7 +14,7 @@ use super::manifest_writer::ManifestWriter;
 use super::version_set::VersionSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::comparator::{self, Comparator};
-use crate::format::file_name::MAX_FILE_NUMBER;
+use crate::format::file_name::{FileKind, MAX_FILE_NUMBER};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::Options;
@@ -220,6 +220,7 @@ impl RecoveredState {
         statistics: Arc<Statistics>,
     ) -> Result<VersionSet> {
         let mut families = BTreeMap::new();
+        let mut taken = BTreeMap::new();
         for (id, mut replayed) in self.families {
             if id == ColumnFamilyId::DEFAULT && replayed.comparator.is_none() {
                 replayed.start_default(options, &self.obsolete);
@@ -241,6 +242,7 @@ impl RecoveredState {
             let builder = builder.with_levels(options.family(&name).num_levels);
             let built = builder.build().map_err(|e| e.in_file(&self.path))?;
             let current = built.install();
+            refuse_shared_files(&current, &mut taken).map_err(|e| e.in_file(&self.path))?;
             let mut family = FamilyVersions::new(name, comparator, log_number, current);
             family.settings = self.settings.remove(&Some(id)).unwrap_or_default();
             families.insert(id, family);
@@ -262,6 +264,35 @@ impl RecoveredState {
             clock: Arc::clone(&options.db.clock),
         })
     }
+}
+
+/// Refuses a file that families before this one have `taken`: one of them would delete it while the
+/// other reads it.
+///
+/// # Errors
+/// `Corruption` naming both families.
+fn refuse_shared_files(
+    version: &Version,
+    taken: &mut BTreeMap<FileKind, ColumnFamilyId>,
+) -> Result<()> {
+    let id = version.column_family;
+    let tables = version
+        .tables()
+        .map(|(_, table)| FileKind::Table(table.number()));
+    let blob_files = version.blob_files.values();
+    let blob_files = blob_files.flat_map(|file| file.shared.physical().files());
+    for file in tables.chain(blob_files) {
+        match taken.insert(file, id) {
+            Some(other) if other != id => {
+                return Err(Error::corruption(format!(
+                    "column families {other} and {id} both have the file {}",
+                    file.name()
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 impl Replayed {

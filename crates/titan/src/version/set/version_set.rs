@@ -257,6 +257,21 @@ impl VersionSet {
                     "an edit names file {number}, and the next new file would be {next}"
                 )?;
             }
+            let newest = edit.new_files.iter().map(|(_, file)| file.largest_seq);
+            // A table whose numbers an old MANIFEST did not have is moved with the largest one.
+            let newest = newest.filter(|newest| *newest < SequenceNumber::MAX).max();
+            let last = self.counters.last_sequence();
+            invariant!(
+                durable: newest <= Some(last),
+                "a table has operation {newest:?}, and the last one that is published is {last}"
+            )?;
+            invariant!(
+                edit.min_log_number_to_keep
+                    .is_none_or(|min| min >= self.record.min_log_number_to_keep && min <= next),
+                "WAL files are kept from {:?} on, and were from {} on",
+                edit.min_log_number_to_keep,
+                self.record.min_log_number_to_keep
+            );
             let (Some(family), Some(log_number)) = (self.families.get(&id), edit.log_number) else {
                 continue;
             };
@@ -332,6 +347,16 @@ impl VersionSet {
         id: ColumnFamilyId,
         family: FamilyVersions,
     ) -> Result<()> {
+        invariant!(
+            durable: id > self.record.max_column_family && !self.families.contains_key(&id),
+            "a family gets id {id}, and {} was given out",
+            self.record.max_column_family
+        )?;
+        invariant!(
+            durable: self.families.values().all(|other| other.name != family.name),
+            "two families are named {}",
+            family.name
+        )?;
         let mut edit = VersionEdit {
             column_family: id,
             added_column_family: Some(family.name.clone()),
@@ -353,6 +378,10 @@ impl VersionSet {
     /// Removes a family and marks its files obsolete; the others need no WAL file before `needed`.
     /// The edit is durable on return.
     pub(crate) fn drop_family(&mut self, id: ColumnFamilyId, needed: FileNumber) -> Result<()> {
+        invariant!(
+            durable: id != ColumnFamilyId::DEFAULT && self.families.contains_key(&id),
+            "family {id} is dropped, which is the default one or is not there"
+        )?;
         let edit = VersionEdit {
             column_family: id,
             dropped_column_family: true,
@@ -402,6 +431,15 @@ impl VersionSet {
     /// becomes obsolete, and so do files that only failed edits named.
     pub fn start_manifest(&mut self) -> Result<()> {
         let number = self.counters.new_file_number();
+        invariant!(
+            durable: self.manifest.number().is_none_or(|last| last < number),
+            "MANIFEST {number} follows {:?}",
+            self.manifest.number()
+        )?;
+        invariant!(
+            durable: self.families.contains_key(&ColumnFamilyId::DEFAULT),
+            "a MANIFEST would have no default family"
+        )?;
         let mut state = self.state();
         let manifest = Manifest::start(&*self.vfs, &self.dir, number, &mut state)
             .inspect_err(|e| {
@@ -416,6 +454,15 @@ impl VersionSet {
             self.obsolete.push(file);
         }
         Ok(())
+    }
+
+    /// Bytes of the whole state in a MANIFEST, about.
+    pub(crate) fn state_bytes(&self) -> u64 {
+        let mut record = Vec::new();
+        self.state()
+            .iter()
+            .for_each(|edit| edit.encode(&mut record));
+        record.len() as u64
     }
 
     /// The whole state as edits.

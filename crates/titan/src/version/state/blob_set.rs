@@ -87,6 +87,10 @@ impl BlobSet {
         self.live_count += u128::from(meta.live_count());
         self.attach(number, number, meta.shared.total_bytes);
         self.files.insert(number, meta);
+        invariant!(
+            self.is_placed(number, number),
+            "blob file {number} is added, and no physical file has its records"
+        );
         Ok(())
     }
 
@@ -112,8 +116,13 @@ impl BlobSet {
                 "blob file {number} has more garbage than content"
             )));
         }
-        self.live_bytes -= u128::from(before.0 - meta.live_bytes());
-        self.live_count -= u128::from(before.1 - meta.live_count());
+        let garbage = (before.0 - meta.live_bytes(), before.1 - meta.live_count());
+        invariant!(
+            self.live_bytes >= u128::from(garbage.0) && self.live_count >= u128::from(garbage.1),
+            "blob file {number} has more garbage than all files have live records"
+        );
+        self.live_bytes -= u128::from(garbage.0);
+        self.live_count -= u128::from(garbage.1);
         Ok(())
     }
 
@@ -138,12 +147,27 @@ impl BlobSet {
         from: BlobFileNumber,
         to: &PhysicalBlobFile,
     ) {
+        invariant!(
+            self.is_placed(logical, from) && from != to.number,
+            "records of blob file {logical} are relocated from {from} to {}, and were elsewhere",
+            to.number
+        );
         self.detach(logical, from);
         self.attach(logical, to.number, to.total_bytes);
+        invariant!(
+            self.is_placed(logical, to.number) && !self.is_placed(logical, from),
+            "records of blob file {logical} are in two physical files, or in none"
+        );
         invariant!(
             self.files.contains_key(&logical),
             "records of blob file {logical}, which the set does not have, are relocated"
         );
+    }
+
+    /// Whether a physical file has the records of a logical one.
+    fn is_placed(&self, logical: BlobFileNumber, physical: BlobFileNumber) -> bool {
+        let physical = self.physical.get(&physical);
+        physical.is_some_and(|physical| physical.logical.contains(&logical))
     }
 
     fn attach(&mut self, logical: BlobFileNumber, number: BlobFileNumber, total_bytes: u64) {
@@ -169,6 +193,10 @@ impl BlobSet {
         };
         physical.logical.remove(&logical);
         if physical.logical.is_empty() {
+            invariant!(
+                self.physical_bytes >= u128::from(physical.total_bytes),
+                "physical blob file {number} has more bytes than all together"
+            );
             self.physical_bytes -= u128::from(physical.total_bytes);
             self.physical.remove(&number);
         }
@@ -187,6 +215,7 @@ impl BlobSet {
     /// Notes that a table that named the file as the oldest to which it points was removed.
     pub(crate) fn unlink(&mut self, file: BlobFileNumber) {
         if let Some(links) = self.links.get_mut(&file) {
+            invariant!(*links > 0, "blob file {file} is linked by no table");
             *links -= 1;
             if *links == 0 {
                 self.links.remove(&file);
@@ -220,6 +249,10 @@ impl BlobSet {
             });
             all_garbage && !self.is_linked(**number)
         }));
+        invariant!(
+            !unused.iter().any(|number| self.is_linked(*number)),
+            "a table points to one of {unused:?}, which are to be dropped"
+        );
         unused
     }
 
@@ -230,6 +263,15 @@ impl BlobSet {
         physical: BlobFileNumber,
     ) -> Option<BlobFileMeta> {
         let removed = self.files.remove(&number)?;
+        invariant!(
+            self.live_bytes >= u128::from(removed.live_bytes())
+                && self.live_count >= u128::from(removed.live_count()),
+            "blob file {number} has more live records than all together"
+        );
+        invariant!(
+            self.is_placed(number, physical),
+            "blob file {number} is removed, whose records are not in {physical}"
+        );
         self.live_bytes -= u128::from(removed.live_bytes());
         self.live_count -= u128::from(removed.live_count());
         self.detach(number, physical);

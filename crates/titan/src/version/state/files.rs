@@ -174,6 +174,12 @@ impl TableFile {
 
     /// Takes over facts that came in a later edit than the table.
     pub(crate) fn learn(&self, facts: TableFacts) {
+        invariant!(
+            facts.table == self.number(),
+            "table {} gets the facts of table {}",
+            self.number(),
+            facts.table
+        );
         let _ = self.facts.set(facts.into());
     }
 
@@ -371,6 +377,11 @@ impl PhysicalBlobFile {
         // Of holes with the same start, the longest includes the others.
         holes.sort_unstable_by_key(|hole| (hole.start, Reverse(hole.end)));
         holes.dedup_by_key(|hole| hole.start);
+        invariant!(
+            !holes.iter().any(Range::is_empty),
+            "blob file {} has an empty hole",
+            self.number
+        );
     }
 
     /// Must be called only after the edit that removed or relocated its logical files is durable.
@@ -421,6 +432,11 @@ impl SharedBlobFile {
 
     /// Must be called only after the edit that relocates the records is durable.
     pub(crate) fn move_to(&self, physical: &Arc<PhysicalBlobFile>) {
+        invariant!(
+            self.physical().number != physical.number,
+            "records of blob file {} are moved to where they are",
+            self.number
+        );
         self.physical.store(Arc::clone(physical));
     }
 }

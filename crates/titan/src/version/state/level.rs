@@ -103,6 +103,10 @@ impl Piece {
                 last = at;
             }
         }
+        invariant!(
+            smallest < tables.len() && last < tables.len(),
+            "a piece of a level has no tables"
+        );
         let newest = tables.iter().map(|f| f.number()).max();
         Piece {
             smallest,
@@ -180,7 +184,12 @@ impl Level {
         comparator: &InternalKeyComparator,
     ) -> Self {
         let pieces = tables.chunks(PIECE);
-        Level::of(pieces.map(|tables| Piece::new(tables.into(), comparator)))
+        let level = Level::of(pieces.map(|tables| Piece::new(tables.into(), comparator)));
+        invariant!(
+            level.len == tables.len() && level.iter().zip(tables).all(|(a, b)| Arc::ptr_eq(a, b)),
+            "level 0 has other tables than those that it was made of"
+        );
+        level
     }
 
     fn of(pieces: impl IntoIterator<Item = Piece>) -> Self {

@@ -125,6 +125,67 @@ fn records_that_make_no_sense_are_corruption_with_place() {
     }
 }
 
+/// A table in an edit, under its tag: level, number, size, bounds, sequence numbers, no fields.
+fn new_table(level: u32, number: u32) -> Vec<u8> {
+    let bound = [&[9][..], b"k", &[1, 1, 0, 0, 0, 0, 0, 0]].concat();
+    let numbers = [103, level, number, 1000].map(varint).concat();
+    let sequences = [0, 1, 1].map(varint).concat();
+    [numbers, bound.clone(), bound, sequences].concat()
+}
+
+#[test]
+fn a_table_that_is_there_twice_is_corruption_with_its_place() {
+    let dir = database();
+    let tables = std::fs::read_dir(dir.path()).unwrap();
+    let mut tables = tables.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let table = tables
+        .find_map(|name| name.strip_suffix(".sst")?.parse().ok())
+        .unwrap();
+    let family = [varint(200), varint(7)].concat();
+    let added = [
+        varint(201),
+        text("other"),
+        varint(1),
+        text("leveldb.BytewiseComparator"),
+    ];
+    let in_other_family = [family, added.concat(), new_table(1, table)].concat();
+    for (payload, what, is_placed) in [
+        (new_table(3, table), "at another level", true),
+        (new_table(0, table), "in its level", true),
+        (
+            [new_table(2, 900), new_table(2, 900)].concat(),
+            "new, twice in one level",
+            true,
+        ),
+        (
+            [new_table(1, 900), new_table(5, 900)].concat(),
+            "new, on two levels",
+            true,
+        ),
+        (
+            [
+                varint(6),
+                varint(0),
+                varint(table),
+                new_table(1, table),
+                new_table(2, table),
+            ]
+            .concat(),
+            "moved to two levels",
+            true,
+        ),
+        (in_other_family, "in another family", false),
+    ] {
+        let damaged = copy(dir.path());
+        append_record(damaged.path(), &payload);
+        let e = Db::open(damaged.path(), &must_exist()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Corruption, "{what}: {e}");
+        let manifest = file_starting(damaged.path(), "MANIFEST-");
+        assert_eq!(e.path(), Some(manifest.as_path()), "{what}: {e}");
+        assert_eq!(e.offset().is_some(), is_placed, "{what}: {e}");
+    }
+}
+
 #[test]
 fn a_family_of_an_unknown_order_is_refused_and_named() {
     let dir = database();

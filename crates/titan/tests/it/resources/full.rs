@@ -102,6 +102,80 @@ fn a_full_database_can_be_opened_and_emptied() {
     has(&Db::open(DIR, &options(&vfs)).unwrap(), 0..0);
 }
 
+/// An opening for writing says how much it needs, and that is enough.
+#[test]
+fn an_opening_on_a_device_without_any_room_says_what_it_needs() {
+    for families in [0, 7] {
+        let vfs = SimVfs::new();
+        let mut options = options(&vfs);
+        for i in 0..families {
+            let family = options.default.clone();
+            options.families.insert(format!("family{i}"), family);
+        }
+        let db = Db::open(DIR, &options).unwrap();
+        for i in 0..50 {
+            db.put(&key(i), &value(i, 1000)).unwrap();
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+        drop(db);
+        vfs.set_capacity(Some(used(&vfs)));
+        let error = Db::open(DIR, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        let text = error.to_string();
+        let need = text
+            .split_once("needs ")
+            .and_then(|(_, rest)| rest.split(' ').next());
+        let need: u64 = need
+            .and_then(|kib| kib.parse().ok())
+            .unwrap_or_else(|| panic!("{text}"));
+        assert!(need < 100, "{text}");
+        has(&Db::open_read_only(DIR, &options).unwrap(), 0..50);
+        vfs.set_capacity(Some(used(&vfs) + (need << 10)));
+        has(&Db::open(DIR, &options).unwrap(), 0..50);
+    }
+}
+
+/// Logs that resuming leaves in the directory are deleted once their memtables are flushed.
+#[test]
+fn logs_of_many_resumes_on_a_full_device_go_when_there_is_room() {
+    let vfs = SimVfs::new();
+    let db = Db::open(DIR, &options(&vfs)).unwrap();
+    (0..100).for_each(|i| db.put(&key(i), &value(i, 1000)).unwrap());
+    vfs.set_capacity(Some(used(&vfs) + (40 << 10)));
+    let (mut filled, _) = fill(&db, 100);
+    for round in 0..4_u64 {
+        vfs.set_capacity(Some(used(&vfs) + SLACK));
+        db.resume().unwrap();
+        db.put(&key(filled), &value(filled, 1000)).unwrap();
+        filled += 1;
+        vfs.set_capacity(Some(used(&vfs)));
+        let error = db.put(&key(filled), &value(filled, 1000)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        has(&db, 0..filled);
+        let journal = vfs.journal();
+        for loss in [Loss::None, Loss::Random(round)] {
+            let left = journal.crash_at(journal.len(), &loss);
+            left.set_capacity(None);
+            let opened = Db::open(DIR, &options(&left)).unwrap();
+            if loss == Loss::None {
+                has(&opened, 0..filled);
+            }
+        }
+    }
+    vfs.set_capacity(None);
+    db.resume().unwrap();
+    has(&db, 0..filled);
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let logs = vfs.list(DIR).unwrap();
+    let logs = logs.iter().filter(|name| name.ends_with(".log")).count();
+    assert_eq!(logs, 1);
+    let journal = vfs.journal();
+    let left = journal.crash_at(journal.len(), &Loss::All);
+    has(&Db::open(DIR, &options(&left)).unwrap(), 0..filled);
+}
+
 /// An opening after another, and a crash of each: each finds the same logs.
 #[test]
 fn kept_logs_are_replayed_again_after_any_crash() {
@@ -137,6 +211,31 @@ fn kept_logs_are_replayed_again_after_any_crash() {
     let logs = image.list(DIR).unwrap();
     let logs = logs.iter().filter(|name| name.ends_with(".log")).count();
     assert_eq!(logs, 1);
+}
+
+/// The process before could not sync its log. The kernel takes what it holds for written, and an
+/// opening that keeps the log relies on it.
+#[test]
+fn kept_logs_are_durable_also_after_a_sync_that_failed_in_the_process_before() {
+    let vfs = SimVfs::new();
+    let db = Db::open(DIR, &options(&vfs)).unwrap();
+    (0..100).for_each(|i| db.put(&key(i), &value(i, 1000)).unwrap());
+    let sync = Fault::on([OpKind::Sync]).path("*.log");
+    vfs.inject(sync.error(Errno::IO).losing_pages());
+    db.sync_wal().unwrap_err();
+    drop(db);
+    vfs.set_capacity(Some(used(&vfs) + SLACK));
+    let db = Db::open(DIR, &options(&vfs)).unwrap();
+    assert_eq!(vfs.count(OpKind::Create, ".sst"), 0, "the log is kept");
+    has(&db, 0..100);
+    let mut batch = WriteBatch::new();
+    batch.put(&*db, key(100), value(100, 1000)).unwrap();
+    db.write(batch, &WriteOptions::synced()).unwrap();
+    let journal = vfs.journal();
+    for loss in [Loss::None, Loss::All, Loss::Random(5)] {
+        let left = journal.crash_at(journal.len(), &loss);
+        has(&Db::open(DIR, &options(&left)).unwrap(), 0..101);
+    }
 }
 
 /// A group of several families, of which one has nothing in the logs, and each is flushed when
