@@ -12,11 +12,11 @@ pub(crate) fn expected(ops: &[Op]) -> Vec<Outcome> {
 
 /// The position of the first unexpected outcome, or what else is wrong.
 #[derive(Debug)]
-pub(crate) struct Deviation {
+pub struct Deviation {
     /// The number of operations performed before.
-    pub(crate) after: usize,
+    pub after: usize,
     /// The difference.
-    pub(crate) what: CheckFailure,
+    pub what: CheckFailure,
 }
 
 /// Checks that an outcome is the expected one.

@@ -9,6 +9,7 @@
 //! | [`workloads`] | operations to run: scripts and random ones |
 //! | [`store`] | a simulated database that operations are applied to, with a ledger |
 //! | [`recovery`] | the checks of every recovered database |
+//! | [`case`] | a list of operations and its configurations, reduced and as text |
 //! | [`regression`] | a workload and what it must survive, as text |
 //! | [`crash`] | campaign: the machine stops at every operation of its file system |
 //! | [`faults`] | campaign: every operation of the file system fails |
@@ -27,10 +28,10 @@
 //!
 //! Operations, the [`Applier`](titan_testkit::apply) that performs them, the
 //! [`Ledger`](titan_testkit::ledger) of what may be found later and the errors of checks are those
-//! of `titan_testkit`. Three campaigns have no lists of operations: `beside`, in whose history
-//! every moment can be checked without a record of it, because the program that reads is another
-//! process; `matrix`, whose operations are scripts for another engine; and `mvcc` and `ime`, whose
-//! operations are those of transactions.
+//! of `titan_testkit`. `mvcc` and `ime` perform its operations on
+//! [`versions`](titan_testkit::versions). Two campaigns have no lists of operations: `beside`, in
+//! whose history every moment can be checked without a record of it, because the program that reads
+//! is another process; and `matrix`, whose operations are scripts for another engine.
 //!
 //! A campaign is a function that takes a [`Run`], asks it for the seed and whether to continue, and
 //! reports everything that passed or failed to it.
@@ -39,6 +40,7 @@
 
 mod answers;
 pub mod beside;
+pub mod case;
 pub mod crash;
 pub mod differential;
 pub mod faults;

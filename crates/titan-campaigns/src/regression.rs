@@ -16,7 +16,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use titan_testkit::failure::{CheckFailure, Checked, Doing};
-use titan_testkit::ops::{Op, Ops, reduce};
+use titan_testkit::ops::{Op, Operation, Ops, reduce};
 
 use crate::pool::Task;
 use crate::settings::Settings;
@@ -98,16 +98,20 @@ impl<T: Trial> FromStr for Regression<T> {
 }
 
 /// The smallest list found, in limited time, that still fails. Reports that the job makes progress.
-pub(crate) fn smaller(ops: Vec<Op>, task: &Task, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+pub(crate) fn smaller<O: Operation>(
+    ops: Vec<O>,
+    task: &Task,
+    mut fails: impl FnMut(&[O]) -> bool,
+) -> Vec<O> {
     smaller_in_time(ops, task, |ops, _| fails(ops))
 }
 
 /// The same if one list takes many runs: `fails` is told whether there is time for another.
-pub(crate) fn smaller_in_time(
-    ops: Vec<Op>,
+pub(crate) fn smaller_in_time<O: Operation>(
+    ops: Vec<O>,
     task: &Task,
-    mut fails: impl FnMut(&[Op], &dyn Fn() -> bool) -> bool,
-) -> Vec<Op> {
+    mut fails: impl FnMut(&[O], &dyn Fn() -> bool) -> bool,
+) -> Vec<O> {
     let deadline = Instant::now() + PATIENCE;
     let in_time = || Instant::now() < deadline;
     reduce(ops, |ops| {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
@@ -88,6 +88,21 @@ impl Run {
     /// A run for a test: does the work once, and [`Run::finish`] panics if anything failed.
     pub fn once(seed: u64) -> Run {
         Run::new(seed, None, ())
+    }
+
+    /// The same with another seed each day, or with that of the environment variable
+    /// `TITAN_TEST_SEED`. Prints it.
+    #[expect(
+        clippy::print_stdout,
+        reason = "tests show what they print when they fail"
+    )]
+    pub fn tonight() -> Run {
+        let given = std::env::var("TITAN_TEST_SEED").ok();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let day = since.map_or(0, |since| since.as_secs() / (24 * 3600));
+        let seed = given.and_then(|seed| seed.parse().ok()).unwrap_or(day);
+        println!("TITAN_TEST_SEED={seed}");
+        Run::once(seed)
     }
 
     /// The seed of all randomness of the run.

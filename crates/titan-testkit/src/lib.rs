@@ -16,7 +16,7 @@
 //! | [`golden`] | files of commands and of their recorded outputs |
 //! | [`peer`] | another engine in its own process |
 //! | [`requirement`] | whether a test that needs a tool can run, must be skipped, or must fail |
-//! | [`versions`] | what a store of versions should contain |
+//! | [`versions`] | operations on a store of versions, and what it should contain |
 //! | [`law`] | the laws of modules and of words that every crate keeps |
 //! | [`ledger`] | what was begun and acknowledged, and which states may be found after a crash |
 //!

@@ -5,27 +5,27 @@ use std::process::ExitCode;
 use clap::Args;
 use titan_campaigns::ime::Ime;
 
-use crate::campaign::{self, Budget};
+use crate::mvcc::MvccArgs;
 
 /// Runs random histories of a store of versions with a range cache: whatever is held, every read
 /// must be as a model says.
 ///
 /// The histories are those of `mvcc`, with loads, drops, pruning, audits and limits of memory in
-/// between. Operations count as passed.
+/// between. A list that fails is reduced and kept as a case, which is a test from then on.
+/// Operations count as passed.
 #[derive(Args)]
-#[command(after_help = "Example:\n  cargo xtask ime --seed 7 --operations 1000000")]
+#[command(
+    after_help = "Examples:\n  cargo xtask ime --seed 7 --operations 1000000\n  \
+                        cargo xtask ime --replay failure.txt"
+)]
 pub(crate) struct ImeArgs {
     #[command(flatten)]
-    budget: Budget,
-    /// Number of operations that all configurations together perform in a round.
-    #[arg(long, value_name = "N", default_value_t = Ime::default().operations)]
-    operations: u64,
+    args: MvccArgs,
 }
 
 pub(crate) fn main(args: &ImeArgs) -> Result<ExitCode, String> {
-    let campaign = Ime {
-        operations: args.operations,
-        ..Ime::default()
-    };
-    campaign::run("ime", args.budget, |run| campaign.run(run))
+    let seen = |size, run: &titan_campaigns::Run| Ime(size).run(run);
+    args.args.run("ime", |size, run| {
+        run.note(format_args!("{:?}", seen(size, run)))
+    })
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use titan_campaigns::metamorphic::{Metamorphic, replay};
+use titan_campaigns::case::replay;
+use titan_campaigns::metamorphic::Metamorphic;
+use titan_campaigns::metamorphic::configurations::Configuration;
 
 use crate::campaign::{self, Budget};
 
@@ -27,7 +29,7 @@ pub(crate) struct MetamorphicArgs {
 
 pub(crate) fn main(args: &MetamorphicArgs) -> Result<ExitCode, String> {
     if let Some(file) = &args.replay {
-        return campaign::replay(file, |text| replay(&text.parse()?));
+        return campaign::replay(file, replay::<Configuration>);
     }
     let cases = crate::root().join("crates/titan-campaigns/regressions/metamorphic");
     let metamorphic = Metamorphic {

@@ -1,31 +1,61 @@
 //! `cargo xtask mvcc`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use titan_campaigns::case::replay;
 use titan_campaigns::mvcc::Mvcc;
+use titan_campaigns::mvcc::configurations::Configuration;
 
 use crate::campaign::{self, Budget};
 
 /// Runs random histories of a store of versions under many configurations: whatever they read must
 /// be as a model says.
 ///
-/// Transactions, reads at a time, the safe point, holds, compactions, restarts and crashes.
-/// Operations count as passed.
+/// Transactions, clients, reads at a time, the safe point, holds, compactions, restarts and crashes.
+/// A list that fails is reduced and kept as a case, which is a test from then on. Operations count
+/// as passed.
 #[derive(Args)]
-#[command(after_help = "Example:\n  cargo xtask mvcc --seed 7 --operations 1000000")]
+#[command(
+    after_help = "Examples:\n  cargo xtask mvcc --seed 7 --operations 1000000\n  \
+                        cargo xtask mvcc --replay failure.txt"
+)]
 pub(crate) struct MvccArgs {
     #[command(flatten)]
     budget: Budget,
     /// Number of operations that all configurations together perform in a round.
     #[arg(long, value_name = "N", default_value_t = Mvcc::default().operations)]
     operations: u64,
+    /// Run a case instead, such as a failure printed and kept.
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+}
+
+impl MvccArgs {
+    /// Runs a campaign, or a case; failures are kept among the regressions of this name.
+    pub(crate) fn run(
+        &self,
+        name: &str,
+        campaign: impl FnOnce(Mvcc, &titan_campaigns::Run),
+    ) -> Result<ExitCode, String> {
+        if let Some(file) = &self.replay {
+            return campaign::replay(file, replay::<Configuration>);
+        }
+        let cases = crate::root()
+            .join("crates/titan-campaigns/regressions")
+            .join(name);
+        let size = Mvcc {
+            operations: self.operations,
+            cases: Some(cases),
+            ..Mvcc::default()
+        };
+        campaign::run(name, self.budget, |run| campaign(size, run))
+    }
 }
 
 pub(crate) fn main(args: &MvccArgs) -> Result<ExitCode, String> {
-    let campaign = Mvcc {
-        operations: args.operations,
-        ..Mvcc::default()
-    };
-    campaign::run("mvcc", args.budget, |run| campaign.run(run))
+    args.run("mvcc", |size, run| {
+        run.note(format_args!("{:?}", size.run(run)))
+    })
 }

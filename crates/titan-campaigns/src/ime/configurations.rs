@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use crate::mvcc::configurations::{Cache, Configuration, Phases, USUAL, collected};
+use crate::mvcc::configurations::{
+    ALL_KINDS, CLIENTS, Cache, Configuration, Phases, RETENTION, USUAL, collected,
+};
 
 /// All fits, and only what the present finds is kept.
 const ALL: Cache = Cache {
@@ -36,14 +38,14 @@ const CHOSEN: Cache = Cache {
 };
 
 /// All of them.
-pub const CONFIGURATIONS: [Configuration; 19] = [
+pub const CONFIGURATIONS: [Configuration; 23] = [
     Configuration {
-        name: "all fits",
+        name: "cache: all fits",
         cache: Some(ALL),
         ..USUAL
     },
     Configuration {
-        name: "all fits, far behind",
+        name: "cache: far behind",
         cache: Some(Cache {
             safe_lag: Duration::from_secs(180),
             ..ALL
@@ -52,31 +54,31 @@ pub const CONFIGURATIONS: [Configuration; 19] = [
         ..USUAL
     },
     Configuration {
-        name: "some time behind, hundreds of versions a key, all kept",
+        name: "cache: some time behind, hundreds of versions a key, all kept",
         cache: Some(BEHIND),
         keys: 200,
         safe_point_lag: None,
         ..USUAL
     },
     Configuration {
-        name: "many keys",
+        name: "cache: many keys",
         cache: Some(ALL),
         keys: 20_000,
         ..USUAL
     },
     Configuration {
-        name: "many keys, memory is short",
+        name: "cache: many keys, memory is short",
         cache: Some(SHORT),
         keys: 20_000,
         ..USUAL
     },
     Configuration {
-        name: "memory is short",
+        name: "cache: memory is short",
         cache: Some(SHORT),
         ..USUAL
     },
     Configuration {
-        name: "segments of a leaf",
+        name: "cache: segments of a leaf",
         cache: Some(Cache {
             segment_size: 1,
             ..BEHIND
@@ -84,7 +86,7 @@ pub const CONFIGURATIONS: [Configuration; 19] = [
         ..USUAL
     },
     Configuration {
-        name: "one segment",
+        name: "cache: one segment",
         cache: Some(Cache {
             segment_size: usize::MAX,
             ..ALL
@@ -93,26 +95,26 @@ pub const CONFIGURATIONS: [Configuration; 19] = [
         ..USUAL
     },
     Configuration {
-        name: "chosen by the cache",
+        name: "cache: chosen by the cache",
         cache: Some(CHOSEN),
         keys: 5_000,
         skewed: true,
         ..USUAL
     },
     Configuration {
-        name: "chosen by the cache, all kept",
+        name: "cache: chosen by the cache, all kept",
         cache: Some(CHOSEN),
         safe_point_lag: None,
         ..USUAL
     },
     Configuration {
-        name: "safe point at the present",
+        name: "cache: safe point at the present",
         cache: Some(BEHIND),
         safe_point_lag: Some(0),
         ..USUAL
     },
     Configuration {
-        name: "separated and collected behind the safe point",
+        name: "cache: separated and collected behind the safe point",
         cache: Some(ALL),
         keys: 1_000,
         min_blob_size: 20,
@@ -121,49 +123,87 @@ pub const CONFIGURATIONS: [Configuration; 19] = [
         ..USUAL
     },
     Configuration {
-        name: "large values",
+        name: "cache: large values",
         cache: Some(BEHIND),
         value_size: 6_000,
         keys: 500,
         ..USUAL
     },
     Configuration {
-        name: "clock jumps",
+        name: "cache: clock jumps",
         cache: Some(BEHIND),
         clock_jumps: true,
         keys: 30,
         ..USUAL
     },
     Configuration {
-        name: "crashes, not synced, chosen by the cache",
+        name: "cache: crashes, not synced, chosen by the cache",
         cache: Some(CHOSEN),
         crashes: true,
         ..USUAL
     },
     Configuration {
-        name: "two phases",
+        name: "cache: two phases",
         cache: Some(ALL),
         phases: Phases::Two { is_async: false },
         ..USUAL
     },
     Configuration {
-        name: "two phases, clients killed",
+        name: "cache: two phases, clients killed",
         cache: Some(BEHIND),
         phases: Phases::TwoAndKilled { is_async: false },
         ..USUAL
     },
     Configuration {
-        name: "two phases, async, clients killed, separated, memory is short",
+        name: "cache: two phases, async, clients killed, separated, memory is short",
         cache: Some(SHORT),
         phases: Phases::TwoAndKilled { is_async: true },
         min_blob_size: 20,
         ..USUAL
     },
     Configuration {
-        name: "hot locks",
+        name: "cache: hot locks",
         cache: Some(BEHIND),
         keys: 30,
         locks_of_ten: 9,
+        ..USUAL
+    },
+    Configuration {
+        name: "cache: clients between its loads",
+        cache: Some(Cache {
+            segment_size: 300,
+            ..ALL
+        }),
+        kinds: &ALL_KINDS,
+        keys: 30,
+        ..USUAL
+    },
+    Configuration {
+        name: "cache: clients, crashes, memory is short",
+        cache: Some(SHORT),
+        kinds: &CLIENTS,
+        keys: 60,
+        crashes: true,
+        ..USUAL
+    },
+    Configuration {
+        name: "cache: all kinds, waits, swept by time",
+        cache: Some(BEHIND),
+        kinds: &ALL_KINDS,
+        keys: 20,
+        waits: true,
+        retention: RETENTION,
+        ..USUAL
+    },
+    Configuration {
+        name: "cache: small segments, split and joined",
+        cache: Some(Cache {
+            segment_size: 600,
+            ..BEHIND
+        }),
+        keys: 100,
+        value_size: 200,
+        safe_point_lag: Some(20),
         ..USUAL
     },
 ];

@@ -8,35 +8,17 @@ pub mod configurations;
 
 use configurations::CONFIGURATIONS;
 
-use crate::mvcc::{self, Mvcc};
+use crate::mvcc::{Mvcc, Seen};
 use crate::run::Run;
 
-/// Size of a campaign.
-#[derive(Clone, Copy, Debug)]
-pub struct Ime {
-    /// Operations of all configurations together, in each round.
-    pub operations: u64,
-    /// The number of rounds, if no time is given.
-    pub rounds: u64,
-}
-
-impl Default for Ime {
-    fn default() -> Self {
-        Ime {
-            operations: 5_000_000,
-            rounds: 1,
-        }
-    }
-}
+/// Runs the histories of [`Mvcc`] with a range cache.
+#[derive(Clone, Debug, Default)]
+pub struct Ime(pub Mvcc);
 
 impl Ime {
-    /// Runs a history under every configuration, on all cores. Counts passed operations, and
-    /// histories that failed.
-    pub fn run(self, run: &Run) {
-        let size = Mvcc {
-            operations: self.operations,
-            rounds: self.rounds,
-        };
-        mvcc::histories(run, &CONFIGURATIONS, size);
+    /// Runs lists of operations under every configuration, on all cores. Counts passed operations,
+    /// and lists that failed. Returns what the histories have met.
+    pub fn run(&self, run: &Run) -> Seen {
+        self.0.histories(run, &CONFIGURATIONS)
     }
 }

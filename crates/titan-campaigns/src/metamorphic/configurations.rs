@@ -393,11 +393,6 @@ pub const CONFIGURATIONS: &[Configuration] = &[
     },
 ];
 
-/// The configuration of this name.
-pub fn named(name: &str) -> Option<&'static Configuration> {
-    CONFIGURATIONS.iter().find(|c| c.name == name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,29 +5,25 @@
 //! | [`configurations`] | the table of configurations |
 //! | `executor` | a list of operations on a database of one configuration |
 //! | `properties` | what must hold for a database besides its outcomes |
-//! | [`case`] | a reduced failing list, kept as a file |
 //!
 //! The expected outcomes are those of [`Reference`](titan_testkit::reference::Reference); they
 //! are computed once for each list, and each configuration is compared with them while it runs.
 
-pub mod case;
 pub mod configurations;
 mod executor;
 mod properties;
 
-use std::fs;
 use std::iter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use titan_testkit::failure::Checked;
-use titan_testkit::ops::Ops;
+use titan_testkit::ops::{Op, Ops};
 use titan_testkit::reference::Outcome;
 
-use self::case::Case;
 use self::configurations::{CONFIGURATIONS, Configuration};
-use crate::answers::expected;
+use crate::answers::{Deviation, expected};
+use crate::case::{Case, Judge};
 use crate::lists::list;
 use crate::pool::{Task, run_all};
 use crate::run::Run;
@@ -99,33 +95,30 @@ impl Metamorphic {
         if list.failed.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (after, what) = (deviation.after, deviation.what.clone());
-        let case = Case::reduced(configuration, seed, ops, deviation, task);
-        let kept = match &self.cases {
-            Some(dir) => keep(&case, dir),
-            None => String::new(),
-        };
-        task.fail(format!(
-            "{name}, list {seed}, operation {after}: {what}\n{kept}{case}"
+        let kept = self.cases.as_deref();
+        task.fail(Case::report(
+            configuration,
+            seed,
+            ops,
+            deviation,
+            kept,
+            task,
         ));
     }
 }
 
-/// Writes a case to its file, and returns the path.
-fn keep(case: &Case, dir: &Path) -> String {
-    let path = dir.join(case.file_name());
-    let written = fs::create_dir_all(dir).and_then(|()| fs::write(&path, case.to_string()));
-    match written {
-        Ok(()) => format!("kept as {}\n", path.display()),
-        Err(e) => format!("cannot be kept as {}: {e}\n", path.display()),
-    }
-}
+impl Judge for Configuration {
+    type Op = Op;
 
-/// Performs a case. Returns the number of its operations, once for each configuration.
-///
-/// # Errors
-/// The first failure.
-pub fn replay(case: &Case) -> Checked<u64> {
-    case.replay()?;
-    Ok((case.ops.0.len() * case.configurations.len()) as u64)
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn all() -> Vec<&'static Self> {
+        CONFIGURATIONS.iter().collect()
+    }
+
+    fn judge(&'static self, ops: &[Op]) -> Result<(), Deviation> {
+        executor::replay(self, ops, &expected(ops))
+    }
 }

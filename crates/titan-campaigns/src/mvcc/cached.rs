@@ -1,9 +1,10 @@
 //! The range cache of a store: ranges that are loaded, dropped, pruned, audited, and memory that is
 //! short. None of it changes what is read.
 
-use titan_ime::{CacheOptions, Error, Progress, RangeCache};
+use titan_ime::{CacheOptions, Error, Load, Progress, RangeCache};
 use titan_mvcc::StoreOptions;
 use titan_testkit::failure::{CheckFailure, Checked, ensure};
+use titan_testkit::versions::Range;
 
 use super::configurations::Cache;
 use super::world::World;
@@ -22,113 +23,112 @@ pub(super) fn open(dir: &str, store: &StoreOptions, cache: &Cache) -> Checked<Ra
 }
 
 impl World {
-    /// Changes what is held.
-    pub(super) fn change_cache(&mut self) -> Checked<()> {
-        match self.rng.u32(..100) {
-            0..6 => self.begin_load()?,
-            6..88 => self.step_load()?,
-            88..96 => self.maintain()?,
-            96 => self.drop_range(),
-            97 => self.abandon_load(),
-            98 => self.change_limit(),
-            _ if self.rng.u32(..20) == 0 => self.audit()?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn bound(&mut self) -> Option<Vec<u8>> {
-        (self.rng.u32(..4) > 0).then(|| self.key())
-    }
-
-    fn begin_load(&mut self) -> Checked<()> {
-        let (from, to) = (self.bound(), self.bound());
-        let (from, to) = (from.as_deref(), to.as_deref());
+    pub(super) fn load(&mut self, id: Option<u32>, range: &Range, pinned: bool) -> Checked<()> {
+        let (from, to) = (range.from.as_deref(), range.to.as_deref());
         let Some(cache) = &self.cache else {
             return Ok(());
         };
-        let begun = match self.rng.u32(..8) {
-            0 => cache.begin_pinned_load(from, to),
-            _ => cache.begin_load(from, to),
+        let begun = match pinned {
+            true => cache.begin_pinned_load(from, to),
+            false => cache.begin_load(from, to),
         };
-        match begun {
-            Ok(load) => self.loads.push(load),
-            Err(Error::Overlaps | Error::EmptyRange) => {}
+        let mut load = match begun {
+            Ok(load) => load,
+            Err(Error::Overlaps | Error::EmptyRange) => return Ok(()),
             Err(e) => return Err(CheckFailure::wrong(e)),
+        };
+        match id {
+            Some(id) => drop(self.loads.insert(id, load)),
+            None => while makes_step(&mut load)? {},
         }
         Ok(())
     }
 
-    fn step_load(&mut self) -> Checked<()> {
-        if self.loads.is_empty() {
+    pub(super) fn load_step(&mut self, id: u32, n: u32) -> Checked<()> {
+        let Some(load) = self.loads.get_mut(&id) else {
             return Ok(());
-        }
-        let n = self.rng.usize(..self.loads.len());
-        match self.loads[n].step() {
-            Ok(Progress::Going) => {}
-            Ok(Progress::Done) | Err(Error::MemoryLimit { .. } | Error::Abandoned { .. }) => {
-                drop(self.loads.swap_remove(n));
+        };
+        for _ in 0..n {
+            if !makes_step(load)? {
+                self.loads.remove(&id);
+                break;
             }
-            Err(e) => return Err(CheckFailure::wrong(e)),
         }
         Ok(())
     }
 
-    fn abandon_load(&mut self) {
-        if !self.loads.is_empty() {
-            let n = self.rng.usize(..self.loads.len());
-            drop(self.loads.swap_remove(n));
-        }
-    }
-
-    fn drop_range(&mut self) {
-        let (from, to) = (self.bound(), self.bound());
+    pub(super) fn evict(&self, range: &Range) {
         if let Some(cache) = &self.cache {
-            cache.drop_range(from.as_deref(), to.as_deref());
+            cache.drop_range(range.from.as_deref(), range.to.as_deref());
         }
     }
 
-    fn maintain(&mut self) -> Checked<()> {
+    pub(super) fn maintain(&self) -> Checked<()> {
         if let Some(cache) = &self.cache {
             cache.maintain();
             let difference = cache.difference();
             ensure!(difference.is_none(), "maintenance found {difference:?}");
-            ensure!(!cache.is_off(), "the cache is off");
+            let trouble = cache.trouble();
+            ensure!(!cache.is_off(), "the cache is off: {trouble:?}");
         }
         Ok(())
     }
 
-    fn change_limit(&mut self) {
-        let Some((cache, of)) = self.cache.as_ref().zip(self.configuration.cache) else {
-            return;
-        };
-        if of.limit_changes {
-            let limits = [0, 1_000, 30_000, of.memory_limit / 4, of.memory_limit];
-            cache.set_memory_limit(limits[self.rng.usize(..limits.len())]);
+    pub(super) fn limit(&self, bytes: usize) {
+        if let Some(cache) = &self.cache {
+            cache.set_memory_limit(bytes);
         }
     }
 
-    fn audit(&mut self) -> Checked<()> {
+    pub(super) fn audit(&self) -> Checked<()> {
         if let Some(cache) = &self.cache {
             cache.audit().map_err(CheckFailure::wrong)?;
         }
         Ok(())
     }
 
+    /// Counts what a cache did that ends.
+    pub(super) fn count_cache(&mut self) {
+        if let Some(cache) = &self.cache {
+            let stats = cache.stats();
+            let (points, parts) = (stats.points, stats.parts);
+            let counts = [
+                points.hits + points.hits_nothing,
+                parts.hits,
+                points.not_held,
+                parts.not_held,
+                points.too_old,
+                parts.too_old,
+                stats.loads,
+                stats.gaps,
+                stats.splits,
+                stats.joins,
+                stats.dropped_memory_limit,
+            ];
+            let sums = self.seen.cache.iter_mut();
+            sums.zip(counts).for_each(|(sum, n)| *sum += n);
+        }
+    }
+
     /// Ends the cache: it was right to the end, and gives back all memory.
     pub(super) fn end_cache(&mut self) -> Checked<()> {
         self.audit()?;
         self.loads.clear();
+        self.count_cache();
         if let Some(cache) = self.cache.take() {
             cache.drop_range(None, None);
-            let stats = cache.stats();
-            self.hits += stats.points.hits + stats.points.hits_nothing + stats.parts.hits;
-            ensure!(
-                stats.memory_used == 0,
-                "{} bytes are still charged",
-                stats.memory_used
-            );
+            let used = cache.stats().memory_used;
+            ensure!(used == 0, "{used} bytes are still charged");
         }
         Ok(())
+    }
+}
+
+/// Makes a step of a load. Returns whether it goes on.
+fn makes_step(load: &mut Load) -> Checked<bool> {
+    match load.step() {
+        Ok(Progress::Going) => Ok(true),
+        Ok(Progress::Done) | Err(Error::MemoryLimit { .. } | Error::Abandoned { .. }) => Ok(false),
+        Err(e) => Err(CheckFailure::wrong(e)),
     }
 }

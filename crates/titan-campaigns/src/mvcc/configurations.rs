@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use titan::{ColumnFamilyOptions, CompressionType};
+use titan_testkit::versions::Kind;
 
 /// Settings in which histories differ.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
     /// Its name in failures.
     pub name: &'static str,
-    /// Number of keys. A history of 250,000 operations has about 60,000 versions.
+    /// Number of keys. A list of 30,000 operations has about 7,000 versions.
     pub keys: u32,
     /// Writes and reads prefer keys with small numbers.
     pub skewed: bool,
@@ -22,6 +23,12 @@ pub struct Configuration {
     /// The safe point follows so many commits behind, when it moves; it never does if this is
     /// `None`.
     pub safe_point_lag: Option<usize>,
+    /// The safe point also follows time, at this distance, when the store sweeps.
+    pub retention: Option<Duration>,
+    /// Kinds of transactions.
+    pub kinds: &'static [Kind],
+    /// Whether calls wait for locks.
+    pub waits: bool,
     /// Whether machines stop, instead of stores being closed.
     pub crashes: bool,
     /// Whether the clock jumps.
@@ -36,6 +43,14 @@ pub struct Configuration {
     pub cache: Option<Cache>,
     /// More options of the family.
     pub more: fn(&mut ColumnFamilyOptions),
+}
+
+impl Configuration {
+    /// Whether clients call Percolator.
+    pub(crate) fn has_clients(&self) -> bool {
+        let mut kinds = self.kinds.iter();
+        kinds.any(|kind| matches!(kind, Kind::Client | Kind::Async))
+    }
 }
 
 /// A range cache.
@@ -71,6 +86,18 @@ pub enum Phases {
     },
 }
 
+/// Percolator clients, beside transactions of the store.
+pub(crate) const CLIENTS: [Kind; 3] = [Kind::Client, Kind::Async, Kind::Optimistic];
+/// All kinds of transactions.
+pub(crate) const ALL_KINDS: [Kind; 4] = [
+    Kind::Optimistic,
+    Kind::Pessimistic,
+    Kind::Client,
+    Kind::Async,
+];
+/// A few steps of time.
+pub(crate) const RETENTION: Option<Duration> = Some(Duration::from_millis(300));
+
 /// Few keys with many versions, inline, safe point running.
 pub(crate) const USUAL: Configuration = Configuration {
     name: "usual",
@@ -80,6 +107,9 @@ pub(crate) const USUAL: Configuration = Configuration {
     min_blob_size: 4096,
     sync: false,
     safe_point_lag: Some(200),
+    retention: None,
+    kinds: &[Kind::Optimistic],
+    waits: false,
     crashes: false,
     clock_jumps: false,
     small_tables: true,
@@ -113,7 +143,7 @@ fn tiny_blocks(family: &mut ColumnFamilyOptions) {
 }
 
 /// All of them.
-pub const CONFIGURATIONS: [Configuration; 29] = [
+pub const CONFIGURATIONS: [Configuration; 37] = [
     USUAL,
     Configuration {
         name: "a version a key",
@@ -296,6 +326,65 @@ pub const CONFIGURATIONS: [Configuration; 29] = [
         phases: Phases::TwoAndKilled { is_async: false },
         sync: true,
         crashes: true,
+        ..USUAL
+    },
+    Configuration {
+        name: "clients",
+        kinds: &CLIENTS,
+        keys: 12,
+        ..USUAL
+    },
+    Configuration {
+        name: "clients, few keys, safe point at the present",
+        kinds: &CLIENTS,
+        keys: 5,
+        safe_point_lag: Some(0),
+        ..USUAL
+    },
+    Configuration {
+        name: "clients, crashes, synced",
+        kinds: &CLIENTS,
+        keys: 20,
+        sync: true,
+        crashes: true,
+        ..USUAL
+    },
+    Configuration {
+        name: "clients, two phases, async, crashes, not synced",
+        kinds: &CLIENTS,
+        keys: 20,
+        crashes: true,
+        phases: Phases::TwoAndKilled { is_async: true },
+        ..USUAL
+    },
+    Configuration {
+        name: "pessimistic, waits",
+        kinds: &[Kind::Pessimistic, Kind::Optimistic],
+        keys: 8,
+        locks_of_ten: 3,
+        waits: true,
+        ..USUAL
+    },
+    Configuration {
+        name: "pessimistic, two phases",
+        kinds: &[Kind::Pessimistic, Kind::Optimistic],
+        keys: 12,
+        phases: Phases::TwoAndKilled { is_async: true },
+        ..USUAL
+    },
+    Configuration {
+        name: "all kinds, waits, swept by time",
+        kinds: &ALL_KINDS,
+        keys: 20,
+        waits: true,
+        retention: RETENTION,
+        ..USUAL
+    },
+    Configuration {
+        name: "swept by time beside snapshots",
+        keys: 60,
+        retention: RETENTION,
+        clock_jumps: true,
         ..USUAL
     },
 ];

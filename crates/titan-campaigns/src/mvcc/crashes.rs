@@ -1,41 +1,140 @@
 //! The machine stops: what is left must be a prefix of the commits, with all that were durable.
 
+use std::collections::BTreeSet;
+
+use titan_mvcc::{Timestamp, VersionKind};
 use titan_testkit::failure::{Checked, Doing, ensure};
 use titan_testkit::sim::Loss;
 
-use super::world::{COUNTER, World};
+use super::transactions::{Handle, State};
+use super::world::World;
 
 impl World {
-    /// Goes on with what a crash now leaves. The model forgets the commits that it lost.
-    pub(super) fn crash(&mut self) -> Checked<()> {
-        let loss = match self.rng.u32(..3) {
-            0 => Loss::None,
-            1 => Loss::All,
-            _ => Loss::Random(self.rng.u64(..)),
-        };
+    /// Marks in the journal what is promised now, unless that was promised before.
+    pub(super) fn promise(&mut self) {
+        let now = (self.durable, self.commits.len(), self.safe_point);
+        if self.promised.last() != Some(&now) {
+            self.promised.push(now);
+            self.vfs.mark(self.promised.len() as u64);
+        }
+    }
+
+    /// Goes on with what a crash leaves, so many operations of the file system ago. The model
+    /// forgets the commits that it lost.
+    pub(super) fn crash(&mut self, loss: Loss, back: usize) -> Checked<()> {
+        self.promise();
         let journal = self.vfs.journal();
-        self.vfs = journal.crash_at(journal.len(), &loss);
+        let point = journal.len().saturating_sub(back);
+        let mark = journal.acknowledged_before(point).checked_sub(1);
+        let promised = mark.and_then(|mark| self.promised.get(mark as usize));
+        let (durable, written, safe_point) = promised.copied().unwrap_or(self.opened);
         // The old process is gone; what it still writes goes to a file system that nobody sees any
         // more.
+        self.end_process()?;
+        self.count_cache();
+        drop(self.cache.take());
+        self.vfs = journal.crash_at(point, &loss);
         self.reopen()?;
-        let counter = self.store.snapshot().get(COUNTER).doing("the counter")?;
-        let left = counter
-            .as_deref()
-            .and_then(|bytes| bytes.try_into().ok())
-            .map_or(0, u64::from_be_bytes);
+        let mut left = self.commits.len();
+        let durable = if loss == Loss::None { written } else { durable };
+        while left > durable && !self.is_there(left - 1)? {
+            left -= 1;
+        }
+        // It may be that of an operation in the middle of which the machine stopped.
+        let found = self.store.safe_point();
         ensure!(
-            (self.durable..=self.count).contains(&left),
-            "{left} commits are left of {}, of which {} were durable",
-            self.count,
-            self.durable
+            safe_point <= found && found <= self.safe_point,
+            "after a crash the safe point is {found}, not from {safe_point} to {}",
+            self.safe_point
         );
-        let lost = (self.count - left) as usize;
-        let kept = self.commits.len().checked_sub(lost);
-        ensure!(kept.is_some(), "{lost} commits were lost");
-        self.commits.truncate(kept.unwrap_or_default());
-        let last = self.commits.last().copied().unwrap_or_default();
-        self.model.forget_after(last);
-        (self.count, self.durable) = (left, left);
+        self.safe_point = found;
+        let lost: BTreeSet<Timestamp> = self.commits.drain(left..).map(|(at, _)| at).collect();
+        self.durable = left;
+        for at in &lost {
+            self.model.forget(*at);
+        }
+        self.names.retain(|_, at| !lost.contains(at));
+        let last = self.commits.iter().map(|(at, _)| *at).max();
+        self.acknowledged = last.unwrap_or_default();
+        let now = self.store.now();
+        self.names.retain(|_, at| *at <= now);
+        self.reads.clear();
+        let loses_calls = back > 0 || (loss != Loss::None && !self.configuration.sync);
+        for txn in self.txns.values_mut() {
+            let is_kept = matches!(txn.state, State::Committed(at) if !lost.contains(&at));
+            if is_kept || !loses_calls {
+                continue;
+            }
+            // Some of its prewrites may be lost, or its rollback, so its client must give it up.
+            txn.handle = Handle::Gone;
+            txn.end(State::RolledBack);
+            if txn.is_of_client() {
+                txn.state = State::Open;
+                txn.is_doubtful = true;
+                txn.locked = txn.order.iter().cloned().collect();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the store has one of the commits.
+    fn is_there(&self, n: usize) -> Checked<bool> {
+        let Some((at, keys)) = self.commits.get(n) else {
+            return Ok(false);
+        };
+        let present = self.store.snapshot();
+        for key in keys {
+            // Ends the lock of an async commit.
+            present.get(key).doing("get after a crash")?;
+            for version in self.store.versions(key).doing("versions")? {
+                let version = version.doing("a version")?;
+                if version.commit == *at && version.kind != VersionKind::Rollback {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Ends the process: its transactions end, those of clients go on.
+    pub(super) fn end_process(&mut self) -> Checked<()> {
+        self.snapshots.clear();
+        self.holds.clear();
+        self.iters.clear();
+        self.loads.clear();
+        for txn in self.txns.values_mut() {
+            if !matches!(txn.handle, Handle::Client | Handle::Waiting) {
+                txn.handle = Handle::Gone;
+            }
+        }
+        if !self.waiters.is_empty() {
+            self.store.close().doing("closing")?;
+            self.end_waiters()?;
+        }
+        let now = self.clock.elapsed();
+        for txn in self.txns.values_mut() {
+            match txn.handle {
+                Handle::Client => txn.alive.1 = now,
+                _ if txn.is_of_client() => txn.alive.1 = now,
+                _ => {
+                    txn.handle = Handle::Gone;
+                    if txn.state == State::Open {
+                        txn.end(State::RolledBack);
+                    }
+                    txn.locked.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After an opening only clients have locks.
+    pub(super) fn check_locks(&self) -> Checked<()> {
+        let calls = self.store.percolator();
+        for lock in calls.scan_locks(Timestamp::MAX, b"", usize::MAX) {
+            let is_clients = self.clients.contains(&lock.start);
+            ensure!(is_clients, "{lock:?} is left after an opening");
+        }
         Ok(())
     }
 }

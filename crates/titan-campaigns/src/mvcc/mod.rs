@@ -1,99 +1,155 @@
 //! Random histories of a store of versions, under many configurations: everything that is read is
 //! as the model says.
 //!
+//! The operations are those of [`titan_testkit::versions`]. A list that fails is reduced and kept as
+//! a [case](crate::case).
+//!
 //! | file | owns |
 //! |---|---|
 //! | [`configurations`] | the table of configurations |
+//! | `generate` | random operations |
 //! | `world` | a store with its model, and the operations on both |
+//! | `transactions`, `clients` | transactions of the store, and of clients that call Percolator |
+//! | `waits` | calls that wait for locks |
 //! | `reads` | reads of both, compared |
 //! | `crashes` | what is left after a crash |
 //! | `cached` | what a range cache holds, loads and drops |
+//! | `clock` | the time of a history |
 
 mod cached;
+mod clients;
+mod clock;
 pub mod configurations;
 mod crashes;
+mod generate;
 mod reads;
+mod transactions;
+mod waits;
 mod world;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use configurations::{CONFIGURATIONS, Configuration};
-use titan_testkit::failure::Checked;
+use generate::Generator;
+use parking_lot::Mutex;
+use titan_testkit::failure::CheckFailure;
+use titan_testkit::versions::Op;
+pub use world::Seen;
 use world::World;
 
-use crate::pool::{Task, catch, run_all};
+use crate::answers::Deviation;
+use crate::case::{Case, Judge};
+use crate::ime;
+use crate::pool::{catch, run_all};
 use crate::run::Run;
 
-/// Operations between two reports of a history.
-const REPORTED: u64 = 500;
+/// Operations of a list, and of every tenth one.
+const LENGTHS: [usize; 2] = [3_000, 30_000];
 
 /// Size of a campaign.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Mvcc {
     /// Operations of all configurations together, in each round.
     pub operations: u64,
     /// The number of rounds, if no time is given.
     pub rounds: u64,
+    /// The directory for the files of failing cases.
+    pub cases: Option<PathBuf>,
 }
 
 impl Default for Mvcc {
     fn default() -> Self {
         Mvcc {
-            operations: 5_000_000,
+            operations: 2_000_000,
             rounds: 1,
+            cases: None,
         }
     }
 }
 
 impl Mvcc {
-    /// Runs a history under every configuration, on all cores. Counts passed operations, and
-    /// histories that failed.
-    pub fn run(self, run: &Run) {
-        histories(run, &CONFIGURATIONS, self);
+    /// Runs lists of operations under every configuration, on all cores. Counts passed operations,
+    /// and lists that failed. Returns what the histories have met.
+    pub fn run(&self, run: &Run) -> Seen {
+        self.histories(run, &CONFIGURATIONS)
+    }
+
+    /// Runs lists under each of these configurations, on all cores.
+    pub(crate) fn histories(&self, run: &Run, configurations: &'static [Configuration]) -> Seen {
+        let each = self.operations.div_ceil(configurations.len() as u64) as usize;
+        let jobs = run.seeds(self.rounds).flat_map(move |seed| {
+            run.phase(format_args!("histories of seed {seed}"));
+            configurations.iter().flat_map(move |of| {
+                lists(each).map(move |(n, len)| {
+                    let seed = titan_testkit::mix(seed, n as u64);
+                    (of, seed, len)
+                })
+            })
+        });
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (sum, kept) = (Arc::clone(&seen), self.cases.clone());
+        run_all(run, jobs, move |(of, seed, len), task| {
+            let name = of.name;
+            task.step(move || format!("{name}, list {seed}"));
+            let ops = Generator::new(of, seed).list(len);
+            match history(of, &ops) {
+                Ok(seen) => {
+                    sum.lock().add(&seen);
+                    task.pass(ops.len() as u64);
+                }
+                Err(deviation) => {
+                    let kept = kept.as_deref();
+                    task.fail(Case::report(of, seed, &ops, deviation, kept, task));
+                }
+            }
+        });
+        *seen.lock()
     }
 }
 
-/// Runs a history under each of these configurations, on all cores.
-pub(crate) fn histories(run: &Run, configurations: &'static [Configuration], size: Mvcc) {
-    let jobs = run.seeds(size.rounds).flat_map(|seed| {
-        run.phase(format_args!("histories of seed {seed}"));
-        configurations.iter().map(move |of| (of, seed))
-    });
-    let each = size.operations.div_ceil(configurations.len() as u64);
-    run_all(run, jobs, move |(configuration, seed), task| {
-        let name = configuration.name;
-        if let Err(failure) = catch(|| history(configuration, seed, each, task)) {
-            task.fail(format!("{name}, seed {seed}: {failure}"));
-        }
-    });
+/// The numbers of the lists of a round, and their lengths.
+fn lists(operations: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut left = operations;
+    (0..).map_while(move |n: usize| {
+        let len = LENGTHS[usize::from(n % 10 == 9)].min(left);
+        left -= len;
+        (len > 0).then_some((n, len))
+    })
 }
 
-/// One history of so many operations.
-fn history(
-    configuration: &'static Configuration,
-    seed: u64,
-    operations: u64,
-    task: &Task,
-) -> Checked<()> {
-    let name = configuration.name;
-    task.step(move || format!("{name}, seed {seed}: opening"));
-    let mut world = World::new(configuration, seed)?;
-    let mut done = 0;
-    while done < operations && task.goes_on() {
-        let now = REPORTED.min(operations - done);
-        task.step(move || format!("{name}, seed {seed}, after {done} operations"));
-        for n in 0..now {
-            let at = |failure| wrong_at(done + n, failure);
-            world.step().map_err(at)?;
+/// Performs a list, and checks everything.
+fn history(of: &'static Configuration, ops: &[Op]) -> Result<Seen, Deviation> {
+    let mut after = 0;
+    let all = || {
+        let mut world = World::new(of)?;
+        for op in ops {
+            world
+                .step(op)
+                .map_err(|e| CheckFailure::wrong(format!("{op}: {e}")))?;
+            after += 1;
         }
-        done += now;
-        task.pass(now);
+        world.finish()
+    };
+    let caught = catch(all);
+    caught.map_err(|what| Deviation { after, what })
+}
+
+impl Judge for Configuration {
+    type Op = Op;
+
+    fn name(&self) -> &'static str {
+        self.name
     }
-    task.step(move || format!("{name}, seed {seed}: the end"));
-    world.finish()
-}
 
-fn wrong_at(
-    operation: u64,
-    failure: titan_testkit::failure::CheckFailure,
-) -> titan_testkit::failure::CheckFailure {
-    titan_testkit::failure::CheckFailure::wrong(format!("operation {operation}: {failure}"))
+    fn all() -> Vec<&'static Self> {
+        CONFIGURATIONS
+            .iter()
+            .chain(&ime::configurations::CONFIGURATIONS)
+            .collect()
+    }
+
+    fn judge(&'static self, ops: &[Op]) -> Result<(), Deviation> {
+        history(self, ops).map(drop)
+    }
 }

@@ -1,102 +1,224 @@
 //! Reads of the store, compared with the model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 use titan::ReadOptions;
-use titan_mvcc::{Direction, Error, ReadStats, Row, Snapshot, Timestamp};
+use titan_mvcc::{Direction, Error, ReadStats, Row, Scan, Snapshot, Timestamp};
 use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
-use titan_testkit::versions::{Versions, Write};
+use titan_testkit::versions::{At, Range, Versions, Write};
 
 use super::configurations::Phases;
+use super::transactions::{Handle, Txn};
 use super::world::World;
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 type Writes = BTreeMap<Vec<u8>, Write>;
+/// A scan, with the rows that are left.
+pub(super) type Iter = (Snapshot, Scan, VecDeque<(Vec<u8>, Vec<u8>)>);
 
-/// A range to scan, and how many rows of it.
-struct Wanted {
-    from: Option<Vec<u8>>,
-    to: Option<Vec<u8>>,
-    direction: Direction,
-    most: usize,
+/// The number of reads whose timestamps are known.
+const READS: usize = 64;
+
+/// The rows to be found.
+pub(super) struct Wanted<'a> {
+    pub(super) range: &'a Range,
+    pub(super) reverse: bool,
+    pub(super) most: usize,
+}
+
+impl Wanted<'_> {
+    fn direction(&self) -> Direction {
+        match self.reverse {
+            false => Direction::Forward,
+            true => Direction::Backward,
+        }
+    }
 }
 
 impl World {
-    pub(super) fn get_in_transaction(&mut self) -> Checked<()> {
-        let key = self.key();
-        if self.open.is_empty() {
-            return Ok(());
-        }
-        let n = self.rng.usize(..self.open.len());
-        let open = &self.open[n];
-        let found = open.transaction.get(&key).doing("get")?;
-        let start = open.transaction.start();
-        let expected = value(&self.model, &open.writes, &key, start);
-        same_value(&key, found.as_deref(), expected)
+    /// The timestamp of a moment, if it is known.
+    pub(super) fn at(&self, at: At) -> Checked<Option<Timestamp>> {
+        Ok(match at {
+            At::Present => Some(self.store.now()),
+            At::Of(id) => self.names.get(&id).copied(),
+            At::Before(id) => self.names.get(&id).map(|at| Timestamp(at.0 - 1)),
+            At::In(id) => self.txns.get(&id).map(|txn| txn.read_at),
+        })
     }
 
-    pub(super) fn scan_in_transaction(&mut self) -> Checked<()> {
-        let wanted = self.wanted();
-        if self.open.is_empty() {
-            return Ok(());
+    /// A snapshot of a moment, unless that is before the safe point.
+    pub(super) fn snapshot(&mut self, at: At) -> Checked<Option<Snapshot>> {
+        if let At::Of(id) = at
+            && let Some(kept) = self.snapshots.get(&id)
+        {
+            return Ok(Some(kept.clone()));
         }
-        let n = self.rng.usize(..self.open.len());
-        let open = &self.open[n];
-        let (from, to) = (wanted.from.as_deref(), wanted.to.as_deref());
-        let scan = open.transaction.scan(from, to, wanted.direction);
-        let found = rows(scan.doing("scan")?, wanted.most)?;
-        let start = open.transaction.start();
-        same_rows(&found, &expected(&self.model, &open.writes, start, &wanted))
-    }
-
-    /// A read at some timestamp, which may be before the safe point.
-    pub(super) fn read_at(&mut self) -> Checked<()> {
-        let at = self.some_timestamp();
+        if at == At::Present {
+            let snapshot = self.store.snapshot();
+            let (at, last) = (snapshot.timestamp(), self.acknowledged);
+            ensure!(
+                at >= last,
+                "a snapshot at {at}, before the commit at {last}"
+            );
+            return Ok(Some(snapshot));
+        }
+        let Some(at) = self.at(at)? else {
+            return Ok(None);
+        };
         match self.store.snapshot_at(at) {
             Ok(snapshot) => {
                 ensure!(at >= self.safe_point, "a read behind the safe point");
-                self.read_some(&snapshot)?;
-                if self.snapshots.len() < 3 && self.rng.u32(..8) == 0 {
-                    self.snapshots.push(snapshot);
-                }
-                Ok(())
+                Ok(Some(snapshot))
             }
             Err(Error::BeforeSafePoint { asked, safe_point }) => {
+                self.seen.refused += 1;
+                self.note_safe_point()?;
                 ensure!(
                     (asked, safe_point) == (at, self.safe_point) && at < safe_point,
                     "a read at {at} was refused at {safe_point}"
                 );
-                Ok(())
+                Ok(None)
             }
             Err(e) => Err(CheckFailure::wrong(e)),
         }
     }
 
-    /// A read of a snapshot that was taken some time ago.
-    pub(super) fn read_snapshot(&mut self) -> Checked<()> {
-        let snapshot = self.rng.choice(&self.snapshots).cloned();
-        match snapshot {
-            Some(snapshot) => self.read_some(&snapshot),
-            None => self.read_some(&self.store.snapshot()),
+    pub(super) fn get(&mut self, key: &[u8], at: At) -> Checked<()> {
+        if let At::In(id) = at {
+            return self.get_in_transaction(id, key);
         }
+        let Some(snapshot) = self.snapshot(at)? else {
+            return Ok(());
+        };
+        let at = snapshot.timestamp();
+        let found = snapshot.batch_get(&[key]).doing("get")?.pop().flatten();
+        self.was_read(Some(key), Some(key), at);
+        same_value(key, found.as_deref(), self.model.get(key, at))?;
+        self.costs_little(&snapshot, key)
     }
 
-    fn read_some(&mut self, snapshot: &Snapshot) -> Checked<()> {
-        let (at, none) = (snapshot.timestamp(), Writes::new());
-        if self.rng.u32(..3) > 0 {
-            let keys = [self.key(), self.key()];
-            let found = snapshot.batch_get(&keys).doing("batch get")?;
-            for (key, found) in keys.iter().zip(found) {
-                same_value(key, found.as_deref(), self.model.get(key, at))?;
+    fn get_in_transaction(&mut self, id: u32, key: &[u8]) -> Checked<()> {
+        let Some(txn) = self.txns.get(&id) else {
+            return Ok(());
+        };
+        let found = match &txn.handle {
+            Handle::Optimistic(it) => it.get(key).doing("get")?,
+            Handle::Pessimistic(it) => it.get(key).doing("get")?,
+            _ => return Ok(()),
+        };
+        let current = txn.current.get(key).map(|(_, value)| value.as_deref());
+        let expected = match (txn.writes.get(key), current) {
+            (Some(Write::Lock), Some(current)) => current,
+            _ => value(&self.model, &txn.writes, key, txn.read_at),
+        };
+        same_value(key, found.as_deref(), expected)?;
+        self.was_read(Some(key), Some(key), txn.read_at);
+        Ok(())
+    }
+
+    pub(super) fn scan(&mut self, wanted: &Wanted<'_>, at: At) -> Checked<()> {
+        let (from, to) = (wanted.range.from.as_deref(), wanted.range.to.as_deref());
+        let direction = wanted.direction();
+        let none = Writes::new();
+        let (found, at, writes) = match at {
+            At::In(id) => {
+                let Some(txn) = self.txns.get(&id) else {
+                    return Ok(());
+                };
+                let scan = match &txn.handle {
+                    Handle::Optimistic(it) => it.scan(from, to, direction),
+                    Handle::Pessimistic(it) => it.scan(from, to, direction),
+                    _ => return Ok(()),
+                };
+                let found = rows(scan.doing("scan")?, wanted.most)?;
+                (found, txn.read_at, &txn.writes)
             }
-            return self.costs_little(snapshot, &keys[0]);
+            at => {
+                let Some(snapshot) = self.snapshot(at)? else {
+                    return Ok(());
+                };
+                let scan = snapshot.scan(from, to, direction).doing("scan")?;
+                (rows(scan, wanted.most)?, snapshot.timestamp(), &none)
+            }
+        };
+        same_rows(&found, &expected(&self.model, writes, at, wanted))?;
+        // What lies behind the last row was not read.
+        if found.len() < wanted.most {
+            self.was_read(from, to, at);
         }
-        let wanted = self.wanted();
-        let (from, to) = (wanted.from.as_deref(), wanted.to.as_deref());
-        let scan = snapshot.scan(from, to, wanted.direction).doing("scan")?;
-        let found = rows(scan, wanted.most)?;
-        same_rows(&found, &expected(&self.model, &none, at, &wanted))
+        Ok(())
+    }
+
+    /// Begins to read rows.
+    pub(super) fn iter(&mut self, id: u32, range: &Range, at: At, reverse: bool) -> Checked<()> {
+        if matches!(at, At::In(_)) {
+            return Ok(());
+        }
+        let Some(snapshot) = self.snapshot(at)? else {
+            return Ok(());
+        };
+        let wanted = Wanted {
+            range,
+            reverse,
+            most: usize::MAX,
+        };
+        let (from, to) = (range.from.as_deref(), range.to.as_deref());
+        let scan = snapshot.scan(from, to, wanted.direction()).doing("scan")?;
+        let at = snapshot.timestamp();
+        let left = expected(&self.model, &Writes::new(), at, &wanted);
+        self.was_read(from, to, at);
+        self.iters.insert(id, (snapshot, scan, left.into()));
+        Ok(())
+    }
+
+    /// Reads the next rows.
+    pub(super) fn next(&mut self, id: u32, n: u32) -> Checked<()> {
+        let Some((snapshot, scan, left)) = self.iters.get_mut(&id) else {
+            return Ok(());
+        };
+        let n = (n as usize).min(left.len());
+        let found = rows(&mut *scan, n)?;
+        same_rows(&found, &left.drain(..n).collect())?;
+        if left.is_empty() {
+            let more = scan.next().is_some();
+            let at = snapshot.timestamp();
+            ensure!(!more, "a scan at {at} goes on after its end");
+            self.iters.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Notes a read of a key, or of a range: no later commit may be before it.
+    fn was_read(&mut self, from: Option<&[u8]>, to: Option<&[u8]>, at: Timestamp) {
+        if self.reads.len() == READS {
+            self.reads.pop_front();
+        }
+        let range = Range {
+            from: from.map(<[u8]>::to_vec),
+            to: to.map(<[u8]>::to_vec),
+        };
+        self.reads.push_back((range, at));
+    }
+
+    /// Checks that no read has passed this key at the timestamp of a commit, or later.
+    pub(super) fn was_not_read(&self, key: &[u8], commit: Timestamp) -> Checked<()> {
+        for (Range { from, to }, at) in &self.reads {
+            let is_one = from.is_some() && from == to;
+            let is_read = match is_one {
+                true => from.as_deref() == Some(key),
+                false => {
+                    from.as_deref().is_none_or(|from| key >= from)
+                        && to.as_deref().is_none_or(|to| key < to)
+                }
+            };
+            ensure!(
+                !is_read || *at < commit,
+                "{:?} is committed at {commit}, and was read at {at}",
+                key.escape_ascii().to_string()
+            );
+        }
+        Ok(())
     }
 
     /// However often a key was written and locked, a read of it steps over nothing but records of
@@ -106,8 +228,9 @@ impl World {
         snapshot.get_lazy_counted(key, &mut stats).doing("get")?;
         let (steps, seeks) = (stats.next + stats.prev, stats.seek);
         let is_one = self.configuration.phases == Phases::One;
+        let has_clients = self.txns.values().any(Txn::is_of_client) || self.rolled_back > 0;
         ensure!(
-            !is_one || (steps == 0 && seeks <= 2),
+            !is_one || has_clients || (steps == 0 && seeks <= 2),
             "a read took {steps} steps and {seeks} seeks"
         );
         Ok(())
@@ -115,10 +238,15 @@ impl World {
 
     /// Compares all rows of the present, and of a time that can be read, in both directions.
     pub(super) fn check_everything(&mut self) -> Checked<()> {
-        let present = self.store.snapshot();
-        let past = self.some_timestamp().max(self.safe_point);
-        let past = self.store.snapshot_at(past).doing("a snapshot")?;
-        for snapshot in [present, past] {
+        let middle = self.commits.len() / 2;
+        let some = [self.commits.len().saturating_sub(3), middle].into_iter();
+        let past = some.filter_map(|n| self.commits.get(n).map(|(at, _)| *at));
+        let past: Vec<Timestamp> = past.filter(|at| *at >= self.safe_point).collect();
+        let mut all = vec![self.store.snapshot()];
+        for at in past {
+            all.push(self.store.snapshot_at(at).doing("a snapshot")?);
+        }
+        for snapshot in all {
             let mut expected: Rows = self.model.rows(snapshot.timestamp()).into_iter().collect();
             for direction in [Direction::Forward, Direction::Backward] {
                 let scan = snapshot.scan(None, None, direction).doing("scan")?;
@@ -145,19 +273,6 @@ impl World {
         }
         Ok(n)
     }
-
-    fn wanted(&mut self) -> Wanted {
-        let mut end = || self.rng.bool().then(|| self.key());
-        Wanted {
-            from: end(),
-            to: end(),
-            direction: match self.rng.bool() {
-                true => Direction::Forward,
-                false => Direction::Backward,
-            },
-            most: self.rng.usize(1..10),
-        }
-    }
 }
 
 /// Value that a transaction that began at `at` finds.
@@ -174,19 +289,19 @@ fn value<'m>(
 }
 
 /// The rows of a scan.
-fn expected(model: &Versions<Timestamp>, writes: &Writes, at: Timestamp, wanted: &Wanted) -> Rows {
+fn expected(
+    model: &Versions<Timestamp>,
+    writes: &Writes,
+    at: Timestamp,
+    wanted: &Wanted<'_>,
+) -> Rows {
+    let Range { from, to } = wanted.range;
     let range: (Bound<&[u8]>, Bound<&[u8]>) = (
-        wanted
-            .from
-            .as_deref()
-            .map_or(Bound::Unbounded, Bound::Included),
-        wanted
-            .to
-            .as_deref()
-            .map_or(Bound::Unbounded, Bound::Excluded),
+        from.as_deref().map_or(Bound::Unbounded, Bound::Included),
+        to.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
     );
     let mut found = Rows::new();
-    if let (Some(from), Some(to)) = (&wanted.from, &wanted.to)
+    if let (Some(from), Some(to)) = (from, to)
         && from >= to
     {
         return found;
@@ -194,7 +309,7 @@ fn expected(model: &Versions<Timestamp>, writes: &Writes, at: Timestamp, wanted:
     let (mut stored, mut own) = (model.keys(range), writes.range::<[u8], _>(range));
     let (mut next, mut next_own) = (None, None);
     while found.len() < wanted.most {
-        match wanted.direction {
+        match wanted.direction() {
             Direction::Forward => {
                 next = next.or_else(|| stored.next());
                 next_own = next_own.or_else(|| own.next().map(|(key, _)| &**key));
@@ -204,7 +319,7 @@ fn expected(model: &Versions<Timestamp>, writes: &Writes, at: Timestamp, wanted:
                 next_own = next_own.or_else(|| own.next_back().map(|(key, _)| &**key));
             }
         }
-        let key = match (next, next_own, wanted.direction) {
+        let key = match (next, next_own, wanted.direction()) {
             (Some(a), Some(b), Direction::Forward) => a.min(b),
             (Some(a), Some(b), Direction::Backward) => a.max(b),
             (Some(key), None, _) | (None, Some(key), _) => key,

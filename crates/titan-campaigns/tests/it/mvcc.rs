@@ -3,11 +3,23 @@ use titan_campaigns::mvcc::Mvcc;
 
 #[test]
 fn histories_of_versions_are_as_the_model_says() {
-    let run = Run::once(1);
+    let run = Run::tonight();
     let small = Mvcc {
-        operations: 100_000,
-        rounds: 1,
+        operations: 120_000,
+        ..Mvcc::default()
     };
-    small.run(&run);
-    run.finish(100_000);
+    let seen = small.run(&run);
+    run.finish(120_000);
+    println!("{seen:?}");
+    // Otherwise the histories would not have tested much.
+    let counts = [
+        seen.conflicts,
+        seen.blocked,
+        seen.rolled_back,
+        seen.pushed,
+        seen.waits,
+        seen.deadlocks,
+        seen.refused,
+    ];
+    assert!(counts.iter().all(|n| *n > 0), "{seen:?}");
 }

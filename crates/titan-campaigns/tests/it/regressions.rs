@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use titan_campaigns::{crash, faults, metamorphic};
+use titan_campaigns::{case, crash, faults, metamorphic, mvcc};
 use titan_testkit::failure::{CheckFailure, Doing};
 
 /// Runs all files of a folder.
@@ -35,5 +35,18 @@ fn failing_operations() {
 
 #[test]
 fn configurations() {
-    all("metamorphic", |text| metamorphic::replay(&text.parse()?));
+    all(
+        "metamorphic",
+        case::replay::<metamorphic::configurations::Configuration>,
+    );
+}
+
+#[test]
+fn versions() {
+    all("mvcc", case::replay::<mvcc::configurations::Configuration>);
+}
+
+#[test]
+fn range_cache() {
+    all("ime", case::replay::<mvcc::configurations::Configuration>);
 }

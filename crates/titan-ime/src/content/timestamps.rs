@@ -52,9 +52,9 @@ impl Timestamps {
         let readers = self.readers.iter().chain(&*other.readers);
         Timestamps::new(
             from,
-            readers
-                .copied()
-                .filter(|at| self.has(*at) && other.has(*at)),
+            readers.copied().filter(|at| {
+                self.has(*at) && other.has(*at) || mutant!(narrowed_keeps_all_readers)
+            }),
         )
     }
 }

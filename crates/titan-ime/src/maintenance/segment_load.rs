@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use titan::DbIterator;
+use titan_mvcc::Timestamp;
 use titan_mvcc::codec::{self, Effect};
 
 use crate::content::keys::EncodedRange;
@@ -264,7 +265,10 @@ impl SegmentLoad {
                 self.end_leaf()?;
                 let leaves = self.segment.take_leaves();
                 let leaves = leaves.map_err(|why| Error::Abandoned { why })?;
-                let served = self.target.kept.clone();
+                let served = match mutant!(load_serves_everything) {
+                    true => Timestamps::new(Timestamp::ZERO, []),
+                    false => self.target.kept.clone(),
+                };
                 let root = Root::new(served, leaves, &self.attached.shared.budget);
                 return Ok(Stage::Merging(Merging::new(root)));
             }

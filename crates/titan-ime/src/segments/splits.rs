@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use titan_mvcc::Timestamp;
+
 use crate::content::root::Root;
+use crate::content::timestamps::Timestamps;
 use crate::segments::directory::Changing;
 use crate::segments::segment::{Last, Segment};
 use crate::segments::shared::Shared;
@@ -42,7 +45,11 @@ pub(crate) fn cut(
             (0, _) | (_, None) => segment.lower.clone(),
             (_, Some(leaf)) => leaf.first_key().into(),
         };
-        let root = Root::new(root.served.clone(), leaves, &shared.budget);
+        let served = match mutant!(pieces_serve_everything) {
+            true => Timestamps::new(Timestamp::ZERO, []),
+            false => root.served.clone(),
+        };
+        let root = Root::new(served, leaves, &shared.budget);
         let generation = changing.generation();
         let next_upper = Some(lower.clone());
         segments.push(Arc::new(Segment::active(

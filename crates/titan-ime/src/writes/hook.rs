@@ -109,6 +109,7 @@ impl Shared {
             value: match entry.effect {
                 Effect::Put => Some(value),
                 Effect::Delete => None,
+                Effect::None if mutant!(records_delete_rows) => None,
                 Effect::None => return Change::Nothing,
             },
         })

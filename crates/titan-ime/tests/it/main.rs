@@ -1,7 +1,6 @@
 //! Tests of the range cache through its public interface.
 //!
 //! - `place`: stores on a simulated disk and clock
-//! - `model`: random histories against a model, with loads, drops and limits of memory
 //! - `choosing`: what the cache holds by itself
 //! - `failures`: an oracle that stands still, crashes
 //! - `known_bugs`: bugs that such caches had elsewhere
@@ -21,7 +20,7 @@
 //! - a load begins while a batch is under way:
 //!   `known_bugs::a_load_misses_no_commit_that_is_under_way`, `schedules`
 //! - a reader is older than the load: `pruning::a_reader_from_before_a_load_finds_what_it_found`
-//! - a batch has keys in ranges that are held and in others: `threads`, `model`
+//! - a batch has keys in ranges that are held and in others: `threads`, `ime`
 //! - a range is dropped under readers:
 //!   `pruning::a_reader_of_long_life_is_handed_over_to_the_engine`, `models`
 //! - it is dropped while it is loaded, and loaded again:
@@ -81,7 +80,6 @@ mod known_bugs;
 mod layers;
 mod loads;
 mod locks;
-mod model;
 mod place;
 mod pruning;
 mod reads;

@@ -10,21 +10,18 @@ use titan_testkit::clock::SimClock;
 use titan_testkit::sim::SimVfs;
 
 pub struct Place {
-    pub clock: SimClock,
     pub store: StoreOptions,
     pub cache: CacheOptions,
 }
 
 impl Place {
     pub fn new(seed: u64) -> Self {
-        let clock = SimClock::with_seed(seed);
         let db = DbOptions {
             vfs: Arc::new(SimVfs::new()),
-            clock: Arc::new(clock.clone()),
+            clock: Arc::new(SimClock::with_seed(seed)),
             ..DbOptions::default()
         };
         Place {
-            clock,
             store: StoreOptions {
                 db,
                 // Time would pass while the sweeper waits.

@@ -430,7 +430,9 @@ impl LockTable {
         }
         self.check_count(&table);
         drop(table);
-        self.waits.wake();
+        if !mutant!(waits_are_not_woken) {
+            self.waits.wake();
+        }
     }
 }
 

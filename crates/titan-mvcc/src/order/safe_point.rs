@@ -256,7 +256,11 @@ impl SafePoint {
             // dropped.
             self.meta.set(SAFE_POINT, safe_point.0)?;
             *stored = safe_point;
-            self.droppable.store(safe_point.0, Ordering::Release);
+            let droppable = match mutant!(dropped_past_holds) {
+                true => to,
+                false => safe_point,
+            };
+            self.droppable.store(droppable.0, Ordering::Release);
         }
         Ok(safe_point)
     }
@@ -286,7 +290,15 @@ impl Drop for Hold {
         let mut state = self.safe_point.state.lock();
         let was_oldest = state.holds.keys().next() == Some(&self.id);
         let removed = state.holds.remove(&self.id);
-        invariant!(removed.is_some(), "hold at {} was lost", self.id.0);
+        let planted = mutant!(hold_ends_its_twins);
+        if planted {
+            state.holds.retain(|(at, _), _| *at != self.id.0);
+        }
+        invariant!(
+            removed.is_some() || planted,
+            "hold at {} was lost",
+            self.id.0
+        );
         if was_oldest && state.target > state.safe_point {
             drop(state);
             self.safe_point.wake.raise();

@@ -54,7 +54,7 @@ pub(super) fn owner_status(
     match async_status(core, &deciding.lock)? {
         AsyncStatus::Committed(at) => Ok(OwnerStatus::Committed(at)),
         AsyncStatus::RolledBack => Ok(OwnerStatus::RolledBack),
-        AsyncStatus::Undecided if is_expired => {
+        AsyncStatus::Undecided if is_expired || mutant!(running_async_commit_rolled_back) => {
             let secondaries = deciding.lock.secondaries.as_deref().unwrap_or_default();
             let keys: Vec<&[u8]> = secondaries.iter().map(|key| &**key).collect();
             match check_secondaries(core, &keys, start)? {

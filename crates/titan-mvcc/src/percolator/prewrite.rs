@@ -130,7 +130,9 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
         Some(_) => Some(core.order.begin()?),
         None => None,
     };
-    if let Some(in_flight) = &in_flight {
+    if let Some(in_flight) = &in_flight
+        && !mutant!(async_commit_before_readers)
+    {
         result.min_commit = in_flight.timestamp();
     }
     let min_commit = result.min_commit;

@@ -72,6 +72,9 @@ fn resolve(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Re
         }
         match owner_status(core, &active, is_expired)? {
             OwnerStatus::Committed(commit) if commit > at => break,
+            OwnerStatus::Committed(commit) if commit == at && mutant!(lock_read_one_too_late) => {
+                break;
+            }
             OwnerStatus::Committed(commit) if may_write => end_lock(core, key, lock, Some(commit))?,
             OwnerStatus::Committed(_) if lock.kind == LockKind::Delete => {
                 return Ok(ReadFrom::Lock(None));

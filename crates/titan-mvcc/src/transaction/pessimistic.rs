@@ -86,7 +86,9 @@ impl PessimisticTransaction {
     /// Those of [`Snapshot::get`](crate::Snapshot::get).
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         match (self.inner.writes.get(key), self.current.get(key)) {
-            (Some(Mutation::Lock { .. }), Some(current)) => Ok(current.clone()),
+            (Some(Mutation::Lock { .. }), Some(current)) if !mutant!(read_for_update_forgotten) => {
+                Ok(current.clone())
+            }
             _ => self.inner.get(key),
         }
     }

@@ -18,12 +18,13 @@
 //! | `second_actors` | another actor in the middle of a read or of a commit |
 //! | `space` | the report on space; overwriting everything again and again |
 //! | `golden` | Percolator calls and resolving as text, in all orders of several actors |
-//! | `model` | random histories against a model |
 //! | `histories` | random histories of several threads, checked for snapshot isolation |
 //! | `faults` | the disk fails in either phase of a commit |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
 //! | `forks` | children that are forked while a store is open |
-//! | `crash` | the machine stops at any operation of the disk |
+//!
+//! Random histories against a model, with crashes, clients and waits, are the campaign `mvcc` of
+//! `titan-campaigns`.
 //!
 //! Everything random has a seed, which a failure names. `TITAN_MVCC_TEST_SEEDS=20` runs twenty
 //! times as many.
@@ -38,7 +39,6 @@
 
 mod accounts;
 mod async_commit;
-mod crash;
 mod faults;
 mod forks;
 mod golden;
@@ -46,7 +46,6 @@ mod histories;
 mod hot_locks;
 mod layers;
 mod limits;
-mod model;
 mod old_versions;
 mod opening;
 mod percolator;

@@ -44,10 +44,28 @@ mod reduce;
 pub mod stamp;
 mod text;
 
+use std::fmt::Display;
+
 pub use generate::{Generator, Weights};
 pub use legal::legal;
 pub use reduce::reduce;
 pub use text::{Key, parse_key};
+pub(crate) use text::{Words, wrong};
+
+/// A language of operations: lists of them have a text, and are reduced.
+pub trait Operation: Clone + PartialEq + Display {
+    /// Parses the output of `Display`, a line.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    fn parse(line: &str) -> titan::Result<Self>;
+
+    /// The list without those operations that cannot be performed after the others.
+    fn legal(ops: &[Self]) -> Vec<Self>;
+
+    /// Operations that do less, each strictly simpler, so that simplifying ends.
+    fn simpler(&self) -> Vec<Self>;
+}
 
 /// A value, described by its seed and length. Its text is `seed*len`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -336,7 +354,7 @@ impl Op {
 
 /// A list of operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ops(pub Vec<Op>);
+pub struct Ops<O = Op>(pub Vec<O>);
 
 #[cfg(test)]
 mod tests {

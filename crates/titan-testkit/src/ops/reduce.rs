@@ -1,14 +1,13 @@
 //! Reduces a failing list of operations.
 
-use super::legal::legal;
-use super::{Durability, Op, Write};
+use super::{Durability, Op, Operation, Write};
 
-/// A smaller list that still fails, by delta debugging: removes ever smaller pieces, then writes
-/// out of batches, then shortens values and drops `sync`. Only legal lists are tried; `fails` must
-/// be deterministic.
+/// A smaller list that still fails, by delta debugging: removes ever smaller pieces, then puts
+/// [simpler](Operation::simpler) operations in place of others. Only legal lists are tried; `fails`
+/// must be deterministic.
 ///
 /// Calls `fails` about `n log n` times for lists of `n` operations of which few matter.
-pub fn reduce(ops: Vec<Op>, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+pub fn reduce<O: Operation>(ops: Vec<O>, mut fails: impl FnMut(&[O]) -> bool) -> Vec<O> {
     let mut ops = ops;
     loop {
         let before = ops.clone();
@@ -20,13 +19,13 @@ pub fn reduce(ops: Vec<Op>, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
     }
 }
 
-fn remove_pieces(mut ops: Vec<Op>, fails: &mut impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+fn remove_pieces<O: Operation>(mut ops: Vec<O>, fails: &mut impl FnMut(&[O]) -> bool) -> Vec<O> {
     let mut piece = ops.len().div_ceil(2);
     while piece > 0 {
         let mut at = 0;
         while at < ops.len() {
             let end = (at + piece).min(ops.len());
-            let rest = legal(&[&ops[..at], &ops[end..]].concat());
+            let rest = O::legal(&[&ops[..at], &ops[end..]].concat());
             if fails(&rest) {
                 // Making the rest legal may have removed more, so `at` may be the end now.
                 ops = rest;
@@ -39,13 +38,13 @@ fn remove_pieces(mut ops: Vec<Op>, fails: &mut impl FnMut(&[Op]) -> bool) -> Vec
     ops
 }
 
-fn simplify(mut ops: Vec<Op>, fails: &mut impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+fn simplify<O: Operation>(mut ops: Vec<O>, fails: &mut impl FnMut(&[O]) -> bool) -> Vec<O> {
     let mut at = 0;
     while at < ops.len() {
-        let simpler = simpler(&ops[at]).into_iter().find_map(|op| {
+        let simpler = ops[at].simpler().into_iter().find_map(|op| {
             let mut list = ops.clone();
             list[at] = op;
-            let list = legal(&list);
+            let list = O::legal(&list);
             (list != ops && fails(&list)).then_some(list)
         });
         match simpler {
@@ -56,8 +55,8 @@ fn simplify(mut ops: Vec<Op>, fails: &mut impl FnMut(&[Op]) -> bool) -> Vec<Op> 
     ops
 }
 
-/// Operations that do less, each strictly simpler than `op`, so that simplifying ends.
-fn simpler(op: &Op) -> Vec<Op> {
+/// Takes writes out of batches, shortens values and drops `sync`.
+pub(super) fn simpler(op: &Op) -> Vec<Op> {
     let Op::Write { writes, durability } = op else {
         return Vec::new();
     };
@@ -90,7 +89,7 @@ fn simpler(op: &Op) -> Vec<Op> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{Generator, Ops};
+    use crate::ops::{Generator, Ops, legal};
 
     /// Simulates an engine that fails on a value of at least 4096 bytes flushed after a reopening.
     fn fails(ops: &[Op]) -> bool {

@@ -5,7 +5,7 @@ use std::str::{FromStr, SplitWhitespace};
 
 use titan::{Error, Result};
 
-use super::{Bounds, Durability, Op, Ops, Step, Value, Write};
+use super::{Bounds, Durability, Op, Operation, Ops, Step, Value, Write, legal, reduce};
 
 /// A key as text.
 pub struct Key<'a>(pub &'a [u8]);
@@ -167,8 +167,22 @@ impl fmt::Display for Op {
     }
 }
 
+impl Operation for Op {
+    fn parse(line: &str) -> Result<Self> {
+        parse_op(line)
+    }
+
+    fn legal(ops: &[Self]) -> Vec<Self> {
+        legal::legal(ops)
+    }
+
+    fn simpler(&self) -> Vec<Self> {
+        reduce::simpler(self)
+    }
+}
+
 /// One operation per line.
-impl fmt::Display for Ops {
+impl<O: Operation> fmt::Display for Ops<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|op| writeln!(f, "{op}"))
     }
@@ -180,25 +194,26 @@ impl Ops {
     /// # Errors
     /// `InvalidArgument`, naming the line.
     pub fn parse(text: &str) -> Result<Ops> {
+        text.parse()
+    }
+}
+
+/// See [`Ops::parse`].
+impl<O: Operation> FromStr for Ops<O> {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
         let lines = text.lines().map(str::trim).enumerate();
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let parse = |(n, line): (usize, &str)| {
             let at_line = |e: Error| e.context(format!("line {}: {line}", n + 1));
-            parse_op(line).map_err(at_line)
+            O::parse(line).map_err(at_line)
         };
         lines.map(parse).collect::<Result<_>>().map(Ops)
     }
 }
 
-impl FromStr for Ops {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Ops> {
-        Ops::parse(text)
-    }
-}
-
-fn wrong(what: impl fmt::Display) -> Error {
+pub(crate) fn wrong(what: impl fmt::Display) -> Error {
     Error::invalid_argument(what.to_string())
 }
 
@@ -216,7 +231,7 @@ fn parse_op(line: &str) -> Result<Op> {
         let inner = inner.ok_or_else(|| wrong("a batch is [write; write]"))?;
         let writes = inner.split(';').filter(|write| !write.trim().is_empty());
         let writes = writes.map(|write| {
-            let mut words = Words(write.split_whitespace());
+            let mut words = Words::of(write);
             let verb = words.next("a write")?;
             let parsed = words
                 .write(verb)?
@@ -228,7 +243,7 @@ fn parse_op(line: &str) -> Result<Op> {
             durability,
         });
     }
-    let mut words = Words(line.split_whitespace());
+    let mut words = Words::of(line);
     let verb = words.next("an operation")?;
     if let Some(write) = words.write(verb)? {
         return words.end(Op::Write {
@@ -302,7 +317,7 @@ fn parse_op(line: &str) -> Result<Op> {
         },
         "compact" => {
             let family = words.family()?;
-            let (from, to) = match words.0.clone().next() {
+            let (from, to) = match words.peek() {
                 None => (None, None),
                 Some(_) => (words.limit()?, words.limit()?),
             };
@@ -333,17 +348,26 @@ fn parse_op(line: &str) -> Result<Op> {
 }
 
 /// The remaining words of an operation.
-struct Words<'a>(SplitWhitespace<'a>);
+pub(crate) struct Words<'a>(SplitWhitespace<'a>);
 
 impl<'a> Words<'a> {
-    fn next(&mut self, what: &str) -> Result<&'a str> {
+    pub(crate) fn of(line: &'a str) -> Self {
+        Words(line.split_whitespace())
+    }
+
+    /// The next word, without taking it.
+    pub(crate) fn peek(&self) -> Option<&'a str> {
+        self.0.clone().next()
+    }
+
+    pub(crate) fn next(&mut self, what: &str) -> Result<&'a str> {
         self.0
             .next()
             .ok_or_else(|| wrong(format!("{what} is missing")))
     }
 
     /// Skips the next word if it is this one.
-    fn is_next(&mut self, word: &str) -> bool {
+    pub(crate) fn is_next(&mut self, word: &str) -> bool {
         let mut ahead = self.0.clone();
         let found = ahead.next() == Some(word);
         if found {
@@ -353,18 +377,17 @@ impl<'a> Words<'a> {
     }
 
     fn is_last_or_snapshot(&self) -> bool {
-        let next = self.0.clone().next();
-        next.is_none_or(|word| word.starts_with('@'))
+        self.peek().is_none_or(|word| word.starts_with('@'))
     }
 
-    fn end<T>(&mut self, parsed: T) -> Result<T> {
+    pub(crate) fn end<T>(&mut self, parsed: T) -> Result<T> {
         match self.0.next() {
             None => Ok(parsed),
             Some(word) => Err(wrong(format!("{word} is too much"))),
         }
     }
 
-    fn number<T: FromStr>(&mut self, what: &str) -> Result<T> {
+    pub(crate) fn number<T: FromStr>(&mut self, what: &str) -> Result<T> {
         self.next(what)?
             .parse()
             .map_err(|_| wrong(format!("{what} is a number")))
@@ -374,7 +397,7 @@ impl<'a> Words<'a> {
         self.next("a column family").map(str::to_owned)
     }
 
-    fn key(&mut self) -> Result<Vec<u8>> {
+    pub(crate) fn key(&mut self) -> Result<Vec<u8>> {
         parse_key(self.next("a key")?)
     }
 
@@ -394,7 +417,7 @@ impl<'a> Words<'a> {
             .ok_or_else(|| wrong(format!("{word} is no snapshot")))
     }
 
-    fn value(&mut self) -> Result<Value> {
+    pub(crate) fn value(&mut self) -> Result<Value> {
         self.next("a value")?.parse()
     }
 

@@ -80,17 +80,12 @@ impl<T: Ord + Copy> Versions<T> {
         self.0.values().map(of_key).sum()
     }
 
-    /// Forgets what was committed after `last`.
-    pub fn forget_after(&mut self, last: T) {
+    /// Forgets the commit at this time.
+    pub fn forget(&mut self, at: T) {
         self.0.retain(|_, versions| {
-            versions.retain(|commit, _| *commit <= last);
+            versions.remove(&at);
             !versions.is_empty()
         });
-    }
-
-    /// The most versions that a key has.
-    pub fn most_of_a_key(&self) -> usize {
-        self.0.values().map(BTreeMap::len).max().unwrap_or_default()
     }
 }
 
@@ -117,7 +112,8 @@ mod tests {
         let replaced: Vec<_> = [3, 4].map(|at| versions.replaced(at)).to_vec();
         assert_eq!(replaced, [1, 0]);
         assert_eq!(versions.rows(5).len(), 2);
-        versions.forget_after(2);
-        assert_eq!((versions.rows(9).len(), versions.most_of_a_key()), (1, 1));
+        versions.forget(4);
+        versions.forget(6);
+        assert_eq!(versions.rows(9).len(), 1);
     }
 }

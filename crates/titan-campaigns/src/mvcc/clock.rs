@@ -1,0 +1,96 @@
+//! The clock of a history, which only its operations move.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use titan::SystemClock;
+use titan_testkit::clock::SimClock;
+
+/// Is told when a thread blocks, with its deadline.
+pub(super) type Blocked = Box<dyn Fn(Duration)>;
+
+thread_local! {
+    static BLOCKED: RefCell<Option<Blocked>> = const { RefCell::new(None) };
+}
+
+/// Waits that are longer are ended by others.
+const LONG: Duration = Duration::from_secs(3600);
+/// The time that passes while a thread waits.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Time passes when a history says so, and a little while a thread of the store waits for it.
+#[derive(Clone)]
+pub(super) struct HistoryClock {
+    steady: SimClock,
+    ahead_ms: Arc<AtomicI64>,
+}
+
+impl HistoryClock {
+    pub(super) fn new() -> Self {
+        HistoryClock {
+            steady: SimClock::with_seed(1),
+            ahead_ms: Arc::default(),
+        }
+    }
+
+    /// Time passes.
+    pub(super) fn advance(&self, by: Duration) {
+        self.steady.advance(by);
+    }
+
+    /// The time that has passed.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.steady.elapsed()
+    }
+
+    /// Sets the time of day forward or back, not before the year of the first one.
+    pub(super) fn jump_ms(&self, by: i64) {
+        let least = -(self.steady.elapsed().as_millis() as i64);
+        let ahead = self.ahead_ms.load(Ordering::SeqCst) + by;
+        self.ahead_ms.store(ahead.max(least), Ordering::SeqCst);
+    }
+
+    /// From now on the calling thread tells when it blocks.
+    pub(super) fn tell(blocked: Blocked) {
+        BLOCKED.set(Some(blocked));
+    }
+}
+
+impl SystemClock for HistoryClock {
+    fn monotonic(&self) -> Duration {
+        self.steady.monotonic()
+    }
+
+    fn unix_time(&self) -> Duration {
+        let ahead = self.ahead_ms.load(Ordering::SeqCst);
+        let now = self.steady.unix_time();
+        let by = Duration::from_millis(ahead.unsigned_abs());
+        if ahead < 0 {
+            now.saturating_sub(by)
+        } else {
+            now + by
+        }
+    }
+
+    fn begin_wait(&self, timeout: Duration) -> Duration {
+        let is_told = BLOCKED.with_borrow(|blocked| {
+            if let Some(blocked) = blocked {
+                blocked(self.monotonic().saturating_add(timeout));
+            }
+            blocked.is_some()
+        });
+        if is_told || timeout > LONG {
+            // Only a wake ends it.
+            return timeout.max(LONG);
+        }
+        let step = timeout.min(STEP);
+        self.advance(step);
+        step
+    }
+
+    fn unique_id(&self) -> u128 {
+        self.steady.unique_id()
+    }
+}

@@ -1,0 +1,273 @@
+//! Calls that wait for a lock of another transaction.
+//!
+//! Such a call runs in a thread of its own, and the history goes on once it blocks. After each
+//! operation the history looks which of the locks are gone, and waits for those calls to end. So a
+//! history has one order, and no wait takes real time.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use titan::SystemClock;
+use titan_mvcc::{
+    Error, PessimisticLock, PessimisticTransaction, PrewrittenTransaction, Timestamp, Transaction,
+    Wait,
+};
+use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
+use titan_testkit::versions::Write;
+
+use super::clock::HistoryClock;
+use super::transactions::Handle;
+use super::world::{LOCK_TTL, World};
+
+/// The longest wait for a lock, by the clock of the history.
+pub(super) const LOCK_WAIT: Duration = Duration::from_secs(8);
+/// A call that could go on and does not for so long was not woken.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// No transaction of a history has this key.
+const WAKING: &[u8] = b"\xfe wake";
+
+/// A call that may wait.
+pub(super) enum Call {
+    Commit(Transaction),
+    CommitPessimistic(Box<PessimisticTransaction>),
+    /// A write of a key, or a read for update.
+    Write(Box<PessimisticTransaction>, Vec<u8>, Write, bool),
+}
+
+/// The result of a call.
+pub(super) enum Done {
+    Committed(Result<Timestamp, Error>),
+    Prewritten(Result<PrewrittenTransaction, Error>),
+    /// With the value, if it was read for update.
+    Wrote(
+        Box<PessimisticTransaction>,
+        Vec<u8>,
+        Write,
+        Result<Option<Option<Bytes>>, Error>,
+    ),
+}
+
+impl Call {
+    pub(super) fn run(self) -> Done {
+        match self {
+            Call::Commit(it) => Done::Committed(it.commit()),
+            Call::CommitPessimistic(it) => Done::Committed(it.commit()),
+            Call::Write(mut it, key, write, true) => {
+                let read = it.get_for_update(&key);
+                Done::Wrote(it, key, write, read.map(Some))
+            }
+            Call::Write(mut it, key, write, false) => {
+                let done = match &write {
+                    Write::Set(Some(value)) => it.put(&key, value),
+                    Write::Set(None) => it.delete(&key),
+                    Write::Lock => it.lock(&key),
+                };
+                Done::Wrote(it, key, write, done.map(|()| None))
+            }
+        }
+    }
+}
+
+enum Event {
+    /// It blocks until this deadline; told at this time.
+    Blocked {
+        until: Duration,
+        told: Duration,
+    },
+    Done(Box<Done>),
+}
+
+/// A call that waits.
+pub(super) struct Waiter {
+    /// The start of its transaction.
+    start: Timestamp,
+    /// Its keys. No other transaction gets them meanwhile.
+    keys: Vec<Vec<u8>>,
+    /// The locked key, and the start of the transaction that has it.
+    key: Vec<u8>,
+    holder: Timestamp,
+    /// When it goes on in any case.
+    until: Duration,
+    events: Receiver<Event>,
+}
+
+impl World {
+    /// Whether another transaction has locked one of these keys, and may still commit.
+    pub(super) fn is_blocked(&self, id: u32, keys: &[Vec<u8>]) -> bool {
+        self.holders(id, keys).next().is_some()
+    }
+
+    fn holders<'a>(
+        &'a self,
+        id: u32,
+        keys: &'a [Vec<u8>],
+    ) -> impl Iterator<Item = (Timestamp, Vec<u8>)> + 'a {
+        let start = self.txns.get(&id).map(|txn| txn.start);
+        keys.iter().filter_map(move |key| {
+            let locks = self.store.percolator().scan_locks(Timestamp::MAX, key, 1);
+            let lock = locks.into_iter().find(|lock| *lock.key == **key)?;
+            (Some(lock.start) != start).then(|| (lock.start, key.clone()))
+        })
+    }
+
+    /// Whether a call with these keys has one order with those that wait: it waits for at most one
+    /// key, and no other call waits that has one of them.
+    pub(super) fn can_call(&self, id: u32, keys: &[Vec<u8>]) -> bool {
+        !self.configuration.waits
+            || (!self.is_waited_for(keys) && self.holders(id, keys).count() <= 1)
+    }
+
+    /// Whether a call waits that has one of these keys.
+    pub(super) fn is_waited_for(&self, keys: &[Vec<u8>]) -> bool {
+        let mut waiters = self.waiters.values();
+        waiters.any(|it| it.keys.iter().any(|key| keys.contains(key)))
+    }
+
+    /// Whether the transaction of this start waits.
+    pub(super) fn waits(&self, start: Timestamp) -> bool {
+        self.waiters.values().any(|it| it.start == start)
+    }
+
+    /// Makes a call, which may go on while the history does.
+    pub(super) fn call(&mut self, id: u32, keys: &[Vec<u8>], call: Call) -> Checked<()> {
+        let holder = match self.configuration.waits {
+            true => self.holders(id, keys).next(),
+            false => None,
+        };
+        let Some((holder, key)) = holder else {
+            return self.done(id, call.run());
+        };
+        let (sender, events) = channel();
+        let clock = self.clock.clone();
+        let job = move || {
+            let blocked = sender.clone();
+            HistoryClock::tell(Box::new(move |until| {
+                let told = clock.monotonic();
+                // Once the history is over, nobody listens.
+                drop(blocked.send(Event::Blocked { until, told }));
+            }));
+            drop(sender.send(Event::Done(Box::new(call.run()))));
+        };
+        thread::Builder::new().spawn(job).doing("a thread")?;
+        self.put_back(id, Handle::Waiting)?;
+        let start = self.txns.get(&id).map_or(Timestamp::ZERO, |txn| txn.start);
+        let waiter = Waiter {
+            start,
+            keys: keys.to_vec(),
+            key,
+            holder,
+            until: Duration::ZERO,
+            events,
+        };
+        self.waiters.insert(id, waiter);
+        self.seen.waits += 1;
+        self.hear(id, Duration::ZERO)
+    }
+
+    /// Waits until a call blocks after this time, or ends.
+    fn hear(&mut self, id: u32, since: Duration) -> Checked<()> {
+        loop {
+            let Some(waiter) = self.waiters.get_mut(&id) else {
+                return Ok(());
+            };
+            let event = waiter.events.recv_timeout(PATIENCE);
+            let key = waiter.key.escape_ascii().to_string();
+            match event {
+                Ok(Event::Blocked { until, told }) if told >= since => {
+                    waiter.until = until;
+                    return self.has_no_circle(id);
+                }
+                Ok(Event::Blocked { .. }) => {}
+                Ok(Event::Done(done)) => {
+                    self.waiters.remove(&id);
+                    return self.done(id, *done);
+                }
+                Err(_) => {
+                    return Err(CheckFailure::wrong(format!(
+                        "transaction {id} waits on for the lock of {key}"
+                    )));
+                }
+            }
+        }
+    }
+
+    /// A transaction that waits is in no circle of them.
+    fn has_no_circle(&self, id: u32) -> Checked<()> {
+        let Some(first) = self.waiters.get(&id) else {
+            return Ok(());
+        };
+        let mut at = first;
+        for _ in 0..self.waiters.len() {
+            ensure!(
+                at.holder != first.start,
+                "transaction {id} waits in a circle"
+            );
+            match self.waiters.values().find(|next| next.start == at.holder) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the calls end whose locks are gone or whose time is over.
+    pub(super) fn settle_waiters(&mut self) -> Checked<()> {
+        let ids: Vec<u32> = self.waiters.keys().copied().collect();
+        for id in ids {
+            let Some(waiter) = self.waiters.get(&id) else {
+                continue;
+            };
+            let now = self.clock.monotonic();
+            let key = [waiter.key.clone()];
+            let holder = self.holders(id, &key).next().map(|(start, _)| start);
+            if holder != Some(waiter.holder) {
+                // It was woken, and nobody else can take the key.
+                self.hear(id, Duration::MAX)?;
+            } else if now >= waiter.until {
+                self.wake()?;
+                self.hear(id, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Wakes all calls that wait, so that they look at the clock: a lock ends.
+    fn wake(&self) -> Checked<()> {
+        let start = self.timestamp()?;
+        let request = PessimisticLock {
+            primary: WAKING,
+            start,
+            for_update: start,
+            since: start,
+            ttl: LOCK_TTL,
+            wait: Wait::No,
+            return_values: false,
+        };
+        let calls = self.store.percolator();
+        let locked = calls.pessimistic_lock(&[WAKING], &request);
+        locked.doing("a lock to wake")?;
+        let released = calls.pessimistic_rollback(&[WAKING], start, start);
+        released.doing("its release")
+    }
+
+    /// All calls end: the store was closed.
+    pub(super) fn end_waiters(&mut self) -> Checked<()> {
+        for (id, waiter) in std::mem::take(&mut self.waiters) {
+            let ended = loop {
+                match waiter.events.recv_timeout(PATIENCE) {
+                    Ok(Event::Done(done)) => break Some(done),
+                    Ok(Event::Blocked { .. }) => {}
+                    Err(_) => break None,
+                }
+            };
+            ensure!(
+                ended.is_some(),
+                "transaction {id} waits on in a closed store"
+            );
+            drop(ended);
+        }
+        Ok(())
+    }
+}
