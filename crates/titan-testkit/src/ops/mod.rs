@@ -46,7 +46,7 @@ mod text;
 
 pub use generate::{Generator, Weights};
 pub use legal::legal;
-pub use reduce::reduce;
+pub use reduce::{reduce, reduce_list};
 pub use text::{Key, parse_key};
 
 /// A value, described by its seed and length. Its text is `seed*len`.

@@ -8,52 +8,73 @@ use super::{Durability, Op, Write};
 /// be deterministic.
 ///
 /// Calls `fails` about `n log n` times for lists of `n` operations of which few matter.
-pub fn reduce(ops: Vec<Op>, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
-    let mut ops = ops;
+pub fn reduce(ops: Vec<Op>, fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+    reduce_list(ops, legal, simpler, fails)
+}
+
+/// The same for operations of any language. `legal` makes a list one that may be tried: it removes
+/// what depended on removed operations. `simpler` gives strictly simpler forms of an operation, the
+/// simplest first.
+pub fn reduce_list<T: Clone + PartialEq>(
+    list: Vec<T>,
+    legal: impl Fn(&[T]) -> Vec<T>,
+    simpler: impl Fn(&T) -> Vec<T>,
+    mut fails: impl FnMut(&[T]) -> bool,
+) -> Vec<T> {
+    let mut list = list;
     loop {
-        let before = ops.clone();
-        ops = remove_pieces(ops, &mut fails);
-        ops = simplify(ops, &mut fails);
-        if ops == before {
-            return ops;
+        let before = list.clone();
+        list = remove_pieces(list, &legal, &mut fails);
+        list = simplify(list, &legal, &simpler, &mut fails);
+        if list == before {
+            return list;
         }
     }
 }
 
-fn remove_pieces(mut ops: Vec<Op>, fails: &mut impl FnMut(&[Op]) -> bool) -> Vec<Op> {
-    let mut piece = ops.len().div_ceil(2);
+fn remove_pieces<T: Clone>(
+    mut list: Vec<T>,
+    legal: impl Fn(&[T]) -> Vec<T>,
+    fails: &mut impl FnMut(&[T]) -> bool,
+) -> Vec<T> {
+    let mut piece = list.len().div_ceil(2);
     while piece > 0 {
         let mut at = 0;
-        while at < ops.len() {
-            let end = (at + piece).min(ops.len());
-            let rest = legal(&[&ops[..at], &ops[end..]].concat());
+        while at < list.len() {
+            let end = (at + piece).min(list.len());
+            let rest = legal(&[&list[..at], &list[end..]].concat());
             if fails(&rest) {
                 // Making the rest legal may have removed more, so `at` may be the end now.
-                ops = rest;
+                list = rest;
             } else {
                 at = end;
             }
         }
         piece /= 2;
     }
-    ops
+    list
 }
 
-fn simplify(mut ops: Vec<Op>, fails: &mut impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+fn simplify<T: Clone + PartialEq>(
+    mut list: Vec<T>,
+    legal: impl Fn(&[T]) -> Vec<T>,
+    simpler: impl Fn(&T) -> Vec<T>,
+    fails: &mut impl FnMut(&[T]) -> bool,
+) -> Vec<T> {
     let mut at = 0;
-    while at < ops.len() {
-        let simpler = simpler(&ops[at]).into_iter().find_map(|op| {
-            let mut list = ops.clone();
-            list[at] = op;
-            let list = legal(&list);
-            (list != ops && fails(&list)).then_some(list)
+    while at < list.len() {
+        let simpler = simpler(&list[at]).into_iter().find_map(|op| {
+            let mut tried = list.clone();
+            tried[at] = op;
+            let tried = legal(&tried);
+            (tried != list && fails(&tried)).then_some(tried)
         });
         match simpler {
-            Some(list) => ops = list,
+            Some(simpler) => list = simpler,
             None => at += 1,
         }
     }
-    ops
+    list
 }
 
 /// Operations that do less, each strictly simpler than `op`, so that simplifying ends.

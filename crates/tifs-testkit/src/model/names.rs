@@ -20,7 +20,7 @@ impl Model {
                 self.child(at)?.1
             }
         };
-        Ok(self.bind(to, found))
+        Ok(self.bind(Some(to), found))
     }
 
     /// A directory that is found by its number: not one that was removed.
@@ -34,33 +34,32 @@ impl Model {
         at: &Name,
         mode: Mode,
         umask: Mode,
-        uid: u32,
         device: u32,
-        to: Slot,
+        to: Option<Slot>,
     ) -> Expected {
         let kind = match FileKind::of_mode(mode.0) {
             None | Some(FileKind::Directory | FileKind::Symlink) => return Err(Errno::INVAL),
             Some(kind) => kind,
         };
-        let mut node = self.new_node(kind, mode.0 & 0o7777 & !umask.0, uid);
+        let mut node = self.new_node(kind, mode.0 & 0o7777 & !umask.0);
         if matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) {
             node.device = device;
         }
         self.create(at, node, to)
     }
 
-    pub(super) fn make_symlink(&mut self, at: &Name, target: &Raw, uid: u32, to: Slot) -> Expected {
+    pub(super) fn make_symlink(&mut self, at: &Name, target: &Raw, to: Option<Slot>) -> Expected {
         match target.0.len() {
             0 => return Err(Errno::NOENT),
             length if length > TARGET_MAX => return Err(Errno::NAMETOOLONG),
             _ => {}
         }
-        let mut node = self.new_node(FileKind::Symlink, 0o777, uid);
+        let mut node = self.new_node(FileKind::Symlink, 0o777);
         node.target = target.0.clone();
         self.create(at, node, to)
     }
 
-    pub(super) fn create(&mut self, at: &Name, node: Node, to: Slot) -> Expected {
+    pub(super) fn create(&mut self, at: &Name, node: Node, to: Option<Slot>) -> Expected {
         check_name(&at.name)?;
         let directory = self.living_directory(at.directory)?;
         if self.nodes[&directory].entries.contains_key(&at.name.0) {
@@ -86,10 +85,9 @@ impl Model {
         id
     }
 
-    pub(super) fn link(&mut self, slot: Slot, at: &Name, to: Slot) -> Expected {
+    pub(super) fn link(&mut self, id: Id, at: &Name, to: Option<Slot>) -> Expected {
         check_name(&at.name)?;
         let directory = self.living_directory(at.directory)?;
-        let id = self.slots[&slot];
         let node = &self.nodes[&id];
         if node.kind == FileKind::Directory {
             return Err(Errno::PERM);
@@ -123,7 +121,7 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    pub(super) fn rename(&mut self, from: &Name, to: &Name, how: Rename, uid: u32) -> Expected {
+    pub(super) fn rename(&mut self, from: &Name, to: &Name, how: Rename) -> Expected {
         check_name(&from.name)?;
         check_name(&to.name)?;
         let (old, source) = self.child(from)?;
@@ -161,7 +159,7 @@ impl Model {
         }
         self.place(source, new, &to.name);
         if how == Rename::Whiteout {
-            let whiteout = self.new_node(FileKind::CharDevice, 0, uid);
+            let whiteout = self.new_node(FileKind::CharDevice, 0);
             self.add(old, &from.name, whiteout);
         }
         Ok(Outcome::Done)

@@ -1,9 +1,9 @@
 //! Random operations, determined by a seed.
 
-use tifs::file_system::{Allocate, Existing, Rename, SIZE_MAX, Seek};
+use tifs::file_system::{Allocate, Existing, SIZE_MAX, Seek};
 use tifs::schema::{FileKind, Time};
 
-use super::{Fill, Mode, Name, Op, Ops, Raw, Slot, When};
+use super::{Fill, Mode, Name, Op, Ops, Raw, Renaming, Slot, Step, Target, When};
 use crate::model::Model;
 
 /// The kinds and sizes of operations.
@@ -21,6 +21,9 @@ pub struct Shape {
     pub reopens: bool,
     /// About how many inodes there are.
     pub inodes: usize,
+    /// Whether there are only operations that end the same as system calls of the superuser, and of
+    /// which it is known what they make durable.
+    pub calm: bool,
 }
 
 impl Default for Shape {
@@ -32,6 +35,7 @@ impl Default for Shape {
             reads: true,
             reopens: true,
             inodes: 40,
+            calm: false,
         }
     }
 }
@@ -43,6 +47,29 @@ impl Shape {
             longest_write: 100_000,
             inodes: 15,
             reopens: false,
+            ..Shape::default()
+        }
+    }
+
+    /// Content for a device that is soon full.
+    pub fn filling() -> Self {
+        Shape {
+            longest_write: 300_000,
+            sparse: false,
+            content_percent: 80,
+            reads: false,
+            inodes: 15,
+            ..Shape::default()
+        }
+    }
+
+    /// For a mount.
+    pub fn calm() -> Self {
+        Shape {
+            longest_write: 300_000,
+            sparse: false,
+            inodes: 20,
+            calm: true,
             ..Shape::default()
         }
     }
@@ -60,9 +87,9 @@ impl Shape {
 
 /// Draws operations that do something, mostly. It has a model, to know what there is.
 pub struct Generator {
-    random: fastrand::Rng,
+    pub(super) random: fastrand::Rng,
     shape: Shape,
-    model: Model,
+    pub(super) model: Model,
     next_slot: u32,
 }
 
@@ -85,17 +112,35 @@ impl Generator {
         }
     }
 
-    pub fn ops(&mut self, count: usize) -> Ops {
-        Ops((0..count).map(|_| self.next()).collect())
+    /// The state after the operations that were drawn.
+    pub fn model(&self) -> &Model {
+        &self.model
     }
 
-    fn next(&mut self) -> Op {
-        let op = self.draw();
-        self.model.apply(&op, Time::default());
-        op
+    /// The user of the next operation.
+    fn by(&mut self) -> u32 {
+        match self.shape.calm {
+            true => 0,
+            false => self.user(),
+        }
+    }
+
+    pub fn ops(&mut self, count: usize) -> Ops {
+        Ops((0..count).map(|_| self.next_step()).collect())
+    }
+
+    /// Draws the next operation.
+    pub fn next_step(&mut self) -> Step {
+        let (by, op) = (self.by(), self.draw());
+        let step = Step { by, op };
+        self.model.apply(&step, Time::default());
+        step
     }
 
     fn draw(&mut self) -> Op {
+        if self.shape.calm {
+            return self.draw_calm();
+        }
         let slots = self.model.slots().count();
         if slots > self.shape.inodes && self.random.bool() {
             return self.draw_less();
@@ -114,6 +159,18 @@ impl Generator {
         }
     }
 
+    pub(super) fn resize(&mut self, file: Slot, size: u64) -> Op {
+        Op::Set {
+            of: Target::Slot(file),
+            permissions: None,
+            uid: None,
+            gid: None,
+            size: Some(self.offset(size)),
+            accessed: None,
+            modified: None,
+        }
+    }
+
     /// Something that leaves less inodes, slots or names.
     fn draw_less(&mut self) -> Op {
         match self.random.u32(..4) {
@@ -129,8 +186,9 @@ impl Generator {
 
     fn draw_upkeep(&mut self) -> Op {
         match self.random.u32(..5) {
-            0 if self.shape.reopens => Op::Reopen {
-                clean: self.random.bool(),
+            0 if self.shape.reopens => match self.random.bool() {
+                true => Op::Remount {},
+                false => Op::Crash {},
             },
             1 => Op::Flush {},
             2 | 3 => Op::Reclaim {},
@@ -139,33 +197,29 @@ impl Generator {
     }
 
     fn draw_names(&mut self) -> Op {
-        let uid = self.user();
         match self.random.u32(..20) {
             0..4 => Op::MakeNode {
                 at: self.name(),
                 mode: self.file_mode(),
                 umask: self.umask(),
-                uid,
                 device: self.random.u32(..),
-                to: self.new_slot(),
+                to: self.maybe_slot(),
             },
             4..7 => Op::MakeDirectory {
                 at: self.name(),
                 mode: self.permissions(),
                 umask: self.umask(),
-                uid,
-                to: self.new_slot(),
+                to: self.maybe_slot(),
             },
             7 => Op::MakeSymlink {
                 at: self.name(),
-                target: self.target(),
-                uid,
-                to: self.new_slot(),
+                target: self.link_target(),
+                to: self.maybe_slot(),
             },
             8 => Op::Link {
-                slot: self.slot(),
+                of: self.target(),
                 at: self.name(),
-                to: self.new_slot(),
+                to: self.maybe_slot(),
             },
             9 | 10 => Op::Unlink {
                 at: self.used_name(),
@@ -181,13 +235,12 @@ impl Generator {
                     self.name()
                 },
                 how: self.pick(&[
-                    Rename::Replace,
-                    Rename::Replace,
-                    Rename::NoReplace,
-                    Rename::Exchange,
-                    Rename::Whiteout,
+                    Renaming::Replace,
+                    Renaming::Replace,
+                    Renaming::NoReplace,
+                    Renaming::Exchange,
+                    Renaming::Whiteout,
                 ]),
-                uid,
             },
             16 => Op::Forget { slot: self.slot() },
             17 => Op::Lookup {
@@ -215,23 +268,13 @@ impl Generator {
         match self.random.u32(..12) {
             0..5 => Op::Write {
                 file,
-                offset,
+                offset: Some(offset),
                 data: Fill {
                     byte: self.random.u8(..),
                     length: self.length(),
                 },
-                drop_privileges: self.percent(10),
             },
-            5..8 => Op::Set {
-                slot: file,
-                by: self.user(),
-                permissions: None,
-                uid: None,
-                gid: None,
-                size: Some(offset),
-                accessed: None,
-                modified: None,
-            },
+            5..8 => self.resize(file, size),
             8..11 => Op::Allocate {
                 file,
                 offset,
@@ -266,7 +309,7 @@ impl Generator {
         match self.random.bool() {
             true => Op::Read {
                 file,
-                offset,
+                offset: Some(offset),
                 length: self.length(),
             },
             false => Op::Seek {
@@ -278,23 +321,23 @@ impl Generator {
     }
 
     fn draw_attributes(&mut self) -> Op {
-        let slot = self.slot();
-        if self.shape.reads && self.percent(20) {
-            return match self.has(FileKind::Symlink) {
-                true => Op::ReadLink {
-                    slot: self.slot_of(FileKind::Symlink),
+        let of = self.target();
+        if self.shape.reads && self.percent(30) {
+            return match self.random.u32(..3) {
+                0 if self.has(FileKind::Symlink) => Op::ReadLink {
+                    of: Target::Slot(self.slot_of(FileKind::Symlink)),
                 },
-                false => Op::ListExtended { slot },
+                1 => Op::Stat { of },
+                _ => Op::ListExtended { of },
             };
         }
         let time = |random: &mut fastrand::Rng| match random.u32(..6) {
             0 => Some(When::Now),
-            1 => Some(When::At(random.i64(-5_000_000_000..5_000_000_000))),
+            1 => Some(When::At(random.i64(-5_000_000_000..5_000_000_000), 0)),
             _ => None,
         };
         Op::Set {
-            slot,
-            by: self.user(),
+            of,
             permissions: self.percent(40).then(|| self.permissions()),
             uid: self.percent(20).then(|| self.user()),
             gid: self.percent(20).then(|| self.user()),
@@ -305,7 +348,7 @@ impl Generator {
     }
 
     fn draw_extended(&mut self) -> Op {
-        let slot = self.slot();
+        let of = self.target();
         let names = [
             &b"user.a"[..],
             b"user.b",
@@ -319,7 +362,7 @@ impl Generator {
         let name = Raw(self.pick(&names[..]).to_vec());
         match self.random.u32(..6) {
             0..3 => Op::SetExtended {
-                slot,
+                of,
                 name,
                 value: Fill {
                     byte: self.random.u8(..),
@@ -332,27 +375,36 @@ impl Generator {
                     Existing::MustExist,
                 ]),
             },
-            3 => Op::RemoveExtended { slot, name },
-            4 if self.shape.reads => Op::ListExtended { slot },
-            _ if self.shape.reads => Op::GetExtended { slot, name },
-            _ => Op::RemoveExtended { slot, name },
+            3 => Op::RemoveExtended { of, name },
+            4 if self.shape.reads => Op::ListExtended { of },
+            _ if self.shape.reads => Op::GetExtended { of, name },
+            _ => Op::RemoveExtended { of, name },
         }
     }
 
-    fn percent(&mut self, percent: u32) -> bool {
+    pub(super) fn percent(&mut self, percent: u32) -> bool {
         self.random.u32(..100) < percent
     }
 
-    fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+    pub(super) fn pick<T: Copy>(&mut self, among: &[T]) -> T {
         among[self.random.usize(..among.len())]
     }
 
-    fn new_slot(&mut self) -> Slot {
+    pub(super) fn new_slot(&mut self) -> Slot {
         self.next_slot += 1;
         Slot(self.next_slot)
     }
 
-    fn slot(&mut self) -> Slot {
+    /// Mostly a new slot.
+    pub(super) fn maybe_slot(&mut self) -> Option<Slot> {
+        (!self.percent(10)).then(|| self.new_slot())
+    }
+
+    fn target(&mut self) -> Target {
+        Target::Slot(self.slot())
+    }
+
+    pub(super) fn slot(&mut self) -> Slot {
         let all: Vec<Slot> = self.model.slots().map(|(slot, _)| slot).collect();
         self.pick(&all)
     }
@@ -364,7 +416,7 @@ impl Generator {
     }
 
     /// One of this kind, or the root.
-    fn slot_of(&mut self, kind: FileKind) -> Slot {
+    pub(super) fn slot_of(&mut self, kind: FileKind) -> Slot {
         let is = |slot: &Slot| self.model.node(*slot).is_some_and(|node| node.kind == kind);
         let all: Vec<Slot> = self
             .model
@@ -388,7 +440,7 @@ impl Generator {
         }
     }
 
-    fn name(&mut self) -> Name {
+    pub(super) fn name(&mut self) -> Name {
         let usual = [&b"a"[..], b"b", b"c", b"d", b"e", b"f", b"\xfe\xff"];
         let unusual = [
             &b""[..],
@@ -399,7 +451,7 @@ impl Generator {
             &[b'n'; 255],
             &[b'n'; 256],
         ];
-        let name = if self.percent(5) {
+        let name = if self.percent(5) && !self.shape.calm {
             self.pick(&unusual)
         } else {
             self.pick(&usual)
@@ -411,7 +463,7 @@ impl Generator {
     }
 
     /// A name that exists, mostly.
-    fn used_name(&mut self) -> Name {
+    pub(super) fn used_name(&mut self) -> Name {
         let mut names = Vec::new();
         for (slot, _) in self.model.slots() {
             for name in self
@@ -433,13 +485,13 @@ impl Generator {
         }
     }
 
-    fn target(&mut self) -> Raw {
+    fn link_target(&mut self) -> Raw {
         let length = self.pick(&[0, 1, 10, 100, 4095, 4096]);
         Raw(vec![b't'; length])
     }
 
     fn user(&mut self) -> u32 {
-        self.pick(&[0, 0, 1000, 1001])
+        self.pick(&[0, 0, 1001, 1002])
     }
 
     fn permissions(&mut self) -> Mode {
@@ -448,7 +500,7 @@ impl Generator {
         ]))
     }
 
-    fn umask(&mut self) -> Mode {
+    pub(super) fn umask(&mut self) -> Mode {
         Mode(self.pick(&[0, 0o022, 0o077]))
     }
 
@@ -462,7 +514,7 @@ impl Generator {
     }
 
     /// A place in a file, near where something changes.
-    fn offset(&mut self, size: u64) -> u64 {
+    pub(super) fn offset(&mut self, size: u64) -> u64 {
         let near = |random: &mut fastrand::Rng, place: u64| {
             let distance = match random.u32(..3) {
                 0 => 0,
@@ -493,7 +545,7 @@ impl Generator {
         }
     }
 
-    fn length(&mut self) -> u64 {
+    pub(super) fn length(&mut self) -> u64 {
         let longest = self.shape.longest_write;
         let length = match self.random.u32(..10) {
             0 => self.random.u64(..3),

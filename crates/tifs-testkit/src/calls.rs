@@ -1,4 +1,4 @@
-//! A volume on which operations are done.
+//! Operations as calls of a [`FileSystem`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tifs::file_system::{Caller, Changes, FileSystem, ListedEntry, NewTime, WriteContext};
 use tifs::schema::{InodeNumber, Time};
-use tifs::volume::{Volume, VolumeOptions};
+use tifs::volume::Volume;
 use tifs::{Error, Result};
 use titan::SystemClock;
 use titan_testkit::clock::SimClock;
 
 use crate::model::{Listed, Outcome, comparable};
-use crate::ops::{Mode, Name, Op, Raw, Slot, When};
+use crate::ops::{Name, Op, Raw, Slot, Step, Target, When};
 use crate::place::{Place, Store};
 
 /// An open volume, and the references that operations have to its inodes.
@@ -37,12 +37,13 @@ impl World {
     /// Makes a volume, or opens the one that is there.
     pub fn with_clock(place: Place, clock: SimClock) -> Result<Self> {
         let store = place.open()?;
-        match Volume::make(&*store.kv(), &World::options(&clock)) {
+        let options = place.options(&clock);
+        match Volume::make(&*store.kv(), &options) {
             Err(e) if e.errno() != rustix::io::Errno::EXIST => return Err(e),
             _ => {}
         }
         Ok(World {
-            volume: Arc::new(Volume::open(store.kv(), World::options(&clock))?),
+            volume: Arc::new(Volume::open(store.kv(), options)?),
             place,
             store,
             clock,
@@ -73,33 +74,26 @@ impl World {
         self.clock.unix_time().into()
     }
 
-    /// The options of volumes.
-    pub fn options(clock: &SimClock) -> VolumeOptions {
-        VolumeOptions {
-            clock: Arc::new(clock.clone()),
-            ..VolumeOptions::default()
-        }
-    }
-
     pub fn number(&self, slot: Slot) -> Option<InodeNumber> {
         self.slots.get(&slot).copied()
     }
 
-    /// Does an operation that the model finds meaningful, but for [`Op::Reopen`].
-    pub fn apply(&mut self, op: &Op) -> Outcome<InodeNumber> {
-        self.outcome(op).unwrap_or_else(|e| {
+    /// Does an operation that the model finds meaningful, but for [`Op::Remount`] and [`Op::Crash`].
+    pub fn apply(&mut self, step: &Step) -> Outcome<InodeNumber> {
+        self.outcome(step).unwrap_or_else(|e| {
             let errno = e.errno();
             self.error = Some(e);
             Outcome::Failed(errno)
         })
     }
 
-    fn outcome(&mut self, op: &Op) -> Found {
+    fn outcome(&mut self, step: &Step) -> Found {
         let volume = Arc::clone(&self.volume);
-        match op {
+        let by = &caller(step.by);
+        match &step.op {
             Op::Lookup { at, to } => {
                 let (directory, name) = self.name(at);
-                self.bind(*to, volume.lookup(directory, name))
+                self.bind(Some(*to), volume.lookup(directory, name))
             }
             Op::Forget { slot } => {
                 let number = self.slots.remove(slot).unwrap();
@@ -110,49 +104,31 @@ impl World {
                 at,
                 mode,
                 umask,
-                uid,
                 device,
                 to,
             } => {
                 let (directory, name) = self.name(at);
-                let caller = caller(*uid);
-                let (Mode(mode), Mode(umask)) = (*mode, *umask);
-                self.bind(
-                    *to,
-                    volume.make_node(&caller, directory, name, mode, umask, *device),
-                )
+                let made = volume.make_node(by, directory, name, mode.0, umask.0, *device);
+                self.bind(*to, made)
             }
             Op::MakeDirectory {
                 at,
                 mode,
                 umask,
-                uid,
                 to,
             } => {
                 let (directory, name) = self.name(at);
-                let caller = caller(*uid);
-                let made = volume.make_directory(&caller, directory, name, mode.0, umask.0);
+                let made = volume.make_directory(by, directory, name, mode.0, umask.0);
                 self.bind(*to, made)
             }
-            Op::MakeSymlink {
-                at,
-                target,
-                uid,
-                to,
-            } => {
+            Op::MakeSymlink { at, target, to } => {
                 let (directory, name) = self.name(at);
-                let caller = caller(*uid);
-                self.bind(
-                    *to,
-                    volume.make_symlink(&caller, directory, name, &target.0),
-                )
+                let made = volume.make_symlink(by, directory, name, &target.0);
+                self.bind(*to, made)
             }
-            Op::ReadLink { slot } => {
-                Ok(Outcome::Bytes(volume.read_link(self.slots[slot])?.to_vec()))
-            }
-            Op::Link { slot, at, to } => {
+            Op::Link { of, at, to } => {
                 let (directory, name) = self.name(at);
-                self.bind(*to, volume.link(self.slots[slot], directory, name))
+                self.bind(*to, volume.link(self.target(of), directory, name))
             }
             Op::Unlink { at } => {
                 let (directory, name) = self.name(at);
@@ -162,10 +138,11 @@ impl World {
                 let (directory, name) = self.name(at);
                 done(volume.remove_directory(directory, name))
             }
-            Op::Rename { from, to, how, uid } => {
-                done(volume.rename(&caller(*uid), self.name(from), self.name(to), *how))
+            Op::Rename { from, to, how } => {
+                let how = how.rule().unwrap();
+                done(volume.rename(by, self.name(from), self.name(to), how))
             }
-            Op::Sync {} => done(FileSystem::sync(&*volume)),
+            Op::Fsync { .. } | Op::Sync {} => done(FileSystem::sync(&*volume)),
             Op::Reclaim {} => done(volume.reclaim_all()),
             Op::Flush {} => done(self.store.flush()),
             Op::List {
@@ -173,26 +150,21 @@ impl World {
                 attributes,
                 page,
             } => list(&volume, self.slots[directory], *attributes, *page).map(Outcome::Listing),
-            Op::Reopen { .. } => Ok(Outcome::Skipped),
-            _ => self.outcome_on_file(op),
+            other => self.outcome_on_inode(by, other),
         }
     }
 
-    fn outcome_on_file(&self, op: &Op) -> Found {
+    fn outcome_on_inode(&self, by: &Caller, op: &Op) -> Found {
         let volume = &*self.volume;
         let slots = &self.slots;
         match op {
-            Op::Write {
-                file,
-                offset,
-                data,
-                drop_privileges,
-            } => {
+            Op::Write { file, offset, data } => {
                 let context = WriteContext {
                     from_cache: false,
-                    drop_privileges: *drop_privileges,
+                    drop_privileges: by.uid != 0,
                 };
-                let written = volume.write(slots[file], *offset, &data.bytes(), context);
+                let offset = offset.unwrap();
+                let written = volume.write(slots[file], offset, &data.bytes(), context);
                 done(written.map(drop))
             }
             Op::Read {
@@ -200,12 +172,15 @@ impl World {
                 offset,
                 length,
             } => {
-                let data = volume.read(slots[file], *offset, *length as usize)?;
+                let data = volume.read(slots[file], offset.unwrap(), *length as usize)?;
                 Ok(Outcome::Bytes(data.to_vec()))
             }
+            Op::Stat { of } => {
+                let found = volume.attributes(self.target(of))?;
+                Ok(Outcome::Attributes(comparable(found.inode)))
+            }
             Op::Set {
-                slot,
-                by,
+                of,
                 permissions,
                 uid,
                 gid,
@@ -218,12 +193,16 @@ impl World {
                     uid: *uid,
                     gid: *gid,
                     size: *size,
-                    accessed: accessed.map(new_time),
-                    modified: modified.map(new_time),
+                    accessed: accessed.and_then(new_time),
+                    modified: modified.and_then(new_time),
                     changed: None,
                 };
-                let changed = volume.set_attributes(&caller(*by), slots[slot], &changes)?;
+                let changed = volume.set_attributes(by, self.target(of), &changes)?;
                 Ok(Outcome::Attributes(comparable(changed.inode)))
+            }
+            Op::ReadLink { of } => {
+                let target = volume.read_link(self.target(of))?;
+                Ok(Outcome::Bytes(target.to_vec()))
             }
             Op::Allocate {
                 file,
@@ -245,23 +224,24 @@ impl World {
                 Ok(Outcome::Count(volume.seek(slots[file], *offset, *what)?))
             }
             Op::SetExtended {
-                slot,
+                of,
                 name,
                 value,
                 existing,
             } => {
-                let value = value.bytes();
-                done(volume.set_extended_attribute(slots[slot], &name.0, &value, *existing))
+                let (of, value) = (self.target(of), value.bytes());
+                done(volume.set_extended_attribute(of, &name.0, &value, *existing))
             }
-            Op::GetExtended { slot, name } => {
-                let value = volume.extended_attribute(slots[slot], &name.0)?;
+            Op::GetExtended { of, name } => {
+                let value = volume.extended_attribute(self.target(of), &name.0)?;
                 Ok(Outcome::Bytes(value.to_vec()))
             }
-            Op::ListExtended { slot } => {
-                Ok(Outcome::Bytes(volume.extended_attributes(slots[slot])?))
+            Op::ListExtended { of } => {
+                let names = volume.extended_attributes(self.target(of))?;
+                Ok(Outcome::Bytes(names))
             }
-            Op::RemoveExtended { slot, name } => {
-                done(volume.remove_extended_attribute(slots[slot], &name.0))
+            Op::RemoveExtended { of, name } => {
+                done(volume.remove_extended_attribute(self.target(of), &name.0))
             }
             _ => Ok(Outcome::Skipped),
         }
@@ -271,9 +251,16 @@ impl World {
         (self.slots[&at.directory], &at.name.0)
     }
 
-    fn bind(&mut self, slot: Slot, found: Result<tifs::file_system::Attributes>) -> Found {
+    fn target(&self, of: &Target) -> InodeNumber {
+        self.slots[&of.slot().unwrap()]
+    }
+
+    fn bind(&mut self, slot: Option<Slot>, found: Result<tifs::file_system::Attributes>) -> Found {
         let found = found?;
-        self.slots.insert(slot, found.number);
+        match slot {
+            Some(slot) => drop(self.slots.insert(slot, found.number)),
+            None => self.volume.forget(found.number, 1),
+        }
         Ok(Outcome::Found(found.number, comparable(found.inode)))
     }
 
@@ -324,13 +311,14 @@ fn done(result: Result<()>) -> Found {
     result.map(|()| Outcome::Done)
 }
 
-fn new_time(when: When) -> NewTime {
+fn new_time(when: When) -> Option<NewTime> {
     match when {
-        When::Now => NewTime::Now,
-        When::At(seconds) => NewTime::At(Time {
+        When::Now => Some(NewTime::Now),
+        When::Omit => None,
+        When::At(seconds, nanoseconds) => Some(NewTime::At(Time {
             seconds,
-            nanoseconds: 0,
-        }),
+            nanoseconds,
+        })),
     }
 }
 

@@ -5,14 +5,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use nix::sched::{CloneFlags, unshare};
-use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{chdir, chroot, umask};
+use rustix::process::{chdir, chroot};
 
-use super::op::Step;
+use super::calls::Performer;
 use super::outcome::Outcome;
-use super::perform::Performer;
 use super::tree::Tree;
+use crate::ops::Step;
 
 /// A thread that performs operations, with a directory as its root directory, so that no path and
 /// no symbolic link leads out of it.
@@ -40,12 +39,11 @@ impl Side {
         let (sender, results) = channel();
         let root = root.to_owned();
         let thread = std::thread::spawn(move || {
+            let mut performer = Performer::new().unwrap();
             // The root directory and the umask of this thread are no longer those of others.
             unshare(CloneFlags::CLONE_FS).unwrap();
-            umask(Mode::from_raw_mode(0o022));
             chroot(&root).unwrap();
             chdir("/").unwrap();
-            let mut performer = Performer::default();
             for order in received {
                 let done = match order {
                     Order::Perform(step) => Done::Performed(performer.perform(&step)),

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use tifs::file_system::NAME_MAX;
 use tifs::schema::{FileKind, Inode, InodeNumber, Time};
 
-use crate::ops::{Mode, Name, Op, Raw, Slot};
+use crate::ops::{Name, Op, Raw, Slot, Step, Target};
 
 pub use self::content::Content;
 pub use self::outcome::{Listed, Outcome, comparable};
@@ -85,6 +85,8 @@ pub struct Model {
     last: Id,
     /// Of the operation that is applied.
     now: Time,
+    /// The user who does it.
+    by: u32,
 }
 
 impl Model {
@@ -95,8 +97,9 @@ impl Model {
             slots: [(Slot::ROOT, Id::ROOT)].into(),
             last: Id::ROOT,
             now,
+            by: 0,
         };
-        let mut root = model.new_node(FileKind::Directory, 0o755, 0);
+        let mut root = model.new_node(FileKind::Directory, 0o755);
         root.parent = Id::ROOT;
         root.references = 1;
         model.nodes.insert(Id::ROOT, root);
@@ -105,29 +108,34 @@ impl Model {
 
     /// Does an operation, and says what comes of it. The outcome of [`Op::Seek`] is a choice of the
     /// volume: see [`Model::allows_seek`].
-    pub fn apply(&mut self, op: &Op, now: Time) -> Outcome<Id> {
-        self.now = now;
-        if !self.is_meaningful(op) {
+    pub fn apply(&mut self, step: &Step, now: Time) -> Outcome<Id> {
+        (self.now, self.by) = (now, step.by);
+        if !self.is_meaningful(&step.op) {
             return Outcome::Skipped;
         }
-        self.outcome(op).unwrap_or_else(Outcome::Failed)
+        self.outcome(&step.op).unwrap_or_else(Outcome::Failed)
     }
 
-    /// Whether all slots are bound that must be, to what a kernel would use so.
+    /// Whether all slots are bound that must be, to what a kernel would use so. What only the
+    /// kernel does is not.
     fn is_meaningful(&self, op: &Op) -> bool {
         let bound = |slot: &Slot| self.slots.contains_key(slot);
+        let free = |slot: &Option<Slot>| slot.is_none_or(|slot| !bound(&slot));
         let is = |slot: &Slot, kind| self.node(*slot).is_some_and(|node| node.kind == kind);
         let at = |name: &Name| is(&name.directory, FileKind::Directory);
         match op {
             Op::Lookup { at: name, to } => at(name) && !bound(to),
             Op::MakeNode { at: name, to, .. }
             | Op::MakeDirectory { at: name, to, .. }
-            | Op::MakeSymlink { at: name, to, .. } => bound(&name.directory) && !bound(to),
-            Op::Link { slot, at: name, to } => bound(slot) && bound(&name.directory) && !bound(to),
+            | Op::MakeSymlink { at: name, to, .. } => bound(&name.directory) && free(to),
+            Op::Link { of, at: name, to } => {
+                of.slot().is_some_and(|of| bound(&of)) && bound(&name.directory) && free(to)
+            }
             Op::Unlink { at: name } | Op::RemoveDirectory { at: name } => at(name),
-            Op::Rename { from, to, .. } => at(from) && at(to),
+            Op::Rename { from, to, how } => at(from) && at(to) && how.rule().is_some(),
             Op::Forget { slot } => bound(slot) && *slot != Slot::ROOT,
-            Op::Read { file, .. } | Op::Seek { file, .. } => is(file, FileKind::File),
+            Op::Read { file, offset, .. } => is(file, FileKind::File) && offset.is_some(),
+            Op::Seek { file, .. } => is(file, FileKind::File),
             Op::Copy { from, to, .. } => is(from, FileKind::File) && is(to, FileKind::File),
             Op::List {
                 directory,
@@ -140,130 +148,142 @@ impl Model {
                 };
                 *page > 0 && node.is_some_and(listed)
             }
-            Op::Write { file, .. } | Op::Allocate { file, .. } => bound(file),
-            Op::ReadLink { slot }
-            | Op::Set { slot, .. }
-            | Op::SetExtended { slot, .. }
-            | Op::GetExtended { slot, .. }
-            | Op::ListExtended { slot }
-            | Op::RemoveExtended { slot, .. } => bound(slot),
-            Op::Sync {} | Op::Reclaim {} | Op::Flush {} | Op::Reopen { .. } => true,
+            Op::Write { file, offset, .. } => bound(file) && offset.is_some(),
+            Op::Allocate { file, .. } | Op::Fsync { file, .. } => bound(file),
+            Op::ReadLink { of }
+            | Op::Stat { of }
+            | Op::Set { of, .. }
+            | Op::SetExtended { of, .. }
+            | Op::GetExtended { of, .. }
+            | Op::ListExtended { of }
+            | Op::RemoveExtended { of, .. } => of.slot().is_some_and(|of| bound(&of)),
+            Op::Sync {} | Op::Reclaim {} | Op::Flush {} | Op::Remount {} | Op::Crash {} => true,
+            Op::Open { .. }
+            | Op::OpenUnnamed { .. }
+            | Op::MapWrite { .. }
+            | Op::Flock { .. }
+            | Op::Access { .. }
+            | Op::SetAcl { .. }
+            | Op::DropCaches {} => false,
         }
     }
 
     fn outcome(&mut self, op: &Op) -> Expected {
-        match op.clone() {
-            Op::Lookup { at, to } => self.lookup(&at, to),
+        match op {
+            Op::Lookup { at, to } => self.lookup(at, *to),
             Op::Forget { slot } => {
-                self.forget(slot);
+                self.forget(*slot);
                 Ok(Outcome::Done)
             }
             Op::MakeNode {
                 at,
                 mode,
                 umask,
-                uid,
                 device,
                 to,
-            } => self.make_node(&at, mode, umask, uid, device, to),
+            } => self.make_node(at, *mode, *umask, *device, *to),
             Op::MakeDirectory {
                 at,
                 mode,
                 umask,
-                uid,
                 to,
             } => {
-                let mode = Mode(mode.0 & 0o7777 & !umask.0);
-                let node = self.new_node(FileKind::Directory, mode.0, uid);
-                self.create(&at, node, to)
+                let mode = mode.0 & 0o7777 & !umask.0;
+                let node = self.new_node(FileKind::Directory, mode);
+                self.create(at, node, *to)
             }
-            Op::MakeSymlink {
-                at,
-                target,
-                uid,
-                to,
-            } => self.make_symlink(&at, &target, uid, to),
-            Op::ReadLink { slot } => {
-                let node = &self.nodes[&self.slots[&slot]];
+            Op::MakeSymlink { at, target, to } => self.make_symlink(at, target, *to),
+            Op::Link { of, at, to } => self.link(self.target(of)?, at, *to),
+            Op::Unlink { at } => self.remove(at, false),
+            Op::RemoveDirectory { at } => self.remove(at, true),
+            Op::Rename { from, to, how } => self.rename(from, to, how.rule().ok_or(Errno::INVAL)?),
+            Op::List {
+                directory,
+                attributes,
+                ..
+            } => Ok(self.list(*directory, *attributes)),
+            Op::Remount {} | Op::Crash {} => {
+                self.reopen();
+                Ok(Outcome::Done)
+            }
+            _ => self.outcome_on_inode(op),
+        }
+    }
+
+    fn outcome_on_inode(&mut self, op: &Op) -> Expected {
+        match op {
+            Op::ReadLink { of } => {
+                let node = &self.nodes[&self.target(of)?];
                 match node.kind {
                     FileKind::Symlink => Ok(Outcome::Bytes(node.target.clone())),
                     _ => Err(Errno::INVAL),
                 }
             }
-            Op::Link { slot, at, to } => self.link(slot, &at, to),
-            Op::Unlink { at } => self.remove(&at, false),
-            Op::RemoveDirectory { at } => self.remove(&at, true),
-            Op::Rename { from, to, how, uid } => self.rename(&from, &to, how, uid),
-            Op::Write {
-                file,
-                offset,
-                data,
-                drop_privileges,
-            } => self.write(file, offset, data, drop_privileges),
+            Op::Write { file, offset, data } => {
+                self.write(*file, offset.ok_or(Errno::SPIPE)?, *data)
+            }
             Op::Read {
                 file,
                 offset,
                 length,
-            } => self.read(file, offset, length),
+            } => self.read(*file, offset.ok_or(Errno::SPIPE)?, *length),
+            Op::Stat { of } => {
+                let node = &self.nodes[&self.target(of)?];
+                Ok(Outcome::Attributes(node.attributes()))
+            }
             Op::Set {
-                slot,
-                by,
+                of,
                 permissions,
                 uid,
                 gid,
                 size,
                 accessed,
                 modified,
-            } => self.set(
-                slot,
-                by,
-                (permissions, uid, gid),
-                size,
-                (accessed, modified),
-            ),
+            } => {
+                let of = self.target(of)?;
+                let owner = (*permissions, *uid, *gid);
+                self.set(of, owner, *size, (*accessed, *modified))
+            }
             Op::Allocate {
                 file,
                 offset,
                 length,
                 what,
-            } => self.allocate(file, offset, length, what),
+            } => self.allocate(*file, *offset, *length, *what),
             Op::Copy {
                 from,
                 offset,
                 to,
                 at,
                 length,
-            } => self.copy((from, offset), (to, at), length),
-            // What is found is the volume's choice.
-            Op::Seek { .. } => Ok(Outcome::Skipped),
+            } => self.copy((*from, *offset), (*to, *at), *length),
             Op::SetExtended {
-                slot,
+                of,
                 name,
                 value,
                 existing,
-            } => self.set_extended(slot, &name, value, existing),
-            Op::GetExtended { slot, name } => {
-                check_extended_name(&name)?;
-                let value = self.nodes[&self.slots[&slot]].extended.get(&name.0);
+            } => self.set_extended(self.target(of)?, name, *value, *existing),
+            Op::GetExtended { of, name } => {
+                check_extended_name(name)?;
+                let value = self.nodes[&self.target(of)?].extended.get(&name.0);
                 Ok(Outcome::Bytes(value.ok_or(Errno::NODATA)?.clone()))
             }
-            Op::ListExtended { slot } => {
-                let names = self.nodes[&self.slots[&slot]].extended.keys();
+            Op::ListExtended { of } => {
+                let names = self.nodes[&self.target(of)?].extended.keys();
                 let ended = names.flat_map(|name| [&name[..], &[0]]);
                 Ok(Outcome::Bytes(ended.flatten().copied().collect()))
             }
-            Op::RemoveExtended { slot, name } => self.remove_extended(slot, &name),
-            Op::List {
-                directory,
-                attributes,
-                ..
-            } => Ok(self.list(directory, attributes)),
-            Op::Sync {} | Op::Reclaim {} | Op::Flush {} => Ok(Outcome::Done),
-            Op::Reopen { .. } => {
-                self.reopen();
-                Ok(Outcome::Done)
-            }
+            Op::RemoveExtended { of, name } => self.remove_extended(self.target(of)?, name),
+            Op::Fsync { .. } | Op::Sync {} | Op::Reclaim {} | Op::Flush {} => Ok(Outcome::Done),
+            // The volume chooses what is found.
+            _ => Ok(Outcome::Skipped),
         }
+    }
+
+    /// The inode of a slot.
+    fn target(&self, of: &Target) -> Result<Id, Errno> {
+        let slot = of.slot().ok_or(Errno::INVAL)?;
+        Ok(self.slots[&slot])
     }
 
     /// The content of a slot.
@@ -312,11 +332,14 @@ impl Model {
         self.nodes.get_mut(&id).unwrap()
     }
 
-    fn bind(&mut self, slot: Slot, id: Id) -> Outcome<Id> {
-        self.slots.insert(slot, id);
+    fn bind(&mut self, slot: Option<Slot>, id: Id) -> Outcome<Id> {
         let node = self.get(id);
-        node.references += 1;
-        Outcome::Found(id, node.attributes())
+        node.references += u64::from(slot.is_some());
+        let attributes = node.attributes();
+        if let Some(slot) = slot {
+            self.slots.insert(slot, id);
+        }
+        Outcome::Found(id, attributes)
     }
 
     fn forget(&mut self, slot: Slot) {
@@ -338,12 +361,12 @@ impl Model {
         self.slots.retain(|_, id| self.nodes.contains_key(id));
     }
 
-    fn new_node(&self, kind: FileKind, permissions: u32, uid: u32) -> Node {
+    fn new_node(&self, kind: FileKind, permissions: u32) -> Node {
         Node {
             kind,
             permissions,
-            uid,
-            gid: uid,
+            uid: self.by,
+            gid: self.by,
             links: if kind == FileKind::Directory { 2 } else { 1 },
             device: 0,
             content: Content::default(),

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::ops::{Ops, reduced};
-
 /// A violated expectation, in words.
 #[derive(Clone, Debug)]
 pub struct Failure(pub String);
@@ -39,14 +37,4 @@ pub fn seeds(first: u64, usual: u64) -> std::ops::Range<u64> {
         .ok()
         .and_then(|times| times.parse().ok());
     first..first + usual * times.unwrap_or(1)
-}
-
-/// Fails with the seed, and with operations that are enough to fail.
-pub fn report(seed: u64, failure: &Failure, ops: Ops, fails: impl FnMut(&Ops) -> bool) -> ! {
-    eprintln!(
-        "seed {seed}: {failure}\nreducing {} operations",
-        ops.0.len()
-    );
-    let ops = reduced(ops, fails);
-    panic!("seed {seed}: {failure}\n\nIt fails with these, maybe in another way:\n{ops}");
 }

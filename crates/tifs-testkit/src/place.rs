@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use tifs::Result;
 use tifs::kv::{EngineKv, EngineOptions, Kv, MemoryKv};
+use tifs::volume::VolumeOptions;
 use titan::DbOptions;
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::SimVfs;
 
+use crate::device::{Device, DeviceKv};
 use crate::fickle::Shared;
 
 /// A place that can be opened again and again.
@@ -16,6 +18,8 @@ use crate::fickle::Shared;
 pub enum Place {
     Memory(Arc<MemoryKv>),
     Fickle(Shared),
+    /// A store with a log, and its device.
+    Device(Arc<DeviceKv>, Device),
     Engine {
         dir: PathBuf,
         options: Box<EngineOptions>,
@@ -27,6 +31,7 @@ pub enum Place {
 pub enum Store {
     Memory(Arc<MemoryKv>),
     Fickle(Shared),
+    Device(Arc<DeviceKv>),
     Engine(EngineKv),
 }
 
@@ -59,10 +64,24 @@ impl Place {
         }
     }
 
+    /// The options of volumes there.
+    pub fn options(&self, clock: &SimClock) -> VolumeOptions {
+        let mut options = VolumeOptions {
+            clock: Arc::new(clock.clone()),
+            ..VolumeOptions::default()
+        };
+        if let Place::Device(_, device) = self {
+            let device = device.clone();
+            options.host_space = Arc::new(move || Ok(device.space()));
+        }
+        options
+    }
+
     pub fn open(&self) -> Result<Store> {
         Ok(match self {
             Place::Memory(kv) => Store::Memory(Arc::clone(kv)),
             Place::Fickle(kv) => Store::Fickle(kv.clone()),
+            Place::Device(kv, _) => Store::Device(Arc::clone(kv)),
             Place::Engine { dir, options } => Store::Engine(EngineKv::open(dir, options)?),
         })
     }
@@ -88,6 +107,7 @@ impl Store {
         match self {
             Store::Memory(kv) => Arc::clone(kv) as _,
             Store::Fickle(kv) => Arc::new(kv.clone()),
+            Store::Device(kv) => Arc::clone(kv) as _,
             Store::Engine(kv) => Arc::new(kv.clone()),
         }
     }
@@ -96,6 +116,7 @@ impl Store {
     pub fn flush(&self) -> Result<()> {
         match self {
             Store::Memory(_) | Store::Fickle(_) => Ok(()),
+            Store::Device(kv) => kv.move_log(),
             Store::Engine(kv) => kv.move_log(),
         }
     }

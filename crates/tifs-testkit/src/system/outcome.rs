@@ -12,6 +12,8 @@ pub type Outcome = Result<Answer, Errno>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
+    /// It is no operation of this kind.
+    Nothing,
     Number(u64),
     Bytes(Bytes),
     Status(Status),

@@ -20,12 +20,15 @@ pub struct State {
     pub log: u64,
     pub unmoved: u64,
     pub garbage: u64,
+    /// The log was to be moved when there was no room for its unmoved part in addition.
+    pub stuck: bool,
     pub events: Vec<String>,
 }
 
 #[derive(Clone, Default)]
 pub struct Device(pub Arc<Mutex<State>>);
 
+/// The store. Its content stays when it is closed.
 pub struct DeviceKv {
     kv: MemoryKv,
     device: Device,
@@ -89,6 +92,7 @@ impl Kv for DeviceKv {
 
     fn move_log(&self) -> Result<()> {
         let mut state = self.device.0.lock();
+        state.stuck |= state.available < state.unmoved;
         state.available = (state.available + state.log).saturating_sub(state.unmoved);
         (state.log, state.unmoved) = (0, 0);
         state.events.push("log moved".to_owned());

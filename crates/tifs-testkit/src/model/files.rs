@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use tifs::file_system::{Allocate, Existing, SIZE_MAX, Seek};
 use tifs::schema::{FileKind, Time};
 
-use super::{Expected, Model, Node, Outcome, check_extended_name};
+use super::{Expected, Id, Model, Node, Outcome, check_extended_name};
 use crate::ops::{Fill, Mode, Raw, Slot, When};
 
 /// Bytes that one call copies.
@@ -32,13 +32,7 @@ impl Model {
         self.get(id)
     }
 
-    pub(super) fn write(
-        &mut self,
-        file: Slot,
-        offset: u64,
-        data: Fill,
-        drop_privileges: bool,
-    ) -> Expected {
+    pub(super) fn write(&mut self, file: Slot, offset: u64, data: Fill) -> Expected {
         if data.length == 0 {
             return Ok(Outcome::Done);
         }
@@ -48,13 +42,13 @@ impl Model {
         {
             return Err(Errno::FBIG);
         }
-        let now = self.now;
+        let (now, by) = (self.now, self.by);
         let node = self.of_slot(file);
         if node.kind != FileKind::File {
             return Err(Errno::INVAL);
         }
         node.content.write(offset, &data.bytes());
-        if drop_privileges {
+        if by != 0 {
             node.drop_privileges();
         }
         (node.modified, node.changed) = (now, now);
@@ -76,19 +70,20 @@ impl Model {
 
     pub(super) fn set(
         &mut self,
-        slot: Slot,
-        by: u32,
+        of: Id,
         (permissions, uid, gid): (Option<Mode>, Option<u32>, Option<u32>),
         size: Option<u64>,
         (accessed, modified): (Option<When>, Option<When>),
     ) -> Expected {
-        let now = self.now;
+        let (now, by) = (self.now, self.by);
+        let given = |time: Option<When>| time.filter(|time| *time != When::Omit);
+        let (accessed, modified) = (given(accessed), given(modified));
         // Keeping both the user and the group is a change of owner, too, and arrives as one of
         // nothing.
         let nothing = permissions.is_none() && size.is_none() && accessed.or(modified).is_none();
         let others =
             permissions.is_some() || uid.or(gid).is_some() || accessed.or(modified).is_some();
-        let node = self.of_slot(slot);
+        let node = self.get(of);
         let (old_size, old_permissions) = (node.content.size(), node.permissions);
         if let Some(size) = size {
             match node.kind {
@@ -119,10 +114,10 @@ impl Model {
             node.permissions = mode.0 & 0o7777;
         }
         let time = |when| match when {
-            When::Now => now,
-            When::At(seconds) => Time {
+            When::Now | When::Omit => now,
+            When::At(seconds, nanoseconds) => Time {
                 seconds,
-                nanoseconds: 0,
+                nanoseconds,
             },
         };
         node.accessed = accessed.map_or(node.accessed, time);
@@ -224,7 +219,7 @@ impl Model {
 
     pub(super) fn set_extended(
         &mut self,
-        slot: Slot,
+        of: Id,
         name: &Raw,
         value: Fill,
         existing: Existing,
@@ -234,7 +229,7 @@ impl Model {
             return Err(Errno::TOOBIG);
         }
         let now = self.now;
-        let node = self.of_slot(slot);
+        let node = self.get(of);
         match (existing, node.extended.contains_key(&name.0)) {
             (Existing::MustNotExist, true) => return Err(Errno::EXIST),
             (Existing::MustExist, false) => return Err(Errno::NODATA),
@@ -245,10 +240,10 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    pub(super) fn remove_extended(&mut self, slot: Slot, name: &Raw) -> Expected {
+    pub(super) fn remove_extended(&mut self, of: Id, name: &Raw) -> Expected {
         check_extended_name(name)?;
         let now = self.now;
-        let node = self.of_slot(slot);
+        let node = self.get(of);
         node.extended.remove(&name.0).ok_or(Errno::NODATA)?;
         node.changed = now;
         Ok(Outcome::Done)

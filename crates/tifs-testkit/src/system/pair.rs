@@ -5,8 +5,8 @@ use std::fs::{create_dir, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::op::{self, Op, Step};
 use super::side::Side;
+use crate::ops::{Op, Ops, Step, reduced};
 
 /// After so many operations, all that the file systems have is compared.
 const TREES_EACH: usize = 50;
@@ -58,20 +58,17 @@ impl<'a> Pair<'a> {
             let outcomes = Side::perform(running, step);
             if outcomes[0] != outcomes[1] {
                 let [left, right] = outcomes;
-                let text = format!(
-                    "operation {at}, {}: {left:?} and {right:?}",
-                    op::to_text(std::slice::from_ref(step)).trim_end()
-                );
+                let text = format!("operation {at}, {step}: {left:?} and {right:?}");
                 return Some(Difference { at, text });
             }
             match step.op {
-                Op::Remount => {
+                Op::Remount {} | Op::Crash {} => {
                     sides = None;
                     if let Some(remount) = &mut self.remount {
                         remount();
                     }
                 }
-                Op::DropCaches => drop_caches(),
+                Op::DropCaches {} => drop_caches(),
                 _ => {}
             }
             if at + 1 == steps.len() || at % TREES_EACH == TREES_EACH - 1 {
@@ -87,6 +84,21 @@ impl<'a> Pair<'a> {
             std::fs::remove_dir_all(root).unwrap();
         }
         None
+    }
+
+    /// A smaller list that still differs, and how.
+    pub fn reduce(&mut self, steps: &[Step], first: Difference) -> (Ops, Difference) {
+        let mut found = first;
+        // What is after the difference does not matter.
+        let steps = steps[..=found.at].to_vec();
+        let ops = reduced(Ops(steps), |ops| match self.run(&ops.0) {
+            Some(difference) => {
+                found = difference;
+                true
+            }
+            None => false,
+        });
+        (ops, found)
     }
 }
 

@@ -12,9 +12,9 @@ use tifs::kv::Kv;
 use tifs::schema::{FileKind, Inode, InodeNumber};
 use tifs::volume::{AccessTime, Volume, VolumeOptions};
 
+use crate::calls::list;
 use crate::model::{Content, Id, Model, comparable};
 use crate::ops::Raw;
-use crate::world::list;
 
 /// Bytes read at once.
 const PIECE: u64 = 1 << 20;
