@@ -3,6 +3,7 @@
 //!
 //! | module | has |
 //! |---|---|
+//! | [`users`] | users as which a thread makes system calls |
 //! | [`ops`] | the language: operations as values and as text, their generators, reduction |
 //! | [`model`] | what a volume should do |
 //! | [`place`] | where volumes are stored |
@@ -44,3 +45,4 @@ pub mod place;
 pub mod regression;
 pub mod system;
 pub mod threads;
+pub mod users;

@@ -18,18 +18,18 @@ use titan_testkit::sim::SimVfs;
 use crate::pool::{Task, run_all};
 use crate::run::Run;
 
-/// Lists of a round.
-const ROUND: u64 = 100;
+/// Lists and histories of a whole round.
+pub const ROUND: u64 = 100;
 
 /// The time limit for reducing a failing list of operations.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs lists of operations and histories of threads, on all cores. Counts what was as it should
+/// Runs so many lists of operations and histories of threads, on all cores. Counts what was as it should
 /// be. A failure is a regression as [`replay`] reads it, or a seed if it has threads.
-pub fn tifs(run: &Run) {
+pub fn tifs(run: &Run, lists: u64) {
     let jobs = run.seeds(1).flat_map(|round| {
         run.phase(format_args!("lists of seed {round}"));
-        (0..ROUND).map(move |n| titan_testkit::mix(round, n))
+        (0..lists).map(move |n| titan_testkit::mix(round, n))
     });
     run_all(run, jobs, |seed, task| job(seed, task));
 }

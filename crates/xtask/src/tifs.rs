@@ -25,10 +25,10 @@ pub(crate) struct TifsArgs {
 
 #[cfg(not(shuttle))]
 pub(crate) fn main(args: &TifsArgs) -> Result<ExitCode, String> {
-    use titan_campaigns::tifs::{replay, tifs};
+    use titan_campaigns::tifs::{ROUND, replay, tifs};
     match &args.replay {
         Some(file) => campaign::replay(file, replay),
-        None => campaign::run("tifs", args.budget, tifs),
+        None => campaign::run("tifs", args.budget, |run| tifs(run, ROUND)),
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     Access, AclEntry, Entries, Fill, Flags, Lock, Mode, Name, Op, OpenFlag, Ops, Raw, Renaming,
     Slot, Step, Target, When,
 };
-use crate::system::users::{ALICE, BOB, ROOT, SHARED_GROUP};
+use crate::users::{ALICE, BOB, ROOT, SHARED_GROUP};
 
 /// Names that mostly lead to directories, and names that mostly do not.
 const DIRECTORIES: &[&str] = &["d", "e"];

@@ -3,8 +3,8 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `users` | users as which a thread makes system calls |
 //! | `mapping` | a file in memory |
+//! | `parts` | parts of system calls, and operations that are several |
 //! | `calls` | operations as system calls |
 //! | `outcome` | their results |
 //! | `tree` | all that a file system has |
@@ -15,9 +15,9 @@ mod calls;
 mod mapping;
 mod outcome;
 mod pair;
+mod parts;
 mod side;
 mod tree;
-pub mod users;
 
 pub use self::calls::Performer;
 pub use self::mapping::Mapping;

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, SeekFrom, openat, readlinkat, statat};
 use rustix::io::{self, Errno};
 
-use super::calls::names;
 use super::outcome::{Answer, Bytes, Outcome, Status};
+use super::parts::names;
 
 /// Nodes by their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
