@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    self, AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Gid, Mode, OFlags, RawDir,
-    RenameFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
+    self, AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, SeekFrom,
+    Timestamps, Uid, XattrFlags,
 };
 use rustix::io::{self, Errno};
-use tifs::file_system::{Allocate, Existing, Seek};
+use tifs::file_system::{Existing, Seek};
 
 use super::outcome::{Answer, Outcome, Status};
 use super::parts::{

@@ -15,6 +15,8 @@ const TREES_EACH: usize = 50;
 pub struct Pair<'a> {
     roots: [PathBuf; 2],
     runs: usize,
+    /// Operations so far, and those of them that succeeded.
+    counts: (u64, u64),
     remount: Option<&'a mut dyn FnMut()>,
 }
 
@@ -37,6 +39,7 @@ impl<'a> Pair<'a> {
         Pair {
             roots: roots.map(Into::into),
             runs: 0,
+            counts: (0, 0),
             remount,
         }
     }
@@ -61,6 +64,8 @@ impl<'a> Pair<'a> {
                 let text = format!("operation {at}, {step}: {left:?} and {right:?}");
                 return Some(Difference { at, text });
             }
+            self.counts.0 += 1;
+            self.counts.1 += u64::from(outcomes[0].is_ok());
             match step.op {
                 Op::Remount {} | Op::Crash {} => {
                     sides = None;
@@ -84,6 +89,11 @@ impl<'a> Pair<'a> {
             std::fs::remove_dir_all(root).unwrap();
         }
         None
+    }
+
+    /// Operations so far, and those of them that succeeded.
+    pub fn counts(&self) -> (u64, u64) {
+        self.counts
     }
 
     /// A smaller list that still differs, and how.

@@ -62,6 +62,9 @@ fn compare(pair: &mut Pair, features: Features, extent: &Extent) {
             panic!("seed {seed}: {difference}\n{}", Regression { trial, ops });
         }
     }
+    let (performed, succeeded) = pair.counts();
+    println!("{succeeded} of {performed} operations succeeded");
+    assert!(succeeded * 4 > performed, "{succeeded} of {performed}");
 }
 
 fn replay(pair: &mut Pair, file: &Path) {
