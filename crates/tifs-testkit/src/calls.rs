@@ -78,7 +78,8 @@ impl World {
         self.slots.get(&slot).copied()
     }
 
-    /// Does an operation that the model finds meaningful, but for [`Op::Remount`] and [`Op::Crash`].
+    /// Does an operation that the model finds meaningful, but for [`Op::Remount`] and
+    /// [`Op::Crash`].
     pub fn apply(&mut self, step: &Step) -> Outcome<InodeNumber> {
         self.outcome(step).unwrap_or_else(|e| {
             let errno = e.errno();

@@ -22,7 +22,7 @@ use crate::moods::fail_each_call;
 use crate::ops::{Generator, Ops, Shape, reduced};
 use crate::place::Place;
 
-/// What operations must survive.
+/// The trial that operations must survive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trial {
     /// Nothing but the model, on a store in memory.
@@ -166,7 +166,7 @@ impl FromStr for Regression {
 }
 
 impl Regression {
-    /// What a seed draws.
+    /// A trial and operations, drawn by a seed.
     pub fn draw(seed: u64) -> Regression {
         let (trial, shape, count) = Trial::draw(seed);
         let ops = Generator::with_seed(seed, shape).ops(count);

@@ -24,8 +24,8 @@ pub const ROUND: u64 = 100;
 /// The time limit for reducing a failing list of operations.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs so many lists of operations and histories of threads, on all cores. Counts what was as it should
-/// be. A failure is a regression as [`replay`] reads it, or a seed if it has threads.
+/// Runs so many lists of operations and histories of threads, on all cores. Counts what was as it
+/// should be. A failure is a regression as [`replay`] reads it, or a seed if it has threads.
 pub fn tifs(run: &Run, lists: u64) {
     let jobs = run.seeds(1).flat_map(|round| {
         run.phase(format_args!("lists of seed {round}"));

@@ -9,9 +9,10 @@ use crate::campaign::{self, Budget};
 
 /// Does operations of file systems on volumes of TiFS, without a mount.
 ///
-/// Everything that a volume answers and has must be as a model says: in memory, in the engine, after
-/// crashes at the operations of a simulated disk, after calls of the store that fail, on disks that
-/// fail or are full, and under threads. A failure is printed with a reduced list of operations.
+/// Everything that a volume answers and has must be as a model says: in memory, in the engine,
+/// after crashes at the operations of a simulated disk, after calls of the store that fail, on
+/// disks that fail or are full, and under threads. A failure is printed with a reduced list of
+/// operations.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  cargo xtask tifs --minutes 10 --seed 7\n  \
                         cargo xtask tifs --replay failure.txt")]

@@ -465,8 +465,8 @@ impl Performer {
         }
     }
 
-    /// Calls with a path, and whether a symbolic link at its end is to be followed. Descriptors have
-    /// paths in a directory of the kernel.
+    /// Calls with a path, and whether a symbolic link at its end is to be followed. Descriptors
+    /// have paths in a directory of the kernel.
     fn by_path<T>(
         &self,
         of: &Target,

@@ -13,8 +13,9 @@
 //! | `forks` | children that are forked while a volume is open |
 //! | `command` | the built command, on volumes that are not mounted |
 //!
-//! The language of operations, the model and the checks are those of `tifs_testkit`. Everything random has a seed, which a failure names, with the operations that are enough to
-//! fail. `TIFS_TEST_SEEDS=20` runs twenty times as many seeds.
+//! The language of operations, the model and the checks are those of `tifs_testkit`. Everything
+//! random has a seed, which a failure names, with the operations that are enough to fail.
+//! `TIFS_TEST_SEEDS=20` runs twenty times as many seeds.
 
 #![allow(
     clippy::unwrap_used,

@@ -206,7 +206,8 @@ impl Change<'_> {
 
 /// The state of an inode before it is stored.
 ///
-/// Most of it was read from the store, where it may be damaged. So a release checks the number alone.
+/// Most of it was read from the store, where it may be damaged. So a release checks the number
+/// alone.
 fn check_to_store(number: InodeNumber, inode: &Inode) -> Result<()> {
     invariant!(durable: number >= InodeNumber::ROOT, "{number} is no number of an inode")?;
     let Inode {
