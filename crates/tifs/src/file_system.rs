@@ -367,15 +367,15 @@ macro_rules! declare {
 }
 calls!(declare);
 
-/// A call that the type's own method of that name answers.
-macro_rules! own_method {
-    ($of:ident, $name:ident ($($arg:ident: $type:ty),*) $($result:ty)?) => {
-        fn $name(&self $(, $arg: $type)*) $(-> $result)? {
-            $of::$name(self $(, $arg)*)
+/// A call with a body of its own, which names the arguments. Their types are those of the list.
+macro_rules! call {
+    ($name:ident ($($_:ident: $type:ty),*) $($result:ty)?, |$self:ident $(, $arg:ident)*| $body:expr) => {
+        fn $name(&$self $(, $arg: $type)*) $(-> $result)? {
+            $body
         }
     };
 }
-pub(crate) use own_method;
+pub(crate) use call;
 
 /// An argument or the answer of a call, with the numbers of inodes in it.
 pub(crate) trait Inodes: Sized {

@@ -7,6 +7,9 @@
 //! A [`volume`] implements the trait of [`file_system`] on a store ([`kv`]); [`fuse`] serves it to
 //! the kernel. `docs/tifs.md` is for users, `docs/architecture.md` has the modules.
 
+// A call of `FileSystem` for which a volume has no method would call itself.
+#![deny(unconditional_recursion)]
+
 #[macro_use]
 extern crate titan_mutants;
 

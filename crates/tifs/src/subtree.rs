@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::file_system::{
     Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, Inodes, ListedEntry,
-    Rename, Seek, WriteContext, Written, calls, own_method,
+    Rename, Seek, WriteContext, Written, call, calls,
 };
 use crate::schema::{FileKind, InodeNumber};
 
@@ -94,64 +94,52 @@ impl Subtree {
             ..entry.clone()
         }
     }
-
-    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
-        let inner = self.inner(directory);
-        match name {
-            b"." if directory == InodeNumber::ROOT => FileSystem::attributes(self, directory),
-            // The kernel would have a second directory, and refuses an answer with another number.
-            b"." if inner == self.root => Err(Errno::STALE.into()),
-            // The kernel keeps the root, and asks for it by no name but these.
-            b".." if inner == self.root || self.is_root_above(inner)? => {
-                FileSystem::attributes(self, InodeNumber::ROOT)
-            }
-            b"." | b".." => {
-                self.check_within(inner)?;
-                self.all.lookup(inner, name)
-            }
-            _ => self.all.lookup(inner, name),
-        }
-    }
-
-    fn forget(&self, inode: InodeNumber, references: u64) {
-        // The kernel has no counted references to a root.
-        if inode != InodeNumber::ROOT {
-            self.all.forget(inode, references);
-        }
-    }
-
-    fn list(
-        &self,
-        directory: InodeNumber,
-        from: u64,
-        entry: &mut dyn FnMut(&ListedEntry) -> bool,
-    ) -> Result<()> {
-        let mut show = |listed: &ListedEntry| entry(&self.entry_of(listed));
-        self.all.list(self.inner(directory), from, &mut show)
-    }
-
-    fn list_with_attributes(
-        &self,
-        directory: InodeNumber,
-        from: u64,
-        entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
-    ) -> Result<()> {
-        let mut show = |listed: &ListedEntry, attributes: &Attributes| {
-            entry(
-                &self.entry_of(listed),
-                &attributes.map_inodes(|number| self.outer(number)),
-            )
-        };
-        self.all
-            .list_with_attributes(self.inner(directory), from, &mut show)
-    }
 }
 
 macro_rules! within {
-    (lookup $($call:tt)*) => { own_method! { Subtree, lookup $($call)* } };
-    (forget $($call:tt)*) => { own_method! { Subtree, forget $($call)* } };
-    (list $($call:tt)*) => { own_method! { Subtree, list $($call)* } };
-    (list_with_attributes $($call:tt)*) => { own_method! { Subtree, list_with_attributes $($call)* } };
+    (lookup $args:tt $result:ty) => {
+        call! { lookup $args $result, |self, directory, name| {
+            let inner = self.inner(directory);
+            match name {
+                b"." if directory == InodeNumber::ROOT => self.attributes(directory),
+                // The kernel would have a second directory, and refuses an answer with another
+                // number.
+                b"." if inner == self.root => Err(Errno::STALE.into()),
+                // The kernel keeps the root, and asks for it by no name but these.
+                b".." if inner == self.root || self.is_root_above(inner)? => {
+                    self.attributes(InodeNumber::ROOT)
+                }
+                b"." | b".." => {
+                    self.check_within(inner)?;
+                    self.all.lookup(inner, name)
+                }
+                _ => self.all.lookup(inner, name),
+            }
+        } }
+    };
+    (forget $args:tt) => {
+        call! { forget $args, |self, inode, references| {
+            // The kernel has no counted references to a root.
+            if inode != InodeNumber::ROOT {
+                self.all.forget(inode, references);
+            }
+        } }
+    };
+    (list $args:tt $result:ty) => {
+        call! { list $args $result, |self, directory, from, entry| {
+            let mut show = |listed: &ListedEntry| entry(&self.entry_of(listed));
+            self.all.list(self.inner(directory), from, &mut show)
+        } }
+    };
+    (list_with_attributes $args:tt $result:ty) => {
+        call! { list_with_attributes $args $result, |self, directory, from, entry| {
+            let mut show = |listed: &ListedEntry, attributes: &Attributes| {
+                let attributes = attributes.map_inodes(|number| self.outer(number));
+                entry(&self.entry_of(listed), &attributes)
+            };
+            self.all.list_with_attributes(self.inner(directory), from, &mut show)
+        } }
+    };
     ($name:ident ($($arg:ident: $type:ty),*) $result:ty) => {
         fn $name(&self $(, $arg: $type)*) -> $result {
             let answer = self.all.$name($($arg.map_inodes(|number| self.inner(number))),*)?;

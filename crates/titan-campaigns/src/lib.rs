@@ -19,6 +19,7 @@
 //! | [`metamorphic`] | many configurations, equal outcomes |
 //! | [`mvcc`] | random histories of a store of versions, and their model |
 //! | [`ime`] | the same with a range cache |
+//! | `tifs` | volumes of TiFS, and their model; not with `--cfg shuttle` |
 //! | [`wal_damage`] | campaign: every byte of a WAL file is damaged |
 //! | [`beside`] | campaign: each view of a database under full load is one moment of its history |
 //! | [`fuzz`] | bytes as operations on a database, and as damage to its directory |
@@ -60,6 +61,8 @@ pub mod schedules;
 pub mod session;
 pub mod settings;
 pub mod store;
+#[cfg(not(shuttle))]
+pub mod tifs;
 pub mod wal_damage;
 pub mod workloads;
 

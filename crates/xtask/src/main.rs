@@ -21,6 +21,7 @@ mod rocksdb_matrix;
 mod sanitize;
 mod shuttle;
 mod stress;
+mod tifs;
 mod wal_damage;
 
 use std::path::Path;
@@ -56,6 +57,7 @@ enum Command {
     Sanitize(sanitize::SanitizeArgs),
     Shuttle(shuttle::ShuttleArgs),
     Stress(stress::StressArgs),
+    Tifs(tifs::TifsArgs),
     WalDamage(wal_damage::WalDamageArgs),
 }
 
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Sanitize(args) => sanitize::main(&args),
         Command::Shuttle(args) => shuttle::main(&args),
         Command::Stress(args) => stress::main(&args),
+        Command::Tifs(args) => tifs::main(&args),
         Command::WalDamage(args) => wal_damage::main(&args),
     };
     done.unwrap_or_else(|why| {

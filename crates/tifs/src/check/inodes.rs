@@ -5,8 +5,8 @@ use bytes::Bytes;
 use super::{Check, Problem, Seen};
 use crate::error::Result;
 use crate::kv::Space;
-use crate::schema::{FileKind, Inode, InodeNumber, Key, blocks_of, content_of};
-use crate::volume::{ACCESS_ACL, DEFAULT_ACL, INLINE_MAX, acl_permissions};
+use crate::schema::{FileKind, INLINE_MAX, Inode, InodeNumber, Key, blocks_of, content_of};
+use crate::volume::{ACCESS_ACL, DEFAULT_ACL, acl_permissions};
 
 impl Check<'_> {
     /// Reads everything whose keys begin with `I`. Numbers from `next` on must not exist.

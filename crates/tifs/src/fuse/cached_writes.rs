@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
+use titan::invariant;
 
 use super::kernel_cache::KernelCache;
 use crate::schema::InodeNumber;
@@ -165,6 +166,13 @@ impl CachedWrites {
     fn change<T>(&self, change: impl FnOnce(&mut Files) -> T) -> T {
         let mut files = self.files.lock();
         let result = change(&mut files);
+        invariant!(
+            files
+                .refused
+                .values()
+                .all(|refused| !refused.ranges.is_empty()),
+            "a file lacks no data and is said to"
+        );
         let len = files.unheard.len() + files.refused.len();
         self.len.store(len, Ordering::Release);
         result
@@ -185,6 +193,7 @@ impl Files {
 
 impl Refused {
     fn add(&mut self, mut range: Range<u64>) {
+        invariant!(!range.is_empty(), "nothing was refused: {range:?}");
         // The ranges that it touches become part of it.
         while let Some((&start, &end)) = self.ranges.range(..=range.end).next_back() {
             if end < range.start {
@@ -194,6 +203,16 @@ impl Refused {
             range = range.start.min(start)..range.end.max(end);
         }
         self.ranges.insert(range.start, range.end);
+        self.check();
+    }
+
+    fn check(&self) {
+        let ranges = || self.ranges.iter().zip(self.ranges.iter().skip(1));
+        invariant!(
+            ranges().all(|((_, end), (start, _))| end < start),
+            "ranges touch: {:?}",
+            self.ranges
+        );
     }
 
     fn remove(&mut self, range: Range<u64>) {
@@ -209,6 +228,7 @@ impl Refused {
                 self.ranges.insert(start, range.start);
             }
         }
+        self.check();
     }
 }
 

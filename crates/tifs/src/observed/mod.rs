@@ -16,7 +16,7 @@ use self::operations::{Operation, Operations};
 use crate::error::{Error, Result};
 use crate::file_system::{
     Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, Inodes, ListedEntry,
-    Rename, Seek, WriteContext, Written, calls, own_method,
+    Rename, Seek, WriteContext, Written, call, calls,
 };
 use crate::schema::InodeNumber;
 use crate::volume::STATISTICS;
@@ -80,20 +80,6 @@ impl Observed {
         result
     }
 
-    fn forget(&self, inode: InodeNumber, references: u64) {
-        self.inner.forget(inode, references);
-    }
-
-    fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Bytes> {
-        let value = self.observe(Operation::extended_attribute, Some(inode), |inner| {
-            inner.extended_attribute(inode, name)
-        })?;
-        match name == STATISTICS.as_bytes() {
-            true => self.with_operations(&value),
-            false => Ok(value),
-        }
-    }
-
     /// Adds the operations to the statistics.
     fn with_operations(&self, statistics: &[u8]) -> Result<Bytes> {
         let corrupt = |e: serde_json::Error| Error::corrupt(e.to_string());
@@ -104,8 +90,20 @@ impl Observed {
 }
 
 macro_rules! observe {
-    (forget $($call:tt)*) => { own_method! { Observed, forget $($call)* } };
-    (extended_attribute $($call:tt)*) => { own_method! { Observed, extended_attribute $($call)* } };
+    (forget $args:tt) => {
+        call! { forget $args, |self, inode, references| self.inner.forget(inode, references) }
+    };
+    (extended_attribute $args:tt $result:ty) => {
+        call! { extended_attribute $args $result, |self, inode, name| {
+            let operation = Operation::extended_attribute;
+            let read = |inner: &dyn FileSystem| inner.extended_attribute(inode, name);
+            let value = self.observe(operation, Some(inode), read)?;
+            match name == STATISTICS.as_bytes() {
+                true => self.with_operations(&value),
+                false => Ok(value),
+            }
+        } }
+    };
     ($name:ident ($($arg:ident: $type:ty),*) $result:ty) => {
         fn $name(&self $(, $arg: $type)*) -> $result {
             let inode = None$(.or($arg.inode()))*;

@@ -8,6 +8,9 @@ use super::keys::InodeNumber;
 use super::value::{FORMAT, take, take_format};
 use crate::error::{Error, Result};
 
+/// The largest content of a file that is stored beside the attributes, in bytes.
+pub const INLINE_MAX: u64 = 4096;
+
 /// The kind of an inode. The discriminant is the file type of `st_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]

@@ -28,7 +28,7 @@ mod superblock;
 mod value;
 
 pub use entry::Entry;
-pub use inode::{FileKind, Inode, Time};
+pub use inode::{FileKind, INLINE_MAX, Inode, Time};
 pub use keys::{InodeNumber, Key, block_key, block_of_key, blocks_of, name_of_entry};
 pub use superblock::{Superblock, Usage};
 pub use value::{FORMAT, content_of, inode_number_of, with_format};

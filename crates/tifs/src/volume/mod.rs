@@ -32,7 +32,6 @@ pub(crate) use self::attributes::acl::{
 };
 pub use self::attributes::describe::{DESCRIPTION, Description, STATISTICS, Statistics};
 pub use self::background::Background;
-pub(crate) use self::content::blocks::INLINE_MAX;
 pub(crate) use self::names::lookup::check_name;
 pub use self::state::options::{AccessTime, HostSpace, VolumeOptions};
 pub use self::state::volume::Volume;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::error::Result;
 use crate::file_system::{
     Allocate, Attributes, Caller, Capacity, Changes, Existing, FileSystem, ListedEntry, Rename,
-    Seek, WriteContext, Written, calls, own_method,
+    Seek, WriteContext, Written, calls,
 };
 use crate::schema::InodeNumber;
 use crate::volume::state::volume::Volume;
@@ -13,7 +13,11 @@ use crate::volume::state::volume::Volume;
 macro_rules! implement {
     ($($(#[$_:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
         impl FileSystem for Volume {
-            $(own_method! { Volume, $name ($($arg: $type),*) $($result)? })*
+            // The volume's own method of that name, if there is one: without it, this would call
+            // itself, which does not compile.
+            $(fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+                Volume::$name(self $(, $arg)*)
+            })*
         }
     };
 }

@@ -5,9 +5,9 @@ use tifs::file_system::{Changes, FileSystem, WriteContext};
 use tifs::schema::InodeNumber;
 use titan_testkit::child::in_child;
 
-use crate::contents::Contents;
-use crate::place::Place;
-use crate::world::{World, caller};
+use tifs_testkit::calls::{World, caller};
+use tifs_testkit::contents::Contents;
+use tifs_testkit::place::Place;
 
 fn refused<T>(what: &str, outcome: tifs::Result<T>) {
     match outcome {

@@ -9,9 +9,9 @@ use tifs::schema::InodeNumber;
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::{Loss, SimVfs};
 
-use crate::lockstep::clean;
-use crate::place::Place;
-use crate::world::{World, caller};
+use tifs_testkit::calls::{World, caller};
+use tifs_testkit::lockstep::clean;
+use tifs_testkit::place::Place;
 
 const BLOCK: u64 = 16 << 10;
 

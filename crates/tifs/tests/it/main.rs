@@ -2,23 +2,20 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | `ops` | operations as values and as text, and their generator |
-//! | `model` | what a volume should do |
-//! | `place` | where volumes are stored |
-//! | `world` | operations on a volume |
-//! | `contents` | everything that a volume has, for comparisons |
 //! | `lockstep` | volume and model side by side |
+//! | `regressions` | lists of operations that failed once |
 //! | `crash` | the process or the machine stops, at every operation of the disk |
+//! | `growth` | files that are cut and grow, in all ways |
 //! | `holes` | holes of so many blocks that they are made piece by piece |
-//! | `fickle` | a store with moods |
 //! | `moods` | a volume on such a store |
 //! | `threads` | several threads on a volume |
 //! | `faults` | operations of the disk fail, or it is full |
 //! | `forks` | children that are forked while a volume is open |
 //! | `command` | the built command, on volumes that are not mounted |
 //!
-//! Everything random has a seed, which a failure names, with the operations that are enough to
-//! fail. `TIFS_TEST_SEEDS=20` runs twenty times as many seeds.
+//! The language of operations, the model and the checks are those of `tifs_testkit`. Everything
+//! random has a seed, which a failure names, with the operations that are enough to fail.
+//! `TIFS_TEST_SEEDS=20` runs twenty times as many seeds.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,19 +27,14 @@
 )]
 
 mod command;
-mod contents;
 mod crash;
-mod failure;
 mod faults;
-mod fickle;
 mod forks;
 mod golden;
+mod growth;
 mod holes;
 mod layers;
 mod lockstep;
-mod model;
 mod moods;
-mod ops;
-mod place;
+mod regressions;
 mod threads;
-mod world;

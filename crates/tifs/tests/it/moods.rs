@@ -6,53 +6,13 @@ use std::sync::{Arc, mpsc};
 use rustix::io::Errno;
 use tifs::file_system::{Changes, FileSystem, WriteContext};
 use tifs::schema::InodeNumber;
-
-use crate::failure::{Checked, Context, Failure, seeds};
-use crate::fickle::{FAILURE, Shared};
-use crate::lockstep::{Lockstep, clean};
-use crate::ops::{Generator, Op, Ops, Shape};
-use crate::place::Place;
-use crate::world::{World, caller};
-
-/// Each call of the store fails once in each operation.
-fn fail_each_call(ops: &Ops) -> Checked<u64> {
-    let kv = Shared::default();
-    let mut lockstep = Lockstep::new(Place::Fickle(kv.clone()))?;
-    let mut failures = 0;
-    for (index, op) in ops.0.iter().enumerate() {
-        for call in 0.. {
-            let before = lockstep.model.clone();
-            kv.0.fail_after(call);
-            let failed = lockstep.attempt(op).context(op)?;
-            if kv.0.spare() {
-                break;
-            }
-            let what = || format!("operation {index}, {op}, call {call}");
-            match (failed, op) {
-                // What failed was to store when it was read.
-                (None, Op::Read { .. }) => lockstep.model = before,
-                // The entries before the failure were returned, and those after it by another call.
-                (None, Op::List { .. }) => {}
-                // What could not be deleted together was deleted one by one.
-                (None, Op::Reclaim {}) => {}
-                (Some(Errno::IO), _) => {
-                    let why = lockstep.world.error.take().map(|e| e.context().to_owned());
-                    if why.as_deref() != Some(FAILURE) {
-                        return Err(Failure(format!("{}: {why:?}", what())));
-                    }
-                }
-                _ => return Err(Failure(format!("{}: {failed:?}", what()))),
-            }
-            failures += 1;
-            if call % 4 == 0 {
-                lockstep.compare().context(what())?;
-                clean(&kv).context(what())?;
-            }
-        }
-    }
-    lockstep.finish()?;
-    Ok(failures)
-}
+use tifs_testkit::calls::{World, caller};
+use tifs_testkit::failure::seeds;
+use tifs_testkit::fickle::{FAILURE, Shared};
+use tifs_testkit::lockstep::{Lockstep, clean};
+use tifs_testkit::moods::fail_each_call;
+use tifs_testkit::ops::{Generator, Shape};
+use tifs_testkit::place::Place;
 
 #[test]
 fn a_failure_of_any_call_leaves_no_trace_of_the_operation() {
@@ -73,9 +33,9 @@ fn operations_that_conflict_are_tried_again() {
         kv.0.conflict_one_in(2);
         let ops = Generator::with_seed(seed, Shape::small()).ops(300);
         let mut lockstep = Lockstep::new(Place::Fickle(kv)).unwrap();
-        for op in &ops.0 {
-            let done = lockstep.step(op);
-            done.unwrap_or_else(|e| panic!("seed {seed}, {op}: {e}\n{ops}"));
+        for step in &ops.0 {
+            let done = lockstep.step(step);
+            done.unwrap_or_else(|e| panic!("seed {seed}, {step}: {e}\n{ops}"));
         }
         lockstep
             .finish()

@@ -8,8 +8,6 @@
 //! | [`model`] | random operations, in step with another file system of the kernel |
 //! | [`probes`] | one promise each, of those that file systems in user space often break |
 //! | [`umount`] | `tifs umount` while other namespaces have the mount |
-//! | [`mapping`] | (a file in memory) |
-//! | [`users`] | (threads of other users) |
 //! | [`places`] | (where the tests run: mounts that end with their test) |
 //!
 //! They need root and `/dev/fuse`. Where one is missing they print `skipped: needs ...` and pass;
@@ -25,9 +23,7 @@
 
 mod failures;
 mod kills;
-mod mapping;
 mod model;
 mod places;
 mod probes;
 mod umount;
-mod users;

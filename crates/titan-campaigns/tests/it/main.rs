@@ -18,4 +18,5 @@ mod metamorphic;
 mod mvcc;
 mod real_fs;
 mod regressions;
+mod tifs;
 mod wal_damage;

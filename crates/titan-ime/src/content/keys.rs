@@ -1,5 +1,7 @@
 //! Sorted keys in one block, so that a search touches few cache lines.
 
+use titan::invariant;
+
 /// The range from an encoded key to before another one, or to the end.
 pub(crate) type EncodedRange = (Vec<u8>, Option<Vec<u8>>);
 
@@ -15,11 +17,12 @@ impl Keys {
     /// Copies keys, which are in ascending order.
     pub(crate) fn new<'a>(keys: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
         let mut bytes = Vec::with_capacity(keys.clone().map(<[u8]>::len).sum());
-        let ends = keys.map(|key| {
+        let ends = keys.clone().map(|key| {
             bytes.extend_from_slice(key);
             bytes.len()
         });
         let ends = ends.collect();
+        invariant!(keys.is_sorted_by(|a, b| a < b), "keys are in no order");
         Keys {
             bytes: bytes.into_boxed_slice(),
             ends,

@@ -8,11 +8,12 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use titan::invariant;
 use titan_mvcc::Timestamp;
 
 use crate::content::memory::{BLOCK, Budget, Charge};
 use crate::content::tail::{Entries, SLOTS, Tail};
-use crate::content::versions::{Chain, Content, Seen, Tag, Version};
+use crate::content::versions::{Chain, Content, LARGEST_INLINE, Seen, Tag, Version};
 use crate::content::write::Write;
 
 /// The usual size of a leaf in bytes.
@@ -115,6 +116,10 @@ impl Leaf {
     /// Adds versions, in the order of their keys, to the tail. Returns false and adds nothing if
     /// the tail has no room, or a key is before the first row. Called by one thread at a time.
     pub(crate) fn append(&self, writes: &[Write<'_>], budget: &Arc<Budget>) -> bool {
+        invariant!(
+            writes.is_sorted_by_key(|write| write.key),
+            "writes to a leaf are in no order"
+        );
         // Other leaves and segments are found by the first key, so that it must stay the first one.
         let is_after = writes.first().is_none_or(|w| w.key >= self.first_key());
         let tail = match self.tail.get() {
@@ -237,6 +242,10 @@ impl Rows {
         if rows.is_empty() {
             return;
         }
+        invariant!(
+            self.is_after_all(leaf.key(rows.start)),
+            "rows of a leaf are before others"
+        );
         let begin = leaf.begin(rows.start);
         let end = leaf.begin(rows.end);
         let (first, at) = (self.heads.len(), self.bytes.len());
@@ -265,6 +274,14 @@ impl Rows {
         let Some((newest, older)) = versions.split_first() else {
             return;
         };
+        invariant!(
+            self.is_after_all(key),
+            "the row of {key:?} is before others"
+        );
+        invariant!(
+            versions.is_sorted_by(|a, b| a.commit > b.commit),
+            "versions of {key:?} are not newest first: {versions:?}"
+        );
         let (tag, value) = match &newest.content {
             Content::Value(value) => (Tag::Value, &**value),
             Content::Stored => (Tag::Stored, &[][..]),
@@ -277,7 +294,23 @@ impl Rows {
         }
     }
 
+    /// Whether a key is after those of all rows.
+    fn is_after_all(&self, key: &[u8]) -> bool {
+        let begin = match self.heads.len().checked_sub(2) {
+            Some(before) => self.heads[before].end(),
+            None => 0,
+        };
+        self.heads
+            .last()
+            .is_none_or(|last| self.bytes[begin..last.key_end] < *key)
+    }
+
     fn push_head(&mut self, key: &[u8], commit: Timestamp, tag: Tag, value: &[u8]) {
+        invariant!(
+            value.len() <= LARGEST_INLINE,
+            "a value of {} bytes in a leaf",
+            value.len()
+        );
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
@@ -327,6 +360,19 @@ fn leaf(
     chains: Vec<(u32, Arc<Chain>)>,
     budget: &Arc<Budget>,
 ) -> Arc<Leaf> {
+    invariant!(!heads.is_empty(), "a leaf without rows");
+    invariant!(
+        heads.last().is_some_and(|last| last.end() == bytes.len()),
+        "a leaf of {} bytes ends elsewhere",
+        bytes.len()
+    );
+    invariant!(
+        chains.is_sorted_by(|a, b| a.0 < b.0)
+            && chains
+                .last()
+                .is_none_or(|(n, _)| (*n as usize) < heads.len()),
+        "older versions of no row"
+    );
     let blocks = match chains.is_empty() {
         true => 3,
         false => 4,

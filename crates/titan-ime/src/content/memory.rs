@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use titan::invariant;
+
 /// Bytes that the allocator is charged for a block beside its content.
 pub(crate) const BLOCK: usize = 16;
 
@@ -56,7 +58,11 @@ impl Budget {
     }
 
     fn charge(&self, bytes: usize) {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
+        invariant!(
+            before.checked_add(bytes).is_some(),
+            "{bytes} bytes are charged beside {before}"
+        );
         #[cfg(test)]
         {
             let n = self.refusal.charges.fetch_add(1, Ordering::Relaxed) + 1;
@@ -120,6 +126,8 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes(), Ordering::Relaxed);
+        let bytes = self.bytes();
+        let before = self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
+        invariant!(before >= bytes, "{bytes} bytes of {before} are given back");
     }
 }

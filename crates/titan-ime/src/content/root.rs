@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use titan::invariant;
 use titan_mvcc::Timestamp;
 
 use crate::content::keys::Keys;
@@ -44,6 +45,10 @@ pub(crate) struct Target {
 
 impl Root {
     pub(crate) fn new(served: Timestamps, leaves: Vec<Arc<Leaf>>, budget: &Arc<Budget>) -> Self {
+        invariant!(
+            leaves.is_sorted_by(|a, b| a.key(a.len() - 1) < b.first_key()),
+            "leaves of a root overlap"
+        );
         let bytes = leaves.iter().map(|leaf| leaf.bytes()).sum();
         let firsts = Keys::new(leaves.iter().map(|leaf| leaf.first_key()));
         let heap = firsts.heap_bytes() + size_of_val(&*leaves);
@@ -83,6 +88,10 @@ impl Root {
         target: &Target,
         budget: &Arc<Budget>,
     ) -> Option<Root> {
+        invariant!(
+            writes.is_sorted_by_key(|write| write.key),
+            "writes to a root are in no order"
+        );
         let mut served = None;
         let mut leaves = Vec::new();
         let mut copied = 0;
@@ -114,6 +123,12 @@ impl Root {
         if mutant!(pruned_and_still_served) {
             served = self.served.clone();
         }
+        invariant!(
+            served.from() >= self.served.from(),
+            "a root serves from {}, and after pruning from {}",
+            self.served.from(),
+            served.from()
+        );
         Some(Root::new(served, leaves, budget))
     }
 
@@ -161,6 +176,12 @@ impl Root {
         if mutant!(swept_and_still_served) {
             return Some(Root::new(self.served.clone(), leaves, budget));
         }
+        invariant!(
+            served.from() >= self.served.from(),
+            "a root serves from {}, and after a sweep from {}",
+            self.served.from(),
+            served.from()
+        );
         Some(Root::new(served, leaves, budget))
     }
 }

@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use titan::invariant;
 use titan_mvcc::Timestamp;
 
 use crate::content::memory::{BLOCK, Budget, Charge};
@@ -186,6 +187,13 @@ impl Tail {
         let entry = Entry::new(write);
         self.charge.add(entry.bytes.len() + BLOCK);
         let at = entries.rank(write.key);
+        invariant!(entries.len() < SLOTS, "a tail has no room");
+        let after = entries.get(at).filter(|after| after.key() == write.key);
+        invariant!(
+            after.is_none_or(|newest| newest.commit <= write.commit),
+            "a version of {} comes after a newer one",
+            write.commit
+        );
         let Some(Ok(())) = self.slots.get(entries.len()).map(|slot| slot.set(entry)) else {
             return;
         };

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use titan::invariant;
 use titan_mvcc::Timestamp;
 
 use crate::content::memory::{BLOCK, Budget, Charge};
@@ -100,6 +101,11 @@ pub(crate) fn charged(versions: &[Version]) -> usize {
 
 impl Chain {
     pub(crate) fn new(versions: &[Version], budget: &Arc<Budget>) -> Self {
+        invariant!(!versions.is_empty(), "a chain without versions");
+        invariant!(
+            versions.is_sorted_by(|a, b| a.commit > b.commit),
+            "a chain is not newest first: {versions:?}"
+        );
         Chain {
             versions: versions.into(),
             charge: Charge::new(budget, Chain::charged(versions)),
@@ -127,6 +133,10 @@ pub(crate) fn add(versions: &mut Vec<Version>, version: Version) {
         Some(same) if same.commit == version.commit => *same = version,
         _ => versions.insert(at, version),
     }
+    invariant!(
+        versions.is_sorted_by(|a, b| a.commit > b.commit),
+        "versions are not newest first: {versions:?}"
+    );
 }
 
 /// Removes the versions of a key, newest first, that no timestamp of the set finds.

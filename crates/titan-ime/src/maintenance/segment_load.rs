@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use titan::DbIterator;
+use titan::{DbIterator, invariant};
 use titan_mvcc::Timestamp;
 use titan_mvcc::codec::{self, Effect};
 
@@ -265,6 +265,12 @@ impl SegmentLoad {
                 self.end_leaf()?;
                 let leaves = self.segment.take_leaves();
                 let leaves = leaves.map_err(|why| Error::Abandoned { why })?;
+                invariant!(
+                    leaves.len() == self.leaves,
+                    "a load made {} leaves and has {}",
+                    self.leaves,
+                    leaves.len()
+                );
                 let served = match mutant!(load_serves_everything) {
                     true => Timestamps::new(Timestamp::ZERO, []),
                     false => self.target.kept.clone(),
@@ -274,6 +280,10 @@ impl SegmentLoad {
             }
             let entry = codec::decode(cursor.key())?;
             if *entry.encoded != *encoded {
+                invariant!(
+                    *encoded < *entry.encoded,
+                    "rows of the engine are in no order"
+                );
                 self.end_row(&encoded, &mut versions)?;
                 encoded.clear();
                 encoded.extend_from_slice(entry.encoded);
@@ -299,6 +309,13 @@ impl SegmentLoad {
                     }),
                 };
                 // They come newest first.
+                invariant!(
+                    versions
+                        .last()
+                        .is_none_or(|newer| newer.commit > write.commit),
+                    "{} comes after older versions",
+                    write.commit
+                );
                 versions.push(write.version());
             }
             cursor.next()?;
@@ -364,6 +381,7 @@ impl SegmentLoad {
         self.attached
             .shared
             .drop_segments(Dropped::LoadEnded, is_this);
+        invariant!(self.segment.gone().is_some(), "an abandoned segment stays");
         self.stage = Stage::Done;
         self.rows = Rows::default();
     }
@@ -403,6 +421,7 @@ pub(crate) fn merge(
             Last::Nothing | Last::Loading(_) | Last::Active(_) => root,
         };
         let segments = cut(segment, root, &mut changing, shared);
+        invariant!(!segments.is_empty(), "a load left no segment");
         changing.list.splice(at..=at, segments);
         changing.publish();
     });

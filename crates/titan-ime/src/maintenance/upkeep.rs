@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use titan::invariant;
 use titan_mvcc::{Store, Timestamp};
 
 use crate::content::root::Target;
@@ -45,6 +46,12 @@ impl Shared {
     pub(crate) fn set_target(&self, now: Timestamp, from: Timestamp, readers: &[Timestamp]) {
         let kept = Timestamps::new(from, readers.iter().copied());
         let needed = Timestamps::new(now, readers.iter().copied());
+        invariant!(
+            kept.from() <= needed.from(),
+            "timestamps from {} on are kept, and needed from {}",
+            kept.from(),
+            needed.from()
+        );
         self.target.store(Arc::new(Target { kept, needed }));
     }
 

@@ -7,6 +7,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use titan::invariant;
+
 use crate::content::keys::{EncodedRange, Keys};
 use crate::segments::segment::Segment;
 use crate::sync::{Cell, Mutex, MutexGuard};
@@ -33,6 +35,12 @@ pub(crate) fn not_held(
     if upper.as_ref().is_none_or(|upper| from < *upper) {
         parts.push((from, upper.clone()));
     }
+    invariant!(
+        parts
+            .iter()
+            .all(|(from, to)| to.as_ref().is_none_or(|to| from < to)),
+        "a part without keys: {parts:?}"
+    );
     parts
 }
 
@@ -118,6 +126,17 @@ impl Changing<'_> {
 
     /// Shows the list to readers and writes.
     pub(crate) fn publish(&self) {
+        let is_before = |a: &Arc<Segment>, b: &Arc<Segment>| {
+            a.upper.as_deref().is_some_and(|upper| upper <= &*b.lower)
+        };
+        invariant!(self.list.is_sorted_by(is_before), "listed segments overlap");
+        invariant!(
+            self.list
+                .iter()
+                .all(|segment| segment.generation <= *self.next_generation),
+            "a segment has a generation after {}",
+            self.next_generation
+        );
         self.directory
             .list
             .store(Arc::new(List::new(self.list.clone())));
@@ -143,6 +162,11 @@ impl Changing<'_> {
         if next.is_some_and(|next| next.overlaps(&segment.lower, segment.upper.as_deref())) {
             return false;
         }
+        invariant!(
+            self.position(segment.generation).is_none(),
+            "generation {} is listed twice",
+            segment.generation
+        );
         self.list.insert(at, segment);
         true
     }

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use titan::invariant;
+
 use crate::segments::directory::Changing;
 use crate::segments::segment::Segment;
 use crate::segments::shared::Shared;
@@ -52,12 +54,24 @@ impl Shared {
         }
         let generations: HashSet<u64> = gone.iter().map(|segment| segment.generation).collect();
         let is_gone = |segment: &Segment| generations.contains(&segment.generation);
+        let before = changing.list.len();
         changing.list.retain(|segment| !is_gone(segment));
+        invariant!(
+            changing.list.len() + gone.len() == before,
+            "{} of {before} segments are evicted, {} stay",
+            gone.len(),
+            changing.list.len()
+        );
         self.end(&changing, &gone, Dropped::MemoryLimit);
     }
 
     /// Ends segments that left the list, and publishes it.
     pub(crate) fn end(&self, changing: &Changing<'_>, gone: &[Arc<Segment>], why: Dropped) {
+        invariant!(
+            gone.iter()
+                .all(|gone| changing.position(gone.generation).is_none()),
+            "a segment that ends stays listed"
+        );
         // ORDER: first they end. A write that still finds one of them listed then knows that it may
         // be skipped.
         for segment in gone {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use titan::invariant;
+
 use crate::content::root::Root;
 use crate::segments::segment::{Last, Segment};
 use crate::segments::shared::Shared;
@@ -44,6 +46,19 @@ impl Shared {
                         served = left.served.clone();
                     }
                     let root = Root::new(served, leaves, &self.budget);
+                    invariant!(
+                        a.upper.as_deref() == Some(&*b.lower),
+                        "segments {} and {} are no neighbours",
+                        a.generation,
+                        b.generation
+                    );
+                    invariant!(
+                        left.served.from().max(right.served.from()) <= root.served.from(),
+                        "joined content serves from {}, its parts from {} and {}",
+                        root.served.from(),
+                        left.served.from(),
+                        right.served.from()
+                    );
                     let generation = changing.generation();
                     let (lower, upper) = (a.lower.clone(), b.upper.clone());
                     let costs = a.costs.joined(&b.costs);

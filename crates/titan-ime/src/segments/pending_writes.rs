@@ -15,9 +15,10 @@ use std::sync::OnceLock;
 use std::thread::Thread;
 use std::time::Duration;
 
+use titan::invariant;
 use titan_mvcc::Timestamp;
 
-use crate::content::versions::Tag;
+use crate::content::versions::{LARGEST_INLINE, Tag};
 use crate::content::write::Write;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -67,6 +68,11 @@ impl Log {
 
     fn push(&mut self, write: &Write<'_>) {
         let (tag, value) = write.tagged();
+        invariant!(
+            value.len() <= LARGEST_INLINE,
+            "a value of {} bytes is pending",
+            value.len()
+        );
         self.bytes.extend_from_slice(write.key);
         self.bytes.extend_from_slice(value);
         self.heads.push(Head {
@@ -134,6 +140,12 @@ impl Filling<'_> {
 
 impl Drop for Filling<'_> {
     fn drop(&mut self) {
+        invariant!(
+            self.log.heads.len() >= self.before.1,
+            "pending writes were lost: {} of {}",
+            self.log.heads.len(),
+            self.before.1
+        );
         let more = (self.log.heads.len() - self.before.1) as u64;
         // ORDER: with the lock of the log, so that the count and the log are of one moment, and
         // before the group is published, so that a reader who knows of the group knows of its
@@ -219,8 +231,19 @@ impl PendingWrites {
         mut filled: MutexGuard<'_, Log>,
         apply: impl FnOnce(&[Write<'_>]),
     ) {
+        invariant!(
+            log.heads.is_empty(),
+            "{} writes are applied twice",
+            log.heads.len()
+        );
         std::mem::swap(&mut *filled, &mut *log);
         let added = self.added.load(Ordering::Relaxed);
+        let applied = self.applied.load(Ordering::Relaxed);
+        invariant!(
+            added.checked_sub(applied) == Some(log.heads.len() as u64),
+            "{} writes are pending, after {applied} of {added}",
+            log.heads.len()
+        );
         drop(filled);
         if mutant!(applied_too_early) {
             self.applied.store(added, Ordering::Release);

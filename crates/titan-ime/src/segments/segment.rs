@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use titan::invariant;
 use titan_mvcc::Timestamp;
 
 use crate::content::keys::EncodedRange;
@@ -21,7 +22,7 @@ use crate::content::write::{NewValue, Write};
 use crate::segments::costs::Costs;
 use crate::stats::Dropped;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Cell, Mutex};
+use crate::sync::{Cell, Mutex, MutexGuard};
 
 /// A segment and its state.
 pub(crate) struct Segment {
@@ -147,6 +148,10 @@ impl Segment {
         is_of_program: bool,
         budget: &Arc<Budget>,
     ) -> Self {
+        invariant!(
+            upper.as_ref().is_none_or(|upper| lower < *upper),
+            "segment {generation} has no keys: {lower:?}, {upper:?}"
+        );
         let upper_len = upper.as_ref().map_or(0, |upper| upper.len());
         let own = size_of::<Segment>() + 16 + 3 * BLOCK + lower.len() + upper_len;
         let place = size_of::<Arc<Segment>>() + size_of::<usize>() + upper_len;
@@ -174,6 +179,19 @@ impl Segment {
         costs: Costs,
         budget: &Arc<Budget>,
     ) -> Self {
+        invariant!(
+            root.leaves
+                .first()
+                .is_none_or(|leaf| *lower <= *leaf.first_key()),
+            "segment {generation} has rows before its range"
+        );
+        invariant!(
+            root.leaves.last().is_none_or(|leaf| {
+                let last = leaf.key(leaf.len() - 1);
+                upper.as_deref().is_none_or(|upper| last < upper)
+            }),
+            "segment {generation} has rows after its range"
+        );
         Segment {
             costs,
             root: Cell::new(Some(Arc::new(root))),
@@ -236,6 +254,11 @@ impl Segment {
         if let State::Gone(why) = &*state {
             return Err(*why);
         }
+        invariant!(
+            matches!(&*state, State::Announced),
+            "segment {} begins to load twice",
+            self.generation
+        );
         if mutant!(writes_while_loading_are_forgotten) {
             return Ok(());
         }
@@ -246,13 +269,33 @@ impl Segment {
         Ok(())
     }
 
+    /// The state, for a load that has taken its snapshot.
+    fn loading(&self) -> MutexGuard<'_, State> {
+        let state = self.state.lock();
+        invariant!(
+            matches!(&*state, State::Loading { .. } | State::Gone(_)),
+            "segment {} is loaded before its snapshot",
+            self.generation
+        );
+        state
+    }
+
     /// Adds leaves made of the snapshot, which go with the segment.
     ///
     /// # Errors
     /// The reason why the segment was dropped.
     pub(crate) fn add_leaves(&self, more: Vec<Arc<Leaf>>) -> Result<(), Dropped> {
-        match &mut *self.state.lock() {
-            State::Loading { leaves, .. } => leaves.extend(more),
+        match &mut *self.loading() {
+            State::Loading { leaves, .. } => {
+                let last = leaves.last().map(|leaf| leaf.key(leaf.len() - 1));
+                invariant!(
+                    last.zip(more.first())
+                        .is_none_or(|(last, next)| last < next.first_key()),
+                    "leaves of segment {} come in no order",
+                    self.generation
+                );
+                leaves.extend(more);
+            }
             State::Gone(why) => return Err(*why),
             State::Announced | State::Active => {}
         }
@@ -264,7 +307,7 @@ impl Segment {
     /// # Errors
     /// The reason why the segment was dropped.
     pub(crate) fn take_leaves(&self) -> Result<Vec<Arc<Leaf>>, Dropped> {
-        match &mut *self.state.lock() {
+        match &mut *self.loading() {
             State::Loading { leaves, .. } => Ok(std::mem::take(leaves)),
             State::Gone(why) => Err(*why),
             State::Announced | State::Active => Ok(Vec::new()),
@@ -288,7 +331,7 @@ impl Segment {
     /// # Errors
     /// The reason why the segment was dropped.
     pub(crate) fn take_delta(&self, budget: &Arc<Budget>) -> Result<Delta, Dropped> {
-        match &mut *self.state.lock() {
+        match &mut *self.loading() {
             State::Loading { delta, .. } => Ok(std::mem::replace(delta, Delta::new(budget))),
             State::Gone(why) => Err(*why),
             State::Announced | State::Active => Ok(Delta::new(budget)),
@@ -322,6 +365,21 @@ impl Segment {
         target: &Target,
         budget: &Arc<Budget>,
     ) -> Written {
+        invariant!(
+            writes
+                .first()
+                .zip(writes.last())
+                .is_none_or(|(first, last)| {
+                    self.contains(first.key) && self.contains(last.key)
+                }),
+            "segment {} gets writes of others",
+            self.generation
+        );
+        invariant!(
+            writes.is_sorted_by_key(|write| write.key),
+            "segment {} gets writes in no order",
+            self.generation
+        );
         let unlocked = mutant!(write_to_a_replaced_root);
         let early = unlocked.then(|| self.root.load());
         let mut state = self.state.lock();
@@ -356,8 +414,14 @@ impl Segment {
         if !matches!(&*state, State::Active) {
             return;
         }
-        let next = self.root.load().as_ref().and_then(|root| change(root));
+        let root = self.root.load();
+        let next = root.as_ref().and_then(|root| change(root));
         if let Some(next) = next {
+            invariant!(
+                root.is_some_and(|root| root.served.from() <= next.served.from()),
+                "segment {} serves older timestamps again",
+                self.generation
+            );
             self.root.store(Some(Arc::new(next)));
         }
     }
@@ -380,6 +444,11 @@ impl Segment {
             (State::Active, Some(root)) => Last::Active(root),
             (State::Active | State::Announced, _) => Last::Nothing,
         };
+        invariant!(
+            root.is_none() || matches!(&*state, State::Active),
+            "segment {} has content and is not active",
+            self.generation
+        );
         // ORDER: before the directory is published, because from then on writes go past this
         // segment: as long as there is a root, it has all that is published.
         if !mutant!(ended_segment_is_read) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use titan::invariant;
 use titan_mvcc::Timestamp;
 
 use crate::content::root::Root;
@@ -64,6 +65,27 @@ pub(crate) fn cut(
         upper = next_upper;
     }
     segments.reverse();
+    let ends = segments.first().zip(segments.last());
+    invariant!(
+        ends.is_some_and(
+            |(first, last)| first.lower == segment.lower && last.upper == segment.upper
+        ),
+        "pieces of segment {} are another range",
+        segment.generation
+    );
+    invariant!(
+        segments
+            .windows(2)
+            .all(|pair| pair[0].upper.as_deref() == Some(&*pair[1].lower)),
+        "there is a gap between pieces of segment {}",
+        segment.generation
+    );
+    let leaves = |segment: &Arc<Segment>| segment.root().map_or(0, |root| root.leaves.len());
+    invariant!(
+        segments.iter().map(leaves).sum::<usize>() == root.leaves.len(),
+        "pieces of segment {} lack leaves",
+        segment.generation
+    );
     segments
 }
 

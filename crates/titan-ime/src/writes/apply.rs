@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use titan::invariant;
+
 use crate::content::write::Write;
 use crate::segments::directory::List;
 use crate::segments::segment::Written;
@@ -39,6 +41,10 @@ impl Shared {
     /// Adds versions, in the order of their keys, to their segments. The list may be older than the
     /// directory.
     pub(crate) fn write(&self, mut list: Arc<List>, writes: &[Write<'_>]) {
+        invariant!(
+            writes.is_sorted_by_key(|write| write.key),
+            "writes are applied in no order"
+        );
         let target = self.target.load();
         let mut rest = writes;
         // The segment that was found gone last.

@@ -3,14 +3,12 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use titan::invariant;
 
 use crate::error::Result;
 use crate::kv::Space;
 use crate::schema::{FORMAT, Inode, InodeNumber, block_key, content_of, with_format};
 use crate::volume::state::change::Change;
-
-/// The largest content that is stored beside the attributes, in bytes.
-pub(crate) const INLINE_MAX: u64 = 4096;
 
 /// Block sizes, as powers of two: of files that are written in small pieces, and of others.
 pub(in crate::volume) const SMALL_BLOCK: u8 = 14;
@@ -49,8 +47,17 @@ impl Change<'_> {
         block: u64,
         content: &[u8],
     ) -> Result<()> {
+        invariant!(
+            durable: content.len() <= 1 << LARGE_BLOCK,
+            "block {block} of inode {number} has {} bytes",
+            content.len()
+        )?;
+        invariant!(
+            !content.is_empty(),
+            "block {block} of inode {number} is empty"
+        );
         let value = with_format(content);
-        debug_assert_eq!(value[0], FORMAT);
+        invariant!(value[0] == FORMAT, "a block of another format");
         self.transaction
             .put(Space::Data, &block_key(number, block), &value)
     }

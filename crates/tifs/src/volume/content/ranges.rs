@@ -5,8 +5,8 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::file_system::{Allocate, SIZE_MAX, Seek};
 use crate::kv::{Scan, Space};
-use crate::schema::{FileKind, Inode, InodeNumber, block_key, block_of_key};
-use crate::volume::content::blocks::{INLINE_MAX, blocks_of_range, written_at_most};
+use crate::schema::{FileKind, INLINE_MAX, Inode, InodeNumber, block_key, block_of_key};
+use crate::volume::content::blocks::{blocks_of_range, written_at_most};
 use crate::volume::state::change::Change;
 use crate::volume::state::volume::Volume;
 
@@ -38,7 +38,7 @@ impl Volume {
         }
         let extends = matches!(what, Allocate::Extend | Allocate::ZeroRange);
         let _lock = self.locks.exclusive(&[number])?;
-        if extends {
+        if extends && !mutant!(allocated_over_stale_blocks) {
             self.prepare_to_grow(number, end)?;
         }
         let mut from = offset;
@@ -160,7 +160,9 @@ impl Volume {
         }
         let end = to + content.len() as u64;
         self.make_room(written_at_most(to, end))?;
-        self.prepare_to_grow(target, end)?;
+        if !mutant!(copied_over_stale_blocks) {
+            self.prepare_to_grow(target, end)?;
+        }
         self.change(|change| change.write_copy(target, to, &content))?;
         Ok(content.len() as u64)
     }

@@ -4,6 +4,8 @@
 //! only finds it. Each piece is a transaction after which the volume is consistent. One piece
 //! deletes many small orphans.
 
+use titan::invariant;
+
 use crate::error::Result;
 use crate::kv::{Scan, Space};
 use crate::schema::{Inode, InodeNumber, Key};
@@ -33,6 +35,10 @@ impl Volume {
             return Ok(false);
         }
         let batch = self.reclaim_queue.next_batch();
+        invariant!(
+            !batch.contains(&InodeNumber::ROOT),
+            "the root is to be deleted"
+        );
         let mut left = batch.clone();
         let result = self.reclaim(&batch, &mut left);
         if result.is_err() && mutant!(failed_reclaim_forgotten) {
@@ -60,6 +66,10 @@ impl Volume {
             // the same one, the transactions conflict.
             let deleted = self.change(|change| change.delete_orphans(orphans))?;
             left.retain(|number| !deleted.contains(number));
+            invariant!(
+                deleted.iter().all(|number| !self.references.has(*number)),
+                "an inode in use was deleted: {deleted:?}"
+            );
             Ok(())
         };
         if orphans.is_empty() || delete(&orphans).is_ok() {
@@ -140,6 +150,15 @@ impl Change<'_> {
 
     /// Deletes an orphan without blocks.
     fn delete_inode(&mut self, number: InodeNumber, inode: &Inode) -> Result<()> {
+        invariant!(
+            inode.links == 0 && number != InodeNumber::ROOT,
+            "inode {number} with {} links is deleted",
+            inode.links
+        );
+        invariant!(
+            self.stored_blocks(number, 0..u64::MAX, 1)?.is_empty(),
+            "inode {number} is deleted and its blocks stay"
+        );
         if inode.has_attributes {
             let prefix = Key::Attribute(number, b"").encode();
             let all = Scan::prefix(Space::Meta, &prefix).keys_only();

@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
+use titan::invariant;
 
 use crate::error::{Error, Result};
 use crate::file_system::Capacity;
@@ -121,6 +122,11 @@ impl Volume {
             log = self.kv.log_size()?;
         }
         let rest = writable(part(&host), log).checked_sub(bytes);
+        invariant!(
+            rest.is_none_or(|rest| rest + bytes <= host.available),
+            "{bytes} bytes are given of {}",
+            host.available
+        );
         rest.ok_or_else(|| is_full(&host))
     }
 
@@ -240,6 +246,9 @@ impl Volume {
 
 /// Bytes that may be written now, to the log and to their place, of so many that are free.
 fn writable(free: u64, log: LogSize) -> u64 {
+    if mutant!(log_takes_no_room) {
+        return free / 2;
+    }
     free.saturating_sub(log.unmoved) / 2
 }
 

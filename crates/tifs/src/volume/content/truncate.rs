@@ -7,11 +7,15 @@
 
 use std::ops::Range;
 
+use titan::invariant;
+
 use crate::error::Result;
 use crate::file_system::Attributes;
 use crate::kv::{Scan, Space};
-use crate::schema::{FORMAT, FileKind, Inode, InodeNumber, Key, block_key, block_of_key};
-use crate::volume::content::blocks::{INLINE_MAX, blocks_of_range, units};
+use crate::schema::{
+    FORMAT, FileKind, INLINE_MAX, Inode, InodeNumber, Key, block_key, block_of_key,
+};
+use crate::volume::content::blocks::{blocks_of_range, units};
 use crate::volume::state::change::Change;
 use crate::volume::state::volume::Volume;
 
@@ -82,7 +86,9 @@ impl Change<'_> {
         }
         let stored = self.block(number, block)?;
         self.put_block(number, block, &stored[..kept])?;
-        self.add_blocks(inode, units(kept) - units(stored.len()));
+        if !mutant!(room_of_a_cut_block_kept) {
+            self.add_blocks(inode, units(kept) - units(stored.len()));
+        }
         Ok(())
     }
 
@@ -114,6 +120,11 @@ impl Change<'_> {
         if inode.size == 0 && inode.stale_end == 0 {
             inode.block_shift = 0;
         }
+        invariant!(
+            inode.size > 0 || inode.blocks == 0,
+            "inode {number} was cut to nothing and keeps {} blocks",
+            inode.blocks
+        );
         Ok(())
     }
 
@@ -166,6 +177,11 @@ impl Change<'_> {
             return Ok(true);
         }
         let first = inode.size.div_ceil(inode.block_size());
+        invariant!(
+            first < inode.stale_end,
+            "inode {number} grew over its stale blocks: {first}, {}",
+            inode.stale_end
+        );
         let stale = self.stored_blocks(number, first..inode.stale_end, PIECE)?;
         for block in &stale {
             self.delete_block(number, *block)?;
@@ -173,6 +189,10 @@ impl Change<'_> {
         if stale.len() == PIECE {
             return Ok(false);
         }
+        invariant!(
+            self.stored_blocks(number, first..u64::MAX, 1)?.is_empty(),
+            "inode {number} has blocks after its end"
+        );
         inode.stale_end = 0;
         if inode.size == 0 {
             inode.block_shift = 0;
@@ -211,9 +231,14 @@ impl Change<'_> {
         }
         let block_size = inode.block_size();
         let piece = self.stored_blocks(number, blocks_of_range(inode, from, to), PIECE)?;
+        invariant!(piece.is_sorted(), "blocks of inode {number}: {piece:?}");
         for block in &piece {
             let start = block * block_size;
-            let (first, last) = (from.max(start) - start, to.min(start + block_size) - start);
+            let kept = u64::from(mutant!(hole_leaves_its_last_byte));
+            let (first, last) = (
+                from.max(start) - start,
+                to.min(start + block_size) - start - kept,
+            );
             let length = self.block_length(number, *block)?;
             if first == 0 && last as usize >= length {
                 self.delete_block(number, *block)?;

@@ -5,14 +5,13 @@
 //! written in small pieces get small blocks, so that a small write into them rewrites little.
 
 use rustix::io::Errno;
+use titan::invariant;
 
 use crate::error::Result;
 use crate::file_system::{SIZE_MAX, WriteContext, Written};
-use crate::schema::{FileKind, Inode, InodeNumber, Key, Time};
+use crate::schema::{FileKind, INLINE_MAX, Inode, InodeNumber, Key, Time};
 use crate::volume::content::access::drop_privileges;
-use crate::volume::content::blocks::{
-    INLINE_MAX, LARGE_BLOCK, SMALL_BLOCK, blocks_of_range, units,
-};
+use crate::volume::content::blocks::{LARGE_BLOCK, SMALL_BLOCK, blocks_of_range, units};
 use crate::volume::state::change::Change;
 use crate::volume::state::volume::Volume;
 
@@ -72,6 +71,11 @@ impl Change<'_> {
         data: &[u8],
     ) -> Result<()> {
         let end = offset + data.len() as u64;
+        invariant!(durable: end <= SIZE_MAX, "inode {number} is written up to {end}")?;
+        invariant!(
+            durable: end <= inode.size || inode.stale_end == 0,
+            "inode {number} grows to {end} over stale blocks"
+        )?;
         if inode.is_inline() {
             if end <= INLINE_MAX {
                 let stored = self.inline(number)?;
@@ -85,6 +89,11 @@ impl Change<'_> {
         }
         self.write_blocks(number, inode, offset, data)?;
         inode.size = inode.size.max(end);
+        invariant!(
+            !inode.is_inline(),
+            "inode {number} of {} bytes has no blocks",
+            inode.size
+        );
         Ok(())
     }
 
@@ -131,6 +140,10 @@ impl Change<'_> {
             // Nothing is stored at or after the end of the file.
             let stored_end = inode.size.min(start + block_size);
             let old_length = if start >= stored_end {
+                invariant!(
+                    self.block_length(number, block)? == 0,
+                    "block {block} after the end of inode {number} is stored"
+                );
                 self.put_block(number, block, &overlay(&[], (from - start) as usize, data))?;
                 0
             } else if from == start && to >= stored_end {

@@ -1,6 +1,7 @@
 //! Making inodes and names.
 
 use rustix::io::Errno;
+use titan::invariant;
 
 use crate::error::Result;
 use crate::file_system::{Attributes, Caller, TARGET_MAX};
@@ -95,6 +96,10 @@ impl Volume {
             change.put_directory(directory, &mut parent)?;
             Ok(child)
         })?;
+        invariant!(
+            !self.references.has(number),
+            "new inode {number} was referred to"
+        );
         self.references.add(number);
         self.references.changed(number, Some(&created.inode));
         Ok(created)
@@ -206,6 +211,10 @@ impl Change<'_> {
             inode.size = target.len() as u64;
             self.put(Key::Inline(number), &with_format(target))?;
         }
+        invariant!(
+            self.get(Key::Inode(number))?.is_none(),
+            "inode {number} exists, and is made"
+        );
         self.put_acls(number, &inherited)?;
         self.put_inode(number, &inode)?;
         self.usage.inodes += 1;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use rustix::io::Errno;
+use titan::invariant;
 
 use crate::error::{Error, Result};
 use crate::file_system::{Attributes, ListedEntry};
@@ -188,6 +189,11 @@ impl Volume {
             })
         };
         let entries: Vec<ListedEntry> = page.iter().map(entry).collect::<Result<_>>()?;
+        invariant!(
+            entries.is_sorted_by(|a, b| a.name < b.name),
+            "the names of directory {} are in no order",
+            listing.directory
+        );
         if let Some(last) = entries.last() {
             listing.go_on_after(&last.name);
         }

@@ -38,7 +38,9 @@ impl Volume {
         // exists.
         self.references.add(entry.inode);
         self.stored(entry.inode).inspect_err(|_| {
-            self.references.remove(entry.inode, 1);
+            if !mutant!(failed_lookup_refers) {
+                self.references.remove(entry.inode, 1);
+            }
         })
     }
 

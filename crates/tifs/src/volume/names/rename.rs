@@ -1,6 +1,7 @@
 //! Moving names.
 
 use rustix::io::Errno;
+use titan::invariant;
 
 use crate::error::Result;
 use crate::file_system::{Attributes, Caller, Rename};
@@ -118,7 +119,9 @@ impl Change<'_> {
                 (false, true) => return Err(Errno::ISDIR.into()),
                 (true, true) => {
                     self.must_be_empty(target.inode)?;
-                    directories.target().links -= 1;
+                    let links = &mut directories.target().links;
+                    invariant!(*links > 2, "a directory in one with {links} links");
+                    *links -= u32::from(!mutant!(replaced_directory_counted));
                 }
                 (false, false) => {}
             }
@@ -159,7 +162,11 @@ impl Change<'_> {
     /// Gives an inode a name in place of its old one.
     fn place(&mut self, number: InodeNumber, (directory, name): Name<'_>) -> Result<()> {
         let mut inode = self.inode(number)?;
-        inode.parent = directory;
+        invariant!(inode.links > 0, "inode {number} has no name to move");
+        invariant!(number != directory, "directory {number} moves into itself");
+        if !mutant!(moved_inode_keeps_its_parent) {
+            inode.parent = directory;
+        }
         inode.changed = self.now;
         self.put_inode(number, &inode)?;
         self.put_entry(directory, name, Attributes { number, inode })
@@ -211,7 +218,9 @@ impl TwoDirectories {
     fn move_directory(&mut self) -> Result<()> {
         if let Some(to) = &mut self.to {
             to.links = to.links.checked_add(1).ok_or(Errno::MLINK)?;
-            self.from.links -= 1;
+            let links = &mut self.from.links;
+            invariant!(*links > 2, "a directory leaves one with {links} links");
+            *links -= 1;
         }
         Ok(())
     }
@@ -219,7 +228,9 @@ impl TwoDirectories {
     fn move_directory_back(&mut self) -> Result<()> {
         if let Some(to) = &mut self.to {
             self.from.links = self.from.links.checked_add(1).ok_or(Errno::MLINK)?;
-            to.links -= 1;
+            let links = &mut to.links;
+            invariant!(*links > 2, "a directory leaves one with {links} links");
+            *links -= 1;
         }
         Ok(())
     }

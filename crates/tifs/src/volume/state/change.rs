@@ -4,11 +4,14 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use rustix::io::Errno;
+use titan::invariant;
 
 use crate::error::{Error, Result};
 use crate::file_system::Attributes;
 use crate::kv::{Commit, Scan, Space, Transaction};
-use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, Time, content_of, with_format};
+use crate::schema::{
+    Entry, FileKind, INLINE_MAX, Inode, InodeNumber, Key, Time, content_of, with_format,
+};
 use crate::volume::state::attempts::until_committed;
 use crate::volume::state::usage::UsageChange;
 use crate::volume::state::volume::Volume;
@@ -115,6 +118,7 @@ impl Change<'_> {
         number: InodeNumber,
         inode: &Inode,
     ) -> Result<()> {
+        check_to_store(number, inode)?;
         self.inodes.push((number, *inode));
         self.put(Key::Inode(number), &inode.encode())
     }
@@ -125,6 +129,10 @@ impl Change<'_> {
         number: InodeNumber,
         inode: &mut Inode,
     ) -> Result<()> {
+        invariant!(
+            inode.kind == FileKind::Directory,
+            "inode {number} has entries"
+        );
         inode.modified = self.now;
         inode.changed = self.now;
         self.put_inode(number, inode)
@@ -175,12 +183,58 @@ impl Change<'_> {
         number: InodeNumber,
         content: &[u8],
     ) -> Result<()> {
+        invariant!(
+            durable: content.len() as u64 <= INLINE_MAX,
+            "{} bytes beside the attributes of inode {number}",
+            content.len()
+        )?;
+        invariant!(!content.is_empty(), "nothing is stored of inode {number}");
         self.put(Key::Inline(number), &with_format(content))
     }
 
     /// Adds to the blocks of a file, and to those of the volume.
     pub(in crate::volume) fn add_blocks(&mut self, inode: &mut Inode, change: i64) {
+        invariant!(
+            inode.blocks.checked_add_signed(change).is_some(),
+            "{change} blocks are added to {}",
+            inode.blocks
+        );
         inode.blocks = inode.blocks.saturating_add_signed(change);
         self.usage.blocks += change;
     }
+}
+
+/// The state of an inode before it is stored.
+///
+/// Most of it was read from the store, where it may be damaged. So a release checks the number
+/// alone.
+fn check_to_store(number: InodeNumber, inode: &Inode) -> Result<()> {
+    invariant!(durable: number >= InodeNumber::ROOT, "{number} is no number of an inode")?;
+    let Inode {
+        kind,
+        links,
+        size,
+        blocks,
+        stale_end,
+        ..
+    } = *inode;
+    // Each stored byte is before the end, and blocks are of whole units.
+    invariant!(
+        blocks == 0 || kind == FileKind::File && blocks <= size.div_ceil(512),
+        "inode {number} of {size} bytes has {blocks} blocks"
+    );
+    invariant!(
+        size == 0 || matches!(kind, FileKind::File | FileKind::Symlink),
+        "inode {number}, a {kind:?}, has {size} bytes"
+    );
+    invariant!(
+        kind != FileKind::Directory || links != 1,
+        "directory {number} has one link"
+    );
+    // What is to be deleted later is after the end: a file that grows deletes it first.
+    invariant!(
+        stale_end == 0 || !inode.is_inline() && stale_end > size.div_ceil(inode.block_size()),
+        "inode {number} of {size} bytes has stale blocks up to {stale_end}"
+    );
+    Ok(())
 }

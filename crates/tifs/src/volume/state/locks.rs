@@ -4,12 +4,14 @@
 //! truncation that cuts off millions of blocks, and users of others must not wait for it. A lock
 //! exists while a thread has it or waits for it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock};
 use rustix::io::Errno;
-use titan::Process;
+use titan::invariants::CHECKED;
+use titan::{Process, invariant};
 
 use crate::error::{Error, Result};
 use crate::schema::InodeNumber;
@@ -52,11 +54,13 @@ impl InodeLocks {
     /// Excludes changes of an inode. A thread that has any lock must not call this, see
     /// [`exclusive`](Self::exclusive).
     pub(in crate::volume) fn shared(&self, inode: InodeNumber) -> Shared<'_> {
+        check_nothing_held(inode);
         let slot = self.slot(inode);
         let lock = slot.lock().read_arc();
         Guard {
             _lock: lock,
             _slot: slot,
+            _held: Held::new(),
         }
     }
 
@@ -73,12 +77,14 @@ impl InodeLocks {
         let mut inodes = inodes.to_vec();
         inodes.sort_unstable();
         inodes.dedup();
+        check_nothing_held(inodes.first().copied().unwrap_or(InodeNumber::ROOT));
         let lock = |inode: &InodeNumber| {
             let slot = self.slot(*inode);
             let lock = slot.lock().write_arc();
             Guard {
                 _lock: lock,
                 _slot: slot,
+                _held: Held::new(),
             }
         };
         Ok(inodes.iter().map(lock).collect())
@@ -103,6 +109,43 @@ pub(in crate::volume) struct Guard<'a, L> {
     // whether it was the last.
     _lock: L,
     _slot: Slot<'a>,
+    _held: Held,
+}
+
+thread_local! {
+    /// The locks of this thread. They are counted where invariants are checked.
+    static HELD: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A lock of this thread.
+struct Held;
+
+impl Held {
+    fn new() -> Held {
+        if CHECKED {
+            HELD.with(|held| held.set(held.get() + 1));
+        }
+        Held
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if CHECKED {
+            HELD.with(|held| {
+                invariant!(held.get() > 0, "a lock is given back by another thread");
+                held.set(held.get().saturating_sub(1));
+            });
+        }
+    }
+}
+
+/// Two threads that take locks one after the other could wait for each other.
+fn check_nothing_held(inode: InodeNumber) {
+    invariant!(
+        HELD.with(Cell::get) == 0,
+        "the lock of inode {inode} is taken by a thread that has one"
+    );
 }
 
 /// The place of an inode's lock in the table. Dropping this removes the lock, unless a thread has
@@ -132,7 +175,7 @@ impl Drop for Slot<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Barrier, mpsc};
     use std::time::Duration;
 
     use super::*;
@@ -142,13 +185,18 @@ mod tests {
         let (say, said) = mpsc::channel();
         // In a thread, so that a failure is one, and no test that does not end.
         std::thread::spawn(move || {
+            const THREADS: u64 = 200;
             let locks = InodeLocks::new();
-            let all: Vec<_> = (1..=5000).map(InodeNumber).collect();
-            let taken: Vec<_> = all
-                .iter()
-                .map(|inode| locks.exclusive(&[*inode]).unwrap())
-                .collect();
-            drop(taken);
+            let barrier = Barrier::new(THREADS as usize);
+            std::thread::scope(|scope| {
+                for inode in (1..=THREADS).map(InodeNumber) {
+                    let (locks, barrier) = (&locks, &barrier);
+                    scope.spawn(move || {
+                        let _taken = locks.exclusive(&[inode]).unwrap();
+                        barrier.wait();
+                    });
+                }
+            });
             let left: usize = locks.parts.iter().map(|part| part.lock().len()).sum();
             say.send(left)
         });

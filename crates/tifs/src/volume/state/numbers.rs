@@ -1,6 +1,7 @@
 //! Inode numbers: leased from the store in ranges, given out one by one.
 
 use parking_lot::Mutex;
+use titan::invariant;
 
 use crate::error::Result;
 use crate::kv::{Commit, Kv, Space};
@@ -29,6 +30,8 @@ impl Numbers {
         }
         let number = InodeNumber(leased.next);
         leased.next += 1;
+        invariant!(number > InodeNumber::ROOT, "{number} is given out");
+        invariant!(leased.next <= leased.end, "{number} is not leased");
         Ok(number)
     }
 }
@@ -41,6 +44,10 @@ fn lease(kv: &dyn Kv) -> Result<Leased> {
             Some(next) => inode_number_of(&next)?.0,
             None => InodeNumber::ROOT.0 + 1,
         };
+        invariant!(
+            durable: next > InodeNumber::ROOT.0 && next.checked_add(LEASE).is_some(),
+            "numbers from {next} on are leased"
+        )?;
         let mut value = vec![FORMAT];
         value.extend_from_slice(&(next + LEASE).to_be_bytes());
         if !mutant!(lease_not_stored) {

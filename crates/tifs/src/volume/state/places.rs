@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use titan::invariant;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::schema::{InodeNumber, Superblock};
@@ -56,6 +57,7 @@ impl Places {
 
     /// Remembers that a listing stopped after this name.
     pub(in crate::volume) fn ended(&self, directory: InodeNumber, name: &Bytes) {
+        invariant!(!name.is_empty(), "a listing of {directory} ended nowhere");
         let place = (directory, self.after(name));
         self.ends.lock().add(place, name);
     }
@@ -91,6 +93,12 @@ impl Recent {
             self.older = std::mem::take(&mut self.newer);
         }
         self.newer.insert(place, name.clone());
+        invariant!(
+            self.newer.len() <= REMEMBERED && self.older.len() <= REMEMBERED,
+            "{} and {} places are remembered",
+            self.newer.len(),
+            self.older.len()
+        );
     }
 
     fn get(&self, place: (InodeNumber, u64)) -> Option<Bytes> {

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
+use titan::invariant;
 
 use crate::schema::{Inode, InodeNumber};
 
@@ -55,7 +56,12 @@ impl References {
     /// Adds a reference.
     pub(in crate::volume) fn add(&self, inode: InodeNumber) {
         let mut shard = self.shard(inode).lock();
-        shard.inodes.entry(inode).or_default().references += 1;
+        let referred = shard.inodes.entry(inode).or_default();
+        referred.references += 1;
+        invariant!(
+            !referred.orphan,
+            "inode {inode} has no names and gets a reference"
+        );
     }
 
     /// Removes references. True if the inode is an orphan without further references: the caller
@@ -65,6 +71,11 @@ impl References {
         let Some(referred) = inodes.get_mut(&inode) else {
             return false;
         };
+        invariant!(
+            referred.references >= references,
+            "{references} references of {} of inode {inode} are taken back",
+            referred.references
+        );
         referred.references = referred.references.saturating_sub(references);
         if referred.references > 0 {
             return false;
@@ -85,6 +96,8 @@ impl References {
         let inodes = &mut self.shard(inode).lock().inodes;
         match inodes.get_mut(&inode) {
             Some(referred) => {
+                invariant!(!referred.orphan, "inode {inode} loses its last name twice");
+                invariant!(referred.references > 0, "inode {inode} is known for nobody");
                 referred.orphan = true;
                 false
             }
@@ -120,6 +133,10 @@ impl References {
         let stays = mutant!(known_attributes_stay);
         if let Some(referred) = shard.inodes.get_mut(&inode).filter(|_| !stays) {
             referred.changing = false;
+            invariant!(
+                attributes.is_none_or(|new| new.links == 0 || !referred.orphan),
+                "inode {inode} has names again"
+            );
             match (&mut referred.attributes, attributes) {
                 (Some(known), Some(attributes)) => **known = *attributes,
                 (known, attributes) => *known = attributes.map(|new| Box::new(*new)),
@@ -135,6 +152,10 @@ impl References {
             return;
         }
         if let Some(referred) = shard.inodes.get_mut(&inode).filter(|found| !found.changing) {
+            invariant!(
+                attributes.links == 0 || !referred.orphan,
+                "inode {inode} is seen with names that it lost"
+            );
             referred.attributes = Some(Box::new(*attributes));
         }
     }

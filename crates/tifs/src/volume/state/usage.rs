@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use titan::invariant;
+
 use crate::error::Result;
 use crate::kv::{Commit, Kv, Scan, Space};
 use crate::schema::{Inode, Key, Usage};
@@ -50,6 +52,23 @@ impl UsageCounter {
     pub(in crate::volume) fn add(&self, change: UsageChange) {
         self.blocks.fetch_add(change.blocks, Ordering::Relaxed);
         self.inodes.fetch_add(change.inodes, Ordering::Relaxed);
+    }
+
+    /// The counters to store, when nobody changes the volume any more: until then one operation
+    /// may be counted before another that it follows.
+    pub(in crate::volume) fn last(&self) -> Result<Usage> {
+        let (blocks, inodes) = (&self.blocks, &self.inodes);
+        let (blocks, inodes) = (
+            blocks.load(Ordering::Relaxed),
+            inodes.load(Ordering::Relaxed),
+        );
+        invariant!(durable: blocks >= 0, "{blocks} blocks are used")?;
+        invariant!(durable: inodes >= 1, "{inodes} inodes are used")?;
+        invariant!(
+            durable: inodes > 1 || blocks == 0,
+            "the root alone uses {blocks} blocks"
+        )?;
+        Ok(self.get())
     }
 
     pub(in crate::volume) fn get(&self) -> Usage {

@@ -166,7 +166,8 @@ impl Volume {
 
     fn store_usage(&self) -> Result<()> {
         let mut transaction = self.kv.begin()?;
-        transaction.put(Space::Meta, &Key::Usage.encode(), &self.usage().encode())?;
+        let usage = self.usage.last()?;
+        transaction.put(Space::Meta, &Key::Usage.encode(), &usage.encode())?;
         // Nobody else writes the key; without it the next opening counts.
         let _: Commit = transaction.commit()?;
         Ok(())

@@ -4,6 +4,5 @@
 //! take the steps of [`files`].
 
 mod acl;
-mod device;
 mod files;
 mod room;

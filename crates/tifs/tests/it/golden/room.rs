@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tifs::file_system::{Allocate, Capacity, Existing, FileSystem, WriteContext};
 use tifs::volume::VolumeOptions;
+use tifs_testkit::device::Device;
 use titan_testkit::golden::Machine;
 use titan_testkit::golden_tests;
 
-use super::device::Device;
 use super::files::{Files, errno, outcome, shown, size};
 
 golden_tests!(

@@ -6,8 +6,8 @@ use std::sync::mpsc::channel;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use crate::mapping::Mapping;
 use crate::places::Volume;
+use tifs_testkit::system::Mapping;
 
 #[test]
 fn what_was_written_is_durable_when_the_process_is_told_to_end() {

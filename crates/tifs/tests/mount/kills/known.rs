@@ -1,27 +1,10 @@
-//! A thread's knowledge of its directory.
+//! The possible content of a file after a kill.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
 
-/// Files by a number that is theirs alone.
-pub type Id = usize;
-
-/// A directory with directories and files, as paths from it.
-#[derive(Clone, Debug, Default)]
-pub struct Known {
-    pub directories: BTreeSet<String>,
-    pub names: BTreeMap<String, Id>,
-    pub files: BTreeMap<Id, Arc<Content>>,
-}
-
-/// A file: what it had when it was made durable, and what was written since then.
+/// The bytes that a file had when it was made durable, and those that were written since then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// Permissions.
-    pub mode: u32,
-    /// The value of the extended attribute; nothing if there is none.
-    pub attribute: Vec<u8>,
     durable: Vec<u8>,
     /// Ranges that were filled with a byte.
     later: Vec<(Range<usize>, u8)>,
@@ -32,14 +15,6 @@ impl Content {
     pub fn len(&self) -> usize {
         let ends = self.later.iter().map(|(range, _)| range.end);
         ends.fold(self.durable.len(), usize::max)
-    }
-
-    /// An empty file.
-    pub fn new(mode: u32) -> Content {
-        Content {
-            mode,
-            ..Content::default()
-        }
     }
 
     pub fn write(&mut self, range: Range<usize>, byte: u8) {
@@ -94,13 +69,21 @@ impl Content {
         if !lengths.contains(&found.len()) {
             return Err(format!("{} bytes instead of {lengths:?}", found.len()));
         }
-        for (at, &byte) in found.iter().enumerate() {
-            let durable = self.durable.get(at).copied().unwrap_or(0);
-            let may_be =
-                |(range, later): &(Range<usize>, u8)| *later == byte && range.contains(&at);
-            if byte != durable && !self.later.iter().any(may_be) {
-                return Err(format!("byte {at} is {byte} instead of {durable}"));
+        let durable = |at| self.durable.get(at).copied().unwrap_or(0);
+        let mut possible: Vec<bool> = (0..found.len())
+            .map(|at| found[at] == durable(at))
+            .collect();
+        for (range, byte) in &self.later {
+            for at in range.start..range.end.min(found.len()) {
+                possible[at] |= found[at] == *byte;
             }
+        }
+        if let Some(at) = possible.iter().position(|possible| !possible) {
+            return Err(format!(
+                "byte {at} is {} instead of {}",
+                found[at],
+                durable(at)
+            ));
         }
         Ok(())
     }

@@ -12,9 +12,9 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `known` | what a thread knows of its directory |
+//! | `known` | the possible content of a file |
 //! | `worker` | random operations of a thread |
-//! | `verify` | the directory against what is known of it |
+//! | `verify` | the directory against the model |
 
 mod known;
 mod verify;
@@ -53,7 +53,7 @@ fn what_was_promised_survives_kills() {
     let (kills, seed) = (number("TIFS_KILLS", 6), number("TIFS_KILL_SEED", 1));
     let mut random = Rng::with_seed(seed);
     let mut workers: Vec<Worker> = (0..WORKERS)
-        .map(|i| Worker::new(volume.join(format!("worker-{i}")), random.fork()))
+        .map(|i| Worker::new(volume.join(format!("worker-{i}")), random.u64(..)))
         .collect();
     let (mut done, mut early) = (0, 0);
     for kill in 0..kills {

@@ -1,16 +1,5 @@
 //! Random operations on two file systems in step: everything that can be seen must be equal.
 //!
-//! | module | owns |
-//! |---|---|
-//! | `op` | operations as values and as text |
-//! | `generate` | random ones |
-//! | `perform` | operations as system calls |
-//! | `outcome` | what they lead to |
-//! | `tree` | all that a file system has |
-//! | `side` | one of the two file systems |
-//! | `pair` | both, in step |
-//! | `reduce` | short lists that still fail |
-//!
 //! tmpfs is the reference. [`two_file_systems_of_the_kernel_agree`] holds it against ext4, which
 //! shows that what is compared does not depend on the file system, and
 //! [`a_difference_is_found_and_reduced`] shows that differences are found.
@@ -19,35 +8,16 @@
 //! `TIFS_MODEL_REPLAY`. `TIFS_MODEL_SEED` sets the first seed, `TIFS_MODEL_CASES` the number of
 //! lists, `TIFS_MODEL_STEPS` the number of operations in each.
 
-mod generate;
-mod op;
-mod outcome;
-mod pair;
-mod perform;
-mod reduce;
-mod side;
-mod tree;
-
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 
-use self::generate::Generator;
-use self::op::Step;
-use self::pair::Pair;
-use crate::places::{self, Tmpfs, Volume};
+use tifs_testkit::ops::{Features, Ops, Programs};
+use tifs_testkit::regression::{Regression, Trial};
+use tifs_testkit::system::Pair;
 
-/// Features of both file systems that some lack.
-#[derive(Clone, Copy, Debug)]
-pub struct Features {
-    /// `O_TMPFILE`.
-    unnamed: bool,
-    /// `O_DIRECT` with any offset and length.
-    direct: bool,
-    /// `RENAME_WHITEOUT`.
-    whiteout: bool,
-}
+use crate::places::{self, Tmpfs, Volume};
 
 /// The size of a run.
 struct Extent {
@@ -80,20 +50,28 @@ impl Extent {
 /// They differ. The message has the reduced list.
 fn compare(pair: &mut Pair, features: Features, extent: &Extent) {
     if let Some(file) = std::env::var_os("TIFS_MODEL_REPLAY") {
-        let steps = op::from_text(&std::fs::read_to_string(file).unwrap());
-        if let Some(difference) = pair.run(&steps) {
-            panic!("{difference}");
-        }
+        replay(pair, Path::new(&file));
         return;
     }
     for seed in extent.seed..extent.seed + extent.cases {
-        let mut generator = Generator::new(seed, features);
-        let steps: Vec<Step> = (0..extent.steps).map(|_| generator.step()).collect();
+        let steps = Programs::new(seed, features).ops(extent.steps).0;
         if let Some(difference) = pair.run(&steps) {
             println!("seed {seed}: {difference}");
-            let (steps, difference) = reduce::reduce(steps, difference, |steps| pair.run(steps));
-            panic!("seed {seed}: {difference}\n{}", op::to_text(&steps));
+            let (ops, difference) = pair.reduce(&steps, difference);
+            let trial = Trial::Mounted;
+            panic!("seed {seed}: {difference}\n{}", Regression { trial, ops });
         }
+    }
+    let (performed, succeeded) = pair.counts();
+    println!("{succeeded} of {performed} operations succeeded");
+    assert!(succeeded * 4 > performed, "{succeeded} of {performed}");
+}
+
+fn replay(pair: &mut Pair, file: &Path) {
+    let text = std::fs::read_to_string(file).unwrap();
+    let regression: Regression = text.parse().unwrap();
+    if let Some(difference) = pair.run(&regression.ops.0) {
+        panic!("{}: {difference}", file.display());
     }
 }
 
@@ -153,6 +131,14 @@ fn a_volume_agrees_with_tmpfs() {
         volume.mount();
     };
     let mut pair = Pair::new(roots, Some(&mut remount));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        if text.contains("\ntrial mounted\n") {
+            replay(&mut pair, &path);
+        }
+    }
     compare(&mut pair, features, &Extent::new(20, 1000));
 }
 
@@ -162,20 +148,72 @@ fn a_difference_is_found_and_reduced() {
         return;
     }
     let (small, large) = (Tmpfs::with_options("size=64k"), Tmpfs::new());
-    let features = Features {
-        unnamed: true,
-        direct: true,
-        whiteout: true,
-    };
     let mut pair = Pair::new([small.path(), large.path()], None);
-    let mut generator = Generator::new(1, features);
-    let steps: Vec<Step> = (0..1000).map(|_| generator.step()).collect();
+    let steps = Programs::new(1, Features::ALL).ops(1000).0;
     let difference = pair.run(&steps).unwrap();
-    let (reduced, difference) = reduce::reduce(steps, difference, |steps| pair.run(steps));
-    assert!(
-        reduced.len() <= 3,
-        "{difference}\n{}",
-        op::to_text(&reduced)
-    );
-    assert_eq!(op::from_text(&op::to_text(&reduced)), reduced);
+    let (reduced, difference) = pair.reduce(&steps, difference);
+    assert!(reduced.0.len() <= 3, "{difference}\n{reduced}");
+    assert_eq!(reduced.to_string().parse(), Ok(reduced));
+}
+
+/// Each way in which a file grows, after each way in which it was cut, by system calls.
+#[test]
+fn what_was_cut_is_zeros_however_a_file_grows() {
+    if !places::enter() {
+        return;
+    }
+    let Some(volume) = Volume::with_options("nodev,nosuid,noatime") else {
+        return;
+    };
+    let tmpfs = Tmpfs::new();
+    let roots = [volume.path(), tmpfs.path().to_owned()];
+    let mut pair = Pair::new(roots, None);
+    // The last one has more blocks than a truncation deletes at once.
+    for (size, at, to) in [
+        (3000, 100, 50_000),
+        (100_000, 20_000, 90_000),
+        (9_000_000, 16_384, 1 << 24),
+    ] {
+        let cuts = [
+            format!("set 1 - - - {at} - -"),
+            format!("set @0/a - - - {at} - -"),
+            "open 0/a rw truncate 644 0 2".to_owned(),
+            format!("allocate 1 {at} {size} punch"),
+            format!("allocate 1 {at} {size} zero-keep-size"),
+            format!("unlink 0/a\nset 1 - - - {at} - -"),
+            format!("rename 0/b 0/a replace\nset 1 - - - {at} - -"),
+            format!("fsync 1 false\nset 1 - - - {at} - -\nfsync 1 true"),
+        ];
+        let growths = [
+            format!("write 1 {to} 9*100"),
+            "open 0/a rw append 644 0 3\nwrite 3 - 9*100".to_owned(),
+            format!("set 1 - - - {to} - -"),
+            format!("set 1 - - - {to} - -\nmmap 1 {} 8*600", to - 700),
+            format!("allocate 1 {at} {} extend", to - at),
+            format!("allocate 1 {at} {} zero", to - at),
+            format!("open 0/c rw create 644 0 3\nwrite 3 0 5*3000\ncopy 3 0 1 {to} 3000"),
+        ];
+        for cut in &cuts {
+            for growth in &growths {
+                let text = format!(
+                    "open 0/b rw create 644 0 2\nopen 0/a rw create 644 0 1\nwrite 1 0 7*{size}\n\
+                     {cut}\n{growth}\nread 1 0 200000\nread 1 {} 5000\nfsync 1 false\n\
+                     read 1 0 200000\nread 1 {} 5000\n",
+                    to - 1000,
+                    to - 1000
+                );
+                let ops: Ops = text.parse().unwrap();
+                if let Some(difference) = pair.run(&ops.0) {
+                    panic!("{difference}\n{text}");
+                }
+            }
+        }
+    }
+    drop(pair);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while volume.accounts() != (0, 0) {
+        let left = volume.accounts();
+        assert!(std::time::Instant::now() < until, "left over: {left:?}");
+        std::thread::yield_now();
+    }
 }

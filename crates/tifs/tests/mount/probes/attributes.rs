@@ -112,7 +112,7 @@ fn a_write_takes_privileges_away() {
         let path = volume.join("f");
         let file = create(&path);
         fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();
-        crate::users::ALICE.does(|| {
+        tifs_testkit::users::ALICE.does(|| {
             let file = File::options().write(true).open(&path).unwrap();
             file.write_all_at(b"new", 0).unwrap();
         });

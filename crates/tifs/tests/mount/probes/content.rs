@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use titan_testkit::requirement;
 
 use super::{allocated, create};
-use crate::mapping::Mapping;
 use crate::places::Volume;
+use tifs_testkit::system::Mapping;
 
 const MIB: u64 = 1 << 20;
 
