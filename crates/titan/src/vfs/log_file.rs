@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use super::WritableFile;
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ const EXTENSION: usize = 64 << 10;
 /// them.
 const LARGE: usize = 64 << 10;
 
-static ZEROS: [u8; EXTENSION] = [0; EXTENSION];
+static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; EXTENSION]);
 
 /// See the module.
 pub(super) struct LogFile {
