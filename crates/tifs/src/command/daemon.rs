@@ -7,6 +7,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -17,6 +18,8 @@ const LOG: &str = "tifs.log";
 
 /// The line of the new process once the mount answers.
 const READY: &str = "ready";
+/// The last of the standard streams.
+const STDERR: RawFd = 2;
 
 /// Starts `command` and returns once it is ready. `None`: it ended before, and has printed the
 /// reason to standard error.
@@ -36,6 +39,22 @@ pub(super) fn start(mut command: Command) -> Result<Option<Child>> {
         bail!("the process that was to serve the mount ended with {status}");
     }
     Ok(None)
+}
+
+/// In the new process, before it opens anything: closes all but the standard streams. What the
+/// command was given open belongs to its caller, whose locks and pipes would otherwise last as long
+/// as the mount.
+pub(super) fn close_inherited() {
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let numbers: Vec<RawFd> = open
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    for number in numbers.into_iter().filter(|number| *number > STDERR) {
+        // That of the listing itself is closed already, which is the only error.
+        let _ = nix::unistd::close(number);
+    }
 }
 
 /// The file for messages of a mount in the background.

@@ -71,6 +71,9 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    if args.background {
+        daemon::close_inherited();
+    }
     let options = mount_options::parse(args.options.iter().map(String::as_str));
     let options = options.map_err(|e| anyhow!(e))?;
     let mountpoint = checked_mountpoint(&args.mountpoint)?;

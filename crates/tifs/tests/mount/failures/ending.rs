@@ -91,7 +91,7 @@ fn open_files_are_served_until_they_are_closed() {
         volume.check();
         volume.mount();
         let content = fs::read(volume.join("open")).unwrap();
-        let expected: Vec<u8> = [1, 2, 3].iter().flat_map(|&byte| [byte; 100_000]).collect();
+        let expected = [1, 2, 3].map(|byte| vec![byte; 100_000]).concat();
         assert!(content == expected);
         let mapped = fs::read(volume.join("mapped")).unwrap();
         assert!(mapped.starts_with(b"before") && mapped[5000..].starts_with(b"after"));

@@ -42,6 +42,28 @@ fn a_volume_in_use_is_left_alone() {
     });
 }
 
+/// A script may hold a lock or read a pipe while it mounts: they end with the script.
+#[test]
+fn a_mount_in_the_background_keeps_nothing_of_its_caller_open() {
+    Volume::with(|volume| {
+        volume.unmount();
+        let held = volume.home().join("held");
+        let script = r#"exec 9>"$1" && exec "$0" --json mount "$2" "$3""#;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, TIFS]);
+        let mounted = run(shell.args([&held, &volume.store(), &volume.path()]));
+        assert!(mounted.status.success(), "{mounted:?}");
+        let said: serde_json::Value = serde_json::from_slice(&mounted.stdout).unwrap();
+        let descriptors = format!("/proc/{}/fd", said["pid"]);
+        let open = fs::read_dir(descriptors).unwrap();
+        let mut files = open.map(|entry| fs::read_link(entry.unwrap().path()).unwrap_or_default());
+        assert!(files.all(|file| file != held));
+        let unmounted = tifs([OsStr::new("umount"), volume.path().as_os_str()]);
+        assert_eq!(unmounted.status, 0, "{unmounted:?}");
+        volume.check();
+    });
+}
+
 /// As if the file system had no locks of directories, or the process was of another version.
 #[test]
 fn a_volume_that_the_table_of_mounts_shows_is_in_use_without_locks_too() {
