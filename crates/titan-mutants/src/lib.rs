@@ -1,24 +1,24 @@
 //! The macro [`mutant!`], which marks the points at which a bug can be planted.
 //!
-//! A mutant is a bug that is planted on purpose, to prove that a test catches it. A point names the
-//! bug and what follows `cargo test` to run that test; the comment above says what goes wrong:
+//! A mutant is a bug that is planted on purpose, to prove that a test catches it. The point is one
+//! line of the code; `mutants.toml` of the crate says what goes wrong there, and which test must
+//! fail:
 //!
 //! ```text
-//! // MUTANT: a synced write is acknowledged without a sync of the WAL.
-//! if !mutant!("wal-sync-left-out", "-p titan-campaigns --test it crash::") {
+//! if !mutant!(wal_sync_left_out) {
 //!     self.wal.sync()?;
 //! }
 //! ```
 //!
 //! `mutant!` is false unless the crates are built with `--cfg mutants` and the environment variable
 //! `TITAN_MUTANT` has the name of this bug. Without the flag nothing of it is in the binary.
-//! `cargo xtask mutants` finds the points in the sources and plants one bug after the other.
+//! `cargo xtask mutants` plants one bug after the other.
 
 /// Whether the bug of this name is planted: see the crate.
 #[macro_export]
 macro_rules! mutant {
-    ($name:literal, $test:literal) => {
-        $crate::planted($name)
+    ($name:ident) => {
+        $crate::planted(stringify!($name))
     };
 }
 

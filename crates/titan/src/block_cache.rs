@@ -36,11 +36,7 @@ struct ByBytes;
 
 impl Weighter<Key, Bytes> for ByBytes {
     fn weight(&self, _key: &Key, block: &Bytes) -> u64 {
-        // MUTANT: the block cache counts entries, not the bytes of their blocks.
-        if mutant!(
-            "cache-forgets-what-blocks-take",
-            "-p titan --test memory the_block_cache"
-        ) {
+        if mutant!(cache_forgets_what_blocks_take) {
             return ENTRY_OVERHEAD;
         }
         block.len() as u64 + ENTRY_OVERHEAD
@@ -94,11 +90,7 @@ impl BlockCache {
         if self.capacity() == 0 {
             return;
         }
-        // MUTANT: the block cache takes two files with neighbouring numbers for one.
-        let file = if mutant!(
-            "cache-confuses-files",
-            "-p titan-campaigns --test it metamorphic::"
-        ) {
+        let file = if mutant!(cache_confuses_files) {
             FileNumber(file.0 & !1)
         } else {
             file

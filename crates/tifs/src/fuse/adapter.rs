@@ -371,11 +371,8 @@ impl Filesystem for Adapter {
         let inode = convert::inode(inode);
         self.stale_attributes.synced(inode);
         // What the kernel dropped cannot become durable.
-        // MUTANT: a sync after one that failed succeeds, although data was dropped.
         let lacks = self.cached_writes.lacks(inode);
-        let result = match lacks
-            .filter(|_| !mutant!("dropped-data-forgotten", "-p tifs --test mount full"))
-        {
+        let result = match lacks.filter(|_| !mutant!(dropped_data_forgotten)) {
             Some(errno) => Err(Error::new(errno, LACKS_DATA)),
             None => self.file_system.sync(),
         };

@@ -56,18 +56,13 @@ impl Resumption {
         let now = self.clock.monotonic();
         let is_early = last_attempt.is_some_and(|last| now.saturating_sub(last) < interval);
         // Another thread may have been here meanwhile.
-        // MUTANT: a full disk is tried again by every change.
-        let impatient = mutant!(
-            "full-disk-tried-at-every-change",
-            "-p tifs --test it faults::once"
-        );
+        let impatient = mutant!(full_disk_tried_at_every_change);
         if (is_early && !impatient) || !self.is_due() {
             return;
         }
         *last_attempt = Some(now);
         // If it fails, the next write says why.
-        // MUTANT: a volume whose disk was full takes no changes until it is mounted again.
-        if !mutant!("full-disk-for-ever", "-p tifs --test it faults::") {
+        if !mutant!(full_disk_for_ever) {
             let _: titan::Result<()> = self.db.resume();
         }
     }

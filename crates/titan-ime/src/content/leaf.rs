@@ -69,15 +69,7 @@ impl<'a> Row<'a> {
             None => Seen::Nothing,
             Some(version) => match &version.content {
                 Content::Value(value) => Seen::Value(value),
-                // MUTANT: an older value that is in the engine is taken for none.
-                Content::Stored
-                    if mutant!(
-                        "older-value-in-the-engine-is-none",
-                        "-p titan-ime --test it reads::"
-                    ) =>
-                {
-                    Seen::Nothing
-                }
+                Content::Stored if mutant!(older_value_in_the_engine_is_none) => Seen::Nothing,
                 Content::Stored => Seen::Stored(version.commit),
                 Content::Deleted => Seen::Nothing,
             },
@@ -103,12 +95,8 @@ impl Leaf {
         let Some(from) = self.dead_from else {
             return false;
         };
-        // MUTANT: a leaf of rows that were deleted later is passed.
-        let is_dead =
-            from <= at || mutant!("leaf-is-dead-too-early", "-p titan-ime --test it reads::");
-        // MUTANT: a row that was put again into a leaf of dead rows is passed.
-        let is_as_made = Entries::of(self.tail()).len() == 0
-            || mutant!("written-to-a-dead-leaf", "-p titan-ime --test it reads::");
+        let is_dead = from <= at || mutant!(leaf_is_dead_too_early);
+        let is_as_made = Entries::of(self.tail()).len() == 0 || mutant!(written_to_a_dead_leaf);
         is_dead && is_as_made
     }
 
@@ -258,8 +246,7 @@ impl Rows {
             ..*head
         });
         self.heads.extend(moved);
-        // MUTANT: rows that are copied lose their older versions.
-        if mutant!("copied-rows-lose-their-chains", "-p titan-ime --lib root::") {
+        if mutant!(copied_rows_lose_their_chains) {
             return;
         }
         let chains = leaf

@@ -111,8 +111,7 @@ impl Root {
         }
         let mut served = served?;
         leaves.extend_from_slice(self.leaves.get(copied..).unwrap_or_default());
-        // MUTANT: versions are pruned, and reads that need them are still served.
-        if mutant!("pruned-and-still-served", "-p titan-ime --lib root::") {
+        if mutant!(pruned_and_still_served) {
             served = self.served.clone();
         }
         Some(Root::new(served, leaves, budget))
@@ -159,8 +158,7 @@ impl Root {
         }
         rows.into_leaves(budget, &mut leaves);
         leaves.extend_from_slice(self.leaves.get(end..).unwrap_or_default());
-        // MUTANT: idle rows are pruned, and reads that need them are still served.
-        if mutant!("swept-and-still-served", "-p titan-ime --lib root::") {
+        if mutant!(swept_and_still_served) {
             return Some(Root::new(self.served.clone(), leaves, budget));
         }
         Some(Root::new(served, leaves, budget))
@@ -175,8 +173,7 @@ fn rebuild(
     target: &Target,
     budget: &Arc<Budget>,
 ) -> Rows {
-    // MUTANT: what was written to a leaf is lost when it is made anew.
-    let is_lost = mutant!("tail-is-lost", "-p titan-ime --lib root::");
+    let is_lost = mutant!(tail_is_lost);
     let tail = leaf.filter(|_| !is_lost).map(|leaf| leaf.tail());
     let mut all: Vec<Write<'_>> = Entries::of(tail.flatten()).writes().collect();
     all.extend_from_slice(writes);

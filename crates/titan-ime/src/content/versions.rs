@@ -139,8 +139,7 @@ pub(crate) fn prune(versions: &mut Vec<Version>, served: &Timestamps) {
             return true;
         }
         let mut is_needed = std::mem::replace(&mut is_first, false);
-        // MUTANT: a reader before the safe point does not keep what it finds.
-        if mutant!("pruned-under-a-reader", "-p titan-ime --lib versions::") {
+        if mutant!(pruned_under_a_reader) {
             return is_needed;
         }
         while readers.next_if(|reader| **reader >= commit).is_some() {
@@ -148,8 +147,7 @@ pub(crate) fn prune(versions: &mut Vec<Version>, served: &Timestamps) {
         }
         is_needed
     });
-    // MUTANT: a deletion goes before what it deleted, which comes back.
-    if mutant!("deletion-goes-first", "-p titan-ime --lib versions::") {
+    if mutant!(deletion_goes_first) {
         versions.retain(|v| v.content != Content::Deleted || v.commit > served.from());
     }
     while versions

@@ -83,8 +83,7 @@ impl<'a> View<'a> {
     pub(crate) fn get(&self, key: &[u8], at: Timestamp) -> Seen<'a> {
         let first = self.entries.rank(key);
         let of_key = (first..).map_while(|n| self.entries.get(n).filter(|e| e.key() == key));
-        // MUTANT: a read overlooks what was written to a leaf since it was made.
-        let overlooked = mutant!("tail-is-overlooked", "-p titan-ime --lib root::");
+        let overlooked = mutant!(tail_is_overlooked);
         for entry in of_key {
             if entry.commit <= at && !overlooked {
                 return entry.seen();

@@ -57,8 +57,7 @@ impl Maintenance {
         let passed = catch_unwind(AssertUnwindSafe(|| self.pass()));
         match passed {
             Ok(()) => self.attached.shared.faults.passed(),
-            // MUTANT: a panic of maintenance ends its thread.
-            Err(panic) if mutant!("maintenance-panics-on", "-p titan-ime --lib passes::") => {
+            Err(panic) if mutant!(maintenance_panics_on) => {
                 resume_unwind(panic);
             }
             Err(panic) => {
@@ -81,11 +80,7 @@ impl Maintenance {
             // ORDER: a segment gets or loses its content at one moment, so one without it answers
             // nothing. It may have been left so for good, and then its range could not be held
             // again.
-            // MUTANT: what a panic left without content stays listed.
-            let left = mutant!(
-                "segments-without-content-stay",
-                "-p titan-ime --lib passes::"
-            );
+            let left = mutant!(segments_without_content_stay);
             shared.drop_segments(Dropped::Panicked, |segment| {
                 segment.root().is_none() && !left
             });
@@ -141,13 +136,10 @@ impl Maintenance {
     fn load_gaps(&self) {
         let budget = &self.attached.shared.budget;
         for gap in self.attached.shared.cold.gaps.take() {
-            // MUTANT: a gap that was dropped is loaded again at once.
-            let policy = self.policy.as_ref().filter(|_| {
-                !mutant!(
-                    "dropped-gap-is-loaded-at-once",
-                    "-p titan-ime --test it choosing::"
-                )
-            });
+            let policy = self
+                .policy
+                .as_ref()
+                .filter(|_| !mutant!(dropped_gap_is_loaded_at_once));
             if policy.is_some_and(|policy| policy.is_barred(&gap)) {
                 continue;
             }

@@ -167,11 +167,7 @@ impl State {
             let counters = &shared.counters;
             counters.saved.fetch_add(balance.saved, Ordering::Relaxed);
             counters.writes.fetch_add(balance.writes, Ordering::Relaxed);
-            // MUTANT: what costs more than it saves is held on.
-            if balance.losses >= LOSSES
-                && !segment.is_pinned()
-                && !mutant!("losses-are-held", "-p titan-ime --test it choosing::")
-            {
+            if balance.losses >= LOSSES && !segment.is_pinned() && !mutant!(losses_are_held) {
                 gone.insert(segment.generation);
                 self.bar(segment.range());
             }
@@ -244,17 +240,11 @@ impl State {
         let mut wanted = wanted.into_iter();
         let mut begun = None;
         for mut one in wanted.by_ref() {
-            // MUTANT: what was dropped is loaded again at once.
-            let is_barred = self.is_barred(&one.range)
-                && !mutant!(
-                    "dropped-is-loaded-at-once",
-                    "-p titan-ime --test it choosing::"
-                );
+            let is_barred = self.is_barred(&one.range) && !mutant!(dropped_is_loaded_at_once);
             if is_barred || !(has_room(attached) || make_room(attached, one.rate)) {
                 continue;
             }
-            // MUTANT: what is appended to a range is not held.
-            if !mutant!("appended-is-not-held", "-p titan-ime --test it choosing::") {
+            if !mutant!(appended_is_not_held) {
                 one.range = up_to_next_key(attached, one.range);
             }
             // Where it overlaps what is held by now, reads of the rest tell of the rest.

@@ -310,13 +310,8 @@ impl SegmentLoad {
     /// `MemoryLimit` if so many more bytes would exceed it.
     fn check_room(&self, bytes: usize) -> Result<()> {
         let budget = &self.attached.shared.budget;
-        // MUTANT: a step of a load may take what it likes.
         let bytes = budget.used().saturating_add(bytes + self.lists);
-        let fits = bytes <= budget.limit()
-            || mutant!(
-                "steps-overshoot-the-limit",
-                "-p titan-ime --test it loads::"
-            );
+        let fits = bytes <= budget.limit() || mutant!(steps_overshoot_the_limit);
         match fits {
             true => Ok(()),
             false => Err(Error::MemoryLimit {
@@ -398,13 +393,7 @@ pub(crate) fn merge(
     };
     let ended = segment.end(Dropped::Replaced, |last| {
         let root = match last {
-            // MUTANT: what was written since the delta was taken is lost when a load ends.
-            Last::Loading(delta)
-                if !mutant!(
-                    "last-writes-of-a-load-are-lost",
-                    "loom -p titan-ime --lib models::"
-                ) =>
-            {
+            Last::Loading(delta) if !mutant!(last_writes_of_a_load_are_lost) => {
                 root.with(&delta.sorted(), target, budget)
             }
             Last::Nothing | Last::Loading(_) | Last::Active(_) => root,

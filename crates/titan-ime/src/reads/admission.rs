@@ -36,9 +36,7 @@ impl Shared {
 /// The root, if its set has the timestamp; else the reason for reading the engine.
 pub(super) fn admitted(root: Option<&Root>, at: Timestamp) -> Result<&Root, Read> {
     let root = root.ok_or(Read::NotReady)?;
-    // MUTANT: a read is answered by a root that has been pruned past it.
-    match root.served.has(at) || mutant!("old-reads-are-admitted", "-p titan-ime --test it model::")
-    {
+    match root.served.has(at) || mutant!(old_reads_are_admitted) {
         true => Ok(root),
         false => Err(Read::TooOld),
     }

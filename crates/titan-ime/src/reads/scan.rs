@@ -104,13 +104,9 @@ fn from_segment(
     if segment.costs.is_measured_now() {
         return by_engine(Read::Measured);
     }
-    // MUTANT: a scan looks up each of its large values.
     if request.fetches_stored
         && segment.costs.is_iterator_cheaper()
-        && !mutant!(
-            "large-values-are-looked-up",
-            "-p titan-ime --test it reads::"
-        )
+        && !mutant!(large_values_are_looked_up)
     {
         return by_engine(Read::Stored);
     }
@@ -152,13 +148,7 @@ fn rows_forward(
     beyond: Option<&[u8]>,
     taken: &mut Taken<'_>,
 ) -> Option<Vec<u8>> {
-    // MUTANT: a scan ends where its segment ends.
-    let beyond = beyond.filter(|_| {
-        !mutant!(
-            "scan-ends-with-its-segment",
-            "-p titan-ime --test it reads::"
-        )
-    });
+    let beyond = beyond.filter(|_| !mutant!(scan_ends_with_its_segment));
     let upper = beyond.or(request.upper);
     let first = root.leaf_of(request.lower);
     for leaf in root.leaves.get(first..).unwrap_or_default() {
@@ -174,11 +164,7 @@ fn rows_forward(
             }
             if !taken.add(&row) {
                 let mut end = row.key.to_vec();
-                // MUTANT: the next part begins with the last row of this one.
-                if !mutant!(
-                    "part-ends-at-its-last-row",
-                    "-p titan-ime --test it model::"
-                ) {
+                if !mutant!(part_ends_at_its_last_row) {
                     end.extend_from_slice(&AFTER_VERSIONS);
                 }
                 return Some(end);

@@ -19,11 +19,7 @@ impl RangeSource for Shared {
     fn get(&self, encoded: &[u8], at: Timestamp) -> Option<Found> {
         let (read, found) = self.look_up(encoded, at);
         self.counters.points.count(read);
-        // MUTANT: point reads do not make a range worth holding.
-        if read == Read::NotHeld
-            && self.chooses
-            && !mutant!("points-are-not-told", "-p titan-ime --test it choosing::")
-        {
+        if read == Read::NotHeld && self.chooses && !mutant!(points_are_not_told) {
             self.cold.points.add(encoded);
         }
         found

@@ -38,13 +38,7 @@ impl Shared {
     /// ones last.
     pub(crate) fn make_room(&self) {
         let mut excess = self.budget.excess();
-        // MUTANT: memory that is over its limit stays so.
-        if excess == 0
-            || mutant!(
-                "memory-over-its-limit-is-kept",
-                "-p titan-ime --test it loads::"
-            )
-        {
+        if excess == 0 || mutant!(memory_over_its_limit_is_kept) {
             return;
         }
         let mut changing = self.directory.change();

@@ -67,9 +67,8 @@ impl Faults {
     /// The panic.
     pub(crate) fn off_on_panic(&self, run: impl FnOnce()) -> std::thread::Result<()> {
         let ran = catch_unwind(AssertUnwindSafe(run));
-        // MUTANT: a hook that panicked leaves its segments to readers.
         if let Err(panic) = &ran
-            && !mutant!("hook-panics-unnoticed", "-p titan-ime --lib hook::")
+            && !mutant!(hook_panics_unnoticed)
         {
             self.turn_off();
             self.keep("the path of writes", &**panic);

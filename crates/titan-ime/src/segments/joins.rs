@@ -40,11 +40,7 @@ impl Shared {
                     self.may_panic("join");
                     let leaves = left.leaves.iter().chain(&right.leaves).cloned().collect();
                     let mut served = left.served.narrowed(&right.served);
-                    // MUTANT: a joined segment serves what one of the two had pruned.
-                    if mutant!(
-                        "joined-serves-what-one-served",
-                        "-p titan-ime --test it pruning::"
-                    ) {
+                    if mutant!(joined_serves_what_one_served) {
                         served = left.served.clone();
                     }
                     let root = Root::new(served, leaves, &self.budget);

@@ -195,9 +195,7 @@ impl PendingWrites {
             return true;
         }
         let Some(log) = lock_within(&self.applying, wait) else {
-            // MUTANT: a read does not mind that another thread applies.
-            return self.has_applied(wanted)
-                || mutant!("settled-while-applied", "loom -p titan-ime --lib models::");
+            return self.has_applied(wanted) || mutant!(settled_while_applied);
         };
         if self.has_applied(wanted) {
             return true;
@@ -224,8 +222,7 @@ impl PendingWrites {
         std::mem::swap(&mut *filled, &mut *log);
         let added = self.added.load(Ordering::Relaxed);
         drop(filled);
-        // MUTANT: writes count as applied before they are.
-        if mutant!("applied-too-early", "loom -p titan-ime --lib models::") {
+        if mutant!(applied_too_early) {
             self.applied.store(added, Ordering::Release);
         }
         apply(&log.sorted());

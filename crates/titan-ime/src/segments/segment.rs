@@ -236,11 +236,7 @@ impl Segment {
         if let State::Gone(why) = &*state {
             return Err(*why);
         }
-        // MUTANT: writes while a segment is loaded are forgotten.
-        if mutant!(
-            "writes-while-loading-are-forgotten",
-            "-p titan-ime --test it loads::"
-        ) {
+        if mutant!(writes_while_loading_are_forgotten) {
             return Ok(());
         }
         *state = State::Loading {
@@ -326,12 +322,7 @@ impl Segment {
         target: &Target,
         budget: &Arc<Budget>,
     ) -> Written {
-        // MUTANT: a write takes the root without the lock, and is lost if another root takes its
-        // place meanwhile.
-        let unlocked = mutant!(
-            "write-to-a-replaced-root",
-            "loom -p titan-ime --lib models::"
-        );
+        let unlocked = mutant!(write_to_a_replaced_root);
         let early = unlocked.then(|| self.root.load());
         let mut state = self.state.lock();
         match &mut *state {
@@ -391,8 +382,7 @@ impl Segment {
         };
         // ORDER: before the directory is published, because from then on writes go past this
         // segment: as long as there is a root, it has all that is published.
-        // MUTANT: a segment that has ended is read on.
-        if !mutant!("ended-segment-is-read", "loom -p titan-ime --lib models::") {
+        if !mutant!(ended_segment_is_read) {
             self.root.store(None);
         }
         let replaced = replace(last);

@@ -58,13 +58,7 @@ impl Shared {
                 false => segment.write(these, &target, &self.budget),
             };
             match written {
-                // MUTANT: a write that finds its segment replaced is lost.
-                Written::Gone
-                    if !mutant!(
-                        "write-to-a-replaced-segment-is-lost",
-                        "-p titan-ime --lib hook::"
-                    ) =>
-                {
+                Written::Gone if !mutant!(write_to_a_replaced_segment_is_lost) => {
                     gone = Some(segment.generation);
                     list = self.directory.load();
                 }

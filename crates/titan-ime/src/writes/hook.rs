@@ -117,8 +117,7 @@ impl Shared {
     /// Drops the segments that have keys from `lower` to before `upper`, whose change they cannot
     /// follow.
     fn bypass(&self, lower: &[u8], upper: Option<&[u8]>) {
-        // MUTANT: what changes past the operations stays as it was in memory.
-        if mutant!("bypass-unnoticed", "-p titan-ime --lib hook::") {
+        if mutant!(bypass_unnoticed) {
             return;
         }
         self.drop_segments(Dropped::Bypassed, |segment| segment.overlaps(lower, upper));

@@ -67,11 +67,7 @@ impl Taken<'_> {
 
     /// Notes a write of all keys at `commit`, before it can be read, even if it may fail.
     pub(crate) fn note(&mut self, commit: Timestamp) {
-        // MUTANT: latches forget what was written, so a conflict is not found.
-        if mutant!(
-            "latches-forget-writes",
-            "-p titan-campaigns --test it mvcc::"
-        ) {
+        if mutant!(latches_forget_writes) {
             return;
         }
         for (_, newest) in &mut self.0 {

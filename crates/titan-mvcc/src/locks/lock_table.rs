@@ -94,10 +94,8 @@ impl LockTable {
                     return Err(Error::corrupt_entry(LOCKS, entries.key(), damaged));
                 };
                 // The transaction of a secondary key may have committed earlier.
-                // MUTANT: what was pushed before a restart is forgotten.
-                let is_pushed = !lock.is_async()
-                    && lock.primary == key
-                    && !mutant!("restart-forgets-pushes", "-p titan-mvcc --test it golden::");
+                let is_pushed =
+                    !lock.is_async() && lock.primary == key && !mutant!(restart_forgets_pushes);
                 if is_pushed {
                     lock.min_commit = lock.min_commit.max(after);
                 }
@@ -250,8 +248,7 @@ impl LockTable {
                 false => Push::Committing,
             };
         }
-        // MUTANT: readers leave the transactions alone whose locks they ignore.
-        if !mutant!("lock-not-pushed", "-p titan-mvcc --test it golden::") {
+        if !mutant!(lock_not_pushed) {
             let after = at.next().unwrap_or(at);
             active.lock.min_commit = active.lock.min_commit.max(after);
         }
@@ -374,9 +371,7 @@ impl LockTable {
         for key in keys.clone() {
             if let Some(active) = table.by_key.get(key)
                 && active.lock.min_commit > commit
-                // MUTANT: a transaction commits at a timestamp at which others have read below its
-                // locks.
-                && !mutant!("committed-before-pushed", "-p titan-mvcc --test it golden::")
+                && !mutant!(committed_before_pushed)
             {
                 return Err((key.to_vec(), active.lock.min_commit));
             }

@@ -141,12 +141,7 @@ fn circle(
         at = before;
     }
     circle.reverse();
-    // MUTANT: no wait checks for a circle of transactions.
-    (!mutant!(
-        "deadlock-not-found",
-        "-p titan-mvcc --test it pessimistic::"
-    ))
-    .then_some(circle)
+    (!mutant!(deadlock_not_found)).then_some(circle)
 }
 
 #[cfg(test)]

@@ -75,11 +75,7 @@ fn find_last_change(family: &ColumnFamily, key: &[u8]) -> Result<LastChange> {
 
 /// The last change that a version proves; `value` reads its value.
 fn claim_of(version: Version, value: impl FnOnce() -> titan::Result<Bytes>) -> Result<LastChange> {
-    // MUTANT: a lock after a deletion leads to the value that was deleted.
-    let passes_deletions = mutant!(
-        "lock-leads-past-a-deletion",
-        "-p titan-campaigns --test it mvcc::"
-    );
+    let passes_deletions = mutant!(lock_leads_past_a_deletion);
     Ok(match version.kind {
         Kind::Put => LastChange::Put(version.commit),
         Kind::Delete if passes_deletions => LastChange::Unknown,

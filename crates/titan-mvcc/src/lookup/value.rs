@@ -19,11 +19,7 @@ pub(crate) fn value_at(
     at: Timestamp,
     stats: &mut ReadStats,
 ) -> Result<Option<LazyValue>> {
-    // MUTANT: a point read misses what was committed at its own timestamp.
-    let at = match mutant!(
-        "point-read-one-too-early",
-        "-p titan-campaigns --test it mvcc::"
-    ) {
+    let at = match mutant!(point_read_one_too_early) {
         true => at.previous(),
         false => at,
     };
@@ -65,15 +61,7 @@ fn value_from(
             stats.dead_rows_skipped += 1;
             Ok(None)
         }
-        // MUTANT: a lock hides the value from point reads.
-        Kind::Lock
-            if mutant!(
-                "lock-hides-the-value",
-                "-p titan-campaigns --test it mvcc::"
-            ) =>
-        {
-            Ok(None)
-        }
+        Kind::Lock if mutant!(lock_hides_the_value) => Ok(None),
         Kind::Lock => {
             let lock = LockValue::read(&value.fetch()?, version.commit);
             match value_below_lock(family, encoded, lock.last_change, stats)? {

@@ -38,11 +38,7 @@ struct Collector {
 impl Collector {
     /// The timestamp at which a version becomes droppable, if the table alone proves it.
     fn droppable_from(&self, kind: Kind, commit: Timestamp) -> Option<Timestamp> {
-        // MUTANT: a version counts as droppable from its own commit on, not from the next one's.
-        let own = mutant!(
-            "superseded-from-its-own-commit",
-            "-p titan-mvcc --test it sweeps::"
-        );
+        let own = mutant!(superseded_from_its_own_commit);
         match kind {
             Kind::Put if own => Some(commit),
             Kind::Put => self.newer,

@@ -70,11 +70,7 @@ impl FilterFamily {
         if than == Timestamp::ZERO {
             return Ok(true);
         }
-        // MUTANT: a deletion is dropped over an older version, which comes back.
-        if mutant!(
-            "deletion-dropped-over-an-older-version",
-            "-p titan-mvcc --test it old_versions::"
-        ) {
+        if mutant!(deletion_dropped_over_an_older_version) {
             return Ok(true);
         }
         let from = newest_at(encoded, than.previous());
@@ -137,12 +133,7 @@ impl CompactionFilter for Filter {
             (self.has_newer, self.is_hidden) = (false, false);
         }
         if version.commit > self.safe_point {
-            // MUTANT: a version after the safe point hides the one that reads at the safe point
-            // find.
-            self.is_hidden |= mutant!(
-                "hidden-by-newer-than-the-safe-point",
-                "-p titan-mvcc --test it old_versions::"
-            );
+            self.is_hidden |= mutant!(hidden_by_newer_than_the_safe_point);
             let is_replaced = self.is_replaced(version, entry)?;
             self.has_newer |= version.kind != Kind::Rollback;
             return Ok(decision(!is_replaced));
@@ -165,8 +156,7 @@ impl CompactionFilter for Filter {
 impl Filter {
     /// Returns true if a newer version of the key makes a lock after the safe point superfluous.
     fn is_replaced(&self, version: Version, entry: &FilterEntry<'_>) -> titan::Result<bool> {
-        // MUTANT: the newest lock of a key is dropped, with which others conflict.
-        let drops_newest = mutant!("newest-lock-dropped", "-p titan-campaigns --test it mvcc::");
+        let drops_newest = mutant!(newest_lock_dropped);
         if version.kind != Kind::Lock || !self.is_bottommost || !(self.has_newer || drops_newest) {
             return Ok(false);
         }

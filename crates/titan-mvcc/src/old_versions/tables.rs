@@ -200,11 +200,7 @@ impl Tables {
 impl Table {
     /// Returns true if a compaction of this table alone may drop a version.
     fn may_drop(&self, safe_point: Timestamp) -> bool {
-        // MUTANT: a table whose versions only become droppable at the safe point counts as clean.
-        let skips_equal = mutant!(
-            "droppable-at-the-safe-point-left-out",
-            "-p titan-mvcc --test it sweeps::"
-        );
+        let skips_equal = mutant!(droppable_at_the_safe_point_left_out);
         match &self.known {
             Some(known) => known
                 .first_droppable
@@ -215,12 +211,7 @@ impl Table {
 
     /// Returns true if a version of this table may supersede one of `other`, if they share keys.
     fn may_supersede(&self, other: &Table, safe_point: Timestamp) -> bool {
-        // MUTANT: tables are considered one by one, as if no version superseded one in another
-        // table.
-        if mutant!(
-            "tables-beside-each-other-left-out",
-            "-p titan-mvcc --test it sweeps::"
-        ) {
+        if mutant!(tables_beside_each_other_left_out) {
             return false;
         }
         let (Some(newer), Some(older)) = (&self.known, &other.known) else {

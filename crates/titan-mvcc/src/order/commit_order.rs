@@ -201,8 +201,7 @@ impl InFlight<'_> {
     pub(crate) fn published(self) -> Timestamp {
         let (order, commit) = (self.order, self.commit);
         drop(self);
-        // MUTANT: a commit is acknowledged while an older one hides it from reads.
-        let early = mutant!("acknowledged-early", "-p titan-mvcc --lib commit_order::");
+        let early = mutant!(acknowledged_early);
         if order.visible() < commit && !early {
             order.in_flight.wait(commit);
         }

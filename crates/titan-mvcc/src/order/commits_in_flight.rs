@@ -126,8 +126,7 @@ impl CommitsInFlight {
     /// Removes commits that have been published or have failed.
     pub(crate) fn end(&self, commits: impl Iterator<Item = Timestamp>) {
         let mut state = self.state.lock();
-        // MUTANT: the leader of a write group ends the commits that are not in it, too.
-        if mutant!("groups-end-all", "-p titan-mvcc --lib commits_in_flight::") {
+        if mutant!(groups_end_all) {
             state.commits.clear();
         }
         commits.for_each(|commit| state.end(commit));
@@ -140,13 +139,7 @@ impl CommitsInFlight {
     /// Updates the visible timestamp.
     fn update_visible(&self, state: &State) {
         let oldest = state.commits.front();
-        // MUTANT: a commit becomes visible before older ones that are still being written.
-        let oldest = oldest.filter(|_| {
-            !mutant!(
-                "visible-before-older-commits",
-                "-p titan-mvcc --lib commit_order::"
-            )
-        });
+        let oldest = oldest.filter(|_| !mutant!(visible_before_older_commits));
         let visible = oldest.map_or(state.newest, |oldest| oldest.before);
         let was = self.visible.load(Ordering::Relaxed);
         invariant!(was <= visible.0, "{visible} is visible after {was}");

@@ -234,8 +234,7 @@ impl SafePoint {
             }
             // Holds begin at the safe point or later, so this is not before it.
             let oldest_hold = state.holds.keys().next().map(|(at, _)| *at);
-            // MUTANT: the safe point passes holds.
-            let passes = mutant!("holds-passed", "-p titan-mvcc --test it old_versions::");
+            let passes = mutant!(holds_passed);
             let oldest_hold = oldest_hold.filter(|_| !passes);
             let before = state.safe_point;
             let safe_point = oldest_hold.map_or(to, |hold| hold.min(to));

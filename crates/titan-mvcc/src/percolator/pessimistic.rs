@@ -181,13 +181,7 @@ fn check(core: &Core, key: &[u8], request: &PessimisticLock<'_>) -> Result<()> {
     let Some(newest) = newest_write(&core.versions, &key())? else {
         return Ok(());
     };
-    // MUTANT: a pessimistic lock is given whatever was committed since the transaction's read.
-    if newest.commit > request.since
-        && !mutant!(
-            "pessimistic-lock-unchecked",
-            "-p titan-mvcc --test it pessimistic::"
-        )
-    {
+    if newest.commit > request.since && !mutant!(pessimistic_lock_unchecked) {
         return Err(Error::Conflict {
             key: key(),
             start: request.since,
@@ -206,9 +200,7 @@ pub(super) fn pessimistic_rollback(
 ) -> Result<()> {
     let _latches = core.latches.take(keys.iter().copied());
     release_latched(core, keys, start, |lock| {
-        // MUTANT: a release of pessimistic locks takes those with it that were taken later.
-        let is_older = lock.for_update <= for_update
-            || mutant!("later-locks-released", "-p titan-mvcc --test it golden::");
+        let is_older = lock.for_update <= for_update || mutant!(later_locks_released);
         !lock.is_prewritten() && is_older
     })
 }

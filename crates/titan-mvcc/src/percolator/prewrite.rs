@@ -94,11 +94,7 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
         match check(core, request, mutation.key())? {
             Found::New => to_lock.push((mutation, None)),
             Found::Locked(lock) => {
-                // MUTANT: a prewrite forgets that a reader has pushed the pessimistic lock.
-                if !mutant!(
-                    "converted-lock-forgets-push",
-                    "-p titan-mvcc --test it golden::"
-                ) {
+                if !mutant!(converted_lock_forgets_push) {
                     result.min_commit = result.min_commit.max(lock.min_commit);
                 }
                 to_lock.push((mutation, Some(lock)));
@@ -224,10 +220,7 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     if newest.commit >= start {
         match outcome(&core.versions, key, start)? {
             Outcome::Committed(at) => return Ok(Found::Committed(at)),
-            // MUTANT: a late prewrite brings a transaction back to life that was rolled back.
-            Outcome::RolledBack
-                if mutant!("rollback-forgotten", "-p titan-mvcc --test it golden::") =>
-            {
+            Outcome::RolledBack if mutant!(rollback_forgotten) => {
                 return Ok(Found::New);
             }
             Outcome::RolledBack => {
@@ -247,10 +240,7 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
     };
     match conflict {
         None => Ok(Found::New),
-        // MUTANT: a prewrite overlooks what was committed since the transaction's read.
-        Some(_) if mutant!("prewrite-over-newer", "-p titan-mvcc --test it golden::") => {
-            Ok(Found::New)
-        }
+        Some(_) if mutant!(prewrite_over_newer) => Ok(Found::New),
         Some(_) if request.for_update.is_some() => Err(Error::PessimisticLockNotFound {
             key: key_bytes(),
             start,

@@ -65,12 +65,10 @@ fn wait(
                 // The lock may expire before the deadline.
                 let deciding = core.locks.owned_by(&active.lock.primary, holder);
                 let left = core.locks.time_left(deciding.as_ref().unwrap_or(&active));
-                // MUTANT: a wait lasts until its deadline, though the lock expires before.
-                let left =
-                    match mutant!("wait-outlasts-the-lock", "-p titan-mvcc --test it golden::") {
-                        true => Duration::MAX,
-                        false => left,
-                    };
+                let left = match mutant!(wait_outlasts_the_lock) {
+                    true => Duration::MAX,
+                    false => left,
+                };
                 let expiry = now
                     .saturating_add(left)
                     .saturating_add(Duration::from_millis(1));

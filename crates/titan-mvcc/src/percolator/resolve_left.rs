@@ -41,8 +41,7 @@ fn end_if_expired(core: &Core, key: &[u8], start: Timestamp) -> Result<()> {
 /// committed transaction, deletions for others.
 pub(crate) fn end_orphaned_locks(core: &Core) {
     for (_, active) in core.locks.transactions(Timestamp::MAX) {
-        // MUTANT: an opening leaves the locks of owners that are gone.
-        let stays = mutant!("orphaned-locks-stay", "-p titan-mvcc --test it two_phase::");
+        let stays = mutant!(orphaned_locks_stay);
         if active.is_orphaned && !stays {
             let _ = end_orphan(core, &active);
         }

@@ -163,12 +163,7 @@ fn write_record(
     if let Some((before, value)) = core.versions.first_in_prefix(&from, &encoded)?
         && split(&before)?.1.kind == Kind::Rollback
     {
-        // MUTANT: protected records are replaced by later ones.
-        let is_protected = *value.fetch()? == *PROTECTED
-            && !mutant!(
-                "protected-rollback-replaced",
-                "-p titan-mvcc --test it golden::"
-            );
+        let is_protected = *value.fetch()? == *PROTECTED && !mutant!(protected_rollback_replaced);
         if !is_protected {
             batch.delete(&core.versions, before)?;
         }

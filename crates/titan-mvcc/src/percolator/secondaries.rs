@@ -45,8 +45,7 @@ pub(super) fn check_secondaries(
                 Outcome::Unknown => {}
             },
         }
-        // MUTANT: a check leaves no record on a missing key, whose prewrite then succeeds.
-        if !mutant!("missing-key-unrecorded", "-p titan-mvcc --test it golden::") {
+        if !mutant!(missing_key_unrecorded) {
             roll_back_latched(core, &[key], start, true)?;
         }
         return Ok(SecondariesStatus::RolledBack);
@@ -82,12 +81,7 @@ pub(super) fn async_status(core: &Core, lock: &Lock) -> Result<AsyncStatus> {
             None => match outcome(&core.versions, key, lock.start)? {
                 Outcome::Committed(at) => return Ok(AsyncStatus::Committed(at)),
                 Outcome::RolledBack => return Ok(AsyncStatus::RolledBack),
-                // MUTANT: an async commit counts as committed before all its keys are prewritten.
-                Outcome::Unknown
-                    if mutant!(
-                        "async-commit-too-early",
-                        "-p titan-mvcc --test it async_commit::"
-                    ) => {}
+                Outcome::Unknown if mutant!(async_commit_too_early) => {}
                 Outcome::Unknown => return Ok(AsyncStatus::Undecided),
             },
         }

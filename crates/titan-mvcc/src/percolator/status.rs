@@ -118,11 +118,7 @@ pub(crate) fn heartbeat(
         });
     };
     let mut lock = active.lock;
-    // MUTANT: a heartbeat with a shorter time to live shortens that of the lock.
-    lock.ttl = match mutant!(
-        "heartbeat-shortens-a-life",
-        "-p titan-mvcc --test it golden::"
-    ) {
+    lock.ttl = match mutant!(heartbeat_shortens_a_life) {
         true => ttl,
         false => lock.ttl.max(ttl),
     };

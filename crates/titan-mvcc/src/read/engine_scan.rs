@@ -187,11 +187,7 @@ impl EngineScan {
                     return None;
                 }
             };
-            // MUTANT: a scan takes a deletion after its timestamp for one that it sees.
-            let too_early = mutant!(
-                "scan-skips-what-dies-later",
-                "-p titan-campaigns --test it mvcc::"
-            );
+            let too_early = mutant!(scan_skips_what_dies_later);
             if version.kind == Kind::Delete && (version.commit <= at || too_early) {
                 newest += 1;
                 stats.next += 1;
@@ -227,8 +223,7 @@ impl EngineScan {
         // False after a lock whose put is gone.
         let mut follows_locks = true;
         while let Some((kind, commit)) = met {
-            // MUTANT: a scan finds a version that was committed after its timestamp.
-            let too_new = mutant!("scan-finds-newer", "-p titan-campaigns --test it mvcc::");
+            let too_new = mutant!(scan_finds_newer);
             let commit = if too_new { commit.previous() } else { commit };
             match kind {
                 _ if commit > at && steps == MAX_STEPS => {
@@ -295,12 +290,7 @@ impl EngineScan {
                 self.place = Place::InRow;
                 return found;
             }
-            // MUTANT: a scan backward keeps the older of two versions.
-            let older = newest.is_some()
-                && mutant!(
-                    "backward-keeps-the-older",
-                    "-p titan-campaigns --test it mvcc::"
-                );
+            let older = newest.is_some() && mutant!(backward_keeps_the_older);
             let replaced = match kind {
                 _ if older => true,
                 Kind::Put => newest.replace(Some(self.cursor.lazy_value()?)).is_some(),

@@ -33,8 +33,7 @@ impl LockedKeys {
     ) -> Self {
         let locks = &snapshot.core().locks;
         let mut keys = locks.affecting_reads(from, to, snapshot.timestamp());
-        // MUTANT: scans overlook locks.
-        if mutant!("scan-over-locks", "-p titan-mvcc --test it two_phase::") {
+        if mutant!(scan_over_locks) {
             keys.clear();
         }
         if direction == Direction::Backward {

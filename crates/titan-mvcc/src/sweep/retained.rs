@@ -91,16 +91,12 @@ impl Retained {
         let by_clock = now.clock.checked_sub(self.last.clock);
         let is_even =
             by_clock.is_some_and(|by_clock| by_clock.abs_diff(passed) <= EVEN + passed / 1000);
-        // MUTANT: a clock that was set is trusted.
-        if !is_even && !mutant!("set-clocks-are-trusted", "-p titan-mvcc --test it sweeps::") {
+        if !is_even && !mutant!(set_clocks_are_trusted) {
             self.even_since = now;
             self.slowest = now;
             self.covers_earlier = false;
         }
-        // MUTANT: small steps back of the clock add up unseen.
-        if now.clock < self.slowest.later(now.monotonic)
-            && !mutant!("small-steps-back-add-up", "-p titan-mvcc --lib sweep::")
-        {
+        if now.clock < self.slowest.later(now.monotonic) && !mutant!(small_steps_back_add_up) {
             self.slowest = now;
         }
         self.last = now;

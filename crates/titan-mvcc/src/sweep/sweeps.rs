@@ -164,11 +164,7 @@ impl Sweeps {
     }
 
     fn deletions_left(&self, safe_point: Timestamp) -> Result<Vec<KeyRange>> {
-        // MUTANT: deletions that a compaction kept are left for ever.
-        if mutant!(
-            "deletions-left-for-ever",
-            "-p titan-mvcc --test it sweeps::"
-        ) {
+        if mutant!(deletions_left_for_ever) {
             return Ok(Vec::new());
         }
         Ok(Tables::load(&self.core.versions)?.with_deletions(safe_point))
@@ -203,8 +199,7 @@ impl Sweeps {
             .until(now.monotonic)
             .max(self.by_stored_sample(&retained)?);
         drop(retained);
-        // MUTANT: the safe point follows the present, without regard to the retention.
-        let to = match mutant!("retention-ignored", "-p titan-mvcc --test it sweeps::") {
+        let to = match mutant!(retention_ignored) {
             true => visible,
             false => to.min(visible),
         };
@@ -273,8 +268,7 @@ impl Sweeps {
         if self.retention.is_none() {
             return false;
         }
-        // MUTANT: commits wake the sweeper while it waits for time, so it sweeps all the time.
-        let always = mutant!("every-commit-sweeps", "-p titan-mvcc --lib sweep::");
+        let always = mutant!(every_commit_sweeps);
         if self.has_work_later() && !always {
             return true;
         }

@@ -87,12 +87,8 @@ fn lost(key: &[u8], start: Timestamp) -> Error {
 
 /// Returns true if one of the keys is locked.
 fn has_locked(core: &Core, writes: &Writes) -> bool {
-    // MUTANT: a commit in one batch overlooks locks.
     !core.locks.is_empty()
-        && !mutant!(
-            "one-batch-over-locks",
-            "-p titan-mvcc --test it two_phase::"
-        )
+        && !mutant!(one_batch_over_locks)
         && writes.keys().any(|key| core.locks.get(key).is_some())
 }
 

@@ -52,10 +52,7 @@ impl Transaction {
     /// Those of [`Snapshot::get_lazy`].
     pub fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
         match self.writes.get(key).as_ref().and_then(value_of) {
-            // MUTANT: a transaction does not see that it deleted a key.
-            Some(None) if mutant!("own-deletion-unseen", "-p titan-campaigns --test it mvcc::") => {
-                self.snapshot.get_lazy(key)
-            }
+            Some(None) if mutant!(own_deletion_unseen) => self.snapshot.get_lazy(key),
             Some(own) => Ok(own),
             None => self.snapshot.get_lazy(key),
         }

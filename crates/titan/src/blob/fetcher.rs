@@ -67,12 +67,8 @@ impl ValueFetcher {
                     return Ok(value);
                 }
                 // A collection may have relocated the record and removed its file since.
-                // MUTANT: a reader does not look again for a record that was relocated meanwhile.
                 Err(e) => match locations.location(index.file)? {
-                    newest
-                        if newest == location
-                            || mutant!("relocated-meanwhile", "-p titan --lib blob::tests") =>
-                    {
+                    newest if newest == location || mutant!(relocated_meanwhile) => {
                         return Err(e);
                     }
                     newest => location = newest,
@@ -155,11 +151,7 @@ impl ValueFetcher {
             };
             // What was relocated meanwhile is fetched alone.
             let planned = located.locations.get(*request).copied().flatten();
-            // MUTANT: a read of many values does not look again for those relocated meanwhile.
-            let not_again = mutant!(
-                "multi-get-does-not-look-again",
-                "-p titan --lib db::races::values"
-            );
+            let not_again = mutant!(multi_get_does_not_look_again);
             if locations.location(index.file).ok() != planned && !not_again {
                 *outcome = self.fetch(locations, key.as_ref(), index);
             }

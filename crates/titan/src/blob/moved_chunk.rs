@@ -87,12 +87,8 @@ impl MovedChunk {
         let first = records.first().map_or(0, |record| record.offset);
         let least = records.iter().map(|record| record.to).min().unwrap_or(0);
         let pairs = || records.iter().map(|r| (r.offset - first, r.to - least));
-        // MUTANT: the differences of offsets in a relocation map have 32 bits.
         let wide = pairs().any(|(offset, to)| offset.max(to) > u32::MAX.into())
-            && !mutant!(
-                "relocation-of-32-bits",
-                "-p titan --lib blob::moved_chunk::"
-            );
+            && !mutant!(relocation_of_32_bits);
         let width = if wide { 8 } else { 4 };
         let mut out = Vec::with_capacity(Self::HEADER + records.len() * 2 * width);
         out.extend_from_slice(&first.to_le_bytes());

@@ -100,11 +100,7 @@ impl RelocationBuilder {
         let mut file = vfs.create(&path)?;
         let written = file.append(&content).and_then(|()| {
             // ORDER: the map is durable before an edit names it (BLOB-1).
-            // MUTANT: an edit names a relocation map that is not durable.
-            if mutant!(
-                "relocation-map-not-synced",
-                "-p titan-campaigns --test it crash::"
-            ) {
+            if mutant!(relocation_map_not_synced) {
                 return Ok(());
             }
             file.sync()

@@ -74,11 +74,7 @@ impl BlobSeparator {
 
     /// Whether a value of `len` bytes goes to a blob file.
     pub(crate) fn separates(&self, len: usize) -> bool {
-        // MUTANT: a value of exactly `min_blob_size` bytes stays inline.
-        let off = u64::from(mutant!(
-            "threshold-off-by-one",
-            "-p titan-campaigns --test it metamorphic::"
-        ));
+        let off = u64::from(mutant!(threshold_off_by_one));
         self.options.enabled && len as u64 >= self.options.min_blob_size.saturating_add(off)
     }
 

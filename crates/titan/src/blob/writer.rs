@@ -121,18 +121,10 @@ impl BlobFileWriter {
             size: stored.len() as u64,
             compression: self.compression,
         };
-        // MUTANT: pointers lead to the key of a blob record instead of its value.
-        if mutant!(
-            "pointer-to-the-header",
-            "-p titan-campaigns --test it metamorphic::"
-        ) {
+        if mutant!(pointer_to_the_header) {
             index.offset -= user_key.len() as u64;
         }
-        // MUTANT: the offset in a pointer has 32 bits.
-        if mutant!(
-            "pointer-of-32-bits",
-            "-p titan --lib db::tests::huge_files::"
-        ) {
+        if mutant!(pointer_of_32_bits) {
             index.offset = u64::from(index.offset as u32);
         }
         self.output.put(stored)?;
@@ -169,11 +161,7 @@ impl BlobFileWriter {
             .put(&FileFooter { count: self.count }.encode())?;
         self.output.flush()?;
         // ORDER: records are durable before the caller installs a table that points to them.
-        // MUTANT: tables point to a blob file that has not been synced.
-        if !mutant!(
-            "blob-file-sync-left-out",
-            "-p titan-campaigns --test it crash::"
-        ) {
+        if !mutant!(blob_file_sync_left_out) {
             self.output
                 .file
                 .sync()

@@ -60,16 +60,8 @@ impl GarbageByMoment {
 
     /// The bytes that become garbage after `seen` and not after `moment`.
     pub(crate) fn between(&self, seen: Option<u64>, moment: u64) -> u64 {
-        // MUTANT: reported garbage is counted again after a compaction has seen it.
-        let again = mutant!(
-            "reported-garbage-for-ever",
-            "-p titan --test it collectors::"
-        );
-        // MUTANT: reported garbage counts before its moment.
-        let moment = match mutant!(
-            "reported-garbage-too-early",
-            "-p titan --test it collectors::what_a_compaction_leaves"
-        ) {
+        let again = mutant!(reported_garbage_for_ever);
+        let moment = match mutant!(reported_garbage_too_early) {
             true => u64::MAX,
             false => moment,
         };

@@ -130,8 +130,7 @@ impl DeadRanges {
     }
 
     fn cut<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
-        // MUTANT: what is written to a dead range stays invisible.
-        if mutant!("dead-range-ignores-writes", "-p titan --lib dead_ranges::") {
+        if mutant!(dead_range_ignores_writes) {
             return;
         }
         let order = &self.comparator;
@@ -161,8 +160,7 @@ impl DeadRanges {
         self.is_any.store(true, Ordering::SeqCst);
         let looked_to = SequenceNumber(self.looked_to.load(Ordering::SeqCst));
         let walked = DeadRange::of(first, last, keys, looked_to);
-        // MUTANT: a range is known although a group may have written to it that was not seen.
-        let hasty = mutant!("dead-range-known-too-early", "-p titan --lib dead_ranges::");
+        let hasty = mutant!(dead_range_known_too_early);
         let mut grown = false;
         if looked_to <= snapshot || hasty {
             // What waits there need not wait any more.
@@ -208,12 +206,7 @@ impl DeadRanges {
         }
         let ranges = self.ranges.lock();
         let range = ranges.known.around(key, &self.comparator)?;
-        // MUTANT: a reader passes a range in which its snapshot sees something.
-        let sees = range.since > snapshot
-            && !mutant!(
-                "dead-range-hides-from-snapshots",
-                "-p titan --lib dead_ranges::"
-            );
+        let sees = range.since > snapshot && !mutant!(dead_range_hides_from_snapshots);
         let end = match way {
             Way::Forward => &range.last,
             Way::Backward => &range.first,

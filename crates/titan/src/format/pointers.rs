@@ -20,10 +20,7 @@ pub(crate) fn each_pointer(
 ) -> Result<()> {
     match value_type {
         ValueType::BlobIndex => see(BlobIndex::decode(value)?),
-        // MUTANT: the pointers of entities are not counted.
-        ValueType::WideColumnEntity
-            if !mutant!("entity-pointers-overlooked", "-p titan --test it entities") =>
-        {
+        ValueType::WideColumnEntity if !mutant!(entity_pointers_overlooked) => {
             // What is wrong with an entity that has no pointers is its readers' concern.
             if !may_have_pointers(value) {
                 return Ok(());

@@ -58,8 +58,7 @@ impl SequenceTimes {
         if sequence == SequenceNumber::ZERO {
             return self.zero;
         }
-        // MUTANT: an entry counts as written at the time of the pair before it.
-        let early = mutant!("written-before-it-was", "-p titan --lib sequence_times");
+        let early = mutant!(written_before_it_was);
         let at = self.pairs.partition_point(|pair| pair.0 < sequence);
         let pair = self.pairs.get(at.saturating_sub(usize::from(early)))?;
         Some(pair.1)

@@ -73,11 +73,7 @@ pub(crate) fn run(
         let logical = moved.logical_files();
         let map_size = moved.write(&*env.vfs, &env.dir, map, number)?;
         // ORDER: the names of both files are durable before an edit refers to them.
-        // MUTANT: an edit refers to files of a collection whose names are not durable.
-        if !mutant!(
-            "collection-names-not-durable",
-            "-p titan-campaigns --test it crash::"
-        ) {
+        if !mutant!(collection_names_not_durable) {
             env.vfs.sync_dir(&env.dir)?;
         }
         let relocation = Relocation {

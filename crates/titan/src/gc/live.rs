@@ -102,14 +102,7 @@ pub(crate) fn live_files(
         let records = &mut files.entry(physical.number).or_insert_with(empty).records;
         for reference in live.get(&number).into_iter().flatten() {
             let at = match &map {
-                // MUTANT: a record that was relocated before is looked for where it was first
-                // written.
-                Some(map)
-                    if !mutant!(
-                        "old-map-after-a-second-move",
-                        "-p titan --test it gc::what_lives"
-                    ) =>
-                {
+                Some(map) if !mutant!(old_map_after_a_second_move) => {
                     map.lookup(number, reference.offset)?
                 }
                 _ => reference.offset,

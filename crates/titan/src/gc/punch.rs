@@ -145,11 +145,7 @@ impl Plan {
         let (vfs, file) = (&*context.env.vfs, &*self.file);
         let path = FileKind::Blob(file.number).path(&context.env.dir);
         // ORDER: the names are counted after the live records were gathered.
-        // MUTANT: holes are punched into files that a checkpoint shares.
-        let punched_anyway = mutant!(
-            "hole-in-a-linked-file",
-            "-p titan --test it gc::punch::files_with_another"
-        );
+        let punched_anyway = mutant!(hole_in_a_linked_file);
         if vfs.link_count(&path)? > 1 && !punched_anyway {
             return Ok(());
         }

@@ -301,11 +301,7 @@ pub(super) struct Room {
 impl Room {
     /// Room for so many live bytes.
     pub(super) fn new(bytes: u64) -> Self {
-        // MUTANT: a collection takes all files that are worth it, however many there are.
-        let unbounded = mutant!(
-            "collection-of-any-number-of-files",
-            "-p titan --test it gc::many::many_small"
-        );
+        let unbounded = mutant!(collection_of_any_number_of_files);
         Room {
             files: if unbounded { usize::MAX } else { MAX_FILES },
             records: MAX_RECORDS,

@@ -194,8 +194,7 @@ impl MergingIterator {
                     }
                 }
                 Direction::Backward => {
-                    // MUTANT: an iterator that turns back leaves other sources in front of its key.
-                    if mutant!("turn-repeats-a-key", "-p titan --lib iterator::merging") {
+                    if mutant!(turn_repeats_a_key) {
                         child.seek(key)?;
                     } else {
                         child.seek_for_prev(key)?;
@@ -271,8 +270,7 @@ impl InternalIterator for MergingIterator {
                 (Some(one), Some(other)) if self.precedes(other, one) => Some(other),
                 (one, _) => one,
             };
-            // MUTANT: a source that skips does not stop where another source has an entry.
-            let unbounded = mutant!("skip-passes-other-sources", "-p titan --test it prefixes::");
+            let unbounded = mutant!(skip_passes_other_sources);
             let second = second.filter(|_| !unbounded);
             skip.set_bound(second.map(|child| self.key_of(child)));
             self.step(|c| c.skip_prefixes(skip))?;

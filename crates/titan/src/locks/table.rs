@@ -59,12 +59,7 @@ impl Lock {
         if had && (mode == Mode::Shared || self.mode == Mode::Exclusive) {
             return Some(Acquired::Had);
         }
-        // MUTANT: a shared lock becomes exclusive although it has other owners.
-        let at_once = had
-            && mutant!(
-                "shared-lock-upgraded-at-once",
-                "-p titan --lib locks::tests"
-            );
+        let at_once = had && mutant!(shared_lock_upgraded_at_once);
         if others && !shares && !at_once {
             return None;
         }
@@ -144,11 +139,7 @@ impl LockTable {
     fn grant(&self, stripe: &Stripe, locks: &mut Locks, request: &Request<'_>) -> Option<Acquired> {
         let lock = locks.entry(request.key.clone()).or_insert_with(Lock::new);
         let acquired = lock.grant(request.owner, request.mode)?;
-        // MUTANT: those that wait for a key do not learn that it has another owner.
-        let untold = mutant!(
-            "new-owner-not-seen-by-waiters",
-            "-p titan --lib locks::tests"
-        );
+        let untold = mutant!(new_owner_not_seen_by_waiters);
         if lock.waiting > 0 && acquired == Acquired::New && !untold {
             // They wait for this owner from now on, and must look for circles.
             stripe.changed.notify_all();

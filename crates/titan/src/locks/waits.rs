@@ -33,11 +33,7 @@ impl Waits {
     /// Notes that `owner` has released `key`: nothing waits for it there from now on. Those that
     /// waited may not have looked yet, and must not be taken for a part of a circle.
     pub(super) fn released(&mut self, owner: OwnerId, key: &LockKey) {
-        // MUTANT: a transaction that released a key still counts as one for which others wait.
-        if mutant!(
-            "released-lock-still-blocks",
-            "-p titan --lib locks::tests::what_was_released"
-        ) {
+        if mutant!(released_lock_still_blocks) {
             return;
         }
         for waiting in self.0.values_mut().filter(|waiting| waiting.key == *key) {
@@ -47,8 +43,7 @@ impl Waits {
 
     /// The circle through `owner`, if there is one, as a text.
     pub(super) fn circle_through(&self, owner: OwnerId) -> Option<String> {
-        // MUTANT: a circle of waiting transactions is not seen.
-        if mutant!("deadlock-not-seen", "-p titan --lib locks::tests::a_circle") {
+        if mutant!(deadlock_not_seen) {
             return None;
         }
         let circle = self.path_back_to(owner)?;

@@ -55,11 +55,7 @@ impl TombstoneSet {
 
     pub(super) fn add(&self, tombstone: RangeTombstone) {
         let keys = tombstone.start.len() + tombstone.end.len();
-        // MUTANT: only the keys of range deletions count as memory of a memtable.
-        let bytes = match mutant!(
-            "range-deletions-are-keys-only",
-            "-p titan --test memory a_memtable"
-        ) {
+        let bytes = match mutant!(range_deletions_are_keys_only) {
             true => keys,
             false => keys + 2 * size_of::<RangeTombstone>(),
         };

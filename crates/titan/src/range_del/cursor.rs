@@ -164,11 +164,7 @@ fn side(fragment: &Fragment, user_key: &[u8], comparator: &InternalKeyComparator
         return Ordering::Less;
     }
     let to_end = comparator.compare_user(user_key, &fragment.end);
-    // MUTANT: a range deletion covers its end key too.
-    let included = mutant!(
-        "range-deletion-includes-its-end",
-        "-p titan-campaigns --test it metamorphic::"
-    ) && to_end.is_eq();
+    let included = mutant!(range_deletion_includes_its_end) && to_end.is_eq();
     if to_end.is_lt() || included {
         Ordering::Equal
     } else {

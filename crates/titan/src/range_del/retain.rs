@@ -27,11 +27,7 @@ pub(crate) fn retain(
         let last_seen_by_all = sequences
             .last()
             .is_some_and(|&oldest| oldest <= seen_by_all);
-        // MUTANT: a compaction drops range deletions although keys lie below.
-        let too_early = mutant!(
-            "range-tombstone-dropped-too-early",
-            "-p titan-campaigns --test it metamorphic::"
-        );
+        let too_early = mutant!(range_tombstone_dropped_too_early);
         if last_seen_by_all && (too_early || droppable(&fragment.start, &fragment.end)) {
             sequences.pop();
         }
@@ -53,11 +49,7 @@ fn newest_per_stripe(
     let mut last_stripe = None;
     for &sequence in sequences {
         // The number of snapshots that do not see it identifies the stripe.
-        // MUTANT: a range deletion counts as newer than the snapshot that is the first to see it.
-        let too_many = u64::from(mutant!(
-            "range-deletion-stripe-off-by-one",
-            "-p titan --lib compaction::tests"
-        ));
+        let too_many = u64::from(mutant!(range_deletion_stripe_off_by_one));
         let stripe = snapshots.partition_point(|&snapshot| snapshot < sequence.plus(too_many));
         if last_stripe.replace(stripe) != Some(stripe) {
             kept.push(sequence);

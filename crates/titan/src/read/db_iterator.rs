@@ -204,11 +204,7 @@ impl DbIterator {
         if self.in_window {
             let key = self.key().to_vec();
             self.leave_window();
-            // MUTANT: turning around inside the prefetch window loses the place.
-            if !mutant!(
-                "window-out-of-step",
-                "-p titan-campaigns --test it metamorphic::"
-            ) {
+            if !mutant!(window_out_of_step) {
                 self.visible.seek(&key)?;
             }
         }
@@ -393,8 +389,7 @@ impl DbIterator {
     /// Finds out whether the entry has another prefix than that of the seek's target, to which the
     /// iterator is bounded. Its bounds do not tell if the prefix begins others, too.
     fn compare_prefix(&mut self) -> Result<()> {
-        // MUTANT: an iterator within a prefix goes on with prefixes that begin with it.
-        let goes_on = mutant!("prefix-begins-another", "-p titan --test it prefixes::");
+        let goes_on = mutant!(prefix_begins_another);
         let extractor = self.ranged.prefix_extractor.as_deref();
         let (Some(start), Some(extractor)) = (&self.start, extractor) else {
             return Ok(());

@@ -154,11 +154,7 @@ impl PrefixSearch<'_> {
             if let Some(found) = found {
                 break Some((key, found));
             }
-            // MUTANT: the search for the first key of a prefix ends at a deleted key.
-            if mutant!(
-                "prefix-ends-at-a-deleted-key",
-                "-p titan --test it prefixes::"
-            ) {
+            if mutant!(prefix_ends_at_a_deleted_key) {
                 break None;
             }
             self.dead.count_skipped(1);

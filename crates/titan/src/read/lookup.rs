@@ -19,11 +19,7 @@ pub(crate) fn lookup(
     snapshot: SequenceNumber,
     fill_cache: bool,
 ) -> Result<Lookup> {
-    // MUTANT: a lookup sees one sequence number too many.
-    let too_many = u64::from(mutant!(
-        "snapshot-sees-the-next-write",
-        "-p titan-campaigns --test it metamorphic::"
-    ));
+    let too_many = u64::from(mutant!(snapshot_sees_the_next_write));
     let comparator = &super_version.version.comparator;
     let mut search = Search::new(user_key, snapshot.plus(too_many), comparator, fill_cache);
     for source in super_version.sources(open_files) {

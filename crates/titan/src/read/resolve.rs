@@ -96,16 +96,11 @@ impl Resolver {
         value_type: ValueType,
         covered: impl FnOnce() -> bool,
     ) -> Step {
-        // MUTANT: readers see one sequence number too many.
-        let too_many = u64::from(mutant!(
-            "resolver-sees-the-next-write",
-            "-p titan --lib read::resolve"
-        ));
+        let too_many = u64::from(mutant!(resolver_sees_the_next_write));
         if sequence > self.snapshot.plus(too_many) {
             return Step::TooNew;
         }
-        // MUTANT: readers find what a range deletion covers.
-        let overlooked = mutant!("covered-version-is-shown", "-p titan --lib read::resolve");
+        let overlooked = mutant!(covered_version_is_shown);
         Step::Done(match value_type {
             ValueType::Deletion | ValueType::SingleDeletion => Outcome::Deleted,
             _ if covered() && !overlooked => Outcome::Covered,

@@ -36,11 +36,7 @@ impl SnapshotList {
         now: Duration,
         last_sequence: impl FnOnce() -> SequenceNumber,
     ) -> Snapshot {
-        // MUTANT: a snapshot is listed only after its sequence number was chosen.
-        let (mut alive, sequence) = if mutant!(
-            "snapshot-outside-the-lock",
-            "-p titan --lib db::races::snapshots"
-        ) {
+        let (mut alive, sequence) = if mutant!(snapshot_outside_the_lock) {
             let sequence = last_sequence();
             gate!("snapshot: number chosen");
             (self.alive.lock(), sequence)

@@ -105,11 +105,7 @@ impl Source for AnySource<'_> {
 impl Source for Arc<Memtable> {
     #[inline]
     fn search(&self, search: &mut Search<'_>) -> Result<()> {
-        // MUTANT: lookups overlook the range deletions of memtables.
-        let overlooked = mutant!(
-            "range-deletion-overlooked-in-memtables",
-            "-p titan --lib read::tests"
-        );
+        let overlooked = mutant!(range_deletion_overlooked_in_memtables);
         if self.has_range_tombstones() && !overlooked {
             search.cover_by(&self.range_tombstones());
         }

@@ -239,12 +239,7 @@ impl VisibleIterator {
             let covered = || tombstones.covers(entry.user_key, entry.sequence);
             let stored = match resolver.see(entry.sequence, entry.value_type, covered) {
                 Step::Done(Outcome::Value(stored)) => stored,
-                // MUTANT: a skip takes what is deleted for a value.
-                Step::Done(_)
-                    if mutant!("skip-asks-about-deleted", "-p titan --test it prefixes::") =>
-                {
-                    Stored::Inline
-                }
+                Step::Done(_) if mutant!(skip_asks_about_deleted) => Stored::Inline,
                 _ => return None,
             };
             let skipped = rule(entry.user_key);
@@ -307,11 +302,7 @@ impl VisibleIterator {
             let entry = ParsedInternalKey::parse(self.merged.key())?;
             if let Some(upper) = &self.upper {
                 let order = self.comparator.compare_user(entry.user_key, upper);
-                // MUTANT: an iterator shows its upper bound.
-                let included = mutant!(
-                    "bound-included",
-                    "-p titan-campaigns --test it metamorphic::"
-                ) && order.is_eq();
+                let included = mutant!(bound_included) && order.is_eq();
                 if order.is_ge() && !included {
                     break;
                 }
@@ -479,11 +470,7 @@ impl VisibleIterator {
 
     /// From the position of `merged`, goes back to the next key to show, and past its versions.
     fn find_prev(&mut self) -> Result<()> {
-        // MUTANT: an iterator going backward sees one sequence number too many.
-        let too_many = u64::from(mutant!(
-            "iterator-sees-the-next-write",
-            "-p titan-campaigns --test it metamorphic::"
-        ));
+        let too_many = u64::from(mutant!(iterator_sees_the_next_write));
         let resolver = Resolver::new(self.snapshot.plus(too_many));
         let mut covered_run = CoveredRun::new();
         self.run.begin();
@@ -522,13 +509,7 @@ impl VisibleIterator {
                         self.value.clear();
                         self.value.extend_from_slice(self.merged.value());
                     }
-                    // MUTANT: an iterator going backward shows the version of a key below its
-                    // deletion.
-                    Step::Done(Outcome::Deleted)
-                        if mutant!(
-                            "backward-shows-deleted",
-                            "-p titan-campaigns --test it metamorphic::"
-                        ) => {}
+                    Step::Done(Outcome::Deleted) if mutant!(backward_shows_deleted) => {}
                     Step::Done(other) => {
                         self.operands.clear();
                         outcome = Some(other);

@@ -52,11 +52,7 @@ impl WrittenSince<'_> {
                 return Ok(self.answer(newest));
             }
         }
-        // MUTANT: conditions are checked against memtables only.
-        if mutant!(
-            "conditions-overlook-tables",
-            "-p titan --lib db::tests::conditions"
-        ) {
+        if mutant!(conditions_overlook_tables) {
             return Ok(None);
         }
         let version = &self.super_version.version;
@@ -80,21 +76,13 @@ impl WrittenSince<'_> {
     }
 
     fn answer(&self, newest: Newest) -> Option<SequenceNumber> {
-        // MUTANT: the first write after a sequence number counts as not newer.
-        let missed = u64::from(mutant!(
-            "conflict-off-by-one",
-            "-p titan --lib db::tests::conditions"
-        ));
+        let missed = u64::from(mutant!(conflict_off_by_one));
         (newest.0 > self.since.plus(missed)).then_some(newest.0)
     }
 
     fn in_memtable(&self, memtable: &Memtable) -> Newest {
         let point = memtable.get(self.key, self.up_to);
-        // MUTANT: conditions overlook range deletions.
-        let overlooked = mutant!(
-            "conditions-overlook-range-deletions",
-            "-p titan --lib db::tests::conditions"
-        );
+        let overlooked = mutant!(conditions_overlook_range_deletions);
         let covering = match memtable.has_range_tombstones() && !overlooked {
             true => {
                 let order = memtable.comparator();

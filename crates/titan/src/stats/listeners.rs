@@ -34,11 +34,7 @@ impl Listeners {
     /// nor the others from going on; the others are notified of that.
     pub(crate) fn call(&self, callback: &str, call: impl Fn(&dyn EventListener)) {
         for (index, listener) in self.listeners.iter().enumerate() {
-            // MUTANT: a listener that panics stops writes, or panics in a caller.
-            if mutant!(
-                "listener-panics-escape",
-                "-p titan --test it concurrency::listeners::"
-            ) {
+            if mutant!(listener_panics_escape) {
                 call(&**listener);
                 continue;
             }

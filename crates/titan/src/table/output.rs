@@ -60,11 +60,7 @@ impl Output {
         if self.buffer.len() >= WRITE_BUFFER {
             self.drain()?;
         }
-        // MUTANT: the offset in a block handle has 32 bits.
-        if mutant!(
-            "block-handle-of-32-bits",
-            "-p titan --lib db::tests::huge_files::"
-        ) {
+        if mutant!(block_handle_of_32_bits) {
             let offset = u64::from(offset as u32);
             return Ok(BlockHandle { offset, size });
         }

@@ -255,11 +255,7 @@ impl TableWriter {
     fn new_prefix<'k>(&mut self, user_key: &'k [u8]) -> Option<&'k [u8]> {
         let extractor = self.options.prefix_extractor.as_ref()?;
         let extracted = extractor.prefix(user_key);
-        // MUTANT: an extractor that panics takes prefixes out of a filter that is asked about them.
-        let ignored = mutant!(
-            "panicking-extractor-ignored",
-            "-p titan --test it prefixes::"
-        );
+        let ignored = mutant!(panicking_extractor_ignored);
         let Ok(prefix) = extracted.or_else(|e| if ignored { Ok(None) } else { Err(e) }) else {
             // A filter without this prefix must not be asked about it: the table names no
             // extractor.
@@ -407,11 +403,7 @@ impl TableWriter {
         Footer::encode_v5(&mut self.output.buffer, CHECKSUM, metaindex, index);
         self.output.drain()?;
         // ORDER: the table is durable before any version edit names it.
-        // MUTANT: a table is installed without having been synced.
-        if !mutant!(
-            "table-sync-left-out",
-            "-p titan-campaigns --test it crash::"
-        ) {
+        if !mutant!(table_sync_left_out) {
             self.output.sync()?;
         }
         Ok(TableSummary {

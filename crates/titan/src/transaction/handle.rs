@@ -302,11 +302,7 @@ impl Transaction {
         if let Some(written) = state.written_at.pop() {
             state.written = written;
         }
-        // MUTANT: locks that were taken since a save point stay after the return to it.
-        if !mutant!(
-            "save-point-keeps-locks",
-            "-p titan --lib transaction::tests"
-        ) {
+        if !mutant!(save_point_keeps_locks) {
             self.release(&released);
         }
         Ok(())
@@ -335,11 +331,7 @@ impl Transaction {
         let Some(conditions) = conditions else {
             return self.db.check_writable();
         };
-        // MUTANT: locks are released before the writes of the transaction are visible.
-        if mutant!(
-            "locks-released-before-publication",
-            "-p titan --lib transaction::races"
-        ) {
+        if mutant!(locks_released_before_publication) {
             self.release(self.state.lock().tracked.keys());
         }
         let committed = self.db.write_if(batch, &conditions, &self.options.write);
@@ -531,11 +523,7 @@ impl Touched<'_> {
 
 impl Drop for Touched<'_> {
     fn drop(&mut self) {
-        // MUTANT: a call that fails keeps its lock.
-        let keeps = mutant!(
-            "failed-call-keeps-lock",
-            "-p titan --lib transaction::tests"
-        );
+        let keeps = mutant!(failed_call_keeps_lock);
         if self.is_newly_locked && !keeps {
             self.transaction.release([&self.key]);
         }
@@ -590,11 +578,7 @@ impl State {
             return Ok((batch, None));
         };
         let mut conditions = Conditions::since(evidence);
-        // MUTANT: keys that a transaction guards and does not write may change.
-        let unguarded = mutant!(
-            "guards-have-no-effect",
-            "-p titan --lib transaction::model_tests"
-        );
+        let unguarded = mutant!(guards_have_no_effect);
         for (key, tracked) in self.tracked.iter() {
             if unguarded && !tracked.is_written() {
                 continue;

@@ -128,11 +128,7 @@ impl TransactionIterator {
             return Ok(());
         }
         if self.direction == Direction::Backward {
-            // MUTANT: an iterator that turns around shows an entry again.
-            let again = mutant!(
-                "transaction-iterator-turns-too-wide",
-                "-p titan --lib transaction::iterator_tests"
-            );
+            let again = mutant!(transaction_iterator_turns_too_wide);
             let key = self.key().to_vec();
             self.begin(Direction::Forward);
             self.database.seek(&key)?;

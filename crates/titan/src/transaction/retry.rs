@@ -77,8 +77,7 @@ impl Retry {
             .first_wait
             .saturating_mul(doubled)
             .min(self.longest_wait);
-        // MUTANT: transactions that are run again wait equally long.
-        let part = match mutant!("no-jitter", "-p titan --lib transaction::retry") {
+        let part = match mutant!(no_jitter) {
             true => u32::MAX,
             false => clock.unique_id() as u32,
         };

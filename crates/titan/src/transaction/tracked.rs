@@ -104,8 +104,7 @@ impl TrackedKeys {
             .save_points
             .last()
             .is_none_or(|p| before.at >= p.number);
-        // MUTANT: undoing a read gives up a key that was written, too.
-        let forgets = mutant!("undo-forgets-writes", "-p titan --lib transaction::tests");
+        let forgets = mutant!(undo_forgets_writes);
         if reads == 0 && (before.writes == 0 || forgets) && is_of_save_point {
             self.keys.remove(key);
             return true;

@@ -116,16 +116,8 @@ impl WritableFile for DirectFile {
     fn sync(&mut self) -> Result<()> {
         let len = self.written + self.buffer.len as u64;
         self.write_buffer()?;
-        // MUTANT: the padding at the end of a file written with direct I/O stays.
-        let padded = mutant!(
-            "direct-padding-stays",
-            "-p titan-campaigns --test it real_fs::"
-        );
-        // MUTANT: a file written with direct I/O is not synced.
-        let unsynced = mutant!(
-            "direct-file-not-synced",
-            "-p titan-campaigns --test it real_fs::"
-        );
+        let padded = mutant!(direct_padding_stays);
+        let unsynced = mutant!(direct_file_not_synced);
         let cut = match padded {
             true => Ok(()),
             false => self.file.set_len(len),

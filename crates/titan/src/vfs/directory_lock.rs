@@ -53,8 +53,7 @@ impl DirectoryLock {
             file: None,
             taken_by: Process::current(),
         };
-        // MUTANT: only the file is locked, which anybody may remove.
-        if !mutant!("directory-not-locked", "-p titan --lib vfs::directory_lock") {
+        if !mutant!(directory_not_locked) {
             lock.lock_directory(place, shared)?;
         }
         let flags = match shared {

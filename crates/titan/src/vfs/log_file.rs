@@ -51,11 +51,7 @@ impl LogFile {
             self.file.write_all_at(data, self.position)?;
             self.extended = end;
             // A failure to write the zeros does not fail the append, which has succeeded.
-            // MUTANT: the zeros after an append overwrite its last byte.
-            let early = u64::from(mutant!(
-                "log-zeros-over-an-append",
-                "-p titan-campaigns --test it real_fs::"
-            ));
+            let early = u64::from(mutant!(log_zeros_over_an_append));
             if data.len() < LARGE && self.file.write_all_at(&ZEROS, end - early).is_ok() {
                 self.extended = end + EXTENSION as u64;
             }
@@ -81,11 +77,7 @@ impl WritableFile for LogFile {
     }
 
     fn sync(&mut self) -> Result<()> {
-        // MUTANT: a WAL file is not synced.
-        if mutant!(
-            "std-log-not-synced",
-            "-p titan-campaigns --test it real_fs::"
-        ) {
+        if mutant!(std_log_not_synced) {
             return Ok(());
         }
         self.file
@@ -97,11 +89,7 @@ impl WritableFile for LogFile {
 impl Drop for LogFile {
     fn drop(&mut self) {
         // Best effort: readers treat the zeros as the end of the log anyway.
-        // MUTANT: closing a WAL file truncates its last block too.
-        let too_much = match mutant!(
-            "log-truncated-too-far",
-            "-p titan-campaigns --test it real_fs::"
-        ) {
+        let too_much = match mutant!(log_truncated_too_far) {
             true => self.position % 4096,
             false => 0,
         };

@@ -366,20 +366,12 @@ pub(crate) fn replace_file(vfs: &dyn Vfs, temp: &Path, path: &Path, data: &[u8])
     let mut file = vfs.create(temp)?;
     file.append(data)?;
     // ORDER: the content is durable before the name points to it.
-    // MUTANT: a small file is renamed into place before its content is durable.
-    if !mutant!(
-        "current-content-not-synced",
-        "-p titan-campaigns --test it crash::"
-    ) {
+    if !mutant!(current_content_not_synced) {
         file.sync()?;
     }
     drop(file);
     vfs.rename(temp, path)?;
-    // MUTANT: the new name of a replaced file is not synced.
-    let left_out = mutant!(
-        "replaced-name-not-synced",
-        "-p titan-campaigns --test it real_fs::"
-    );
+    let left_out = mutant!(replaced_name_not_synced);
     match path.parent().filter(|_| !left_out) {
         Some(dir) => vfs.sync_dir(dir).map_err(Error::after_a_change),
         None => Ok(()),

@@ -49,11 +49,7 @@ impl Reclaiming {
     }
 
     fn reclaim(&self) -> bool {
-        // MUTANT: files that are kept open for later take the descriptors that jobs need.
-        let keeps = mutant!(
-            "kept-files-take-descriptors",
-            "-p titan --test it descriptors::"
-        );
+        let keeps = mutant!(kept_files_take_descriptors);
         !keeps && self.close_unused.get().is_some_and(|close| close())
     }
 }

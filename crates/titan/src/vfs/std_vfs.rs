@@ -144,11 +144,7 @@ macro_rules! implement_vfs {
             fn sync_dir(&self, dir: &Path) -> Result<()> {
                 let opened = self.at(dir).open(OFlags::RDONLY);
                 let opened = opened.map_err(not_opened("sync directory", dir))?;
-                // MUTANT: the names in a directory are not synced.
-                if mutant!(
-                    "std-names-not-synced",
-                    "-p titan-campaigns --test it real_fs::"
-                ) {
+                if mutant!(std_names_not_synced) {
                     return Ok(());
                 }
                 opened.sync_all().map_err(failed("sync directory", dir))
@@ -262,11 +258,7 @@ impl WritableFile for StdWritable {
     }
 
     fn sync(&mut self) -> Result<()> {
-        // MUTANT: a buffered file is not synced.
-        if mutant!(
-            "std-file-not-synced",
-            "-p titan-campaigns --test it real_fs::"
-        ) {
+        if mutant!(std_file_not_synced) {
             return Ok(());
         }
         self.file.sync_data().map_err(failed("sync", &self.path))
@@ -324,11 +316,7 @@ impl WritableFile for BufferedBulk {
 
     fn sync(&mut self) -> Result<()> {
         self.unsynced = 0;
-        // MUTANT: a bulk file written through the cache is not synced.
-        if mutant!(
-            "std-bulk-not-synced",
-            "-p titan-campaigns --test it real_fs::"
-        ) {
+        if mutant!(std_bulk_not_synced) {
             return Ok(());
         }
         WritableFile::sync(&mut self.file)

@@ -96,11 +96,7 @@ impl LogWriter {
         // ORDER: a failed sync is never retried on the same file; the kernel may have dropped
         // the pages, so a second one would succeed without having written them.
         self.file.sync().map_err(|e| {
-            // MUTANT: after a failed sync the same file is synced again.
-            if mutant!(
-                "failed-sync-retried",
-                "-p titan --lib wal::tests::the_first_error_is_final"
-            ) {
+            if mutant!(failed_sync_retried) {
                 return e.in_file(&self.path);
             }
             self.fail(e, Left::Unknown)
@@ -126,8 +122,7 @@ impl LogWriter {
             Left::Unknown => return Err(failure.error.clone()),
         }
         // ORDER: before the next log is started, whose first record says where this one ends.
-        // MUTANT: what a failed append left stays at the end of its log.
-        let stays = mutant!("failed-append-not-cut", "-p titan --test it full::");
+        let stays = mutant!(failed_append_not_cut);
         if !stays {
             self.file.cut_failed_append()?;
         }

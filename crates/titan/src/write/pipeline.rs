@@ -203,22 +203,14 @@ impl CommitPipeline {
             }
             self.log(group, first, last).map_err(|e| {
                 let e = e.context("writing the WAL");
-                // MUTANT: a failed write of the WAL does not stop later writes.
-                if mutant!(
-                    "writes-go-on-after-a-failure",
-                    "-p titan --test it faults::"
-                ) {
+                if mutant!(writes_go_on_after_a_failure) {
                     return e;
                 }
                 env.stop(e)
             })?;
         }
         gate!("commit: logged");
-        // MUTANT: writes become visible before they are in the memtable.
-        if mutant!(
-            "sequence-published-early",
-            "-p titan --lib db::races::commits"
-        ) {
+        if mutant!(sequence_published_early) {
             self.counters.publish_sequence(last);
         }
         let unpublished = Unpublished {
@@ -229,8 +221,7 @@ impl CommitPipeline {
         let user_bytes = inserted.map_err(|e| env.stop(e.context("inserting into a memtable")))?;
         env.inserted(&unpublished.targets, group, last);
         gate!("commit: inserted");
-        // MUTANT: readers see a group before the hook does.
-        if mutant!("hook-after-publish", "-p titan --test it hooks::") {
+        if mutant!(hook_after_publish) {
             self.counters.publish_sequence(last);
         }
         if let Some(hook) = &self.hook
@@ -239,8 +230,7 @@ impl CommitPipeline {
             // ORDER: before the group is visible, so that what the hook maintains is never older
             // than what a reader sees.
             hook.before_publish(lead, first, &group.batches);
-            // MUTANT: the hook is told that batches are visible before they are.
-            if mutant!("tickets-before-publish", "-p titan --test it hooks::") {
+            if mutant!(tickets_before_publish) {
                 hook.after_publish(lead, &group.batches);
             }
         }
@@ -291,8 +281,7 @@ impl CommitPipeline {
         // Log data alone takes no sequence number.
         self.wal
             .append(&parts, first, (count > 0).then_some(last))?;
-        // MUTANT: a synced write is acknowledged without a sync of the WAL.
-        let left_out = mutant!("wal-sync-left-out", "-p titan-campaigns --test it crash::");
+        let left_out = mutant!(wal_sync_left_out);
         if group.options.sync && !left_out {
             self.wal.sync()?;
         }
@@ -377,11 +366,7 @@ struct StopOnPanic<'a, E: CommitEnv> {
 
 impl<E: CommitEnv> Drop for StopOnPanic<'_, E> {
     fn drop(&mut self) {
-        // MUTANT: a commit in a destructor that runs while its thread unwinds stops writes.
-        let confused = mutant!(
-            "unwinding-taken-for-a-panic-of-the-commit",
-            "-p titan --lib write::pipeline_tests::a_commit_while"
-        );
+        let confused = mutant!(unwinding_taken_for_a_panic_of_the_commit);
         if !self.over || (confused && std::thread::panicking()) {
             self.env.stop_after_panic();
         }
@@ -413,11 +398,7 @@ impl<F> Unpublished<F> {
 impl<F> Drop for Unpublished<F> {
     fn drop(&mut self) {
         for target in &self.targets {
-            // MUTANT: entries of a commit that failed half way stay in their memtables.
-            if !mutant!(
-                "failed-commit-half-visible",
-                "-p titan --test it refused_commit::"
-            ) {
+            if !mutant!(failed_commit_half_visible) {
                 target.memtable.refuse_after(self.published);
             }
         }
@@ -434,11 +415,7 @@ struct GroupValidator<'a, E: CommitEnv> {
 
 impl<E: CommitEnv> Validator for GroupValidator<'_, E> {
     fn validate(&self, condition: &Condition, checked_to: SequenceNumber) -> Result<()> {
-        // MUTANT: the leader overlooks what was published after a writer checked its conditions.
-        let overlooked = mutant!(
-            "published-since-the-check-overlooked",
-            "-p titan --lib db::races::conditions"
-        );
+        let overlooked = mutant!(published_since_the_check_overlooked);
         let is_newer = self.published > checked_to && !overlooked;
         self.env.validate(condition, checked_to, is_newer)
     }

@@ -269,8 +269,7 @@ impl CommitQueue {
                 break;
             }
             bytes += next.bytes;
-            // MUTANT: a synced write in the group of an unsynced leader is not synced.
-            if !mutant!("follower-not-synced", "-p titan --lib write::queue") {
+            if !mutant!(follower_not_synced) {
                 group.options.sync |= next.options.is_some_and(|o| o.sync);
             }
             if let Some((batch, conditions)) = next.submitted.lock().take() {

@@ -74,11 +74,9 @@ impl EarlierWrites {
             else {
                 continue;
             };
-            // MUTANT: a condition overlooks a key that an earlier batch of its group writes.
-            let forgotten = mutant!("group-key-forgotten", "-p titan --lib write::validate");
+            let forgotten = mutant!(group_key_forgotten);
             if value_type == ValueType::RangeDeletion {
-                // MUTANT: a condition overlooks a range deletion by an earlier batch of its group.
-                if !mutant!("group-range-forgotten", "-p titan --lib write::validate") {
+                if !mutant!(group_range_forgotten) {
                     self.ranges.push((family, key.to_vec(), value.to_vec()));
                 }
             } else if !forgotten {

@@ -70,11 +70,7 @@ impl SyncProgress {
                 file: number,
                 offset: log.next_offset(),
             },
-            // MUTANT: a sync record says that more is durable than was synced.
-            synced: match mutant!(
-                "sync-record-too-far",
-                "-p titan-campaigns --test it wal_damage::"
-            ) {
+            synced: match mutant!(sync_record_too_far) {
                 true => WalPosition {
                     file: number,
                     offset: log.next_offset() + 1,
@@ -223,11 +219,7 @@ impl WalSet {
     /// Makes everything appended so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let _syncing = self.syncing.lock();
-        // MUTANT: a synced write does not sync the WAL files that were closed before.
-        if !mutant!(
-            "closed-wal-not-synced",
-            "-p titan --test it crash_recovery::a_synced_write_makes"
-        ) {
+        if !mutant!(closed_wal_not_synced) {
             self.sync_closed_locked()?;
         }
         self.sync_names_before_contents()?;
@@ -249,11 +241,7 @@ impl WalSet {
     /// does, and also before a record is appended that is to be synced.
     pub(crate) fn sync_names_before_contents(&self) -> Result<()> {
         // ORDER: the name before the acknowledgement, like the content.
-        // MUTANT: a synced write is acknowledged while the name of the WAL is not durable.
-        match mutant!(
-            "wal-name-not-durable",
-            "-p titan-campaigns --test it crash::"
-        ) {
+        match mutant!(wal_name_not_durable) {
             true => Ok(()),
             false => self.sync_names(),
         }

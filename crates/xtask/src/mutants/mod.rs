@@ -1,14 +1,8 @@
 //! `cargo xtask mutants`: planted bugs, and the tests that must catch them.
 //!
-//! A bug is a point in the sources of `titan`, `titan-mvcc`, `titan-ime` and `tifs` that only a
-//! build with `--cfg mutants` has:
-//!
-//! ```text
-//! // MUTANT: a table is installed without having been synced.
-//! if !mutant!("table-sync-left-out", "-p titan-campaigns --test it crash::") {
-//! ```
-//!
-//! The first argument is its name; the second is what follows `cargo test` to run the test that
+//! A bug is a point `mutant!(NAME)` in the sources of `titan`, `titan-mvcc`, `titan-ime` and
+//! `tifs`, true only in a build with `--cfg mutants`. `mutants.toml` beside the sources has an entry
+//! of this name: `bug` says what goes wrong, `test` what follows `cargo test` to run the test that
 //! must fail; `loom` before it says that it is a model, of a build with `--cfg loom`. The tests are
 //! built once, in `target/mutants` and `target/loom-mutants`; the variable `TITAN_MUTANT` names the
 //! planted bug. First each test must pass with nothing planted. Then each bug is planted by itself
@@ -18,7 +12,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `planted` | the points: finding them in the sources |
+//! | `planted` | the points in the sources, joined with their entries |
 //! | `bench` | building and running the tests |
 
 mod bench;
@@ -37,7 +31,7 @@ use crate::campaign::{self, Budget};
 
 /// Plants known bugs, one at a time, and verifies that the tests catch each.
 #[derive(Args)]
-#[command(after_help = "Example:\n  cargo xtask mutants wal-sync-left-out filter-says-no")]
+#[command(after_help = "Example:\n  cargo xtask mutants wal_sync_left_out filter_says_no")]
 pub(crate) struct MutantsArgs {
     /// Only these, by name.
     names: Vec<String>,
@@ -52,7 +46,7 @@ pub(crate) fn main(args: &MutantsArgs) -> Result<ExitCode, String> {
     let mutants = load(&args.names)?;
     if args.list {
         for m in &mutants {
-            println!("{:41} {:52} {}", m.name, m.place, m.plants);
+            println!("{:41} {:52} {}", m.name, m.place, m.bug);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -95,7 +89,7 @@ fn plant_all(run: &Run, mut mutants: Vec<Mutant>) -> Result<(), String> {
             Ok(Outcome::Passed) => run.fail(format!(
                 "{}: {} is not caught by cargo test {}",
                 mutant.name,
-                mutant.plants,
+                mutant.bug,
                 mutant.test.join(" ")
             )),
             Ok(outcome) => {
@@ -106,7 +100,7 @@ fn plant_all(run: &Run, mut mutants: Vec<Mutant>) -> Result<(), String> {
                 run.pass(1);
                 run.note(format!(
                     "{how}: {} ({}): {}, {took} s",
-                    mutant.name, mutant.place, mutant.plants
+                    mutant.name, mutant.place, mutant.bug
                 ));
             }
             Err(why) => run.fail(format!("{}: {why}", mutant.name)),

@@ -1,20 +1,17 @@
-//! Planted bugs as points in the sources: `mutant!("NAME", "TEST")`.
+//! Planted bugs: points `mutant!(NAME)` in the sources, each with an entry of its crate's table.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the points are.
-const SOURCES: [&str; 4] = [
-    "crates/titan/src",
-    "crates/titan-mvcc/src",
-    "crates/titan-ime/src",
-    "crates/tifs/src",
-];
+use serde::Deserialize;
+
+/// The crates with points.
+const CRATES: [&str; 4] = ["titan", "titan-mvcc", "titan-ime", "tifs"];
+/// Name of a crate's table, beside its sources.
+const TABLE: &str = "mutants.toml";
 /// Start of a point.
 const POINT: &str = "mutant!(";
-/// Start of the comment above a point.
-const COMMENT: &str = "// MUTANT:";
 
 /// One planted bug.
 #[derive(Debug)]
@@ -22,7 +19,7 @@ pub(super) struct Mutant {
     pub(super) name: String,
     /// File and line.
     pub(super) place: String,
-    pub(super) plants: String,
+    pub(super) bug: String,
     /// Arguments after `cargo test`.
     pub(super) test: Vec<String>,
 }
@@ -34,14 +31,29 @@ impl Mutant {
     }
 }
 
+/// Entry of a table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    bug: String,
+    test: String,
+}
+
+/// The entries of one crate, by name.
+type Table = BTreeMap<String, Entry>;
+
 /// The mutants of these names, or all, in the order of their names.
 pub(super) fn load(names: &[String]) -> Result<Vec<Mutant>, String> {
     let mut known = BTreeMap::new();
-    for mutant in scan(crate::root())? {
-        let place = mutant.place.clone();
-        if let Some(other) = known.insert(mutant.name.clone(), mutant) {
-            let (name, first) = (other.name, other.place);
-            return Err(format!("{place}: {name} is also at {first}"));
+    for name in CRATES {
+        for mutant in of_crate(&crate::root().join("crates").join(name))? {
+            let place = mutant.place.clone();
+            if let Some(other) = known.insert(mutant.name.clone(), mutant) {
+                return Err(format!(
+                    "{place}: {} is also at {}",
+                    other.name, other.place
+                ));
+            }
         }
     }
     match names.iter().find(|name| !known.contains_key(*name)) {
@@ -54,19 +66,27 @@ pub(super) fn load(names: &[String]) -> Result<Vec<Mutant>, String> {
     }
 }
 
-/// The points in all sources.
-fn scan(root: &Path) -> Result<Vec<Mutant>, String> {
+/// The mutants of a crate: its table, joined with the points in its sources.
+fn of_crate(dir: &Path) -> Result<Vec<Mutant>, String> {
+    let table = dir.join(TABLE);
+    let entries: Table = toml::from_str(&read(&table)?).map_err(|e| describe(&table, &e))?;
     let mut files = Vec::new();
-    for sources in SOURCES.map(|sources| root.join(sources)) {
-        list(&sources, &mut files).map_err(|e| format!("{}: {e}", sources.display()))?;
-    }
-    let mut mutants = Vec::new();
+    let sources = dir.join("src");
+    list(&sources, &mut files).map_err(|e| describe(&sources, &e))?;
+    let mut found = Vec::new();
     for file in files {
-        let text = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-        let shown = file.strip_prefix(root).unwrap_or(&file);
-        mutants.extend(points(&shown.display().to_string(), &text)?);
+        let shown = file.strip_prefix(crate::root()).unwrap_or(&file);
+        found.extend(points(&shown.display().to_string(), &read(&file)?));
     }
-    Ok(mutants)
+    join(&table.display().to_string(), entries, found)
+}
+
+fn describe(path: &Path, error: &dyn std::error::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| describe(path, &e))
 }
 
 /// Adds the Rust files of a directory and its subdirectories.
@@ -82,59 +102,46 @@ fn list(dir: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The points of one file. Each must have its own comment between it and the previous point.
-fn points(file: &str, text: &str) -> Result<Vec<Mutant>, String> {
-    let mut found = Vec::new();
-    let mut plants: Option<String> = None;
-    let mut in_comment = false;
-    let mut rest = text;
-    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-        let place = format!("{file}:{number}");
-        let from_here = rest;
-        rest = &rest[line.len()..];
-        let code = line.trim();
-        if let Some(what) = code.strip_prefix(COMMENT) {
-            if plants.replace(what.trim().to_owned()).is_some() {
-                return Err(format!("{place}: the comment before has no point"));
-            }
-            in_comment = true;
-            continue;
-        }
-        if let Some(more) = code.strip_prefix("//") {
-            if let Some(plants) = plants.as_mut().filter(|_| in_comment) {
-                *plants = format!("{plants} {}", more.trim());
-            }
-            continue;
-        }
-        in_comment = false;
-        for (at, _) in line.match_indices(POINT) {
-            let arguments = &from_here[at + POINT.len()..];
-            let (name, test) =
-                parse(arguments).ok_or_else(|| format!("{place}: not a name and a test"))?;
-            let plants = plants
-                .take()
-                .ok_or_else(|| format!("{place}: no line '{COMMENT} ...' above {name}"))?;
-            found.push(Mutant {
-                name: name.to_owned(),
-                place: place.clone(),
-                plants: plants.trim_end_matches('.').to_owned(),
-                test: test.split_whitespace().map(str::to_owned).collect(),
-            });
-        }
-    }
-    match plants {
-        Some(plants) => Err(format!("{file}: '{plants}' has no point")),
-        None => Ok(found),
-    }
+/// The name and the place of each point of one file.
+fn points(file: &str, text: &str) -> Vec<(String, String)> {
+    let lines = (1..).zip(text.lines());
+    lines
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .flat_map(|(number, line)| {
+            let names = line.split(POINT).skip(1);
+            names.map(move |rest| {
+                let name = rest.split(')').next().unwrap_or_default();
+                (name.to_owned(), format!("{file}:{number}"))
+            })
+        })
+        .collect()
 }
 
-/// `"NAME", "TEST"`, perhaps on lines of their own.
-fn parse(arguments: &str) -> Option<(&str, &str)> {
-    let mut parts = arguments.split('"');
-    let (before, name, between, test) =
-        (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let well = before.trim().is_empty() && between.trim() == ",";
-    (well && !name.is_empty() && !test.is_empty()).then_some((name, test))
+/// Each point with its entry. A point without an entry is an error, as is an entry without a
+/// point.
+fn join(
+    table: &str,
+    mut entries: Table,
+    points: Vec<(String, String)>,
+) -> Result<Vec<Mutant>, String> {
+    let mut mutants = Vec::new();
+    for (name, place) in points {
+        let Some(Entry { bug, test }) = entries.remove(&name) else {
+            return Err(format!(
+                "{place}: {table} has no entry for {name}, or it is used twice"
+            ));
+        };
+        mutants.push(Mutant {
+            name,
+            place,
+            bug,
+            test: test.split_whitespace().map(str::to_owned).collect(),
+        });
+    }
+    match entries.into_keys().next() {
+        Some(unused) => Err(format!("{table}: no point is called {unused}")),
+        None => Ok(mutants),
+    }
 }
 
 #[cfg(test)]
@@ -142,12 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_of_the_sources_are_complete() {
+    fn each_point_has_an_entry_with_a_test() {
         let mutants = load(&[]).unwrap();
-        assert!(mutants.len() >= 73, "{} mutants", mutants.len());
+        assert!(mutants.len() >= 300, "{} mutants", mutants.len());
         for mutant in &mutants {
             let Mutant { name, test, .. } = mutant;
-            assert!(!mutant.plants.is_empty(), "{name} plants nothing");
+            assert!(!mutant.bug.is_empty(), "{name} plants nothing");
             let target: Vec<&str> = mutant.target().iter().map(String::as_str).collect();
             let known = matches!(
                 &*target,
@@ -158,52 +165,39 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_point_has_the_comment_above() {
-        let text = concat!(
-            "fn f() {\n",
-            "    // MUTANT: a write is\n",
-            "    // lost.\n",
-            "    let lost = mutant!(\n",
-            "        \"lost\",\n",
-            "        \"-p titan --lib write::\"\n",
-            "    );\n",
-            "    // mutant!(\"only told of\", \"\")\n",
-            "    // MUTANT: twice.\n",
-            "    if mutant!(\"twice\", \"-p titan --lib twice\") {}\n",
-            "}\n",
-        );
-        let found = points("a.rs", text).unwrap();
-        let [lost, twice] = &found[..] else {
-            panic!("{found:?}");
-        };
-        assert_eq!((&*lost.name, &*lost.place), ("lost", "a.rs:4"));
-        assert_eq!(lost.plants, "a write is lost");
-        assert_eq!(lost.target(), ["-p", "titan", "--lib"]);
-        assert_eq!((&*twice.name, &*twice.place), ("twice", "a.rs:10"));
+    fn table() -> Table {
+        toml::from_str("[lost]\nbug = 'a write is lost'\ntest = '-p titan --lib write::'").unwrap()
     }
 
     #[test]
-    fn incomplete_points_are_refused() {
+    fn a_point_is_joined_with_its_entry() {
+        let text =
+            "fn f() {\n    let lost = a && mutant!(lost);\n    // mutant!(only_told_of)\n}\n";
+        let found = join("mutants.toml", table(), points("a.rs", text)).unwrap();
+        let [lost] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!((&*lost.name, &*lost.place), ("lost", "a.rs:2"));
+        assert_eq!(lost.bug, "a write is lost");
+        assert_eq!(lost.target(), ["-p", "titan", "--lib"]);
+    }
+
+    #[test]
+    fn points_and_entries_without_each_other_are_refused() {
         let refused = [
-            ("mutant!(\"a\", \"b\")\n", "no line"),
-            ("// MUTANT: a.\nmutant!(\"a\")\n", "not a name and a test"),
-            ("// MUTANT: a.\n", "has no point"),
-            ("// MUTANT: a.\n\n// MUTANT: b.\n", "has no point"),
-            (
-                "// MUTANT: a.\nmutant!(\"a\", \"b\") || mutant!(\"c\", \"d\")\n",
-                "above c",
-            ),
+            ("", "no point is called lost"),
+            ("mutant!(lost) || mutant!(found)", "has no entry for found"),
+            ("mutant!(lost) || mutant!(lost)", "used twice"),
         ];
         for (text, why) in refused {
-            let e = points("a.rs", text).unwrap_err();
+            let e = join("mutants.toml", table(), points("a.rs", text)).unwrap_err();
             assert!(e.contains(why), "{text}: {e}");
         }
     }
 
     #[test]
     fn unknown_names_are_refused() {
-        let e = load(&["no-such-mutant".to_owned()]).unwrap_err();
-        assert!(e.contains("no-such-mutant"), "{e}");
+        let e = load(&["no_such_mutant".to_owned()]).unwrap_err();
+        assert!(e.contains("no_such_mutant"), "{e}");
     }
 }

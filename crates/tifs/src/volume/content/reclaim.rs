@@ -35,8 +35,7 @@ impl Volume {
         let batch = self.reclaim_queue.next_batch();
         let mut left = batch.clone();
         let result = self.reclaim(&batch, &mut left);
-        // MUTANT: what could not be deleted is forgotten until the next opening.
-        if result.is_err() && mutant!("failed-reclaim-forgotten", "-p tifs --test it moods::what") {
+        if result.is_err() && mutant!(failed_reclaim_forgotten) {
             left.clear();
         }
         let is_piece = !left.is_empty();
@@ -74,11 +73,7 @@ impl Volume {
     /// An orphan in use may be queued because it was truncated. When the last reference goes, it is
     /// queued again.
     fn is_unused_orphan(&self, number: InodeNumber) -> Result<bool> {
-        // MUTANT: references are looked for while the inode may have a name, by which one can come.
-        if mutant!(
-            "references-looked-for-first",
-            "-p tifs --test it moods::a_file"
-        ) {
+        if mutant!(references_looked_for_first) {
             let referred = self.references.has(number);
             let orphan = self.kv.get(Space::Meta, &Key::Orphan(number).encode())?;
             return Ok(orphan.is_some() && !referred);
@@ -136,11 +131,7 @@ impl Change<'_> {
             return Ok(0);
         }
         let stored = self.stored_blocks(number, 0..u64::MAX, at_most)?;
-        // MUTANT: the last block of a deleted file stays.
-        let forgotten = mutant!(
-            "last-block-not-deleted",
-            "-p tifs --test it crash::a_deletion"
-        );
+        let forgotten = mutant!(last_block_not_deleted);
         for block in stored.iter().rev().skip(usize::from(forgotten)) {
             self.delete_block(number, *block)?;
         }

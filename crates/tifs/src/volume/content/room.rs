@@ -140,16 +140,14 @@ impl Volume {
             Err(full) if full.errno() == Errno::NOSPC => full,
             made => return made.map(|()| false),
         };
-        // MUTANT: a full volume takes nothing in place of what it has.
-        let refuses = mutant!("full-volume-not-overwritten", "-p tifs --lib room");
+        let refuses = mutant!(full_volume_not_overwritten);
         if !refuses && self.replaces(number, range)? {
             match self.make_room_to_replace(bytes) {
                 Err(full) if full.errno() == Errno::NOSPC => {}
                 made => return made.map(|()| false),
             }
         }
-        // MUTANT: no room is kept for the kernel's cache.
-        if from_cache && !mutant!("cache-without-room", "-p tifs --lib room") {
+        if from_cache && !mutant!(cache_without_room) {
             self.found(HostSpace::for_cache, bytes + OVERHEAD)?;
             return Ok(true);
         }

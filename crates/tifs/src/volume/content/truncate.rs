@@ -26,11 +26,7 @@ impl Volume {
     /// of the inode.
     pub(in crate::volume) fn prepare_to_grow(&self, number: InodeNumber, size: u64) -> Result<()> {
         let inode = self.stored(number)?.inode;
-        // MUTANT: a file that grows shows what an earlier truncation cut off.
-        let forgotten = mutant!(
-            "growth-shows-old-bytes",
-            "-p tifs --test it crash::a_deletion"
-        );
+        let forgotten = mutant!(growth_shows_old_bytes);
         if inode.stale_end > 0 && size > inode.size && !forgotten {
             while !self.change(|change| change.cut_stale_blocks(number))? {}
         }
@@ -71,11 +67,7 @@ impl Change<'_> {
             }
             return Ok(());
         }
-        // MUTANT: the block in which a truncated file ends keeps what was after the end.
-        if !mutant!(
-            "last-block-not-cut",
-            "-p tifs --test it lockstep::large_files"
-        ) {
+        if !mutant!(last_block_not_cut) {
             self.cut_boundary(number, inode, size)?;
         }
         self.cut_blocks(number, inode, old_size)
@@ -115,11 +107,7 @@ impl Change<'_> {
             let units = self.units_of(number, inode, cut.clone())?;
             self.add_blocks(inode, -units);
             inode.stale_end = inode.stale_end.max(cut.end);
-            // MUTANT: nothing is stored about blocks that a truncation leaves for later.
-            if !mutant!(
-                "truncation-not-recorded",
-                "-p tifs --test it crash::a_deletion"
-            ) {
+            if !mutant!(truncation_not_recorded) {
                 self.put(Key::Reclaim(number), &[FORMAT])?;
             }
         }

@@ -32,8 +32,7 @@ impl Volume {
         let was_last_room = self.make_room_for_write(number, offset..end, context.from_cache)?;
         let _lock = self.locks.exclusive(&[number])?;
         self.prepare_to_grow(number, end)?;
-        // MUTANT: the blocks of a write are stored by a transaction before the size.
-        if mutant!("size-apart-from-blocks", "-p tifs --test it crash::every") {
+        if mutant!(size_apart_from_blocks) {
             self.change(|change| {
                 let mut inode = change.inode(number)?;
                 change.write(number, &mut inode, offset, data)
@@ -46,11 +45,7 @@ impl Volume {
             }
             let blocks = inode.blocks;
             change.write(number, &mut inode, offset, data)?;
-            // MUTANT: a write leaves the bits for set-user-ID and set-group-ID.
-            let kept = mutant!(
-                "privileges-kept",
-                "-p tifs --test it lockstep::a_volume_in_memory"
-            );
+            let kept = mutant!(privileges_kept);
             if context.drop_privileges && !kept {
                 drop_privileges(&mut inode);
             }
@@ -169,11 +164,7 @@ fn kernel_keeps_times(inode: &Inode, now: Time) -> bool {
     /// For how long the kernel may keep what was written: half a minute by default, ten minutes
     /// where it saves the energy of a disk.
     const NOT_LONG: i64 = 15 * 60;
-    // MUTANT: each write of the kernel's cache changes the times of the file.
-    !mutant!(
-        "told-times-forgotten",
-        "-p tifs --lib volume::tests::content"
-    ) && now.seconds.saturating_sub(inode.changed.seconds) < NOT_LONG
+    !mutant!(told_times_forgotten) && now.seconds.saturating_sub(inode.changed.seconds) < NOT_LONG
 }
 
 /// Stored bytes with data over them, and zeros in a gap between.

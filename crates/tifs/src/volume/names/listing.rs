@@ -226,11 +226,7 @@ impl Listing {
 
 /// Whether a listing has given something that must arrive.
 fn is_given(last: Option<&Bytes>) -> bool {
-    // MUTANT: a listing that fails gives references all the same.
-    let failed = mutant!(
-        "failed-listing-refers",
-        "-p tifs --test it moods::a_listing"
-    );
+    let failed = mutant!(failed_listing_refers);
     last.is_some() && !failed
 }
 

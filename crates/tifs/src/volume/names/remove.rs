@@ -34,8 +34,7 @@ impl Volume {
                     if inode.kind != FileKind::Directory {
                         return Err(Errno::NOTDIR.into());
                     }
-                    // MUTANT: a directory with entries can be removed.
-                    if !mutant!("removed-directory-not-empty", "-p tifs --test it threads::") {
+                    if !mutant!(removed_directory_not_empty) {
                         change.must_be_empty(child.inode)?;
                     }
                     parent.links -= 1;
@@ -68,8 +67,7 @@ impl Volume {
             let inodes = children.iter().flatten().map(|child| child.inode);
             let all: Vec<InodeNumber> = directories.chain(inodes).collect();
             let _locks = self.locks.exclusive(&all)?;
-            // MUTANT: a name that changed while its locks were awaited is not looked up again.
-            let believed = mutant!("name-not-looked-up-again", "-p tifs --test it threads::");
+            let believed = mutant!(name_not_looked_up_again);
             if believed || self.children(names)? == children {
                 return locked(&children);
             }
@@ -115,8 +113,7 @@ impl Change<'_> {
         if inode.links > 0 {
             return Ok(false);
         }
-        // MUTANT: nothing is stored about an inode that lost its last name.
-        if !mutant!("orphan-not-recorded", "-p tifs --test it crash::every") {
+        if !mutant!(orphan_not_recorded) {
             self.put(Key::Orphan(number), &[FORMAT])?;
         }
         Ok(true)

@@ -27,9 +27,7 @@ impl Volume {
         // Whether a directory is moved is not known yet, so every move between directories waits
         // here.
         let must_wait = from.0 != to.0;
-        // MUTANT: two moves of directories at the same time can make a circle.
-        let must_wait =
-            must_wait && !mutant!("moves-side-by-side", "-p tifs --test it threads::two_moves");
+        let must_wait = must_wait && !mutant!(moves_side_by_side);
         let _moving = must_wait.then(|| self.moving_directories.lock());
         let whiteout = match how {
             Rename::Whiteout => {
@@ -53,8 +51,7 @@ impl Volume {
                     self.check_no_circle(*target, from.0)?;
                 }
             }
-            // MUTANT: the old name is removed by a transaction of its own.
-            if mutant!("rename-in-two-steps", "-p tifs --test it crash::every") {
+            if mutant!(rename_in_two_steps) {
                 self.change(|change| change.delete(Key::Entry(from.0, from.1)))?;
             }
             let orphan = self.change(|change| match (how, target) {

@@ -47,8 +47,7 @@ impl Volume {
                 inodes: Vec::new(),
             };
             let result = operation(&mut change)?;
-            // MUTANT: an operation whose commit fails is counted.
-            if mutant!("counted-before-the-commit", "-p tifs --test it moods::") {
+            if mutant!(counted_before_the_commit) {
                 self.usage.add(change.usage);
                 change.usage = UsageChange::default();
             }

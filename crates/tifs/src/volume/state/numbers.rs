@@ -43,8 +43,7 @@ fn lease(kv: &dyn Kv) -> Result<Leased> {
         };
         let mut value = vec![FORMAT];
         value.extend_from_slice(&(next + LEASE).to_be_bytes());
-        // MUTANT: inode numbers are leased without storing that.
-        if !mutant!("lease-not-stored", "-p tifs --test it crash::every") {
+        if !mutant!(lease_not_stored) {
             transaction.put(Space::Meta, &key, &value)?;
         }
         Ok(

@@ -63,11 +63,7 @@ impl Places {
     /// Remembers that a name was removed. The directory is still locked.
     pub(in crate::volume) fn removed(&self, directory: InodeNumber, name: &[u8]) {
         let place = (directory, self.after(name));
-        // MUTANT: a listing cannot go on after a name that was removed.
-        if !mutant!(
-            "removed-place-forgotten",
-            "-p tifs --lib volume::tests::names"
-        ) {
+        if !mutant!(removed_place_forgotten) {
             self.removed
                 .lock()
                 .add(place, &Bytes::copy_from_slice(name));

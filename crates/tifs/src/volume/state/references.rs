@@ -117,8 +117,7 @@ impl References {
     pub(in crate::volume) fn changed(&self, inode: InodeNumber, attributes: Option<&Inode>) {
         let mut shard = self.shard(inode).lock();
         shard.changes += 1;
-        // MUTANT: attributes in memory stay what they were.
-        let stays = mutant!("known-attributes-stay", "-p tifs --test it lockstep::");
+        let stays = mutant!(known_attributes_stay);
         if let Some(referred) = shard.inodes.get_mut(&inode).filter(|_| !stays) {
             referred.changing = false;
             match (&mut referred.attributes, attributes) {
@@ -131,8 +130,7 @@ impl References {
     /// Keeps attributes that the store showed, unless a commit changed the inode since `as_of`.
     pub(in crate::volume) fn learn(&self, inode: InodeNumber, attributes: &Inode, as_of: AsOf) {
         let mut shard = self.shard(inode).lock();
-        // MUTANT: what the store showed before a change is believed after it.
-        let believed = mutant!("known-attributes-too-old", "-p tifs --lib references::");
+        let believed = mutant!(known_attributes_too_old);
         if shard.changes != as_of.0 && !believed {
             return;
         }

@@ -32,8 +32,7 @@ impl UsageCounter {
     pub(in crate::volume) fn load(kv: &dyn Kv, read_only: bool) -> Result<Self> {
         let usage = match kv.get(Space::Meta, &Key::Usage.encode())? {
             Some(stored) => {
-                // MUTANT: the counters of the last closing stay while the volume changes.
-                let kept = mutant!("counters-kept-while-open", "-p tifs --test it crash::every");
+                let kept = mutant!(counters_kept_while_open);
                 if !read_only && !kept {
                     // ORDER: before the first change, or a crash would leave counters that lack it.
                     remove_stored(kv)?;

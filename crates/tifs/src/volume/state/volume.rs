@@ -129,8 +129,7 @@ impl Volume {
         self.locks.check_not_inherited()?;
         self.unsynced.store(false, Ordering::Release);
         // What failed is still to be done.
-        // MUTANT: after a sync that failed, nothing is said to be left to sync.
-        let forgotten = mutant!("failed-sync-forgotten", "-p tifs --test it moods::what");
+        let forgotten = mutant!(failed_sync_forgotten);
         let failed = |_: &Error| self.unsynced.store(!forgotten, Ordering::Release);
         self.kv.sync().inspect_err(failed)
     }

@@ -70,11 +70,7 @@ impl Run {
 
     /// The operands, oldest first.
     fn operands(&self) -> Vec<&[u8]> {
-        // MUTANT: a compaction combines operands in the wrong order.
-        let reversed = mutant!(
-            "operands-combined-backwards",
-            "-p titan --lib compaction::tests::merges"
-        );
+        let reversed = mutant!(operands_combined_backwards);
         let newest_first = self.0.iter().map(|(_, operand)| &**operand);
         match reversed {
             true => newest_first.collect(),
@@ -182,13 +178,7 @@ impl Combiner {
         };
         match fetcher.fetch(&**version, key, index) {
             Ok(value) => Ok(Some(value)),
-            // MUTANT: damage to the base of merge operands stops writes.
-            Err(e)
-                if e.is_unreadable()
-                    && !mutant!("damaged-base-stops-writes", "-p titan --test it merges::") =>
-            {
-                Ok(None)
-            }
+            Err(e) if e.is_unreadable() && !mutant!(damaged_base_stops_writes) => Ok(None),
             Err(e) => Err(e),
         }
     }

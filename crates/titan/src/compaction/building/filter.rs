@@ -169,11 +169,7 @@ impl<'a> JobFilter<'a> {
         value_type: ValueType,
         value: &[u8],
     ) -> Result<Effect> {
-        // MUTANT: a filter is asked about tombstones.
-        let tombstones = mutant!(
-            "filter-asked-about-tombstones",
-            "-p titan --lib compaction::tests::filtered"
-        );
+        let tombstones = mutant!(filter_asked_about_tombstones);
         if value_type.is_point_deletion() && !tombstones {
             return Ok(Effect::Keep);
         }
@@ -224,9 +220,7 @@ impl<'a> JobFilter<'a> {
             return false;
         };
         let order = self.comparator.compare_user(key, until);
-        // MUTANT: the key to which a filter skips is removed too.
-        let too_far =
-            order.is_eq() && mutant!("skips-one-key-too-far", "-p titan --test it filters::");
+        let too_far = order.is_eq() && mutant!(skips_one_key_too_far);
         if order.is_lt() || too_far {
             return true;
         }

@@ -56,11 +56,7 @@ impl Inliner {
         version: &Arc<Version>,
         open_files: &Arc<OpenFiles>,
     ) -> Option<Self> {
-        // MUTANT: values stay in blob files after a family has ceased to separate them.
-        let stay = mutant!(
-            "values-not-brought-back",
-            "-p titan --test it set_options::"
-        );
+        let stay = mutant!(values_not_brought_back);
         if options.enable_blob_files || stay {
             return None;
         }

@@ -85,12 +85,7 @@ impl Compaction {
 
     /// Whether the inputs can change level without being rewritten.
     pub(crate) fn is_trivial_move(&self) -> bool {
-        // MUTANT: tables are moved to a level that has tables with the same keys.
-        let is_free = self.output_level_inputs.is_empty()
-            || mutant!(
-                "move-onto-what-overlaps",
-                "-p titan --lib compaction::tests"
-            );
+        let is_free = self.output_level_inputs.is_empty() || mutant!(move_onto_what_overlaps);
         !self.force_rewrite
             && !self.drops_tombstones()
             && self.start_level != self.output_level

@@ -224,9 +224,7 @@ fn write<I: InternalIterator, B: OlderVersions>(
     let mut output = writer.finish()?;
     let mut garbage = read.garbage(writer.carried_on())?;
     output.filtered = survivors.filter_counts();
-    // MUTANT: what a filter drops is not booked as garbage.
-    if output.filtered.removed > 0 && mutant!("filtered-not-booked", "-p titan --test it filters::")
-    {
+    if output.filtered.removed > 0 && mutant!(filtered_not_booked) {
         garbage.clear();
     }
     Ok(Written {

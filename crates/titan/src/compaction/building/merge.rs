@@ -44,11 +44,7 @@ impl FilteredEntry {
     /// none if the effect changes nothing.
     fn set(&mut self, effect: Effect, key: &[u8], sequence: SequenceNumber) -> Option<ValueType> {
         self.value.clear();
-        // MUTANT: a changed value is newer than the one that was written.
-        let later = u64::from(mutant!(
-            "changed-value-is-newer",
-            "-p titan --lib compaction::tests::filtered"
-        ));
+        let later = u64::from(mutant!(changed_value_is_newer));
         let (value_type, sequence) = match effect {
             Effect::Keep => return None,
             Effect::Remove => (ValueType::Deletion, sequence),
@@ -310,12 +306,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         loop {
             let same_key = |_: &_| user_key(self.input.key()) == self.user_key;
             let Some((sequence, value_type)) = self.version.filter(same_key) else {
-                // MUTANT: a compaction takes operands for all that a key has although there may be
-                // more at lower levels.
-                let too_early = mutant!(
-                    "operands-without-their-base",
-                    "-p titan --lib compaction::tests::merges"
-                );
+                let too_early = mutant!(operands_without_their_base);
                 return Ok(match too_early || self.older.nothing_at(&self.user_key) {
                     true => Below::Nothing,
                     false => Below::Unknown,

@@ -38,11 +38,7 @@ pub(crate) struct LevelsBelow {
 
 impl LevelsBelow {
     pub(crate) fn new(version: Arc<Version>, output_level: usize) -> Self {
-        // MUTANT: a compaction does not look for older entries in the level below its output level.
-        let missed = usize::from(mutant!(
-            "level-below-overlooked",
-            "-p titan --lib compaction::tests"
-        ));
+        let missed = usize::from(mutant!(level_below_overlooked));
         let first = output_level + 1 + missed;
         let positions = vec![0; version.num_levels().saturating_sub(first)];
         LevelsBelow {
@@ -64,11 +60,7 @@ impl OlderVersions for LevelsBelow {
         for (i, position) in positions.iter_mut().enumerate() {
             let files: &[Arc<TableFile>] = version.level(*first + i).tables();
             while let Some(file) = files.get(*position) {
-                // MUTANT: a compaction does not see that a table below has a key as its last one.
-                let overlooked = mutant!(
-                    "last-key-below-overlooked",
-                    "-p titan --lib compaction::tests"
-                );
+                let overlooked = mutant!(last_key_below_overlooked);
                 let to_last = compare(user_key, file.largest_user_key());
                 if to_last.is_lt() || to_last.is_eq() && !overlooked {
                     if compare(user_key, file.smallest_user_key()).is_ge() {

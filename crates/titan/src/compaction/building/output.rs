@@ -148,28 +148,19 @@ impl OutputWriter {
     /// Adds a survivor.
     pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let parsed = ParsedInternalKey::parse(ikey)?;
-        // MUTANT: the versions of one key are cut into two tables.
-        let torn = mutant!(
-            "key-torn-over-files",
-            "-p titan-campaigns --test it metamorphic::"
-        );
+        let torn = mutant!(key_torn_over_files);
         if self.current.is_some()
             && (torn || parsed.user_key != self.last_user_key)
             && self.should_cut(parsed.user_key)
         {
             let upper = parsed.user_key.to_vec();
-            // MUTANT: a table that is cut loses what its range deletions cover after its last key.
-            if mutant!(
-                "range-deletion-cut-short",
-                "-p titan --lib compaction::tests"
-            ) {
+            if mutant!(range_deletion_cut_short) {
                 let last = self.last_user_key.clone();
                 self.finish_table(Some(&last))?;
             } else {
                 self.finish_table(Some(&upper))?;
             }
-            // MUTANT: a table has the range deletions of the tables before it.
-            if !mutant!("range-deletion-not-cut", "-p titan --lib compaction::tests") {
+            if !mutant!(range_deletion_not_cut) {
                 self.lower = Some(upper);
             }
         }
@@ -338,11 +329,7 @@ impl OutputWriter {
             }
             None => Vec::new(),
         };
-        // MUTANT: the MANIFEST refers to files whose names are not durable.
-        let left_out = mutant!(
-            "table-names-not-durable",
-            "-p titan-campaigns --test it crash::"
-        );
+        let left_out = mutant!(table_names_not_durable);
         if (!self.created.is_empty() || !blob_files.is_empty()) && !left_out {
             self.env.vfs.sync_dir(&self.env.dir)?;
         }

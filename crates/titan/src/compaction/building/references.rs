@@ -46,11 +46,7 @@ impl ReferenceCounts {
         let mut garbage = Vec::new();
         for (&number, inflow) in &self.flows {
             let mut out = out.flows.get(&number).copied().unwrap_or_default();
-            // MUTANT: a compaction reports pointers that it carries on as garbage.
-            if mutant!(
-                "garbage-counted-twice",
-                "-p titan-campaigns --test it metamorphic::"
-            ) {
+            if mutant!(garbage_counted_twice) {
                 (out.count, out.bytes) = (out.count / 2, out.bytes / 2);
             }
             let (Some(count), Some(bytes)) = (

@@ -160,11 +160,7 @@ impl Survival {
             }
             self.waiting = None;
         }
-        // MUTANT: a filter is also asked about the versions that only snapshots see.
-        let each = mutant!(
-            "filter-asked-about-older-versions",
-            "-p titan --test it filters::"
-        );
+        let each = mutant!(filter_asked_about_older_versions);
         if self.filters && (is_newest || each) {
             return Step::Filter;
         }
@@ -193,12 +189,7 @@ impl Survival {
         let version = self.last;
         match value_type {
             ValueType::SingleDeletion => {
-                // MUTANT: a single deletion and its value are dropped, and with them the only trace
-                // of a write that is newer than a snapshot.
-                let forgotten = mutant!(
-                    "single-deletion-leaves-no-evidence",
-                    "-p titan --lib compaction::tests"
-                );
+                let forgotten = mutant!(single_deletion_leaves_no_evidence);
                 let is_evidence = version.is_newest && !self.seen_by_all(version.sequence);
                 if !is_evidence || forgotten {
                     self.waiting = Some(version);
@@ -228,11 +219,7 @@ impl Survival {
     /// Ends the wait of a single deletion that has not met its value. Returns whether it survives;
     /// `false` also if none waits.
     pub(crate) fn end_wait(&mut self, nothing_below: impl FnOnce() -> bool) -> bool {
-        // MUTANT: a compaction drops single deletions that have not met their value.
-        let too_early = mutant!(
-            "single-deletion-dropped-too-early",
-            "-p titan-campaigns --test it metamorphic::"
-        );
+        let too_early = mutant!(single_deletion_dropped_too_early);
         self.waiting.take().is_some_and(|waiting| {
             !self.seen_by_all(waiting.sequence) || !(too_early || nothing_below())
         })
@@ -247,19 +234,11 @@ impl Survival {
         covered: impl FnOnce(SequenceNumber) -> bool,
     ) -> Follows {
         let stripe = self.last.stripe;
-        // MUTANT: operands are combined with what only older snapshots see.
-        let across = mutant!(
-            "operands-combined-across-a-snapshot",
-            "-p titan --lib compaction::tests::merges"
-        );
+        let across = mutant!(operands_combined_across_a_snapshot);
         if self.stripe(sequence) != stripe && !across {
             return Follows::Unknown;
         }
-        // MUTANT: operands are combined with what a range deletion has deleted before.
-        let overlooked = mutant!(
-            "operands-combined-over-a-range-deletion",
-            "-p titan --lib compaction::tests::merges"
-        );
+        let overlooked = mutant!(operands_combined_over_a_range_deletion);
         if covered(stripe) && !overlooked {
             return Follows::Nothing;
         }
@@ -274,22 +253,14 @@ impl Survival {
     /// The run has become a value. Returns whether a filter is to be asked about it.
     pub(crate) fn combined(&mut self) -> bool {
         self.hides = Hides::ValuesIn(self.last.stripe);
-        // MUTANT: a filter is not asked about what operands became.
-        let unasked = mutant!(
-            "filter-not-asked-about-merged",
-            "-p titan --test it filters::"
-        );
+        let unasked = mutant!(filter_not_asked_about_merged);
         self.filters && self.last.is_newest && !unasked
     }
 
     /// The newest sequence number that is seen by exactly the snapshots that see `sequence`.
     #[inline]
     fn stripe(&self, sequence: SequenceNumber) -> SequenceNumber {
-        // MUTANT: a version of a key that the older of two snapshots sees counts as shadowed.
-        let too_many = u64::from(mutant!(
-            "stripe-off-by-one",
-            "-p titan-campaigns --test it metamorphic::"
-        ));
+        let too_many = u64::from(mutant!(stripe_off_by_one));
         let end = sequence.plus(too_many);
         let at = self.snapshots.partition_point(|s| *s < end);
         self.snapshots
@@ -300,11 +271,7 @@ impl Survival {
 
     /// Whether every snapshot sees the version.
     fn seen_by_all(&self, sequence: SequenceNumber) -> bool {
-        // MUTANT: a deletion that is newer than the oldest snapshot counts as seen by it.
-        let too_many = u64::from(mutant!(
-            "oldest-snapshot-off-by-one",
-            "-p titan --lib compaction::tests"
-        ));
+        let too_many = u64::from(mutant!(oldest_snapshot_off_by_one));
         self.snapshots
             .first()
             .is_none_or(|oldest| sequence <= oldest.plus(too_many))
@@ -316,12 +283,8 @@ impl Survival {
         match self.hides {
             Hides::Nothing => false,
             Hides::AllIn(stripe) => stripe == self.last.stripe,
-            // MUTANT: a value shadows an older single deletion, which then meets no value.
             Hides::ValuesIn(stripe) => {
-                let all = mutant!(
-                    "single-deletion-shadowed-by-a-value",
-                    "-p titan --lib compaction::tests"
-                );
+                let all = mutant!(single_deletion_shadowed_by_a_value);
                 stripe == self.last.stripe && (all || value_type != ValueType::SingleDeletion)
             }
         }
@@ -337,11 +300,7 @@ impl Survival {
             value_type,
             ValueType::Value | ValueType::BlobIndex | ValueType::WideColumnEntity
         );
-        // MUTANT: a single deletion and its value are dropped although a snapshot is between them.
-        let across = mutant!(
-            "single-deletion-meets-across-a-snapshot",
-            "-p titan --lib compaction::tests"
-        );
+        let across = mutant!(single_deletion_meets_across_a_snapshot);
         is_value && (waiting.stripe == self.last.stripe || across)
     }
 
@@ -352,17 +311,8 @@ impl Survival {
         is_by_filter: bool,
         nothing_below: impl FnOnce() -> bool,
     ) -> bool {
-        // MUTANT: a compaction drops deletions although older versions of the key lie below.
-        let too_early = mutant!(
-            "tombstone-dropped-too-early",
-            "-p titan-campaigns --test it metamorphic::"
-        );
-        // MUTANT: a value that a filter removes leaves no trace for conditions.
-        let no_trace = is_by_filter
-            && mutant!(
-                "removal-leaves-no-evidence",
-                "-p titan --lib compaction::tests::filtered"
-            );
+        let too_early = mutant!(tombstone_dropped_too_early);
+        let no_trace = is_by_filter && mutant!(removal_leaves_no_evidence);
         (self.seen_by_all(sequence) || no_trace) && (too_early || nothing_below())
     }
 }

@@ -27,11 +27,7 @@ fn due_at(table: &TableFile, revisit: Revisit) -> u64 {
     let aged = oldest
         .saturating_add(revisit.age.as_secs())
         .saturating_add(1);
-    // MUTANT: a table is rewritten again at once if its filter keeps what is old.
-    let interval = match mutant!(
-        "aged-tables-rewritten-for-ever",
-        "-p titan --test it filters::"
-    ) {
+    let interval = match mutant!(aged_tables_rewritten_for_ever) {
         true => 0,
         false => revisit.interval.as_secs().max(1),
     };

@@ -77,11 +77,7 @@ impl Budget {
     ) -> Self {
         let left = available.saturating_sub(promised);
         let reserve = memtables.saturating_add(buffer).min(total / RESERVE);
-        // MUTANT: compactions take the room that flushes need.
-        let reserve = match mutant!(
-            "no-room-for-flushes",
-            "-p titan --lib compaction::choosing::budget"
-        ) {
+        let reserve = match mutant!(no_room_for_flushes) {
             true => 0,
             false => reserve,
         };

@@ -23,11 +23,7 @@ pub(super) fn is_possible(compaction: &Compaction, options: &ColumnFamilyOptions
         let next_level = compaction.output_level + 1;
         version.overlapped_bytes(next_level, table)
     };
-    // MUTANT: tables of level 0 that have the same keys are moved to one sorted level.
-    let may_overlap = mutant!(
-        "level-0-moves-what-overlaps",
-        "-p titan --lib compaction::tests"
-    );
+    let may_overlap = mutant!(level_0_moves_what_overlaps);
     bytes >= least
         && !tables.iter().any(|table| may_delete(table))
         && (are_disjoint(tables, version) || may_overlap)

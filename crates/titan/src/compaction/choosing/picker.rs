@@ -226,11 +226,7 @@ pub(super) fn clean_cut(
     level: usize,
     mut inputs: Vec<Arc<TableFile>>,
 ) -> Vec<Arc<TableFile>> {
-    // MUTANT: a table is compacted without its neighbour that has older versions of a key.
-    let torn = mutant!(
-        "neighbour-with-the-same-key-left-out",
-        "-p titan --lib compaction::tests"
-    );
+    let torn = mutant!(neighbour_with_the_same_key_left_out);
     if level == 0 || torn {
         return inputs;
     }
@@ -255,21 +251,12 @@ pub(super) fn complete(
     inputs: Vec<Arc<TableFile>>,
 ) -> Option<Compaction> {
     let (smallest, end) = key_range(&inputs, &version.comparator)?;
-    // MUTANT: a compaction leaves out the tables of its output level.
-    let missed = mutant!(
-        "compaction-misses-the-output-level",
-        "-p titan-campaigns --test it metamorphic::"
-    ) && output_level > level;
+    let missed = mutant!(compaction_misses_the_output_level) && output_level > level;
     let below = if output_level == level || missed {
         Vec::new()
     } else {
         let overlapping = version.overlapping(output_level, Some(smallest), end);
-        // MUTANT: a compaction leaves out a table of its output level that shares a user key with
-        // one that it takes.
-        if mutant!(
-            "neighbour-in-the-output-level-left-out",
-            "-p titan --lib compaction::tests"
-        ) {
+        if mutant!(neighbour_in_the_output_level_left_out) {
             overlapping.to_vec()
         } else {
             clean_cut(version, output_level, overlapping.to_vec())
@@ -277,11 +264,7 @@ pub(super) fn complete(
     };
     let taken = |f: &Arc<TableFile>| f.is_compacting();
     let (inputs_taken, below_taken) = (inputs.iter().any(taken), below.iter().any(taken));
-    // MUTANT: two compactions take the same table.
-    let taken = if mutant!(
-        "compacting-flag-ignored",
-        "-p titan-campaigns --test it metamorphic::"
-    ) {
+    let taken = if mutant!(compacting_flag_ignored) {
         inputs_taken && below_taken
     } else {
         inputs_taken || below_taken
@@ -302,12 +285,7 @@ fn key_range<'a>(
         .map(|f| f.smallest_user_key())
         .min_by(|a, b| comparator.compare_user(a, b))?;
     let last = tables.iter().max_by(|a, b| {
-        // MUTANT: of two tables that end at one key, the one that ends before it decides where the
-        // range of both ends.
-        let before = mutant!(
-            "end-of-a-range-excluded",
-            "-p titan --lib compaction::tests"
-        );
+        let before = mutant!(end_of_a_range_excluded);
         let included = |f: &TableFile| matches!(f.end(), Bound::Included(_)) != before;
         comparator
             .compare_user(a.largest_user_key(), b.largest_user_key())

@@ -50,11 +50,7 @@ impl ColumnFamily {
         if ends_before(begin) || comparator.compare_user(first, end).is_ge() {
             return Ok(0);
         }
-        // MUTANT: the size of a range does not include values in blob files.
-        let size = match mutant!(
-            "values-not-in-approximate-sizes",
-            "-p titan --test it approximate::"
-        ) {
+        let size = match mutant!(values_not_in_approximate_sizes) {
             true => table.size(),
             false => table.logical_size(),
         };
@@ -84,11 +80,7 @@ impl ColumnFamily {
             }
         }
         let version = &super_version.version;
-        // MUTANT: a key at the last level is said not to exist.
-        let missed = usize::from(mutant!(
-            "last-level-not-asked",
-            "-p titan --test it approximate::"
-        ));
+        let missed = usize::from(mutant!(last_level_not_asked));
         for level in 0..version.num_levels() - missed {
             let near = match level {
                 0 => version.level0_files(key).map(|table| &**table).collect(),

@@ -52,12 +52,7 @@ impl Shared {
             std::array::from_fn(|_| self.counters.new_file_number());
         let (capture, identity, options) = {
             let barrier = self.flush_to_barrier()?;
-            // MUTANT: newer memtables may be flushed before the versions are captured.
-            let _barrier = (!mutant!(
-                "barrier-lifted-before-the-capture",
-                "-p titan --lib db::races::checkpoints"
-            ))
-            .then_some(barrier);
+            let _barrier = (!mutant!(barrier_lifted_before_the_capture)).then_some(barrier);
             gate!("checkpoint: flushed");
             let versions = self.versions.lock();
             let identity = versions.db_id().to_owned();
@@ -71,11 +66,7 @@ impl Shared {
         let path = FileKind::Identity.path(dir);
         replace_file(vfs, &temp, &path, identity.as_bytes())?;
         options.write(vfs, dir, options_file)?;
-        // MUTANT: a checkpoint has its name before its MANIFEST is written.
-        if mutant!(
-            "checkpoint-named-before-it-is-whole",
-            "-p titan --test it checkpoint::"
-        ) {
+        if mutant!(checkpoint_named_before_it_is_whole) {
             staging.publish()?;
             capture.write_manifest(vfs, target, manifest)?;
         } else {
@@ -92,12 +83,7 @@ impl Shared {
         let barrier = self.alone(|lead| {
             let ids: Vec<_> = self.families.load().keys().copied().collect();
             let barrier = self.switch_to_flush(lead, &ids)?;
-            // MUTANT: memtables that were filled after the moment of a checkpoint are flushed
-            // before it is captured.
-            if !mutant!(
-                "checkpoint-of-several-moments",
-                "-p titan --test it checkpoint::"
-            ) {
+            if !mutant!(checkpoint_of_several_moments) {
                 self.state.lock().flush_barrier = Some(barrier.clone());
             }
             Ok(barrier)

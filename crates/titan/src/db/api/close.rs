@@ -55,11 +55,7 @@ impl Core {
             let _ = thread.join();
         }
         // Jobs on threads of users must not outlive the lock either.
-        // MUTANT: closing does not wait for jobs on threads of users.
-        if !mutant!(
-            "close-forgets-jobs-of-users",
-            "-p titan --lib db::races::compactions::closing_waits"
-        ) {
+        if !mutant!(close_forgets_jobs_of_users) {
             self.shared.wait_for_running_jobs();
         }
         gate!("close: jobs have ended");

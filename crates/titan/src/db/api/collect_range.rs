@@ -106,12 +106,7 @@ impl Shared {
         })?;
         let compact = CompactRangeOptions { force_bottommost };
         self.compact_range(family, begin, end, &compact)?;
-        // MUTANT: collecting a range overlooks files to which the range does not point any more
-        // after its compaction.
-        if mutant!(
-            "range-forgets-what-it-no-longer-needs",
-            "-p titan --test it gc::manual::only_files"
-        ) {
+        if mutant!(range_forgets_what_it_no_longer_needs) {
             files.clear();
         }
         files.extend(find()?);

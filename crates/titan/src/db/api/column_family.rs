@@ -369,8 +369,7 @@ impl ColumnFamily {
                 let current = self.family.super_version.load();
                 Arc::ptr_eq(&current.memtable, &super_version.memtable)
             };
-            // MUTANT: a reader takes for dead what is in a newer memtable than its own.
-            let in_part = mutant!("reader-across-a-switch", "-p titan --lib db::races::reads");
+            let in_part = mutant!(reader_across_a_switch);
             // A snapshot is older than the super version. The memtable is switched seldom, and a
             // family that was dropped meanwhile is an error.
             if options.snapshot.is_some() || in_part || is_current() {
@@ -384,12 +383,7 @@ impl ColumnFamily {
     fn pin(&self, options: &ReadOptions) -> Result<(Arc<SuperVersion>, SequenceNumber)> {
         // ORDER: the super version, then the sequence number. The other way round, a flush or a
         // compaction that ends between the two could drop what is visible at the number.
-        // MUTANT: a reader chooses its sequence number before it loads the super version.
-        let too_early = mutant!(
-            "sequence-before-super-version",
-            "-p titan --lib db::races::reads"
-        )
-        .then(|| self.published());
+        let too_early = mutant!(sequence_before_super_version).then(|| self.published());
         let super_version = self.super_version()?;
         let sequence = match &options.snapshot {
             Some(snapshot) => snapshot.sequence_in(&self.core.shared.pins.snapshots)?,
@@ -404,13 +398,7 @@ impl ColumnFamily {
 
     fn super_version(&self) -> Result<Arc<SuperVersion>> {
         self.core.shared.check_open()?;
-        // MUTANT: a reader asks whether the family was dropped only before it loads what is empty
-        // after that.
-        let too_early = mutant!(
-            "drop-asked-for-too-early",
-            "-p titan --lib db::races::families"
-        )
-        .then(|| self.family.is_dropped());
+        let too_early = mutant!(drop_asked_for_too_early).then(|| self.family.is_dropped());
         gate!("read: super version to be loaded");
         let super_version = self.family.super_version.load();
         // ORDER: after the load. A drop marks the family before it replaces the super version by an

@@ -73,12 +73,7 @@ impl Shared {
             let changed = self.alone(|lead| {
                 // Only a leader sets a barrier.
                 let barrier = self.state.lock().flush_barrier.is_some();
-                // MUTANT: families change between the moment of a checkpoint and its capture.
-                let waits = barrier
-                    && !mutant!(
-                        "families-change-within-a-checkpoint",
-                        "-p titan --lib db::races::checkpoints"
-                    );
+                let waits = barrier && !mutant!(families_change_within_a_checkpoint);
                 match change.take_if(|_| !waits) {
                     Some(change) => change(lead).map(Some),
                     None => Ok(None),
@@ -102,11 +97,7 @@ impl Shared {
         }
         self.change_families(|lead| {
             self.check_not_stopped()?;
-            // MUTANT: a family is dropped while earlier writes are not durable.
-            if !mutant!(
-                "family-drop-before-wal-sync",
-                "-p titan --test it crash_recovery::a_log_that_only"
-            ) {
+            if !mutant!(family_drop_before_wal_sync) {
                 self.sync_wal(lead)?;
             }
             let mut versions = self.versions.lock();
@@ -124,11 +115,7 @@ impl Shared {
                 let everything = BypassedRange::all_of(id);
                 hook.on_bypass(lead, &everything, self.counters.last_sequence());
             }
-            // MUTANT: the files of a dropped family are deleted while iterators read them.
-            if mutant!(
-                "dropped-family-takes-files-from-readers",
-                "-p titan --test it life_cycles::"
-            ) {
+            if mutant!(dropped_family_takes_files_from_readers) {
                 let read = family.super_version.load();
                 let blob_files = read.version.blob_files.values();
                 let files = blob_files.flat_map(|file| file.shared.physical().files());
@@ -146,14 +133,10 @@ impl Shared {
             self.admission
                 .wal_limit
                 .set(&state, &self.opening.options.load());
-            // MUTANT: listeners never hear that the stall of a dropped family is over.
             if removed
                 .as_ref()
                 .is_some_and(|r| r.stall != StallEvent::Normal)
-                && !mutant!(
-                    "stall-of-a-dropped-family-stays",
-                    "-p titan --test it concurrency::stall_causes::the_stall"
-                )
+                && !mutant!(stall_of_a_dropped_family_stays)
             {
                 self.admission.notifier.push(id, StallEvent::Normal);
             }
@@ -173,8 +156,7 @@ impl Shared {
             gate!("drop: family emptied");
             // ORDER: the edit that says which WAL files are still needed is durable; only now may
             // others be deleted.
-            // MUTANT: the WAL files that only a dropped family needed stay.
-            if !mutant!("dropped-family-leaves-its-wal", "-p titan --lib life_cycle") {
+            if !mutant!(dropped_family_leaves_its_wal) {
                 self.retire_wals(needed);
             }
             drop(versions);

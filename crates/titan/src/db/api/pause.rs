@@ -49,11 +49,7 @@ impl Drop for GarbageCollectionPause {
             return;
         }
         let mut state = self.shared.state.lock();
-        // MUTANT: the first pause of garbage collection that ends also ends the others.
-        if mutant!(
-            "one-resumes-for-all",
-            "-p titan --test it gc::pause::nothing"
-        ) {
+        if mutant!(one_resumes_for_all) {
             state.collections.pauses = 0;
         } else {
             state.collections.pauses -= 1;

@@ -41,11 +41,7 @@ impl Shared {
                 self.pipeline.abandon_wal(lead);
             }
             self.start_wal(lead, &ids).map_err(trying)?;
-            // MUTANT: resuming forgets the memtables whose flush failed.
-            if mutant!(
-                "failed-flush-drops-its-memtable",
-                "-p titan --test it faults::"
-            ) {
+            if mutant!(failed_flush_drops_its_memtable) {
                 let mut replaced = Vec::new();
                 for family in self.state.lock().families.values_mut() {
                     family.immutables.clear();

@@ -133,13 +133,7 @@ impl Shared {
         let keeps = self.opening.options.load().keep_options;
         // ORDER: the change is durable before anything is done by it. So nothing is ever found that
         // the options in the MANIFEST do not explain.
-        // MUTANT: changed options are not kept.
-        if keeps
-            && !mutant!(
-                "changed-options-not-kept",
-                "-p titan --test it set_options::"
-            )
-        {
+        if keeps && !mutant!(changed_options_not_kept) {
             let of_family = new.family.as_ref().map(ColumnFamilyOptions::kept_texts);
             let of_database = new.database.as_ref().map(DbOptions::kept_texts);
             if let Err(e) = versions.set_options(family.id, of_family, of_database) {

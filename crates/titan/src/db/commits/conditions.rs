@@ -173,17 +173,10 @@ impl Shared {
             checked_to = checked_to.min(self.check_condition(condition, &family, published)?);
         }
         gate!("conditions: searched");
-        // MUTANT: a writer that checks conditions takes its sequence number after the super
-        // versions.
-        Ok(
-            match mutant!(
-                "conditions-checked-too-far",
-                "-p titan --lib db::races::conditions"
-            ) {
-                true => self.counters.last_sequence(),
-                false => checked_to,
-            },
-        )
+        Ok(match mutant!(conditions_checked_too_far) {
+            true => self.counters.last_sequence(),
+            false => checked_to,
+        })
     }
 
     /// Looks for writes that violate a condition, up to `published` or what is returned instead.

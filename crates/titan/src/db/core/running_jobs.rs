@@ -58,11 +58,7 @@ impl RunningCounts {
 
     /// Whether no job runs whose end is waited for.
     pub(crate) fn is_idle(&self) -> bool {
-        // MUTANT: closing does not wait for a collection that a user runs.
-        let forgotten = mutant!(
-            "closing-forgets-a-users-collection",
-            "-p titan --test it gc::manual::closing"
-        );
+        let forgotten = mutant!(closing_forgets_a_users_collection);
         let is_forgotten = |job| forgotten && job == RunningJob::ManualCollection;
         let counts = |job| job != RunningJob::WarmUp && !is_forgotten(job);
         self.0

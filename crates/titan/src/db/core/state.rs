@@ -474,11 +474,7 @@ impl State {
                 family.stall = stall;
                 notifier.push(*id, stall);
             }
-            // MUTANT: the stall of the last family counts, not the strongest.
-            let last_counts = mutant!(
-                "weaker-stall-hides-the-stronger",
-                "-p titan --test it concurrency::stall_causes::of_two_families"
-            );
+            let last_counts = mutant!(weaker_stall_hides_the_stronger);
             self.stalls.strongest = match (self.stalls.strongest, stall) {
                 (_, last) if last_counts && last != StallEvent::Normal => last,
                 (StallEvent::Stopped(_), _) | (_, StallEvent::Normal) => self.stalls.strongest,

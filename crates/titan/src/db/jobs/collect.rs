@@ -170,11 +170,7 @@ impl Shared {
             let versions = self.versions.lock();
             let known = versions.family(family.id);
             let known = known.ok_or_else(|| dropped(&family.name))?;
-            // MUTANT: a collection copies only the records to which the current version points.
-            if mutant!(
-                "collection-forgets-older-versions",
-                "-p titan --test it gc::"
-            ) {
+            if mutant!(collection_forgets_older_versions) {
                 vec![Arc::clone(&known.current)]
             } else {
                 known.live_versions()
@@ -186,11 +182,7 @@ impl Shared {
             open_files: &self.files.open,
             limit_rate,
         };
-        // MUTANT: holes are punched into records that older versions still read.
-        let read = if mutant!(
-            "hole-under-an-older-version",
-            "-p titan --test it gc::punch::what_anybody_reads"
-        ) {
+        let read = if mutant!(hole_under_an_older_version) {
             versions.get(..1).unwrap_or_default()
         } else {
             versions.as_slice()

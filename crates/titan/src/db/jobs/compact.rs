@@ -115,10 +115,9 @@ impl Job for CompactionJob {
         if let Some(family) = state.families.get_mut(&claim.family) {
             let wait = &mut family.jobs.compactions_wait;
             match outcome {
-                // MUTANT: a compaction that found the device full is tried again at once.
                 Err(error)
                     if error.kind() == ErrorKind::NoSpace
-                        && !mutant!("full-device-tried-at-once", "-p titan --test it full::") =>
+                        && !mutant!(full_device_tried_at_once) =>
                 {
                     wait.failed(claim.ended, error);
                 }
@@ -260,11 +259,7 @@ impl Shared {
                 env: &env,
                 family: &output,
                 open_files: &self.files.open,
-                // MUTANT: a compaction drops versions of keys that snapshots see.
-                snapshots: if mutant!(
-                    "compaction-ignores-snapshots",
-                    "-p titan-campaigns --test it metamorphic::"
-                ) {
+                snapshots: if mutant!(compaction_ignores_snapshots) {
                     Vec::new()
                 } else {
                     self.pins.snapshots.sequences()
@@ -280,11 +275,7 @@ impl Shared {
         let mut result = run(&filtering);
         if self.is_failed_filter(&result) && compaction.reason == FilterReason::Automatic {
             // The tree must not wait for it. The entries stay, and later compactions ask again.
-            // MUTANT: a compaction that is due is not made if its filter fails.
-            if !mutant!(
-                "failed-filter-stops-compactions",
-                "-p titan --test it filters::"
-            ) {
+            if !mutant!(failed_filter_stops_compactions) {
                 filtering.asks = false;
                 result = run(&filtering);
             }
@@ -416,9 +407,7 @@ impl Shared {
         // What the rewriting changes now that it did not when the table was written. Tables that
         // were written just now have been through it; moved ones have not.
         let options = family.options();
-        // MUTANT: a manual compaction does not filter what is in the last level already.
-        let filters = options.compaction_filter.is_some()
-            && !mutant!("last-level-not-filtered", "-p titan --test it filters::");
+        let filters = options.compaction_filter.is_some() && !mutant!(last_level_not_filtered);
         let inlines = !options.enable_blob_files;
         let wanted =
             |table: &TableFile| filters || inlines && table.meta.oldest_blob_file.is_some();

@@ -27,11 +27,7 @@ fn claim_selection(state: &mut State) -> Option<Claimed> {
     let budget = state.room.budget;
     // What it reads from is pinned, so a caller who waits for the database to be idle, and for
     // files to be deleted, must wait for it, too.
-    // MUTANT: the search for what to collect does not count as running.
-    let counts = !mutant!(
-        "selection-does-not-count",
-        "-p titan --lib db::races::collections"
-    );
+    let counts = !mutant!(selection_does_not_count);
     let id = candidate.family.id;
     if counts {
         state.begin(RunningJob::Selection, id);

@@ -141,12 +141,7 @@ impl Shared {
                 0
             });
         // A caller may wait for the estimate that was due before.
-        // MUTANT: whoever waits for the database to be idle is not woken by an estimate that no job
-        // makes.
-        if !mutant!(
-            "estimate-wakes-nobody",
-            "-p titan --lib db::jobs::estimate::"
-        ) {
+        if !mutant!(estimate_wakes_nobody) {
             self.signals.progress.raise();
         }
         shadowed

@@ -129,11 +129,7 @@ impl Shared {
         let flushed = self.write_out(family, immutables)?;
         gate!("flush: written");
         let synced_to = self.state.lock().current_wal();
-        // MUTANT: a flush lets a batch over families outlive the WAL that has its other half.
-        let forgotten = mutant!(
-            "flush-forgets-other-families",
-            "-p titan-campaigns --test it crash::"
-        );
+        let forgotten = mutant!(flush_forgets_other_families);
         if self.families.load().len() > 1 && !forgotten {
             // ORDER: a batch may span families, and this one is about to outlive its WAL. The
             // others must be able to replay their part of it (WAL-1).
@@ -156,12 +152,7 @@ impl Shared {
         if error.is_out_of_descriptors() {
             return error;
         }
-        // MUTANT: a failed sync of the WAL has no consequence if the family of the flush is
-        // dropped.
-        match mutant!(
-            "dropping-a-family-forgives-a-failed-sync",
-            "-p titan --lib db::races::flushes"
-        ) {
+        match mutant!(dropping_a_family_forgives_a_failed_sync) {
             true => error,
             false => self.failure.set(error.context("syncing the WAL")),
         }
@@ -274,11 +265,7 @@ impl Shared {
         let flush_of = |id| flushed.iter().find(|flush| flush.family.id == id);
         let prepare = |_: &VersionSet| {
             let (edits, needed) = self.edits_of_flushes(flushed, synced_to);
-            // MUTANT: WAL files are handed over for deletion before the edit that gives them up.
-            if mutant!(
-                "wal-deleted-before-install",
-                "-p titan-campaigns --test it crash::"
-            ) {
+            if mutant!(wal_deleted_before_install) {
                 self.retire_wals(needed);
                 self.purge();
             }
@@ -320,13 +307,8 @@ impl Shared {
                 column_family: family.id,
                 // Not past a file that was closed meanwhile: recovery takes a log number after a
                 // damaged WAL file as proof that the file had been synced.
-                // MUTANT: the edit of a flush gives up WAL files of memtables that were switched
-                // after it had begun.
                 log_number: families.get(&family.id).map(|f| {
-                    match mutant!(
-                        "flush-gives-up-newer-wals",
-                        "-p titan --lib db::races::flushes"
-                    ) {
+                    match mutant!(flush_gives_up_newer_wals) {
                         true => state.current_wal(),
                         false => after(f).min(synced_to),
                     }

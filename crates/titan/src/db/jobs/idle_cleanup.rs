@@ -87,11 +87,7 @@ impl Shared {
         if !needed && !wrote {
             // Before the state lock is released: a job that ends after this evaluation must find
             // that the thread waits, and wake it.
-            // MUTANT: the thread says that it waits only after it has released the state lock.
-            let too_late = mutant!(
-                "collector-waits-before-it-says-so",
-                "-p titan --lib db::races::collections"
-            );
+            let too_late = mutant!(collector_waits_before_it_says_so);
             if !too_late {
                 self.signals.await_write();
             }
@@ -140,11 +136,7 @@ impl Shared {
             let estimates: Vec<(ColumnFamilyId, Estimate, u64)> = waiting.map(estimate).collect();
             (tombstones, estimates)
         };
-        // MUTANT: idle cleanup overlooks what memtables shadow.
-        let part = if mutant!(
-            "idle-cleanup-overlooks-memtables",
-            "-p titan --test it gc::estimate::a_database_that_is_left_alone_gives"
-        ) {
+        let part = if mutant!(idle_cleanup_overlooks_memtables) {
             2.0
         } else {
             IDLE_SHADOWED_SHARE

@@ -38,11 +38,7 @@ impl Shared {
         mut change: impl FnMut(&mut FamilyState, &mut T),
     ) -> Result<Option<T>> {
         let mut versions = self.versions.lock();
-        // MUTANT: a job installs its files in a family that was dropped meanwhile.
-        let overlooked = mutant!(
-            "installed-in-a-dropped-family",
-            "-p titan --lib db::races::flushes"
-        );
+        let overlooked = mutant!(installed_in_a_dropped_family);
         let gone = families.iter().find(|f| versions.family(f.id).is_none());
         if let Some(gone) = gone.filter(|_| !overlooked) {
             self.files.env.discard(outputs);
@@ -68,11 +64,7 @@ impl Shared {
                     "family {id} gets a version of family {}, or none that is new",
                     version.column_family
                 );
-                // MUTANT: readers lose the memtables of a flush before they have its table.
-                if mutant!(
-                    "memtables-gone-before-their-table",
-                    "-p titan --lib db::races::flushes"
-                ) {
+                if mutant!(memtables_gone_before_their_table) {
                     change(family, &mut prepared);
                     replaced.push(family.publish());
                     gate!("install: between memtables and version");

@@ -112,10 +112,8 @@ impl Shared {
         match error.kind() {
             ErrorKind::Closed | ErrorKind::Busy | ErrorKind::CompactionFilter => error,
             _ if family.is_dropped() => error,
-            // MUTANT: a compaction for which there is no room stops writes.
             ErrorKind::NoSpace
-                if self.is_manifest_intact()
-                    && !mutant!("full-device-stops-writes", "-p titan --test it full::") =>
+                if self.is_manifest_intact() && !mutant!(full_device_stops_writes) =>
             {
                 let error = error.context(format!("{doing} column family {}", family.name));
                 notify!(self.opening.listeners, job_lacks_room(&error));
@@ -124,11 +122,7 @@ impl Shared {
             kind => {
                 let doing = format!("{doing} column family {}", family.name);
                 let error = error.context(doing);
-                // MUTANT: a job that finds no file descriptor stops writes.
-                let stops = mutant!(
-                    "no-descriptor-stops-writes",
-                    "-p titan --test it descriptors::"
-                );
+                let stops = mutant!(no_descriptor_stops_writes);
                 if kind == ErrorKind::TooManyOpenFiles && !stops {
                     self.postpone_jobs(&error);
                     return error;

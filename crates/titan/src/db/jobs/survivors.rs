@@ -156,12 +156,7 @@ pub(crate) fn write_memtables(
         output.filtered = entries.filter_counts();
         // A flush writes one.
         if let (Some(table), Some(shadows)) = (output.tables.first_mut(), &shadows) {
-            // MUTANT: a flush does not note what it shadows, so nothing looks for it until there
-            // are many tables.
-            table.shadowed_bytes = if mutant!(
-                "shadowed-data-of-a-flush-not-recorded",
-                "-p titan --test it gc::space::what_flushes_hide"
-            ) {
+            table.shadowed_bytes = if mutant!(shadowed_data_of_a_flush_not_recorded) {
                 0
             } else {
                 shadows.bytes()

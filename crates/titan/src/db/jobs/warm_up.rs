@@ -166,11 +166,7 @@ impl Shared {
     /// for files to be deleted, must wait for it, too.
     fn while_counted<T>(&self, look: impl FnOnce() -> T) -> T {
         let family = ColumnFamilyId::DEFAULT;
-        // MUTANT: looks of the thread that warms up the cache do not count as running.
-        if mutant!(
-            "warm-up-does-not-count",
-            "-p titan --lib db::races::warm_up"
-        ) {
+        if mutant!(warm_up_does_not_count) {
             return look();
         }
         self.state.lock().begin(RunningJob::WarmUpLook, family);

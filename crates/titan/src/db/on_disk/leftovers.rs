@@ -23,16 +23,10 @@ pub(crate) fn remove_leftovers(
     failed: &mut dyn FnMut(&Error),
 ) -> Result<()> {
     let mut live = versions.live_files();
-    // MUTANT: opening removes blob files that the MANIFEST names.
-    if mutant!(
-        "leftovers-of-the-current-manifest",
-        "-p titan-campaigns --test it crash::"
-    ) {
+    if mutant!(leftovers_of_the_current_manifest) {
         live.retain(|file| !matches!(file, FileKind::Blob(_)));
     }
-    // MUTANT: opening leaves the outputs of unfinished jobs.
-    let stay =
-        mutant!("leftovers-stay", "-p titan-campaigns --test it crash::") && !live.is_empty();
+    let stay = mutant!(leftovers_stay) && !live.is_empty();
     let named = vfs.read_dir(dir)?.into_iter();
     let files: Vec<(String, FileKind)> = named
         .filter_map(|name| FileKind::parse(&name).map(|kind| (name, kind)))

@@ -77,8 +77,7 @@ impl Wals {
     /// # Errors
     /// `Corruption` naming the first one that is missing.
     pub(crate) fn check_all_present(&self, dir: &Path, versions: &VersionSet) -> Result<()> {
-        // MUTANT: nobody notices that the newest WAL file is missing.
-        let overlooked = mutant!("newest-wal-not-missed", "-p titan --test it wal_recovery::");
+        let overlooked = mutant!(newest_wal_not_missed);
         let since = versions.logs_since();
         let tracked = versions.record().synced_logs.keys().copied();
         let mut durable = tracked.chain(since.present.filter(|_| !overlooked));

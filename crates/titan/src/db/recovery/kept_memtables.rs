@@ -50,8 +50,7 @@ impl KeptMemtables {
             let path = FileKind::Wal(number).path(&env.dir);
             // ORDER: before any write is acknowledged as synced. The process that wrote the file
             // may have been killed, and a synced write must find every earlier one durable (WAL-1).
-            // MUTANT: WAL files that an opening keeps are not made durable.
-            let left_out = mutant!("kept-wal-not-synced", "-p titan --test it full::");
+            let left_out = mutant!(kept_wal_not_synced);
             match left_out {
                 true => {}
                 false => match env.vfs.sync_file(&path) {

@@ -74,11 +74,7 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<Core> {
     let signals = Arc::clone(&shared.signals);
     let ended = move || signals.version_ended();
     shared.pins.version_watch.on_end(ended);
-    // MUTANT: what is to be called back keeps a closed database in memory.
-    if mutant!(
-        "callback-keeps-the-database",
-        "-p titan --test memory closing"
-    ) {
+    if mutant!(callback_keeps_the_database) {
         std::mem::forget(Arc::clone(shared));
     }
     crate::db::jobs::background::start(&core)?;
@@ -181,13 +177,7 @@ fn recover(
     check_files_exist(&*vfs, dir, &versions)?;
     // ORDER: before opening writes its first byte.
     refuse_unreadable_tables(&*vfs, dir, &versions)?;
-    // MUTANT: a database is opened for writing with pointers that are not understood.
-    if missing == Families::Created
-        && !mutant!(
-            "unknown-pointers-opened",
-            "-p titan --lib db::recovery::unknown_pointers"
-        )
-    {
+    if missing == Families::Created && !mutant!(unknown_pointers_opened) {
         refuse_unknown_pointers(&*vfs, dir, &versions)?;
     }
     let wals = Wals::find(&*vfs, dir, versions.logs_since(), false)?;
@@ -237,9 +227,8 @@ fn recover(
         damage
     });
     // ORDER: before the switch of CURRENT, after which any opening deletes what is not needed.
-    // MUTANT: a WAL file with records that were not replayed is deleted.
     if let Some(damage) = &damage
-        && !mutant!("damaged-wal-deleted", "-p titan --test it wal_recovery::")
+        && !mutant!(damaged_wal_deleted)
     {
         let kept = damage.kept.iter().map(|wal| FileKind::Wal(*wal));
         link_to_lost(&*vfs, dir, &kept.collect::<Vec<_>>())?;

@@ -258,11 +258,7 @@ impl Replay<'_> {
             return Ok(None);
         }
         let last = SequenceNumber(next.0 - 1);
-        // MUTANT: sequence numbers are given out again after recovery.
-        if !mutant!(
-            "sequence-not-recovered",
-            "-p titan-campaigns --test it crash::"
-        ) {
+        if !mutant!(sequence_not_recovered) {
             self.env.counters.publish_sequence(last);
         }
         Ok(Some(last))
@@ -326,11 +322,7 @@ impl Replay<'_> {
     /// Applies the operations that take effect with a batch; returns the sequence number after its
     /// last.
     fn apply(&mut self, batch: &BatchView<'_>, wal: FileNumber) -> Result<SequenceNumber> {
-        // MUTANT: replay takes the operations of the WAL in which a memtable began for flushed.
-        let wal = if mutant!(
-            "replay-skips-a-family",
-            "-p titan-campaigns --test it crash::"
-        ) {
+        let wal = if mutant!(replay_skips_a_family) {
             FileNumber(wal.0 - 1)
         } else {
             wal

@@ -110,11 +110,7 @@ impl Unreplayed {
 
     /// The error if what is missing had been synced.
     pub(crate) fn loss_of_synced(&self, dir: &Path) -> Option<Error> {
-        // MUTANT: damage of what was synced is taken for the end of the WAL.
-        let overlooked = mutant!(
-            "synced-damage-overlooked",
-            "-p titan --test it wal_recovery::"
-        );
+        let overlooked = mutant!(synced_damage_overlooked);
         let lost = self.synced > self.end && !overlooked;
         lost.then(|| {
             let synced = self.synced;

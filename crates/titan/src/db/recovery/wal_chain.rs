@@ -72,11 +72,7 @@ impl Chain {
             }
             (None, _) => true,
         };
-        // MUTANT: replay goes on with the next WAL after a damaged one.
-        let jumps = mutant!(
-            "replay-jumps-over-a-gap",
-            "-p titan --test it crash_recovery::a_wal_without"
-        );
+        let jumps = mutant!(replay_jumps_over_a_gap);
         if !follows && !jumps {
             self.broken.get_or_insert(number);
         }

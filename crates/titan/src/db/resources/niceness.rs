@@ -73,11 +73,7 @@ impl<S: Scheduler> Niceness<S> {
 
     /// Gives the calling thread the niceness back that it had before it was raised.
     pub(super) fn restore(&self, usual: i32) {
-        // MUTANT: a niceness that could not be lowered once is raised again.
-        let again = mutant!(
-            "niceness-is-raised-again",
-            "-p titan --lib db::resources::niceness::"
-        );
+        let again = mutant!(niceness_is_raised_again);
         if self.scheduler.set(usual).is_err() && !again {
             // The permission is gone. No other thread is to be caught the same way.
             self.stayed.store(true, Ordering::Relaxed);

@@ -365,11 +365,8 @@ impl BlockIter {
             limit -= 1;
             let entry = self.block.entry(at)?;
             let next = entry.value.end;
-            // MUTANT: a walk through a block takes a key that shares all that is equal for one that
-            // is before.
             let shares_it = entry.shared > smaller
-                || entry.shared == smaller
-                    && mutant!("walk-passes-the-target", "-p titan --lib table::block");
+                || entry.shared == smaller && mutant!(walk_passes_the_target);
             if shares_it {
                 let shared = entry.shared;
                 let before = std::mem::replace(&mut key_len, shared + entry.key.len());

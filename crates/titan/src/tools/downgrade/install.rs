@@ -41,11 +41,7 @@ impl Downgrade<'_> {
             let files: Vec<FileKind> = rewritten.iter().flat_map(JobOutput::files).collect();
             self.env.discard(&files);
         })?;
-        // MUTANT: replaced tables are deleted before CURRENT names the MANIFEST without them.
-        if mutant!(
-            "downgrade-deletes-before-the-switch",
-            "-p titan --test it downgrade::"
-        ) {
+        if mutant!(downgrade_deletes_before_the_switch) {
             for (_, table) in plan.families.iter().flat_map(|family| &family.tables) {
                 self.vfs
                     .remove(&FileKind::Table(table.number()).path(self.dir))?;
@@ -139,12 +135,7 @@ impl Downgrade<'_> {
                 total_bytes: file.total_bytes,
                 ..BlobFileAddition::default()
             });
-            // MUTANT: records of a relocated file that no table points to count as live after a
-            // downgrade.
-            let forgotten = mutant!(
-                "downgrade-forgets-garbage",
-                "-p titan --test it downgrade::"
-            );
+            let forgotten = mutant!(downgrade_forgets_garbage);
             if garbage_count > 0 && !forgotten {
                 edit.blob_garbage.push(BlobFileGarbage {
                     number,

@@ -50,11 +50,7 @@ impl Repair<'_> {
             self.report.lost.push(Loss::of_file(&name, reason));
             self.wals.damaged = true;
         }
-        // MUTANT: a repair does not say that the newest WAL file is missing.
-        let overlooked = mutant!(
-            "repair-overlooks-the-newest-wal",
-            "-p titan --test it wal_recovery::"
-        );
+        let overlooked = mutant!(repair_overlooks_the_newest_wal);
         let gone = since.present.filter(|newest| {
             self.from.hint.trusted && !wals.needed.contains(newest) && !wals.needed.is_empty()
         });
@@ -183,11 +179,7 @@ impl Repair<'_> {
             return;
         };
         if let (Some((first, last)), Some(before)) = (&mut gap.sequences, next.0.checked_sub(1)) {
-            // MUTANT: a damaged record without operations is a loss.
-            let is_loss = mutant!(
-                "damage-without-operations-is-a-loss",
-                "-p titan --test it wal_recovery::"
-            );
+            let is_loss = mutant!(damage_without_operations_is_a_loss);
             if before < *first && !is_loss {
                 gap.sequences = None;
                 self.report

@@ -78,14 +78,7 @@ impl TableFacts {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let version = match self.foreign {
             true => COUNTED_VERSION,
-            // MUTANT: the MANIFEST does not have what collectors reported.
-            false
-                if !self.collected.is_empty()
-                    && !mutant!(
-                        "report-not-in-the-manifest",
-                        "-p titan --test it collectors::each_table"
-                    ) =>
-            {
+            false if !self.collected.is_empty() && !mutant!(report_not_in_the_manifest) => {
                 COLLECTED_VERSION
             }
             false => VERSION,

@@ -385,11 +385,7 @@ fn sort_level0(files: &mut [Arc<TableFile>]) {
         };
         std::cmp::Reverse((epoch, f.meta.largest_seq, f.meta.smallest_seq, f.number()))
     });
-    // MUTANT: tables of level 0 are searched oldest first.
-    if mutant!(
-        "level-0-oldest-first",
-        "-p titan-campaigns --test it metamorphic::"
-    ) {
+    if mutant!(level_0_oldest_first) {
         files.reverse();
     }
 }

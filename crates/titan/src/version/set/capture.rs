@@ -44,14 +44,7 @@ impl VersionSet {
             _versions: versions().cloned().collect(),
             _blob_files: blob_files
                 .map(|(file, _)| file)
-                // MUTANT: a checkpoint does not keep the files that are collected while it links
-                // them.
-                .filter(|_| {
-                    !mutant!(
-                        "checkpoint-does-not-hold-collected-files",
-                        "-p titan --test it checkpoint::"
-                    )
-                })
+                .filter(|_| !mutant!(checkpoint_does_not_hold_collected_files))
                 .collect(),
         }
     }

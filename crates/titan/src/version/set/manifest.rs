@@ -35,11 +35,7 @@ impl Manifest {
         }
         add_all(&mut log, state)?;
         // ORDER: the content, then its name, are durable before CURRENT names the file.
-        // MUTANT: CURRENT names a MANIFEST that is not durable yet.
-        let too_late = mutant!(
-            "current-before-manifest",
-            "-p titan-campaigns --test it crash::"
-        );
+        let too_late = mutant!(current_before_manifest);
         if !too_late {
             log.sync()?;
             vfs.sync_dir(dir)?;
@@ -67,11 +63,7 @@ impl Manifest {
             edit.synced_before = Some(start);
         }
         add_all(&mut self.log, edits)?;
-        // MUTANT: an edit counts as installed without a sync of the MANIFEST.
-        if mutant!(
-            "manifest-sync-left-out",
-            "-p titan-campaigns --test it crash::"
-        ) {
+        if mutant!(manifest_sync_left_out) {
             return Ok(());
         }
         self.log.sync()

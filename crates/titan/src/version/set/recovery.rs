@@ -101,13 +101,7 @@ impl RecoveredState {
             let edit = record.edit?;
             state.moves_values |= !edit.relocations.is_empty();
             match edit.atomic_group_remaining {
-                // MUTANT: edits of an atomic group are applied one by one.
-                Some(_)
-                    if mutant!(
-                        "group-in-half",
-                        "-p titan --test it crash_recovery::a_resume"
-                    ) =>
-                {
+                Some(_) if mutant!(group_in_half) => {
                     state.apply(edit, options).map_err(at)?;
                 }
                 Some(remaining) => {

@@ -171,11 +171,7 @@ impl VersionSet {
 
     /// The id the next created family gets.
     pub(crate) fn next_column_family(&self) -> ColumnFamilyId {
-        // MUTANT: a family gets the id of a dropped one.
-        if mutant!(
-            "family-id-given-out-again",
-            "-p titan --test it life_cycles::"
-        ) {
+        if mutant!(family_id_given_out_again) {
             let last = self.families.keys().next_back();
             return ColumnFamilyId(last.map_or(0, |id| id.0) + 1);
         }
@@ -209,11 +205,7 @@ impl VersionSet {
             edit.last_sequence = Some(self.counters.last_sequence());
             edit.atomic_group_remaining = grouped.then_some(count - i);
         }
-        // MUTANT: tables that an edit replaces are deleted before the edit is durable.
-        if mutant!(
-            "files-deleted-before-edit",
-            "-p titan-campaigns --test it faults::"
-        ) {
+        if mutant!(files_deleted_before_edit) {
             for edit in &edits {
                 let stays = |number| edit.new_files.iter().any(|(_, file)| file.number == number);
                 let gone = edit.deleted_files.iter();
@@ -349,11 +341,7 @@ impl VersionSet {
             kept_settings: kept(Some(id), &family.settings),
             ..VersionEdit::default()
         };
-        // MUTANT: a family is created without its options.
-        if mutant!(
-            "created-family-without-its-options",
-            "-p titan --lib version::set::recorded"
-        ) {
+        if mutant!(created_family_without_its_options) {
             edit.kept_settings.clear();
         }
         self.log(&mut [edit])?;
@@ -376,11 +364,7 @@ impl VersionSet {
         // ORDER: the edit is durable; only now may the files be deleted.
         if let Some(family) = self.families.remove(&id) {
             family.current.tables().for_each(|(_, f)| f.mark_obsolete());
-            // MUTANT: the blob files of a dropped family stay.
-            let stay = mutant!(
-                "dropped-family-leaves-its-blob-files",
-                "-p titan --test it life_cycles::"
-            );
+            let stay = mutant!(dropped_family_leaves_its_blob_files);
             for file in family.current.blob_files.values().filter(|_| !stay) {
                 file.shared.physical().mark_obsolete();
             }
@@ -396,14 +380,9 @@ impl VersionSet {
     }
 
     fn append(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
-        if self.manifest.is_full() && self.try_next_manifest()? {
-            // MUTANT: the edit for which a new MANIFEST is started is not in it.
-            if mutant!(
-                "edit-lost-with-a-new-manifest",
-                "-p titan --lib db::races::manifests"
-            ) {
-                return Ok(());
-            }
+        let is_new = self.manifest.is_full() && self.try_next_manifest()?;
+        if is_new && mutant!(edit_lost_with_a_new_manifest) {
+            return Ok(());
         }
         let written = self.manifest.append(edits)?;
         stats::add(&self.statistics.manifest_bytes, written);
@@ -441,21 +420,9 @@ impl VersionSet {
 
     /// The whole state as edits.
     pub(super) fn state(&self) -> Vec<VersionEdit> {
-        // MUTANT: a new MANIFEST forgets the ids of dropped families.
-        let forgets_ids = mutant!(
-            "largest-family-id-not-in-a-new-manifest",
-            "-p titan --lib version::set::recorded"
-        );
-        // MUTANT: a new MANIFEST forgets which WAL files are no longer needed.
-        let forgets_logs = mutant!(
-            "kept-logs-not-in-a-new-manifest",
-            "-p titan --lib version::set::recorded"
-        );
-        // MUTANT: a new MANIFEST counts all blob records as live.
-        let forgets_garbage = mutant!(
-            "garbage-not-in-a-new-manifest",
-            "-p titan --lib version::set::recorded"
-        );
+        let forgets_ids = mutant!(largest_family_id_not_in_a_new_manifest);
+        let forgets_logs = mutant!(kept_logs_not_in_a_new_manifest);
+        let forgets_garbage = mutant!(garbage_not_in_a_new_manifest);
         let mut edits = vec![VersionEdit {
             prev_log_number: Some(FileNumber(0)),
             next_file_number: Some(self.counters.next_file_number()),
@@ -503,11 +470,7 @@ impl VersionSet {
                     });
                 }
             }
-            // MUTANT: a new MANIFEST leaves out what garbage collection relocated.
-            if !mutant!(
-                "relocation-not-in-a-new-manifest",
-                "-p titan --test it gc::"
-            ) {
+            if !mutant!(relocation_not_in_a_new_manifest) {
                 edit.relocations = version.relocations();
             }
             edits.push(edit);

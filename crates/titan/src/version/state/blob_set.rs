@@ -212,11 +212,7 @@ impl BlobSet {
         unused.extend(newer.filter(|number| {
             let file = self.files.get(number);
             let all_garbage = file.is_some_and(|file| {
-                // MUTANT: a blob file is deleted when its first record becomes garbage.
-                if mutant!(
-                    "blob-file-deleted-too-early",
-                    "-p titan-campaigns --test it metamorphic::"
-                ) {
+                if mutant!(blob_file_deleted_too_early) {
                     file.garbage_count > 0
                 } else {
                     file.live_count() == 0

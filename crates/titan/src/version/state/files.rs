@@ -375,11 +375,7 @@ impl PhysicalBlobFile {
 
     /// Must be called only after the edit that removed or relocated its logical files is durable.
     pub(crate) fn mark_obsolete(&self) {
-        // MUTANT: obsolete blob files are deleted while older versions still refer to them.
-        if mutant!(
-            "blob-file-deleted-under-readers",
-            "-p titan-campaigns --test it metamorphic::"
-        ) {
+        if mutant!(blob_file_deleted_under_readers) {
             let files = self.lifetime.files.iter().copied();
             self.lifetime.queue.waiting.lock().extend(files);
             return;

@@ -216,11 +216,7 @@ impl InternalIterator for LevelIterator {
 
     /// Skips files by their bounds: does not open a file from which nothing is to be read.
     fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
-        // MUTANT: skipping what a range deletion covers passes over files with newer entries.
-        let sequence = if mutant!(
-            "range-skip-forgets-newer",
-            "-p titan --test it iterators::what_large_ranges"
-        ) {
+        let sequence = if mutant!(range_skip_forgets_newer) {
             sequence.plus(21)
         } else {
             sequence
@@ -250,12 +246,7 @@ impl InternalIterator for LevelIterator {
     }
 
     fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
-        // MUTANT: going backward, skipping what a range deletion covers passes over files with
-        // newer entries.
-        let sequence = if mutant!(
-            "range-skip-back-forgets-newer",
-            "-p titan --test it iterators::what_large_ranges"
-        ) {
+        let sequence = if mutant!(range_skip_back_forgets_newer) {
             sequence.plus(21)
         } else {
             sequence

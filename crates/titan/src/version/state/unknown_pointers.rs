@@ -29,14 +29,7 @@ impl TableFile {
     /// `Unsupported`, naming the table and the blob file.
     pub(crate) fn require_pointer(&self, found: impl Fn(BlobFileNumber) -> bool) -> Result<()> {
         match self.uncounted_blob_file() {
-            // MUTANT: values to which a table points in an unknown form are taken for garbage.
-            Some(oldest)
-                if !found(oldest)
-                    && !mutant!(
-                        "unknown-pointers-are-garbage",
-                        "-p titan --lib db::recovery::unknown_pointers"
-                    ) =>
-            {
+            Some(oldest) if !found(oldest) && !mutant!(unknown_pointers_are_garbage) => {
                 Err(unknown_pointers(self.number(), oldest))
             }
             _ => Ok(()),

@@ -86,23 +86,14 @@ fn covered(
     let before = |a: &[u8], b: &[u8]| comparator.compare_user(a, b).is_lt();
     let mut covered = Covered::default();
     // Nothing of the table is outside of its bounds: gaps between fragments there cost nothing.
-    // MUTANT: the parts of a range before and after a table are looked for in it.
-    let unbounded = mutant!(
-        "ranges-look-beyond-the-table",
-        "-p titan --test it gc::estimate::a_range_costs"
-    );
+    let unbounded = mutant!(ranges_look_beyond_the_table);
     let mut start = match before(range.start, file.smallest_user_key()) && !unbounded {
         true => file.smallest_user_key(),
         false => range.start,
     };
     // A fragment shadows all of an older table, and nothing of a newer one. If a table has both
     // older and newer entries, the fragment is its own: what it covers is no longer in the table.
-    // MUTANT: what an older range deletion covers counts as shadowed once more when a newer one
-    // covers it.
-    let again = mutant!(
-        "ranges-hide-covered-values-again",
-        "-p titan --test it gc::estimate::a_range"
-    );
+    let again = mutant!(ranges_hide_covered_values_again);
     let hides = |f: &&Fragment| !again && f.sequences.first() > Some(&file.meta.largest_seq);
     let fragments = known.fragments();
     let first = fragments.partition_point(|f| !before(start, &f.end));
