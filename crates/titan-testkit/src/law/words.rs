@@ -216,8 +216,9 @@ pub fn openings(workspace: &Workspace) -> Vec<Breach> {
 ///
 /// A name that begins with a folder of the root is looked up from there. A name of a Rust file, a
 /// document or a TOML file may begin with any folder, but must lead a reader to one file: beside
-/// the file that names it, in a crate that this file speaks of, or in the workspace. Decision records tell the past: in them only links are looked up. `others` are names
-/// of files that programs write, or that several crates have.
+/// the file that names it, in a crate that this file speaks of, or in the workspace. Decision
+/// records tell the past: in them only links are looked up. `others` are names of files that
+/// programs write, or that several crates have.
 pub fn paths(workspace: &Workspace, others: &[&str]) -> Vec<Breach> {
     let mut breaches = Vec::new();
     let documents = workspace.lines_of_documents();
