@@ -58,6 +58,11 @@
 //! - A failed allocation aborts the process, as everywhere in Rust. Tests refuse memory by the
 //!   limit instead.
 
+/// The example of the first page is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Pages;
+
 #[macro_use]
 extern crate titan_mutants;
 

@@ -60,10 +60,11 @@
 //! - Of TiKV's options, prewrites lack assertions, inserts that check for absence, and commits in
 //!   one phase. Locks only if the key exists, and fair locking, are missing too.
 
-/// The examples of the user's page are tests.
+/// The examples of the first page and of the user's page are tests.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../docs/mvcc.md")]
-struct UserPage;
+struct Pages;
 
 #[macro_use]
 extern crate titan_mutants;

@@ -45,10 +45,11 @@
 //! Short programs are in the folder `examples` of the crate. Every fallible call returns an
 //! [`Error`] with a [kind](ErrorKind), a text and, where they apply, a file and an offset.
 
-/// The examples of the page on transactions are tests.
+/// The examples of the first page and of the page on transactions are tests.
 #[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/transactions.md")]
-struct TransactionsPage;
+struct Pages;
 
 #[macro_use]
 extern crate titan_mutants;

@@ -1,5 +1,6 @@
 //! `cargo xtask NAME [--minutes N] [--seed S]`: runs one campaign, shows its progress, and ends
-//! with a line `N passed, N failed`. The exit status is 1 if anything failed.
+//! with a line `N passed, N failed`. The exit status is 1 if anything failed. `cargo xtask pages`
+//! writes the pages of results.
 //!
 //! Each command has a module with its arguments and a function `main`. What all share is in
 //! `campaign`; `rebuild` is for those that need another build.
@@ -16,6 +17,7 @@ mod loom;
 mod metamorphic;
 mod mutants;
 mod mvcc;
+mod pages;
 mod rebuild;
 mod rocksdb_matrix;
 mod sanitize;
@@ -53,6 +55,7 @@ enum Command {
     Metamorphic(metamorphic::MetamorphicArgs),
     Mutants(mutants::MutantsArgs),
     Mvcc(mvcc::MvccArgs),
+    Pages(pages::PagesArgs),
     RocksdbMatrix(rocksdb_matrix::MatrixArgs),
     Sanitize(sanitize::SanitizeArgs),
     Shuttle(shuttle::ShuttleArgs),
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Metamorphic(args) => metamorphic::main(&args),
         Command::Mutants(args) => mutants::main(&args),
         Command::Mvcc(args) => mvcc::main(&args),
+        Command::Pages(args) => pages::main(&args),
         Command::RocksdbMatrix(args) => rocksdb_matrix::main(&args),
         Command::Sanitize(args) => sanitize::main(&args),
         Command::Shuttle(args) => shuttle::main(&args),

@@ -3,7 +3,7 @@
 //! - [`wide`]: lines of comments have at most 100 columns. A row of a table and a line of one word
 //!   cannot be broken, so they may be longer;
 //! - [`openings`]: no doc comment begins with What, Who, That or How;
-//! - [`paths`]: the files that comments and documents name exist;
+//! - [`paths`]: the files that comments and documents name exist, and the name is that of one file;
 //! - [`links`]: the files and headings to which documents link exist.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,9 +128,37 @@ impl Workspace {
         self.files.contains_key(path) || self.folders.contains(path)
     }
 
-    /// Whether a file has this path, from some folder on.
-    fn has_somewhere(&self, path: &Path) -> bool {
-        self.has(path) || self.files.keys().any(|file| file.ends_with(path))
+    /// Whether a reader of `file` finds the file or folder of a path there. It is, in this order:
+    /// a path from the root; a file beside `file`, or below it if that is a module; a path beneath
+    /// `src` of a crate that the file speaks of, or the only one of that crate that ends so; the
+    /// only one of the workspace that ends so.
+    fn leads_somewhere(&self, file: &Path, path: &Path) -> bool {
+        let beside = [file.parent(), Some(&*file.with_extension(""))];
+        let mut beside = beside.into_iter().flatten().map(|folder| folder.join(path));
+        if self.has(path) || beside.any(|path| self.has(&path)) {
+            return true;
+        }
+        let ends_so: Vec<&PathBuf> = self.files.keys().filter(|f| f.ends_with(path)).collect();
+        ends_so.len() == 1
+            || self.crates_of(file).iter().any(|folder| {
+                let own = ends_so.iter().filter(|file| file.starts_with(folder));
+                own.count() == 1 || self.has(&folder.join("src").join(path))
+            })
+    }
+
+    /// The folders of the crates that a file speaks of: its own; of a document of none, the engine
+    /// and those of which it names a file or folder.
+    fn crates_of(&self, file: &Path) -> Vec<PathBuf> {
+        let folder = |path: &Path| path.iter().take(2).collect::<PathBuf>();
+        if file.starts_with("crates") {
+            return vec![folder(file)];
+        }
+        let text = self.files.get(file).and_then(Option::as_deref);
+        let named = text.into_iter().flat_map(str::lines).flat_map(names);
+        let named = named.filter(|name| name.starts_with("crates/"));
+        let named = named.map(|name| folder(Path::new(name)));
+        let all: BTreeSet<PathBuf> = named.chain([PathBuf::from("crates/titan")]).collect();
+        all.into_iter().collect()
     }
 
     /// Whether a path is the number of a decision record: `docs/adr/0002`.
@@ -183,11 +211,14 @@ pub fn openings(workspace: &Workspace) -> Vec<Breach> {
     breaches
 }
 
-/// Files and folders that are named in comments and documents and do not exist.
+/// Files and folders that are named in comments and documents, and do not exist or are one of
+/// several.
 ///
 /// A name that begins with a folder of the root is looked up from there. A name of a Rust file, a
-/// document or a TOML file may begin with any folder. Decision records tell the past: in them only
-/// links are looked up. `others` are names of files that do not belong to the workspace.
+/// document or a TOML file may begin with any folder, but must lead a reader to one file: beside
+/// the file that names it, in a crate that this file speaks of, or in the workspace. Decision
+/// records tell the past: in them only links are looked up. `others` are names of files that
+/// programs write, or that several crates have.
 pub fn paths(workspace: &Workspace, others: &[&str]) -> Vec<Breach> {
     let mut breaches = Vec::new();
     let documents = workspace.lines_of_documents();
@@ -195,7 +226,7 @@ pub fn paths(workspace: &Workspace, others: &[&str]) -> Vec<Breach> {
     for (file, number, line) in workspace.comments().chain(documents) {
         for name in names(line) {
             let path = Path::new(name);
-            let is_there = workspace.has_somewhere(path) || workspace.has_decision(name);
+            let is_there = workspace.leads_somewhere(file, path) || workspace.has_decision(name);
             if !is_there && !others.contains(&name) {
                 breaches.push(breach(file, number, name.to_owned()));
             }
@@ -394,6 +425,29 @@ mod tests {
         ];
         assert_eq!(texts(&found), expected);
         assert_eq!(paths(&workspace(&files), &["set/gone.rs"]).len(), 4);
+    }
+
+    #[test]
+    fn a_name_leads_to_one_file() {
+        let files = [
+            ("crates/a/src/one/same.rs", ""),
+            ("crates/a/src/two/same.rs", ""),
+            ("crates/b/src/deep/same.rs", ""),
+            ("crates/a/src/one/other.rs", "// Beside it: same.rs"),
+            ("crates/a/src/one.rs", "// Its module: same.rs"),
+            ("crates/a/src/lib.rs", "// One of two: same.rs, one/same.rs"),
+            ("crates/b/src/lib.rs", "// Of the crate: same.rs"),
+            ("docs/c.md", "One of three: `same.rs`\n"),
+            ("docs/d.md", "`crates/a/src` has two: `same.rs`\n"),
+            ("docs/e.md", "`crates/b/src` has one: `same.rs`\n"),
+        ];
+        let found = paths(&workspace(&files), &[]);
+        let expected = [
+            "crates/a/src/lib.rs:1: same.rs",
+            "docs/c.md:1: same.rs",
+            "docs/d.md:1: same.rs",
+        ];
+        assert_eq!(texts(&found), expected);
     }
 
     #[test]
