@@ -88,9 +88,9 @@ pub struct CheckReport {
 /// # Errors
 /// `NotFound` if there is no database; `Busy` if it changes too fast; `Unsupported`,
 /// `InvalidArgument` or `InvalidOption` if it has features, tables, comparators or codecs that
-/// cannot be read; failures to read the directory. Everything that is wrong with a file is a problem in the
-/// report instead. If the MANIFEST is damaged, nothing says what the other files should be, and
-/// this is the only problem.
+/// cannot be read; failures to read the directory. Everything that is wrong with a file is a
+/// problem in the report instead. If the MANIFEST is damaged, nothing says what the other files
+/// should be, and this is the only problem.
 pub fn check(
     path: &Path,
     options: &Options,
@@ -391,7 +391,7 @@ impl Check<'_> {
         self.report.notes.push(note.into());
     }
 
-    /// Fails if a file could not be checked for want of a codec: what was found may follow from that.
+    /// Fails if a file could not be checked for want of a codec: other problems may follow from it.
     fn require_codecs(&mut self) -> Result<()> {
         self.missing_codec.take().map_or(Ok(()), Err)
     }

@@ -14,8 +14,8 @@ pub struct InspectItem {
     /// Where in the file it starts, in bytes. Pieces of a block or record have the offset of that
     /// block or record.
     pub offset: u64,
-    /// Kind of the item, in lower case; `damage` for what cannot be read, `unreadable` for data in a
-    /// codec that this program was built without.
+    /// Kind of the item, in lower case; `damage` for what cannot be read, `unreadable` for data in
+    /// a codec that this program was built without.
     pub kind: String,
     /// Properties of the item, by name. Keys are escaped as in Rust's byte strings. Pieces that
     /// occupy space of their own in the file have `size`, in bytes.

@@ -63,7 +63,8 @@ impl Block {
     }
 }
 
-/// The opposite of [`Block::joined`], as RocksDB writes it. The block's restart points must be entries.
+/// The opposite of [`Block::joined`], as RocksDB writes it. The block's restart points must be
+/// entries.
 #[cfg(any(test, fuzzing))]
 pub(in crate::table) fn separated(block: &Block) -> Result<Bytes> {
     let (mut keys, mut values, mut restarts) = (Vec::new(), Vec::new(), Vec::new());
