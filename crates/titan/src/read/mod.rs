@@ -12,7 +12,8 @@ mod covered_run;
 mod db_iterator;
 mod first_in_prefix;
 pub(crate) mod found;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod golden_tests;
 mod iterator_list;
 pub(crate) mod lookup;

@@ -2,7 +2,8 @@
 //! files.
 
 pub(crate) mod conditions;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod golden_tests;
 pub(crate) mod hook;
 mod options;
