@@ -5,6 +5,7 @@
 //! code was asked about, and nothing else. Comparators are not called this way: without an order
 //! there is nothing to go on with.
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -25,20 +26,30 @@ impl fmt::Display for Panicked {
     }
 }
 
-/// Calls code of the application. What a panic leaves half way is that code's own.
-pub(crate) fn contain<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+impl Panicked {
+    // Once for all types of calls.
+    #[cold]
+    fn said(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         Panicked {
             text: text.map(str::to_owned),
         }
-    })
+    }
+}
+
+/// Calls code of the application. What a panic leaves half way is that code's own.
+pub(crate) fn contain<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| Panicked::said(&*panic))
 }
 
 /// The name of an object of the application, for errors; "unknown" if it panics when it is asked.
-pub(crate) fn name_of<'n>(name: impl FnOnce() -> &'n str) -> String {
-    contain(|| name().to_owned()).unwrap_or_else(|_| "unknown".to_owned())
+pub(crate) fn name_of<'n>(name: impl Fn() -> &'n str) -> String {
+    // Compiled once, not for each caller.
+    fn named<'n>(name: &dyn Fn() -> &'n str) -> String {
+        contain(|| name().to_owned()).unwrap_or_else(|_| "unknown".to_owned())
+    }
+    named(&name)
 }
 
 /// Ends an object of the application, whose destructor may panic.

@@ -33,16 +33,21 @@ impl Listeners {
     /// Calls a callback of each listener: see [`notify!`]. One that panics keeps neither the caller
     /// nor the others from going on; the others are notified of that.
     pub(crate) fn call(&self, callback: &str, call: impl Fn(&dyn EventListener)) {
+        self.call_each(callback, &call);
+    }
+
+    /// Compiled once, not for each callback.
+    fn call_each(&self, callback: &str, call: &dyn Fn(&dyn EventListener)) {
         for (index, listener) in self.listeners.iter().enumerate() {
             if mutant!(listener_panics_escape) {
                 call(&**listener);
                 continue;
             }
-            if let Err(error) = self.try_call(&**listener, callback, &call) {
+            if let Err(error) = self.try_call(&**listener, callback, call) {
                 let others = self.listeners.iter().enumerate();
                 for (_, other) in others.filter(|(other, _)| *other != index) {
                     // No further reports: two listeners that panic at each other's would not end.
-                    let _ = self.try_call(&**other, "listener_panicked", |l| {
+                    let _ = self.try_call(&**other, "listener_panicked", &|l| {
                         l.listener_panicked(&error);
                     });
                 }
@@ -54,7 +59,7 @@ impl Listeners {
         &self,
         listener: &dyn EventListener,
         callback: &str,
-        call: impl Fn(&dyn EventListener),
+        call: &dyn Fn(&dyn EventListener),
     ) -> Result<()> {
         contain(|| call(listener)).map_err(|panicked| {
             add(&self.statistics.listener_panics, 1);
