@@ -1,29 +1,30 @@
 //! The command line.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::{Context, Result, bail};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, value_parser};
 
+use crate::catalogue::Suite;
 use crate::compare;
 use crate::engine;
 use crate::features::{self, Extent};
 use crate::ime;
 use crate::measure::cgroup::MemoryCgroup;
 use crate::measure::device;
+use crate::program::Program;
 use crate::report;
-use crate::results::Report;
 use crate::run::{self, Contender, Plan};
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::catalog;
 use crate::work::profile::Profile;
 use crate::worker;
-use crate::worker::db_bench::Program;
+use crate::worker::job::WORKER;
 use titan_workload::step::Workload;
 
 /// Runs the same workloads on Titan and its peers, and reports which engine was better at what.
@@ -57,9 +58,11 @@ enum Command {
         /// Directory for databases, which is emptied afterwards.
         #[arg(long, value_name = "DIR")]
         dir: PathBuf,
-        /// Comparisons to run: transactions, counters, prefixes, hook, mvcc-points, mvcc-commits,
-        /// mvcc-scans.
-        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+        /// Directory to write a report to, as the other suites do.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// Comparisons to run.
+        #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = names(Suite::Calls))]
         only: Option<Vec<String>>,
         /// Rounds of each side.
         #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..))]
@@ -87,9 +90,21 @@ enum Command {
         /// The last minutes of each workload only: what was before is loaded.
         #[arg(long)]
         quick: bool,
-        /// Workloads to run: W1 to W7.
-        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+        /// Workloads to run.
+        #[arg(
+            long,
+            value_delimiter = ',',
+            value_name = "NAMES",
+            value_parser = names(Suite::RangeCache)
+        )]
         only: Option<Vec<String>>,
+    },
+    /// Writes the pages and plots of recorded results beside them.
+    #[command(after_help = "Example:\n  titan-bench report docs/results/*.toml")]
+    Report {
+        /// Results as TOML or JSON.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
     },
     /// Compares two reports: what became faster, smaller or neither.
     #[command(after_help = "Example:\n  titan-bench compare before/report.json after/report.json")]
@@ -102,7 +117,7 @@ enum Command {
         json: bool,
     },
     /// Runs one step of a run; started by the driver.
-    #[command(name = run::WORKER, hide = true)]
+    #[command(name = WORKER, hide = true)]
     Worker,
 }
 
@@ -127,8 +142,8 @@ struct Options {
     #[arg(long, value_name = "NAME=PATH")]
     db_bench: Vec<String>,
 
-    /// Workloads to run: db_bench, ycsb, pareto, timeseries, large, snapshot, churn.
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    /// Workloads to run.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = names(Suite::Engines))]
     workloads: Option<Vec<String>>,
 
     /// Repetitions of everything.
@@ -189,27 +204,27 @@ pub(crate) fn run() -> Result<ExitCode> {
         }
         Command::Features {
             dir,
+            out,
             only,
             rounds,
             divisor,
             badger,
             json,
         } => {
-            let all = features::NAMES.iter().map(|&name| name.to_owned());
             let extent = Extent {
                 rounds: rounds as usize,
                 divisor: divisor as usize,
                 badger,
             };
-            for name in only.unwrap_or_else(|| all.collect()) {
-                for compared in features::run(&name, &dir.join(&name), extent)? {
-                    match json {
-                        true => println!("{}", serde_json::to_string(&compared)?),
-                        false => println!("{compared}"),
-                    }
-                }
+            let names = Suite::Calls.chosen(only);
+            let interrupted = on_interruption()?;
+            let session = features::run(&names, &dir, out.as_deref(), extent, interrupted)?;
+            let (report, status) = session.end()?;
+            match json {
+                true => println!("{}", serde_json::to_string(&report)?),
+                false => println!("{}", report::tables(&report)),
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(status)
         }
         Command::Ime {
             out,
@@ -217,30 +232,30 @@ pub(crate) fn run() -> Result<ExitCode> {
             quick,
             only,
         } => {
-            let names = only.unwrap_or_else(|| ime::NAMES.map(str::to_owned).into());
+            let names = Suite::RangeCache.chosen(only);
             let dir = dir.unwrap_or_else(|| out.join("stores"));
-            let interrupted = on_interruption()?;
-            let is_whole = ime::run(&names, quick, &dir, &out, &interrupted)?;
-            println!("{}", out.join("report.html").display());
-            Ok(match is_whole {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::from(INTERRUPTED),
-            })
+            let session = ime::run(&names, quick, &dir, &out, on_interruption()?)?;
+            Ok(session.end()?.1)
+        }
+        Command::Report { files } => {
+            files
+                .iter()
+                .try_for_each(|file| report::write_pages(file))?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Worker => worker::run().map(|()| ExitCode::SUCCESS),
     }
 }
 
+/// Parses names of the catalogue, which the help lists.
+fn names(suite: Suite) -> PossibleValuesParser {
+    PossibleValuesParser::new(suite.names())
+}
+
 fn measure(profile: Profile, options: &Options) -> Result<ExitCode> {
     let plan = plan(profile, options)?;
-    fs::create_dir_all(&options.out)
-        .with_context(|| format!("making {}", options.out.display()))?;
-    let interrupted = on_interruption()?;
-    let keep = |report: &Report| report::write_json(report, &options.out);
-    let report = run::run(plan, &interrupted, &keep)?;
-    report::write(&report, &options.out)?;
-    println!("{}", options.out.join("report.html").display());
-    Ok(status(&report, interrupted.load(Relaxed)))
+    let session = run::run(&plan, &options.out, on_interruption()?)?;
+    Ok(session.end()?.1)
 }
 
 /// Flag that is set when the user wants to end the run.
@@ -249,18 +264,6 @@ fn on_interruption() -> Result<Arc<AtomicBool>> {
     let set = interrupted.clone();
     ctrlc::set_handler(move || set.store(true, Relaxed)).context("handling interruptions")?;
     Ok(interrupted)
-}
-
-/// The status after an interruption, by the convention of shells.
-const INTERRUPTED: u8 = 130;
-
-/// 1 if a step failed.
-fn status(report: &Report, interrupted: bool) -> ExitCode {
-    match report.runs.iter().all(|run| run.measured().is_some()) {
-        _ if interrupted => ExitCode::from(INTERRUPTED),
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
 }
 
 fn plan(profile: Profile, options: &Options) -> Result<Plan> {
@@ -309,7 +312,9 @@ fn plan(profile: Profile, options: &Options) -> Result<Plan> {
     let workloads = names(&options.workloads, scale.workloads);
     let workloads = workloads.iter().map(|name| catalog::workload(name, &scale));
     let workloads: Vec<Workload> = workloads.collect::<Result<_>>()?;
-    let rounds = options.rounds.unwrap_or(scale.rounds);
+    let rounds = options
+        .rounds
+        .map_or(scale.rounds, |rounds| rounds as usize);
     if contenders.is_empty() || workloads.is_empty() {
         bail!("there is nothing to run: an engine and a workload are needed");
     }

@@ -4,30 +4,38 @@
 //! |---|---|
 //! | [`cli`] | reads the command line |
 //! | [`settings`] | settings that are the same for every engine |
-//! | [`work`] | the work: workloads, steps, keys, values |
-//! | [`engine`] | the engines behind one interface |
-//! | [`features`] | compares single calls in one process |
-//! | [`ime`] | the experiment of the in-memory engine |
-//! | [`worker`] | the process that runs one step with one engine |
+//! | [`catalogue`] | the names of all workloads |
+//! | [`results`], [`units`] | the schema of results |
+//! | [`report`], [`compare`] | present them |
+//! | [`session`], [`progress`] | a run of any suite |
+//! | [`work`] | the suite of engines: workloads, steps, keys, values |
+//! | [`engine`], [`program`] | the engines and programs that take part, behind one interface |
+//! | [`worker`], [`measured`] | the process that runs one step with one engine, and what it measures |
 //! | [`run`] | starts such processes in turn, and watches them |
 //! | [`measure`] | measures the device, the disk and the machine |
+//! | [`features`] | the suite of single calls in one process |
+//! | [`ime`] | the suite of the range cache |
 //! | [`pipe`] | reads the output of other processes |
-//! | [`results`] | the measurements |
-//! | [`report`], [`compare`] | present them |
 //!
 //! `docs/benchmarks.md` describes the method.
 
+mod catalogue;
 mod cli;
 mod compare;
 mod engine;
 mod features;
 mod ime;
 mod measure;
+mod measured;
 mod pipe;
+mod program;
+mod progress;
 mod report;
 mod results;
 mod run;
+mod session;
 mod settings;
+mod units;
 mod work;
 mod worker;
 

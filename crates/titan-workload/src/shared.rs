@@ -15,6 +15,20 @@ use crate::target::Target;
 use crate::values;
 
 /// Where db_bench and `titan-bench` differ in what a step means. The default is `titan-bench`'s.
+///
+/// `titan bench` keeps the conventions of db_bench, `titan-bench` has its own. The differences,
+/// those of `titan-bench` first:
+///
+/// - a key has 16 hexadecimal digits; or the number in 8 bytes, then eight `0`;
+/// - a value begins with its key's number and is compared when it is read; or every byte can be
+///   checked by `--verify`, and reads do not look at it;
+/// - operations are counted for all threads together; or for each thread;
+/// - a latency without a rate counts from when a call is sent; or from the end of the previous
+///   call;
+/// - operations that were due and never sent count with their delay at the end; or not at all;
+/// - a deletion writes no bytes; or the bytes of its key;
+/// - the key of a rank of a Zipf distribution is chosen by a hash, as in YCSB, so that some keys
+///   have several ranks and others none; or every key has one rank.
 #[derive(Debug, Clone, Copy)]
 pub struct Conventions {
     /// Whether each thread performs the number of operations of the step, not all together.

@@ -10,7 +10,7 @@ use fjall::{
 use titan_workload::keys::Key;
 use titan_workload::target::{Target, hand_over, hand_over_each};
 
-use super::{Engine, Held, OnEach, OnValue, Store, Visitor};
+use super::contract::{Engine, Held, OnEach, OnValue, Store, Visitor};
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
 

@@ -7,7 +7,7 @@ use redb::{Database, Durability as Commit, ReadableDatabase, Table, TableDefinit
 use titan_workload::keys::Key;
 use titan_workload::target::{Target, hand_over};
 
-use super::{Engine, Held, OnEach, OnValue, Store, Visitor};
+use super::contract::{Engine, Held, OnEach, OnValue, Store, Visitor};
 use crate::results::AboutEngine;
 use crate::settings::{Durability, Settings};
 

@@ -1,4 +1,6 @@
+use super::contract::Store;
 use super::*;
+use crate::settings::Settings;
 use titan_workload::keys::{Key, key};
 use titan_workload::step::KeyOrder;
 

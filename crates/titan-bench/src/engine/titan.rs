@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, Options};
 
-use super::{Engine, Held, Store};
+use super::contract::{Engine, Held, Store};
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
 

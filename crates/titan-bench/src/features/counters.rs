@@ -1,18 +1,16 @@
 //! Counters that merges increment, and gets of them.
 
-use std::path::Path;
-
 use anyhow::Result;
 use titan::merge::builtin;
 use titan::{ColumnFamilyOptions, Db, Options};
 
-use super::{Compared, Comparison, Extent, Side};
+use super::sides::{Bench, Comparison, Side};
 
 const COUNTERS: u64 = 100_000;
 const MERGES: usize = 300_000;
 const GETS: usize = 100_000;
 
-pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let options = Options {
         default: ColumnFamilyOptions {
             merge_operator: builtin::by_name("uint64add"),
@@ -20,52 +18,49 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
         },
         ..Options::default()
     };
-    let path = dir.join("titan");
+    let path = bench.dir.join("titan");
     std::fs::create_dir_all(&path)?;
     let titan = Db::open(&path, &options)?;
     #[cfg(feature = "rocksdb")]
-    let peer = peer::open(&dir.join("rocksdb"))?;
+    let peer = peer::open(&bench.dir.join("rocksdb"))?;
 
-    let (merges, gets) = (MERGES / extent.divisor, GETS / extent.divisor);
-    #[cfg_attr(
-        not(feature = "rocksdb"),
-        expect(unused_mut, reason = "without a peer")
-    )]
-    let mut merging = vec![Side::new("titan", |round| {
-        each(merges, round, |key| {
-            Ok(titan.merge(&key, &1u64.to_le_bytes())?)
-        })
-    })];
-    #[cfg(feature = "rocksdb")]
-    merging.push(Side::new("rocksdb", |round| {
-        each(
-            merges,
-            round,
-            |key| Ok(peer.merge(key, 1u64.to_le_bytes())?),
-        )
-    }));
+    let divisor = bench.extent.divisor;
+    let (merges, gets) = (MERGES / divisor, GETS / divisor);
+    let merging = vec![
+        Side::new("titan", |round| {
+            each(merges, round, |key| {
+                Ok(titan.merge(&key, &1u64.to_le_bytes())?)
+            })
+        }),
+        #[cfg(feature = "rocksdb")]
+        Side::new("rocksdb", |round| {
+            each(
+                merges,
+                round,
+                |key| Ok(peer.merge(key, 1u64.to_le_bytes())?),
+            )
+        }),
+    ];
     let merged = Comparison::new("merges into counters", merging);
-    let merged = merged.aiming_at(1.0).run(extent)?;
+    merged.aiming_at(1.0).run(bench)?;
 
-    #[cfg_attr(
-        not(feature = "rocksdb"),
-        expect(unused_mut, reason = "without a peer")
-    )]
-    let mut getting = vec![Side::new("titan", |round| {
-        each(gets, round, |key| {
-            titan.get(&key)?;
-            Ok(())
-        })
-    })];
-    #[cfg(feature = "rocksdb")]
-    getting.push(Side::new("rocksdb", |round| {
-        each(gets, round, |key| {
-            peer.get_pinned(key)?;
-            Ok(())
-        })
-    }));
+    let getting = vec![
+        Side::new("titan", |round| {
+            each(gets, round, |key| {
+                titan.get(&key)?;
+                Ok(())
+            })
+        }),
+        #[cfg(feature = "rocksdb")]
+        Side::new("rocksdb", |round| {
+            each(gets, round, |key| {
+                peer.get_pinned(key)?;
+                Ok(())
+            })
+        }),
+    ];
     let got = Comparison::new("gets of counters", getting);
-    Ok(vec![merged, got.aiming_at(1.0).run(extent)?])
+    got.aiming_at(1.0).run(bench)
 }
 
 fn each(n: usize, seed: u64, mut call: impl FnMut([u8; 8]) -> Result<()>) -> Result<usize> {

@@ -1,12 +1,11 @@
 //! The cost of a commit hook that does nothing, for puts.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
 use titan::{BypassedRange, CommitHook, CommittedOps, Db, DbOptions, Options, SequenceNumber};
 
-use super::{Compared, Comparison, Extent, Side};
+use super::sides::{Bench, Comparison, Side};
 
 const KEYS: u64 = 1_000_000;
 const PUTS: usize = 300_000;
@@ -20,7 +19,7 @@ impl CommitHook for Empty {
     fn on_bypass(&self, _: &BypassedRange<'_>, _: SequenceNumber) {}
 }
 
-pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let open = |name: &str, hook: Option<Arc<dyn CommitHook>>| -> Result<Db> {
         let options = Options {
             db: DbOptions {
@@ -29,17 +28,17 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
             },
             ..Options::default()
         };
-        let dir = dir.join(name);
+        let dir = bench.dir.join(name);
         std::fs::create_dir_all(&dir)?;
         Ok(Db::open(&dir, &options)?)
     };
     let with = open("with", Some(Arc::new(Empty)))?;
     let without = open("without", None)?;
-    let puts = PUTS / extent.divisor;
+    let puts = PUTS / bench.extent.divisor;
     let side = |name, db| Side::new(name, move |round| put(db, puts, round));
     let sides = vec![side("an empty hook", &with), side("no hook", &without)];
     let comparison = Comparison::new("puts of 100 bytes", sides);
-    Ok(vec![comparison.aiming_at(0.99).run(extent)?])
+    comparison.aiming_at(0.99).run(bench)
 }
 
 fn put(db: &Db, puts: usize, seed: u64) -> Result<usize> {

@@ -8,7 +8,7 @@ use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, Options, prefix
 #[cfg(feature = "rocksdb")]
 use rocksdb::WaitForCompactOptions;
 
-use super::{Compared, Comparison, Extent, Side};
+use super::sides::{Bench, Comparison, Side};
 use crate::measure::device;
 
 /// Small, so that there are several levels.
@@ -23,8 +23,8 @@ const SMALL_CACHE: u64 = 1 << 20;
 /// Cache size of the others: all blocks fit.
 const LARGE_CACHE: u64 = 1 << 30;
 
-pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
-    let mut all = Vec::new();
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let (dir, extent) = (bench.dir, bench.extent);
     let few = PREFIXES / 100;
     for (what, prefixes, compacted, cache, reads) in [
         (
@@ -85,11 +85,8 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
         };
         #[cfg(feature = "rocksdb")]
         let peer = peer::open(&dir.join("rocksdb"), cache)?;
-        #[cfg_attr(
-            not(feature = "rocksdb"),
-            expect(unused_mut, reason = "without a peer")
-        )]
-        let mut sides = vec![
+        let mut sides = Vec::new();
+        sides.extend([
             Side::new("titan, first_in_prefix", |round| {
                 each(reads, prefixes, round, |key, version| {
                     // Between two versions: the newest one that is not newer than asked for.
@@ -109,7 +106,7 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
                 })
             })
             .after(chill),
-        ];
+        ]);
         #[cfg(feature = "rocksdb")]
         {
             fill(prefixes, |key| Ok(peer.put(key, VALUE)?))?;
@@ -139,11 +136,10 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
         }
         let name = format!("the first key of a prefix, {what}");
         let comparison = Comparison::new(name, sides);
-        all.push(comparison.aiming_at(3.0).run(extent)?);
+        comparison.aiming_at(3.0).run(bench)?;
         std::fs::remove_dir_all(dir)?;
     }
-    std::fs::create_dir_all(dir)?;
-    Ok(all)
+    Ok(std::fs::create_dir_all(dir)?)
 }
 
 fn open(dir: &Path, cache: u64) -> Result<Db> {
@@ -228,7 +224,7 @@ mod peer {
         let mut options = Options::default();
         options.create_if_missing(true);
         options.set_compression_type(DBCompressionType::None);
-        options.set_write_buffer_size(super::WRITE_BUFFER);
+        options.set_write_buffer_size(crate::features::prefixes::WRITE_BUFFER);
         options.set_level_compaction_dynamic_level_bytes(true);
         // As Titan opens its files.
         options.set_advise_random_on_open(true);

@@ -1,12 +1,11 @@
 //! Commits of transactions that put four values of 100 bytes under random keys.
 
 use std::path::Path;
-use std::thread;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use titan::{Db, DbOptions, ErrorKind, Options, TransactionOptions, WriteBatch, WriteOptions};
 
-use super::{Compared, Comparison, Extent, Side};
+use super::sides::{Bench, Comparison, Side};
 
 const KEYS: u64 = 1_000_000;
 const COMMITS: usize = 100_000;
@@ -18,11 +17,10 @@ trait Commits: Sync {
     fn commit(&self, keys: &[[u8; 16]; PUTS]) -> Result<bool>;
 }
 
-pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
-    let mut all = Vec::new();
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     for (kind, pessimistic) in [("optimistic", false), ("pessimistic", true)] {
         for threads in [1, 8] {
-            let dir = dir.join(format!("{kind}-{threads}"));
+            let dir = bench.dir.join(format!("{kind}-{threads}"));
             let titan = open(&dir.join("titan"))?;
             let batches = Batches(open(&dir.join("batches"))?);
             let options = match pessimistic {
@@ -32,28 +30,20 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
             let transactions = Transactions(titan, options);
             #[cfg(feature = "rocksdb")]
             let peer = peer::open(&dir.join("rocksdb"), pessimistic)?;
-            let commits = COMMITS / extent.divisor;
-            #[cfg_attr(
-                not(feature = "rocksdb"),
-                expect(unused_mut, reason = "without a peer")
-            )]
-            let mut sides = vec![
+            let commits = COMMITS / bench.extent.divisor;
+            let same = "titan, the same as write batches";
+            let sides = vec![
                 side("titan", &transactions, threads, commits),
-                side(
-                    "titan, the same as write batches",
-                    &batches,
-                    threads,
-                    commits,
-                ),
+                side(same, &batches, threads, commits),
+                #[cfg(feature = "rocksdb")]
+                side("rocksdb", &*peer, threads, commits),
             ];
-            #[cfg(feature = "rocksdb")]
-            sides.push(side("rocksdb", &*peer, threads, commits));
             let name = format!("{kind} commits of {PUTS} puts, {threads} threads");
             let comparison = Comparison::new(name, sides).aiming_at(1.0);
-            all.push(comparison.run(extent)?);
+            comparison.run(bench)?;
         }
     }
-    Ok(all)
+    Ok(())
 }
 
 fn open(dir: &Path) -> Result<Db> {
@@ -71,26 +61,14 @@ fn open(dir: &Path) -> Result<Db> {
 fn side<'a, C: Commits + ?Sized>(
     name: &'static str,
     to: &'a C,
-    threads: usize,
+    threads: u64,
     commits: usize,
 ) -> Side<'a> {
-    let each = (commits / threads).max(1);
-    Side::new(name, move |round| {
-        thread::scope(|scope| {
-            let started: Vec<_> = (0..threads)
-                .map(|n| scope.spawn(move || commit_all(to, each, round * 100 + n as u64)))
-                .collect();
-            let ended = started.into_iter().map(|thread| match thread.join() {
-                Ok(done) => done,
-                Err(_) => bail!("a thread panicked"),
-            });
-            ended.collect::<Result<Vec<()>>>()
-        })?;
-        Ok(each * threads)
-    })
+    let each = (commits as u64 / threads).max(1);
+    Side::of_threads(name, threads, each, move |seed| commit_all(to, each, seed))
 }
 
-fn commit_all<C: Commits + ?Sized>(to: &C, commits: usize, seed: u64) -> Result<()> {
+fn commit_all<C: Commits + ?Sized>(to: &C, commits: u64, seed: u64) -> Result<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     for _ in 0..commits {
         let keys = [(); PUTS].map(|()| key(rng.u64(..KEYS)));
@@ -148,7 +126,7 @@ mod peer {
         TransactionDBOptions,
     };
 
-    use super::{Commits, PUTS, VALUE};
+    use crate::features::transactions::{Commits, PUTS, VALUE};
 
     pub(super) fn open(dir: &Path, pessimistic: bool) -> Result<Box<dyn Commits>> {
         let mut options = Options::default();

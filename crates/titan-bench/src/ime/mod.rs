@@ -2,8 +2,7 @@
 //! cache, and without it but with as much more block cache.
 //!
 //! Seven workloads, W1 to W7, run at fixed rates, each side after the other with the same jobs.
-//! `docs/benchmarks.md` describes the method. The lowest module first; each uses only those above
-//! it, but for `tests`:
+//! `docs/benchmarks.md` describes the method. Each module uses only those before it:
 //!
 //! | module | owns |
 //! |---|---|
@@ -16,33 +15,27 @@
 //! | [`workloads`] | W1 to W7 |
 //! | [`series`] | what a run measured, and the figures of any part of it |
 //! | [`run`] | a run of one side |
-//! | [`results`] | the schema of `report.json` |
-//! | [`targets`] | what is to be reached |
-//! | [`report`] | the results as a page |
+//! | [`record`] | the figures and targets, as a report has them |
 
 mod counters;
 mod pools;
 mod processor;
-mod report;
-mod results;
+mod record;
 mod run;
 mod series;
-mod targets;
 mod time;
 mod tpcc;
 mod variants;
 mod workloads;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::measure::machine;
-use crate::run::progress::Progress;
-use results::{Measured, Results};
-pub(crate) use workloads::catalog::NAMES;
+use crate::session::Session;
 use workloads::{Extent, Workload, catalog};
 
 /// Everything from its begin: half an hour of the store and more.
@@ -61,8 +54,8 @@ const QUICK: Extent = Extent {
     divisor: 2,
 };
 
-/// Runs these workloads with their stores in `dir`, and writes the report to `out`, anew after each
-/// workload. Returns whether it was not interrupted.
+/// Runs these workloads with their stores in `dir`, and keeps the measurements in `out` after each
+/// side. An interruption ends it early.
 ///
 /// # Errors
 /// An unknown name; the first error of a run.
@@ -71,68 +64,62 @@ pub(crate) fn run(
     is_quick: bool,
     dir: &Path,
     out: &Path,
-    interrupted: &AtomicBool,
-) -> Result<bool> {
+    interrupted: Arc<AtomicBool>,
+) -> Result<Session> {
     let (profile, extent) = match is_quick {
         true => ("quick", QUICK),
         false => ("full", FULL),
     };
-    let workloads: Result<Vec<Workload>> = names
-        .iter()
-        .map(|name| catalog::workload(name, extent))
-        .collect();
-    let workloads = workloads?;
+    let workloads = names.iter().map(|name| catalog::workload(name, extent));
+    let workloads: Vec<Workload> = workloads.collect::<Result<_>>()?;
     std::fs::create_dir_all(dir)?;
-    let began = SystemTime::now().duration_since(UNIX_EPOCH);
-    let mut results = Results {
-        profile,
-        began: began.map_or(0, |time| time.as_secs()),
-        machine: machine::describe(dir),
-        workloads: Vec::new(),
-        targets: Vec::new(),
-        remarks: Vec::new(),
-    };
-    let progress = Progress::of(workloads.len() * variants::ALL.len());
+    let title = "TPC-C with a range cache, and without";
+    let steps = workloads.len() * variants::ALL.len();
+    let mut session = Session::new(title, dir, Some(out), steps, interrupted);
+    session.condition("profile", profile);
+    session.condition(
+        "seconds of the store in one of the clock",
+        time::SPEED.to_string(),
+    );
+    session.report.measures = record::measures();
+    session.report.targets = record::targets();
+    let sides = variants::ALL.map(|variant| variant.name().to_owned());
+    session.report.engines = sides.to_vec();
+    session.report.remarks.push(
+        "Latency is that of jobs that scan, from when they were due until their reads were done; \
+         processor time is in percent of one processor."
+            .to_owned(),
+    );
     for workload in &workloads {
-        sides(workload, dir, interrupted, &progress, &mut results)?;
-        results.targets = targets::judge(&results.workloads);
-        report::write(&results, out)?;
-        if interrupted.load(Relaxed) {
-            return Ok(false);
+        let title = catalog::title(workload.name).to_owned();
+        session.report.about.push((workload.name.to_owned(), title));
+        sides_of(workload, dir, &mut session)?;
+        if session.is_interrupted() {
+            break;
         }
     }
-    Ok(true)
+    Ok(session)
 }
 
 /// Runs all sides of a workload. Those of an interrupted run are left out.
-fn sides(
-    workload: &Workload,
-    dir: &Path,
-    interrupted: &AtomicBool,
-    progress: &Progress,
-    results: &mut Results,
-) -> Result<()> {
+fn sides_of(workload: &Workload, dir: &Path, session: &mut Session) -> Result<()> {
     let mut window = None;
     for variant in variants::ALL {
-        let name = format!("{} {}", workload.name, variant.name());
-        progress.at(&name);
-        let series = run::run(workload, variant, &dir.join("store"), interrupted)?;
-        if interrupted.load(Relaxed) {
+        session
+            .progress
+            .at(format!("{} {}", workload.name, variant.name()));
+        let interrupted = Arc::clone(&session.interrupted);
+        let series = run::run(workload, variant, &dir.join("store"), &interrupted)?;
+        if session.is_interrupted() {
             return Ok(());
         }
         let window = *window.get_or_insert_with(|| {
-            let (window, remark) = results::window(workload, &series);
-            results.remarks.extend(remark);
+            let (window, remark) = record::window(workload, &series);
+            session.report.remarks.extend(remark);
             window
         });
-        let measured = Measured::new(workload, variant, &series, window);
-        let figures = &measured.figures;
-        let line = format!(
-            "{:.1} steps a row, readers {:.1} %, mean {:.0} us, p99 {:.0} us",
-            figures.next_per_processed, figures.reader_cpu_percent, figures.mean_us, figures.p99_us
-        );
-        progress.ended(&name, line);
-        results.workloads.push(measured);
+        record::record(session, workload, variant, &series, window);
+        session.keep();
     }
     Ok(())
 }

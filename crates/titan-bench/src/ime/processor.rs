@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 
 /// Prefix of the names of reader threads.
 pub(super) const READER: &str = "ime-reader";
@@ -19,7 +18,7 @@ pub(super) const WRITER: &str = "ime-writer";
 const CACHE: &str = "titan-ime";
 
 /// Seconds of processor time of each pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Processor {
     pub(super) readers: f64,
     pub(super) writers: f64,

@@ -1,8 +1,6 @@
 //! Measurements of a run of one side: counters at every look, latencies of every job; and the
 //! figures of any part of it.
 
-use serde::Serialize;
-
 use super::counters::Counters;
 use super::pools::{Done, LOOK, Latency};
 use super::processor::Processor;
@@ -21,7 +19,7 @@ pub(super) struct Look {
 }
 
 /// A part of a run that is measured for itself.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
     pub(super) from: f64,
@@ -37,7 +35,7 @@ pub(super) struct Series {
 }
 
 /// The figures of a part of a run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
     /// Steps forward for each row that was returned, of all reads.
     pub(super) next_per_processed: f64,
@@ -75,12 +73,21 @@ pub(super) struct Figures {
 }
 
 /// The figures of the time between two looks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Point {
     /// The end of it, in seconds since the begin.
     pub(super) at: f64,
-    #[serde(flatten)]
     pub(super) figures: Figures,
+}
+
+impl Figures {
+    /// Processor time of all threads, in percent of one processor.
+    pub(super) fn all_cpu_percent(&self) -> f64 {
+        self.reader_cpu_percent
+            + self.writer_cpu_percent
+            + self.cache_cpu_percent
+            + self.background_cpu_percent
+    }
 }
 
 impl Series {

@@ -8,31 +8,49 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::results::Ceilings;
+use crate::results::{Measure, Round};
+use crate::units::Unit;
 
 /// Bytes of the file that is read and written.
 const SIZE: &str = "256m";
 const FILE: &str = "fio.data";
 
 /// Measures for `seconds` each, in `dir`. Fails if `fio` is missing or fails.
-pub(crate) fn ceilings(dir: &Path, round: u32, seconds: u32) -> Result<Ceilings> {
-    let ceilings = measure(dir, round, seconds);
+pub(crate) fn ceilings(dir: &Path, seconds: u32) -> Result<Round> {
+    let ceilings = measure(dir, seconds);
     let _ = fs::remove_file(dir.join(FILE));
     ceilings
 }
 
-fn measure(dir: &Path, round: u32, seconds: u32) -> Result<Ceilings> {
+fn measure(dir: &Path, seconds: u32) -> Result<Round> {
     // The first lays out the file that the others read.
     let write = job(dir, seconds, &["--rw=write", "--bs=1m", "--iodepth=4"])?;
     let read = job(dir, seconds, &["--rw=read", "--bs=1m", "--iodepth=4"])?;
     let shallow = job(dir, seconds, &["--rw=randread", "--bs=4k", "--iodepth=1"])?;
     let deep = job(dir, seconds, &["--rw=randread", "--bs=4k", "--iodepth=32"])?;
-    Ok(Ceilings {
-        round,
-        sequential_write: figure(&write, "write", "bw_bytes")?,
-        sequential_read: figure(&read, "read", "bw_bytes")?,
-        random_read_depth_1: figure(&shallow, "read", "iops")?,
-        random_read_depth_32: figure(&deep, "read", "iops")?,
+    let bytes = |title: &str| Measure::new(title, title, Unit::BytesPerSecond);
+    let reads = |title: &str| Measure::new(title, title, Unit::Number);
+    let more = vec![
+        (
+            bytes("sequential writes"),
+            figure(&write, "write", "bw_bytes")?,
+        ),
+        (
+            bytes("sequential reads"),
+            figure(&read, "read", "bw_bytes")?,
+        ),
+        (
+            reads("reads of 4 KiB a second, one at a time"),
+            figure(&shallow, "read", "iops")?,
+        ),
+        (
+            reads("reads of 4 KiB a second, 32 at a time"),
+            figure(&deep, "read", "iops")?,
+        ),
+    ];
+    Ok(Round {
+        more,
+        ..Round::default()
     })
 }
 

@@ -1,14 +1,15 @@
-//! Describes the machine, for the head of a report.
+//! The machine, as conditions of a report.
 
 use std::fs;
 use std::path::Path;
 use std::thread;
 
 use super::device::mount_of;
-use crate::results::Machine;
+use crate::units::memory;
 
-/// This machine, with its databases in `dir`. What the kernel does not report is empty.
-pub(crate) fn describe(dir: &Path) -> Machine {
+/// Names and values of this machine, with its databases in `dir`, and of this build. A value that
+/// the kernel does not report is empty.
+pub(crate) fn describe(dir: &Path) -> Vec<(String, String)> {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let value = |text: &str, name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));
@@ -17,17 +18,21 @@ pub(crate) fn describe(dir: &Path) -> Machine {
             .map(|(_, value)| value.trim().to_owned())
             .unwrap_or_default()
     };
-    let memory = value(&text("/proc/meminfo"), "MemTotal");
-    let kib: u64 = memory.trim_end_matches(" kB").parse().unwrap_or(0);
-    let mount = mount_of(dir);
-    Machine {
-        cpu: value(&text("/proc/cpuinfo"), "model name"),
-        cores: thread::available_parallelism().map_or(1, |cores| cores.get()),
-        memory: kib * 1024,
-        kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
-        storage: mount
-            .map(|m| format!("{} on {}", m.file_system, m.device))
-            .unwrap_or_default(),
-        commit: env!("TITAN_COMMIT").to_owned(),
-    }
+    let kib = value(&text("/proc/meminfo"), "MemTotal");
+    let kib: u64 = kib.trim_end_matches(" kB").parse().unwrap_or(0);
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    let processor = value(&text("/proc/cpuinfo"), "model name");
+    let storage = mount_of(dir).map(|m| format!("{} on {}", m.file_system, m.device));
+    [
+        ("processor", format!("{processor}, {cores} cores")),
+        ("memory", memory((kib * 1024) as f64)),
+        (
+            "kernel",
+            text("/proc/sys/kernel/osrelease").trim().to_owned(),
+        ),
+        ("commit of Titan", env!("TITAN_COMMIT").to_owned()),
+        ("storage", storage.unwrap_or_default()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
 }

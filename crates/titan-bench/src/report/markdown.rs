@@ -1,70 +1,45 @@
-//! A document as Markdown for GitHub. Plots are links to their files.
+//! A page as Markdown for GitHub. Plots are pictures in files of their own.
 
-use super::document::{Block, Cell, Document, Heading, Plot, Table};
+use super::document::{Block, Document, Table};
 
-/// The whole document; plots are expected in this directory.
-pub(crate) fn render(document: &Document, plots: &str) -> String {
+/// The whole page.
+pub(crate) fn render(document: &Document) -> String {
     let mut text = format!("# {}\n", escaped(&document.title));
     for block in &document.blocks {
         text.push('\n');
         text.push_str(&match block {
-            Block::Heading(heading) => render_heading(heading),
+            Block::Heading(words) => format!("## {}\n", escaped(words)),
             Block::Text(words) => format!("{}\n", escaped(words)),
             Block::List(items) => items
                 .iter()
                 .map(|item| format!("- {}\n", escaped(item)))
                 .collect(),
+            Block::Commands(lines) => lines.iter().map(|line| format!("    {line}\n")).collect(),
             Block::Table(table) => render_table(table),
-            Block::Plot(plot) => render_plot(plot, plots),
-            Block::Contents => render_contents(document),
+            Block::Plot(plot) => format!("![{}]({})\n", escaped(&plot.caption), plot.file),
         });
     }
     text
 }
 
-fn render_heading(heading: &Heading) -> String {
-    let marks = "#".repeat(heading.level.into());
-    format!(
-        "<a id=\"{}\"></a>\n\n{marks} {}\n",
-        heading.anchor,
-        escaped(&heading.text)
-    )
-}
-
-fn render_plot(plot: &Plot, plots: &str) -> String {
-    format!(
-        "[Plot: {}]({plots}/{})\n",
-        escaped(&plot.caption),
-        plot.file
-    )
-}
-
-fn render_contents(document: &Document) -> String {
-    let links = document.headings().map(|heading| {
-        let indent = "  ".repeat(usize::from(heading.level).saturating_sub(2));
-        format!(
-            "{indent}- [{}](#{})\n",
-            escaped(&heading.text),
-            heading.anchor
-        )
-    });
-    links.collect()
-}
-
 fn render_table(table: &Table) -> String {
     let mut text = String::new();
     if !table.caption.is_empty() {
-        text = format!("{}\n\n", escaped(&table.caption));
+        text = format!("**{}**\n\n", escaped(&table.caption));
     }
-    let names = table.columns.iter().map(|column| escaped(&column.name));
+    let names = table.columns.iter();
+    let names = names.map(|name| escaped(name.trim_start_matches(':')));
     text.push_str(&render_row(names));
     let rule = table
         .columns
         .iter()
-        .map(|column| if column.words { "---" } else { "---:" });
-    text.push_str(&render_row(rule.map(str::to_owned)));
+        .map(|name| match name.starts_with(':') {
+            true => "---".to_owned(),
+            false => "---:".to_owned(),
+        });
+    text.push_str(&render_row(rule));
     for row in &table.rows {
-        text.push_str(&render_row(row.iter().map(render_cell)));
+        text.push_str(&render_row(row.iter().map(|cell| escaped(cell))));
     }
     text
 }
@@ -74,13 +49,6 @@ fn render_row(cells: impl Iterator<Item = String>) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-fn render_cell(cell: &Cell) -> String {
-    match &cell.link {
-        Some(anchor) => format!("[{}](#{anchor})", escaped(&cell.text)),
-        None => escaped(&cell.text),
-    }
-}
-
 /// Escaped for Markdown, and in one line.
 fn escaped(text: &str) -> String {
     let mut result = String::new();
@@ -88,7 +56,7 @@ fn escaped(text: &str) -> String {
         match character {
             '\n' | '\r' => result.push(' '),
             '<' => result.push_str("&lt;"),
-            '\\' | '`' | '|' | '*' | '[' | ']' => result.extend(['\\', character]),
+            '\\' | '|' | '*' | '[' | ']' | '_' => result.extend(['\\', character]),
             _ => result.push(character),
         }
     }
@@ -100,18 +68,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_becomes_markdown() {
+    fn a_page_becomes_markdown() {
         let mut document = Document {
             title: "A *title*".to_owned(),
             ..Document::default()
         };
-        document.blocks.push(Block::Contents);
-        document.heading(3, "Step", "step");
-        let mut table = Table::new("", &[":engine", "rate"]);
-        table.row(vec![Cell::from("a|b\nc").link("step".to_owned())]);
+        document.heading("Step");
+        let mut table = Table::new("", [":engine", "rate"]);
+        table.row(["a|b\nc", "–"]);
         document.table(table);
-        let expected = "# A \\*title\\*\n\n  - [Step](#step)\n\n<a id=\"step\"></a>\n\n### Step\n\n\
-                        | engine | rate |\n| --- | ---: |\n| [a\\|b c](#step) | – |\n";
-        assert_eq!(render(&document, "plots"), expected);
+        document.table(Table::new("empty", ["x"]));
+        let expected = "# A \\*title\\*\n\n## Step\n\n| engine | rate |\n| --- | ---: |\n\
+                        | a\\|b c | – |\n";
+        assert_eq!(render(&document), expected);
     }
 }

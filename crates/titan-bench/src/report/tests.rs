@@ -1,77 +1,49 @@
-//! Whole reports, written and read again.
-
-use std::path::PathBuf;
+//! Whole reports, written and read again, and the pages of the recorded results.
 
 use super::*;
 
-/// A directory that is removed with the test.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let name = format!("titan-bench-report-{name}-{}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        fs::create_dir_all(&dir).unwrap();
-        Dir(dir)
-    }
-
-    fn text(&self, file: &str) -> String {
-        fs::read_to_string(self.0.join(file)).unwrap()
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
-}
-
 #[test]
 fn a_report_is_written_and_read_again() {
-    let (dir, report) = (Dir::new("whole"), synthetic::report());
-    write(&report, &dir.0).unwrap();
-    let again = read(&dir.0).unwrap();
-    let said = |report: &Report| markdown::render(&content::document(report).unwrap(), PLOTS);
-    assert_eq!(said(&again), said(&report));
-    assert_eq!(said(&read(&dir.0.join(JSON)).unwrap()), said(&report));
+    let (dir, report) = (tempfile::tempdir().unwrap(), synthetic::report());
+    write(&report, dir.path()).unwrap();
+    assert_eq!(tables(&read(dir.path()).unwrap()), tables(&report));
+    assert_eq!(
+        tables(&read(&dir.path().join(JSON)).unwrap()),
+        tables(&report)
+    );
+    let text = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text(JSON)).unwrap();
+    assert_eq!(json["engines"][1], "rocksdb");
+    assert_eq!(json["workloads"][0]["name"], "mixed: fill");
+    assert_eq!(json["workloads"][0]["p99_us"][2], 20.0);
 
-    let (html, markdown) = (dir.text("report.html"), dir.text("report.md"));
-    let places = |text: &str| {
-        let headings = ["Where Titan loses", "Where Titan wins", "Method"];
-        // The last occurrence: the table of contents names them too.
-        headings.map(|heading| text.rfind(heading).unwrap())
-    };
+    let (html, markdown) = (text("report.html"), text("report.md"));
+    let headings = [
+        "Where Titan loses",
+        "Where Titan wins",
+        "Figures",
+        "Plots",
+        "Engines",
+    ];
     for text in [&html, &markdown] {
-        assert!(places(text).is_sorted());
+        let places = headings.map(|heading| text.rfind(heading).unwrap());
+        assert!(places.is_sorted());
         for part in [
             "512 MiB",
             "in round 2: the disk is full",
-            "cut short",
-            "recovery",
+            "8,320 (8,160–8,480) †",
+            "at most 0.10",
         ] {
             assert!(text.contains(part), "{part} is missing");
         }
     }
-    assert!(!html.contains("<script") && !html.contains("http://localhost"));
-    for plot in fs::read_dir(dir.0.join(PLOTS)).unwrap() {
+    assert!(!html.contains("<script") && html.contains("polyline"));
+    for plot in fs::read_dir(dir.path().join("plots")).unwrap() {
         let name = plot.unwrap().file_name().into_string().unwrap();
-        assert!(name.ends_with(".svg"), "{name}");
-        assert!(markdown.contains(&format!("plots/{name}")));
+        assert!(markdown.contains(&format!("plots/{name}")), "{name}");
     }
-    assert!(
-        dir.text("plots/fill-and-read--get--throughput.svg")
-            .starts_with("<svg")
-    );
-}
-
-#[test]
-fn links_lead_somewhere() {
-    let dir = Dir::new("links");
-    write(&synthetic::report(), &dir.0).unwrap();
-    let html = dir.text("report.html");
-    let links: Vec<&str> = html.split("href=\"#").skip(1).collect();
-    assert!(links.len() > 10);
-    for link in links {
+    assert!(text("plots/mixed-get-operations-s.svg").starts_with("<svg"));
+    for link in html.split("href=\"#").skip(1) {
         let anchor = link.split('"').next().unwrap();
         assert_eq!(
             html.matches(&format!("id=\"{anchor}\"")).count(),
@@ -82,54 +54,26 @@ fn links_lead_somewhere() {
 }
 
 #[test]
-fn the_least_reports_can_be_written() {
-    let dir = Dir::new("least");
+fn few_variants_have_ratios_and_one_has_one_table() {
     let mut report = synthetic::report();
-    report.ceilings.clear();
-    synthetic::keep_engines(&mut report, &["lmdb"]);
-    write(&report, &dir.0).unwrap();
-    assert!(
-        dir.text("report.md")
-            .contains("Titan is not among the engines")
-    );
-
-    let mut report = synthetic::report();
+    synthetic::keep_engines(&mut report, &["titan", "rocksdb"]);
+    let two = tables(&report);
+    assert!(two.contains("| titan / rocksdb |"), "{two}");
+    assert!(two.contains("| 2.40 |"), "{two}");
     synthetic::keep_engines(&mut report, &["titan"]);
-    write(&report, &dir.0).unwrap();
-    assert!(dir.text("report.md").contains("no other engine"));
-
-    let mut report = synthetic::report();
-    report.rounds = 1;
-    report.runs.retain(|run| run.round == 1);
-    write(&report, &dir.0).unwrap();
-    assert!(
-        dir.text("report.md")
-            .contains("One round says nothing about the spread")
-    );
-
-    report.runs.clear();
-    report.engines.clear();
+    let one = tables(&report);
+    assert!(!one.contains("Where Titan"));
+    let columns = "|  | operations/s | p99 latency | write amplification | written: sst |";
+    assert!(one.contains(columns), "{one}");
     report.workloads.clear();
-    write(&report, &dir.0).unwrap();
+    report.engines.clear();
+    assert!(!tables(&report).contains("Plots"));
 }
 
 #[test]
-fn a_titan_that_failed_everywhere_lost() {
-    let dir = Dir::new("failed");
-    let mut report = synthetic::report();
-    for run in report.runs.iter_mut().filter(|run| run.engine == "titan") {
-        run.outcome = crate::results::Outcome::Failed("it crashed".to_owned());
-    }
-    write(&report, &dir.0).unwrap();
-    let markdown = dir.text("report.md");
-    assert!(markdown.contains("Titan failed at mixed: mixed in round 3: it crashed"));
-    assert!(markdown.contains("Nothing can be compared"));
-}
-
-#[test]
-fn what_is_no_report_is_told() {
-    let dir = Dir::new("damaged");
-    let file = dir.0.join(JSON);
+fn files_that_are_no_reports_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(JSON);
     let error = |text: &str| {
         fs::write(&file, text).unwrap();
         format!("{:#}", read(&file).unwrap_err())
@@ -139,5 +83,46 @@ fn what_is_no_report_is_told() {
     assert!(error("{\"schema\": 999}").contains("schema 999"));
     assert!(error(&format!("{{\"schema\": {SCHEMA}}}")).contains("damaged"));
     fs::remove_file(&file).unwrap();
-    assert!(format!("{:#}", read(&dir.0).unwrap_err()).contains("reading"));
+    assert!(format!("{:#}", read(dir.path()).unwrap_err()).contains("reading"));
+}
+
+/// `titan-bench report docs/results/*.toml` writes them.
+#[test]
+fn pages_of_recorded_results_are_those_of_their_data() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
+    let mut made = Vec::new();
+    for file in fs::read_dir(&dir).unwrap() {
+        let file = file.unwrap().path();
+        if file.extension().is_some_and(|ending| ending == "toml") {
+            made.extend(pages(&file).unwrap());
+            for (picture, _) in read(&file).unwrap().pictures {
+                made.push((
+                    dir.join(&picture),
+                    fs::read_to_string(dir.join(picture)).unwrap(),
+                ));
+            }
+        }
+    }
+    assert!(!made.is_empty());
+    for (path, text) in &made {
+        let there = fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            there == *text,
+            "{} is not made of the data beside it",
+            path.display()
+        );
+    }
+    // Nothing else is there.
+    let known = |path: &Path| made.iter().any(|(made, _)| made == path);
+    for file in walkdir::WalkDir::new(&dir) {
+        let path = file.unwrap().into_path();
+        let is_made = path
+            .extension()
+            .is_some_and(|ending| ending == "md" || ending == "svg");
+        assert!(
+            !is_made || known(&path),
+            "{} is made of no data",
+            path.display()
+        );
+    }
 }

@@ -1,34 +1,18 @@
 //! Where Titan loses and where it wins, against an [`Opponent`].
 //!
-//! A difference counts only if all rounds agree on its direction and the median exceeds
-//! [`MARGIN`].
+//! A difference counts only if all rounds agree on its direction and the median exceeds [`MARGIN`].
 
 use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use super::figures::{
-    Better, CPU, MEMORY, Measure, OPENING, P99, PEAK_SPACE_AMPLIFICATION, RATE, Rounds, Spread,
-    StepFigures, WRITE_AMPLIFICATION, WorkloadFigures, ratio,
-};
-use titan_workload::step::Step;
+use crate::results::{Better, Measure, Report, Spread, ratio};
 
-/// The engine that the report judges.
+/// The engine that reports judge.
 pub(crate) const SUBJECT: &str = "titan";
 
 /// Differences up to this share are ignored.
 pub(crate) const MARGIN: f64 = 0.05;
-
-/// The measures by which engines are judged.
-pub(crate) static MEASURES: [&Measure; 7] = [
-    &RATE,
-    &P99,
-    &WRITE_AMPLIFICATION,
-    &PEAK_SPACE_AMPLIFICATION,
-    &CPU,
-    &MEMORY,
-    &OPENING,
-];
 
 /// The engine or engines that Titan is compared with.
 #[derive(Debug, Clone, Copy)]
@@ -55,73 +39,66 @@ pub(crate) enum Judgement {
     Same,
 }
 
-/// One measure of one step.
-pub(crate) struct Verdict<'f, 'a> {
-    pub(crate) step: &'f StepFigures<'a>,
-    pub(crate) measure: &'static Measure,
+/// One measure of one workload or step.
+pub(crate) struct Verdict<'r> {
+    pub(crate) name: &'r str,
+    pub(crate) measure: &'r Measure,
     pub(crate) ours: Spread,
     /// The opponent's figure, and the engines it came from, the most frequent first.
     pub(crate) theirs: Spread,
-    pub(crate) engines: Vec<&'a str>,
-    /// Ours divided by theirs, round by round.
+    pub(crate) engines: Vec<&'r str>,
+    /// Ours divided by theirs, round by round: between engines that met the machine in one state.
     pub(crate) ratio: Spread,
     pub(crate) judgement: Judgement,
 }
 
-impl Verdict<'_, '_> {
+impl Verdict<'_> {
     /// Factor by which it is better or worse: at least 1.
     pub(crate) fn size(&self) -> f64 {
         self.ratio.median.max(1.0 / self.ratio.median)
     }
 }
 
-/// The verdicts for every step that Titan and the opponent ran, in the order of the report.
-pub(crate) fn verdicts<'f, 'a>(
-    figures: &'f [WorkloadFigures<'a>],
-    opponent: Opponent<'_>,
-) -> Vec<Verdict<'f, 'a>> {
-    let steps = figures.iter().flat_map(|workload| &workload.steps);
-    steps
-        .flat_map(|step| {
-            let measures = MEASURES.iter();
-            measures.filter_map(move |measure| judge(step, measure, opponent))
-        })
-        .collect()
+/// The verdicts for everything that Titan and the opponent ran, in the order of the report.
+pub(crate) fn verdicts<'r>(report: &'r Report, opponent: Opponent<'_>) -> Vec<Verdict<'r>> {
+    let mut verdicts = Vec::new();
+    for name in report.names() {
+        let measures = report.judged();
+        verdicts.extend(measures.filter_map(|measure| judge(report, name, measure, opponent)));
+    }
+    verdicts
 }
 
-/// The verdicts of one kind, by measure in the order of [`MEASURES`], the largest first.
-pub(crate) fn sorted<'v, 'f, 'a>(
-    verdicts: &'v [Verdict<'f, 'a>],
-    judgement: Judgement,
-) -> Vec<&'v Verdict<'f, 'a>> {
-    let mut chosen: Vec<_> = (verdicts.iter())
-        .filter(|verdict| verdict.judgement == judgement)
+/// `None` if either did not run it, or if the values of rounds were not kept.
+pub(crate) fn judge<'r>(
+    report: &'r Report,
+    name: &'r str,
+    measure: &'r Measure,
+    opponent: Opponent<'_>,
+) -> Option<Verdict<'r>> {
+    let better = measure.better?;
+    let rounds = |engine: &str| report.rated(name, engine, measure)?.rounds();
+    let subject = rounds(SUBJECT)?;
+    let others = report.variants_of(name).into_iter();
+    let others = others.filter(|engine| opponent.is(engine));
+    let others: Vec<_> = others
+        .filter_map(|engine| Some((engine, rounds(engine)?)))
         .collect();
-    let rank = |verdict: &Verdict<'_, '_>| {
-        let same = |measure: &&Measure| measure.name == verdict.measure.name;
-        MEASURES.iter().position(same)
-    };
-    chosen.sort_by(|a, b| (rank(a).cmp(&rank(b))).then(b.size().total_cmp(&a.size())));
-    chosen
-}
-
-/// `None` if either did not run the step.
-pub(crate) fn judge<'f, 'a>(
-    step: &'f StepFigures<'a>,
-    measure: &'static Measure,
-    opponent: Opponent<'_>,
-) -> Option<Verdict<'f, 'a>> {
-    let subject = step.by(SUBJECT)?;
     let (mut ours, mut theirs, mut engines) = (Vec::new(), Vec::new(), Vec::new());
-    for (round, measured) in subject.measured() {
-        let others = step
-            .engines
-            .iter()
-            .filter(|other| opponent.is(other.engine));
-        if let Some(our) = measure.comparable(step.step, measured)
-            && let Some((engine, value)) = best_of(others, round, step.step, measure)
-        {
-            ours.push(our);
+    for (round, our) in subject.iter().enumerate() {
+        let values = others.iter().filter_map(|(engine, values)| {
+            let value = values.get(round).copied().flatten()?;
+            Some((*engine, value))
+        });
+        let best = values.reduce(|best, other| {
+            let is_better = match better {
+                Better::Higher => other.1 > best.1,
+                Better::Lower => other.1 < best.1,
+            };
+            if is_better { other } else { best }
+        });
+        if let (Some(our), Some((engine, value))) = (our, best) {
+            ours.push(*our);
             theirs.push(value);
             engines.push(engine);
         }
@@ -131,7 +108,7 @@ pub(crate) fn judge<'f, 'a>(
     let (ours, theirs) = (Spread::of(ours)?, Spread::of(theirs)?);
     let is_noise = (ours.median - theirs.median).abs() <= measure.noise;
     Some(Verdict {
-        step,
+        name,
         measure,
         ours,
         theirs,
@@ -139,7 +116,7 @@ pub(crate) fn judge<'f, 'a>(
         ratio,
         judgement: match is_noise {
             true => Judgement::Same,
-            false => judgement(ratio, measure.better),
+            false => judgement(ratio, better),
         },
     })
 }
@@ -156,28 +133,6 @@ fn by_frequency<'a>(names: &[&'a str]) -> Vec<&'a str> {
     each
 }
 
-fn best_of<'a, 'r>(
-    others: impl Iterator<Item = &'r Rounds<'a>>,
-    round: u32,
-    step: &Step,
-    measure: &Measure,
-) -> Option<(&'a str, f64)>
-where
-    'a: 'r,
-{
-    let values = others.filter_map(|other| {
-        let (_, measured) = other.measured().find(|(at, _)| *at == round)?;
-        Some((other.engine, measure.comparable(step, measured)?))
-    });
-    values.reduce(|best, other| {
-        let better = match measure.better {
-            Better::Higher => other.1 > best.1,
-            Better::Lower => other.1 < best.1,
-        };
-        if better { other } else { best }
-    })
-}
-
 fn judgement(ratio: Spread, better: Better) -> Judgement {
     let median = ratio.median;
     if ratio.contains(1.0) || median.max(1.0 / median) <= 1.0 + MARGIN {
@@ -191,7 +146,7 @@ fn judgement(ratio: Spread, better: Better) -> Judgement {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{figures, synthetic};
+    use super::super::synthetic;
     use super::*;
 
     fn judged(ratios: &[f64], better: Better) -> Judgement {
@@ -214,49 +169,36 @@ mod tests {
     #[test]
     fn the_best_other_of_each_round_is_the_opponent() {
         let report = synthetic::report();
-        let figures = figures::of(&report);
-        let verdicts = verdicts(&figures, Opponent::BestOther);
-        let find = |step: &str, measure: &str| {
-            (verdicts.iter()).find(|v| v.step.step.name == step && v.measure.name == measure)
+        let all = verdicts(&report, Opponent::BestOther);
+        let find = |name: &str, key: &str| {
+            let mut all = all.iter();
+            all.find(|v| v.name == name && v.measure.key == key)
         };
-        let fill = find("fill", RATE.name).unwrap();
-        assert_eq!(fill.judgement, Judgement::Win);
-        assert_eq!(fill.engines, ["rocksdb"]);
-        let get = find("get", RATE.name).unwrap();
-        assert_eq!(get.judgement, Judgement::Loss);
-        assert_eq!(get.engines, ["lmdb"]);
-        assert!(find("get", WRITE_AMPLIFICATION.name).is_none());
-        assert!(find("idle", P99.name).is_none());
-        let losses = sorted(&verdicts, Judgement::Loss);
-        let rates = losses.iter().filter(|v| v.measure.name == RATE.name);
-        assert!(rates.clone().count() > 0);
-        assert!(
-            losses[..rates.clone().count()]
-                .iter()
-                .all(|v| v.measure.name == RATE.name)
+        let fill = find("mixed: fill", "operations_per_second").unwrap();
+        assert_eq!(
+            (fill.judgement, &fill.engines[..]),
+            (Judgement::Win, &["rocksdb"][..])
         );
-        assert!(rates.is_sorted_by(|a, b| a.size() >= b.size()));
+        let get = find("mixed: get", "operations_per_second").unwrap();
+        assert_eq!(
+            (get.judgement, &get.engines[..]),
+            (Judgement::Loss, &["lmdb"][..])
+        );
+        // Shown, not judged.
+        assert!(find("mixed: get", "write_amplification").is_none());
+        let against = verdicts(&report, Opponent::Engine("rocksdb"));
+        assert!(against.iter().all(|v| v.engines == ["rocksdb"]));
+        let get = |v: &&Verdict<'_>| v.name == "mixed: get" && v.measure.title == "operations/s";
+        assert_eq!(against.iter().find(get).unwrap().judgement, Judgement::Win);
         assert_eq!(by_frequency(&["a", "b", "c", "c", "b"]), ["b", "c", "a"]);
     }
 
     #[test]
-    fn an_engine_by_itself_is_an_opponent() {
-        let report = synthetic::report();
-        let figures = figures::of(&report);
-        let verdicts = verdicts(&figures, Opponent::Engine("rocksdb"));
-        let get = |v: &&Verdict<'_, '_>| v.step.step.name == "get" && v.measure.name == RATE.name;
-        let get = verdicts.iter().find(get).unwrap();
-        assert_eq!(get.judgement, Judgement::Win);
-        assert!(verdicts.iter().all(|v| v.engines == ["rocksdb"]));
-    }
-
-    #[test]
     fn there_is_nothing_to_judge_alone() {
-        let mut report = synthetic::report();
-        synthetic::keep_engines(&mut report, &["titan"]);
-        assert!(verdicts(&figures::of(&report), Opponent::BestOther).is_empty());
-        let mut report = synthetic::report();
-        synthetic::keep_engines(&mut report, &["rocksdb", "lmdb"]);
-        assert!(verdicts(&figures::of(&report), Opponent::BestOther).is_empty());
+        for kept in [&["titan"][..], &["rocksdb", "lmdb"]] {
+            let mut report = synthetic::report();
+            synthetic::keep_engines(&mut report, kept);
+            assert!(verdicts(&report, Opponent::BestOther).is_empty());
+        }
     }
 }

@@ -4,30 +4,28 @@
 //! Every second round has the opposite order, so that drift of the machine affects all engines
 //! alike.
 
+mod conditions;
 mod process;
-pub(crate) mod progress;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 
-use crate::engine::Engine;
+use crate::engine::contract::Engine;
 use crate::measure::device::{self, Mount};
-use crate::measure::{fio, machine};
-use crate::report::units;
-use crate::results::{AboutEngine, Measured, Outcome, Report, SCHEMA, StepRun};
+use crate::measure::fio;
+use crate::measured::{self, Measured};
+use crate::program::Program;
+use crate::results::AboutEngine;
+use crate::session::Session;
 use crate::settings::Settings;
-use crate::worker::Job;
-use crate::worker::db_bench::Program;
+use crate::units;
+use crate::worker::job::Job;
 use process::Surroundings;
-use progress::Progress;
 use titan_workload::step::Workload;
-
-/// The subcommand of this program that runs a [`Job`]. Not for users.
-pub(crate) const WORKER: &str = "worker";
 
 /// A participant.
 pub(crate) enum Contender {
@@ -78,7 +76,7 @@ pub(crate) struct Plan {
     pub(crate) profile: String,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) workloads: Vec<Workload>,
-    pub(crate) rounds: u32,
+    pub(crate) rounds: usize,
     pub(crate) settings: Settings,
     /// The directory for databases. It is removed at the end.
     pub(crate) dir: PathBuf,
@@ -95,16 +93,14 @@ impl Plan {
             let parts = self.workloads.iter().map(|all| contender.part_of(all));
             parts.flatten().map(|part| part.steps.len())
         });
-        parts.sum::<usize>() * self.rounds as usize
+        parts.sum::<usize>() * self.rounds
     }
 }
 
-/// Saves a report of a run that has not ended.
-pub(crate) type Keep<'a> = &'a dyn Fn(&Report) -> Result<()>;
-
-/// Runs the plan, and saves the measurements after each workload of an engine. Failures are in the
-/// report with their reasons; an interruption ends it early, with the measurements so far.
-pub(crate) fn run(plan: Plan, interrupted: &AtomicBool, keep: Keep<'_>) -> Result<Report> {
+/// Runs the plan, and keeps the measurements in `out` after each workload of an engine. Failures
+/// are in the report with their reasons; an interruption ends it early, with the measurements so
+/// far.
+pub(crate) fn run(plan: &Plan, out: &Path, interrupted: Arc<AtomicBool>) -> Result<Session> {
     if let Some(parent) = plan.dir.parent() {
         fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
     }
@@ -115,82 +111,69 @@ pub(crate) fn run(plan: Plan, interrupted: &AtomicBool, keep: Keep<'_>) -> Resul
             plan.dir.display()
         )
     })?;
-    let live = Notes::new();
-    let began = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    // Not by its path, which may name another file by now.
-    let program = Path::new("/proc/self/exe");
+    let title = "Titan beside its peers";
+    let mut session = Session::new(title, &plan.dir, Some(out), plan.steps(), interrupted);
+    describe(plan, &mut session);
     let mount = device::mount_of(&plan.dir);
-    let mut report = Report {
-        schema: SCHEMA,
-        profile: plan.profile.clone(),
-        began: began.as_secs(),
-        seconds: 0.0,
-        machine: machine::describe(&plan.dir),
-        settings: plan.settings.clone(),
-        engines: plan
-            .contenders
-            .iter()
-            .map(|e| e.name().to_owned())
-            .collect(),
-        about_engines: plan
-            .contenders
-            .iter()
-            .map(|e| e.about(&plan.settings))
-            .collect(),
-        workloads: plan.workloads.clone(),
-        rounds: plan.rounds,
-        ceilings: Vec::new(),
-        runs: Vec::new(),
-        remarks: plan.remarks.clone(),
-    };
     if mount.as_ref().and_then(Mount::counts).is_none() {
-        report.remarks.push(
+        session.remark(
             "The kernel counts nothing for the device under the databases: bytes read and written \
-             are those it counts for each process."
-                .to_owned(),
+             are those it counts for each process.",
         );
     }
+    let (live, interrupted) = (Notes::new(), Arc::clone(&session.interrupted));
     let mut driver = Driver {
-        plan: &plan,
+        plan,
         surroundings: Surroundings {
-            program,
+            // Not by its path, which may name another file by now.
+            program: Path::new("/proc/self/exe"),
             mount: mount.as_ref(),
             memory_limit: plan.settings.memory_limit,
             drop_caches: plan.settings.drop_caches,
-            interrupted,
+            interrupted: &interrupted,
         },
-        progress: Progress::of(plan.steps()),
         live: &live.0,
-        started: Instant::now(),
-        keep,
-        report: &mut report,
+        session: &mut session,
     };
-    for remark in &plan.remarks {
-        driver.progress.warn(remark);
-    }
     driver.rounds();
-    driver.progress.finish();
-    if interrupted.load(Relaxed) {
-        report
-            .remarks
-            .push("Interrupted: not everything was run.".to_owned());
-    }
     // A directory that stays shows in the disk usage; the measurements matter more than that error.
     let _ = fs::remove_dir_all(&plan.dir);
-    Ok(report)
+    Ok(session)
+}
+
+/// The conditions, engines and workloads of the report.
+fn describe(plan: &Plan, session: &mut Session) {
+    session.condition("profile", &plan.profile);
+    session.condition("rounds", plan.rounds.to_string());
+    let report = &mut session.report;
+    report
+        .conditions
+        .extend(conditions::settings(&plan.settings));
+    for contender in &plan.contenders {
+        report.engines.push(contender.name().to_owned());
+        report.about_engines.push(contender.about(&plan.settings));
+    }
+    for workload in &plan.workloads {
+        let about = format!("{} {}", workload.about, conditions::data(workload));
+        report.about.push((workload.name.clone(), about));
+        let steps = workload.steps.iter();
+        report.about.extend(steps.map(|step| {
+            let name = format!("{}: {}", workload.name, step.name);
+            (name, conditions::work(step))
+        }));
+    }
+    report.measures = measured::measures();
+    for remark in &plan.remarks {
+        session.remark(remark);
+    }
 }
 
 struct Driver<'a> {
     plan: &'a Plan,
     surroundings: Surroundings<'a>,
-    progress: Progress,
     /// The file in which processes record the existing keys.
     live: &'a Path,
-    started: Instant,
-    keep: Keep<'a>,
-    report: &'a mut Report,
+    session: &'a mut Session,
 }
 
 /// A file in memory if possible, so that it does not count as activity of the device; removed at
@@ -216,10 +199,6 @@ impl Drop for Notes {
 }
 
 impl Driver<'_> {
-    fn is_interrupted(&self) -> bool {
-        self.surroundings.interrupted.load(Relaxed)
-    }
-
     fn rounds(&mut self) {
         let plan = self.plan;
         for round in 1..=plan.rounds {
@@ -238,76 +217,87 @@ impl Driver<'_> {
         }
     }
 
-    fn ceilings(&mut self, round: u32) {
-        if self.is_interrupted() {
+    /// Measures the device: a variant of its own of an entry of its own.
+    fn ceilings(&mut self, round: usize) {
+        if self.session.is_interrupted() {
             return;
         }
-        self.progress.at("what the device gives (fio)");
-        match fio::ceilings(&self.plan.dir, round, self.plan.ceiling_seconds) {
-            Ok(ceilings) => self.report.ceilings.push(ceilings),
+        self.session.progress.at("what the device gives (fio)");
+        match fio::ceilings(&self.plan.dir, self.plan.ceiling_seconds) {
+            Ok(ceilings) => self
+                .session
+                .report
+                .record("the device", "fio", round, Ok(ceilings)),
             Err(e) => {
                 let remark = format!("What the device can give was not measured: {e:#}.");
-                if !self.report.remarks.contains(&remark) {
-                    self.progress.warn(&remark);
-                    self.report.remarks.push(remark);
-                }
+                self.session.remark(&remark);
             }
         }
     }
 
-    fn workload(&mut self, round: u32, workload: &Workload, contender: &Contender) {
+    fn workload(&mut self, round: usize, workload: &Workload, contender: &Contender) {
         let engine = contender.name();
         let dir = self.plan.dir.join(engine);
         // Why the database is not in the state that the next step expects; and whether it must
         // recover.
         let (mut broken, mut killed) = (None::<String>, false);
+        let mut all = Vec::new();
         for (at, step) in workload.steps.iter().enumerate() {
-            if self.is_interrupted() {
+            if self.session.is_interrupted() {
                 break;
             }
             if step.fresh {
                 (broken, killed) = (None, false);
             }
-            let name = step_name(workload, at, contender);
-            self.progress.at(&name);
+            let name = format!("{}: {}", workload.name, step.name);
+            self.session.progress.at(format!("{name}, {engine}"));
             let outcome = match &broken {
-                Some(step) => Outcome::Failed(format!("the step {step:?} before it failed")),
+                Some(step) => Err(format!("the step {step:?} before it failed")),
                 None => match self.step(round, workload, at, contender, &dir, killed) {
-                    Ok(measured) => Outcome::Measured(Box::new(measured)),
-                    Err(_) if self.is_interrupted() => break,
+                    Ok(measured) => Ok(measured),
+                    Err(_) if self.session.is_interrupted() => break,
                     Err(e) => {
-                        self.progress.warn(format!("{name}: {e:#}"));
+                        self.session
+                            .progress
+                            .warn(format!("{name}, {engine}: {e:#}"));
                         broken = Some(step.name.clone());
-                        Outcome::Failed(format!("{e:#}"))
+                        Err(format!("{e:#}"))
                     }
                 },
             };
-            match &outcome {
-                Outcome::Measured(measured) => {
-                    let rate = units::number(measured.rate());
-                    self.progress.ended(&name, format!("{rate}/s"));
-                }
-                Outcome::Failed(_) => self.progress.ended(&name, "failed"),
+            let shown = match &outcome {
+                Ok(measured) => format!("{}/s", units::number(measured.rate())),
+                Err(_) => "failed".to_owned(),
+            };
+            if outcome
+                .as_ref()
+                .is_ok_and(|measured| !measured.device_counted)
+            {
+                let remark = format!(
+                    "Bytes at the device of {engine} are those that the kernel counts for the process."
+                );
+                self.session.remark(&remark);
             }
+            let figures = outcome.as_ref().map(|measured| measured.round(step));
+            let figures = figures.map_err(Clone::clone);
+            self.session.record(&name, engine, round, figures, &shown);
+            all.extend(outcome);
             killed = step.ends_killed;
-            self.report.runs.push(StepRun {
-                round,
-                engine: engine.to_owned(),
-                workload: workload.name.clone(),
-                step: step.name.clone(),
-                outcome,
-            });
+        }
+        if all.len() == workload.steps.len() {
+            let name = format!("{}: all steps", workload.name);
+            let together = measured::together(&all);
+            self.session
+                .report
+                .record(&name, engine, round, Ok(together));
         }
         let _ = fs::remove_dir_all(&dir);
-        self.report.seconds = self.started.elapsed().as_secs_f64();
-        if let Err(e) = (self.keep)(self.report) {
-            self.progress.warn(format!("keeping the report: {e:#}"));
-        }
+        self.session.keep();
     }
 
     fn step(
         &self,
-        round: u32,
+        round: usize,
         workload: &Workload,
         at: usize,
         contender: &Contender,
@@ -329,20 +319,19 @@ impl Driver<'_> {
             exact: contender.survives_kill(&self.plan.settings)
                 || !workload.steps[..at].iter().any(|step| step.ends_killed),
             // The same for every engine, different for each step and round.
-            seed: self.plan.settings.seed ^ (u64::from(round) << 32 | (at as u64) << 16),
+            seed: self.plan.settings.seed ^ ((round as u64) << 32 | (at as u64) << 16),
             cgroup: None,
         };
-        let name = step_name(workload, at, contender);
+        let name = format!(
+            "{}: {}, {}",
+            workload.name,
+            workload.steps[at].name,
+            contender.name()
+        );
         self.surroundings
             .run(job, recovers, &mut |operations, seconds| {
                 let rate = units::number(operations as f64 / seconds);
-                self.progress.at(format!("{name}: {rate}/s"));
+                self.session.progress.at(format!("{name}: {rate}/s"));
             })
     }
-}
-
-/// The name of a step in messages.
-fn step_name(workload: &Workload, at: usize, contender: &Contender) -> String {
-    let (step, engine) = (&workload.steps[at].name, contender.name());
-    format!("{} / {step}, {engine}", workload.name)
 }

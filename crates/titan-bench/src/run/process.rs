@@ -18,9 +18,10 @@ use rustix::process::{Pid, Signal};
 use crate::measure::cgroup::MemoryCgroup;
 use crate::measure::device::{self, DeviceCounts, Mount};
 use crate::measure::disk;
+use crate::measured::{Measured, SpaceSample};
 use crate::pipe::Said;
-use crate::results::{Measured, SpaceSample};
-use crate::worker::{Event, Job, Usage, Worked};
+use crate::worker::job::{Event, Job, WORKER, Worked};
+use crate::worker::usage::Usage;
 
 /// The interval between samples of space.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
@@ -125,7 +126,7 @@ struct Told {
 impl Running {
     fn start(program: &Path, job: &Job) -> Result<Self> {
         let mut child = Command::new(program)
-            .arg(super::WORKER)
+            .arg(WORKER)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

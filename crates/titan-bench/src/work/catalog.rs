@@ -1,22 +1,12 @@
 //! The workloads.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use titan_workload::keys::KEY_BYTES;
 use titan_workload::step::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
 
 use super::profile::Scale;
-
-/// The names of the workloads, in the order in which they run.
-pub(crate) const NAMES: &[&str] = &[
-    "db_bench",
-    "ycsb",
-    "pareto",
-    "timeseries",
-    "large",
-    "snapshot",
-    "churn",
-];
+use crate::catalogue::Suite;
 
 /// The skew of YCSB's distributions.
 const SKEW: f64 = 0.99;
@@ -34,10 +24,7 @@ pub(crate) fn workload(name: &str, scale: &Scale) -> Result<Workload> {
         "large" => sized.large(),
         "snapshot" => sized.snapshot(),
         "churn" => sized.churn(),
-        _ => bail!(
-            "no workload is called {name}; there are {}",
-            NAMES.join(", ")
-        ),
+        _ => return Err(Suite::Engines.unknown(name)),
     })
 }
 
@@ -308,7 +295,7 @@ mod tests {
     fn every_workload_begins_with_an_empty_database_and_has_names_of_its_own() {
         for profile in [Profile::Quick, Profile::Standard, Profile::Long] {
             let scale = profile.scale();
-            for name in NAMES {
+            for name in Suite::Engines.names() {
                 let workload = workload(name, &scale).unwrap();
                 assert_eq!(workload.name, *name);
                 assert!(workload.steps[0].fresh, "{name}");

@@ -1,6 +1,8 @@
 //! The amounts of work: `quick` shows that everything works, `standard` is for publishing, `long`
 //! is for higher confidence.
 
+use crate::catalogue::Suite;
+
 /// Length of a run, and its amount of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
@@ -24,7 +26,7 @@ pub(crate) struct Scale {
     pub(crate) seconds: f64,
     /// Time after which a step with a fixed amount of work is cut short.
     pub(crate) at_most: f64,
-    pub(crate) rounds: u32,
+    pub(crate) rounds: usize,
     /// Number of times that churn overwrites all its keys.
     pub(crate) churns: u64,
     /// Workloads that run by default.
@@ -52,7 +54,7 @@ impl Profile {
                 at_most: 20.0,
                 rounds: 3,
                 churns: 5,
-                workloads: super::catalog::NAMES,
+                workloads: Suite::Engines.names(),
                 engines: &["titan", "rocksdb", "rocksdb-blob", "fjall", "lmdb"],
             },
             Profile::Long => Scale {
@@ -62,7 +64,7 @@ impl Profile {
                 at_most: 1200.0,
                 rounds: 3,
                 churns: 10,
-                workloads: super::catalog::NAMES,
+                workloads: Suite::Engines.names(),
                 engines: &["titan", "rocksdb", "rocksdb-blob", "fjall", "lmdb", "redb"],
             },
         }

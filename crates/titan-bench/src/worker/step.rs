@@ -10,10 +10,13 @@ use titan_workload::run::{self, Look, Made, Plan};
 use titan_workload::shared::Conventions;
 use titan_workload::step::{Amount, Choice, Operation, Step};
 use titan_workload::tally::Latencies;
+use titan_workload::values::Contents;
 
-use super::{Event, Job, tell, usage};
-use crate::engine::Store;
-use crate::results::{Latency, TICK_SECONDS, WorkDone};
+use super::job::{Event, Job, tell};
+use super::usage;
+use crate::engine::contract::Store;
+use crate::measured::{Latency, TICK_SECONDS, WorkDone};
+use crate::settings::Compression;
 
 /// The name of the additional writer's operations.
 const BESIDE: &str = "put beside";
@@ -79,6 +82,16 @@ pub(super) fn run(
         over_time: seen.over_time,
     };
     Ok((work, seen.peak_memory))
+}
+
+/// The values of the step's threads.
+pub(super) fn made(job: &Job, step: &Step) -> Made {
+    let contents = match job.settings.compression {
+        Compression::None => Contents::Random,
+        Compression::Lz4 | Compression::Zstd => Contents::Compressible,
+    };
+    let (sizes, beside) = (job.workload.value_sizes, step.writer_beside.is_some());
+    Made::new(step, sizes, contents, job.seed, beside)
 }
 
 /// Makes sleeps of this thread end on time, not within the default of 50 microseconds.

@@ -1,14 +1,11 @@
 //! Commits of transactions that put four values under random keys, beside write batches of the same
 //! rows.
 
-use std::path::Path;
-use std::thread;
-
-use anyhow::{Result, bail};
+use anyhow::Result;
 use titan::{Db, WriteBatch, WriteOptions};
 use titan_mvcc::{Error, Store};
 
-use super::super::{Compared, Comparison, Extent, Side};
+use super::super::sides::{Bench, Comparison, Side};
 use super::badger::Badger;
 use super::rows::{Key, key, plain, store};
 
@@ -21,8 +18,8 @@ trait Commits: Sync {
     fn commit(&self, keys: &[Key; PUTS], value: &[u8]) -> Result<()>;
 }
 
-pub(in crate::features) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
-    let mut all = Vec::new();
+pub(in crate::features) fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let (dir, extent) = (bench.dir, bench.extent);
     for (size, share) in [(100, 1), (4096, 10)] {
         for threads in [1, 8] {
             let versions = store(&dir.join("versions"))?;
@@ -49,15 +46,14 @@ pub(in crate::features) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compare
                 true => comparison,
                 false => comparison.by_time_of_all_threads(),
             };
-            all.push(comparison.run(extent)?);
+            comparison.run(bench)?;
             versions.close()?;
             engine.close()?;
             drop(badger);
             std::fs::remove_dir_all(dir)?;
         }
     }
-    std::fs::create_dir_all(dir)?;
-    Ok(all)
+    Ok(std::fs::create_dir_all(dir)?)
 }
 
 /// Work of a round.
@@ -72,19 +68,8 @@ struct Work {
 }
 
 fn side<'a, C: Commits>(name: &'static str, to: &'a C, work: Work) -> Side<'a> {
-    Side::new(name, move |round| {
-        thread::scope(|scope| {
-            let started: Vec<_> = (0..work.threads)
-                .map(|n| scope.spawn(move || commit_all(to, work, round * 100 + n)))
-                .collect();
-            let ended = started.into_iter().map(|thread| match thread.join() {
-                Ok(done) => done,
-                Err(_) => bail!("a thread panicked"),
-            });
-            ended.collect::<Result<Vec<()>>>()
-        })?;
-        Ok((work.commits * work.threads) as usize)
-    })
+    let commit = move |seed| commit_all(to, work, seed);
+    Side::of_threads(name, work.threads, work.commits, commit)
 }
 
 fn commit_all<C: Commits>(to: &C, work: Work, seed: u64) -> Result<()> {

@@ -1,20 +1,18 @@
 //! Point reads of the newest of ten versions, beside the engine's gets.
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use titan::{Db, ReadOptions};
 use titan_mvcc::Store;
 
-use super::super::{Compared, Comparison, Extent, Side};
+use super::super::sides::{Bench, Comparison, Side};
 use super::rows::{key, load, load_plain, plain, store};
 
 const VERSIONS: u64 = 10;
 const READS: u64 = 500_000;
 
-pub(in crate::features) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
-    let mut all = Vec::new();
+pub(in crate::features) fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let (dir, extent) = (bench.dir, bench.extent);
     for (rows, size) in [(10_000_000, 100), (1_000_000, 4096)] {
         let rows = extent.of(rows);
         let value = vec![b'v'; size];
@@ -50,12 +48,11 @@ pub(in crate::features) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compare
         ];
         let name = format!("point reads, {rows} rows of {size} bytes, {VERSIONS} versions");
         let comparison = Comparison::new(name, sides).by_processor_time();
-        all.push(comparison.aiming_at(0.8).run(extent)?);
+        comparison.aiming_at(0.8).run(bench)?;
         close(versions, engine)?;
         std::fs::remove_dir_all(dir)?;
     }
-    std::fs::create_dir_all(dir)?;
-    Ok(all)
+    Ok(std::fs::create_dir_all(dir)?)
 }
 
 fn close(versions: Store, engine: Db) -> Result<()> {

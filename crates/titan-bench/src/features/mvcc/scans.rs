@@ -1,13 +1,11 @@
 //! Scans: over rows with many versions beside rows with one, and over dead rows beside the engine's
 //! steps.
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
 use titan::ReadOptions;
 use titan_mvcc::{Direction, Snapshot, Store};
 
-use super::super::{Compared, Comparison, Extent, Side};
+use super::super::sides::{Bench, Comparison, Side};
 use super::badger::Badger;
 use super::rows::{delete, key, load, store};
 
@@ -22,18 +20,17 @@ const DEAD_SCANS: u64 = 500;
 /// Rows of the scans beside Badger.
 const MANY: u64 = 10_000_000;
 
-pub(in crate::features) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
-    let mut all = Vec::new();
+pub(in crate::features) fn run(bench: &mut Bench<'_>) -> Result<()> {
     for size in [100, 4096] {
-        all.push(many_versions(dir, extent, size)?);
+        many_versions(bench, size)?;
     }
-    all.push(dead_rows(dir, extent)?);
-    all.extend(beside_badger(dir, extent)?);
-    std::fs::create_dir_all(dir)?;
-    Ok(all)
+    dead_rows(bench)?;
+    beside_badger(bench)?;
+    Ok(std::fs::create_dir_all(bench.dir)?)
 }
 
-fn many_versions(dir: &Path, extent: Extent, size: usize) -> Result<Compared> {
+fn many_versions(bench: &mut Bench<'_>, size: usize) -> Result<()> {
+    let (dir, extent) = (bench.dir, bench.extent);
     // 4 KiB a version would be 40 GB.
     let rows = extent
         .of(if size > 1000 { ROWS / 10 } else { ROWS })
@@ -57,14 +54,14 @@ fn many_versions(dir: &Path, extent: Extent, size: usize) -> Result<Compared> {
     let sides = vec![side("100 versions", &many), side("1 version", &one)];
     let name = format!("scans of {LIVE} rows of {size} bytes among {rows}");
     let comparison = Comparison::new(name, sides).by_processor_time();
-    let compared = comparison.aiming_at(0.5).run(extent)?;
+    comparison.aiming_at(0.5).run(bench)?;
     many.close()?;
     one.close()?;
-    std::fs::remove_dir_all(dir)?;
-    Ok(compared)
+    Ok(std::fs::remove_dir_all(dir)?)
 }
 
-fn dead_rows(dir: &Path, extent: Extent) -> Result<Compared> {
+fn dead_rows(bench: &mut Bench<'_>) -> Result<()> {
+    let (dir, extent) = (bench.dir, bench.extent);
     let dead = DEAD;
     let store = store(&dir.join("dead"))?;
     load(&store, dead, 1, &[b'v'; 100])?;
@@ -101,17 +98,17 @@ fn dead_rows(dir: &Path, extent: Extent) -> Result<Compared> {
     let name = format!("{dead} dead rows");
     let comparison = Comparison::new(name, sides).by_processor_time();
     // 0.7 of the time.
-    let compared = comparison.aiming_at(1.0 / 0.7).run(extent)?;
+    comparison.aiming_at(1.0 / 0.7).run(bench)?;
     store.close()?;
-    std::fs::remove_dir_all(dir)?;
-    Ok(compared)
+    Ok(std::fs::remove_dir_all(dir)?)
 }
 
 /// Badger's time is that of its process, so both sides are compared by the clock.
-fn beside_badger(dir: &Path, extent: Extent) -> Result<Option<Compared>> {
+fn beside_badger(bench: &mut Bench<'_>) -> Result<()> {
+    let (dir, extent) = (bench.dir, bench.extent);
     let rows = extent.of(MANY).max(LIVE as u64);
     let Some(mut badger) = Badger::start_if(extent.badger, &dir.join("badger"))? else {
-        return Ok(None);
+        return Ok(());
     };
     let value = [b'v'; 100];
     let store = store(&dir.join("versions"))?;
@@ -133,10 +130,9 @@ fn beside_badger(dir: &Path, extent: Extent) -> Result<Option<Compared>> {
         }),
     ];
     let name = format!("scans of {LIVE} rows of 100 bytes among {rows}, one version");
-    let compared = Comparison::new(name, sides).aiming_at(1.5).run(extent)?;
+    Comparison::new(name, sides).aiming_at(1.5).run(bench)?;
     store.close()?;
-    std::fs::remove_dir_all(dir)?;
-    Ok(Some(compared))
+    Ok(std::fs::remove_dir_all(dir)?)
 }
 
 /// Reads so many rows from one on, all if there are none to be.

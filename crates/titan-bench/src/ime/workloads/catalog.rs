@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::super::time::SPEED;
 use super::super::tpcc::NEW_ORDERS;
@@ -17,9 +17,7 @@ use super::queue::Queue;
 use super::rows::{Rows, popular, uniform};
 use super::together::Together;
 use super::{Event, Extent, Part, Window, Workload};
-
-/// The names, in the order in which they run.
-pub(crate) const NAMES: [&str; 7] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7"];
+use crate::catalogue::Suite;
 
 /// Titles of the workloads.
 const TITLES: [&str; 7] = [
@@ -34,7 +32,7 @@ const TITLES: [&str; 7] = [
 
 /// The title of a workload.
 pub(crate) fn title(name: &str) -> &'static str {
-    let mut titles = NAMES.iter().zip(TITLES);
+    let mut titles = Suite::RangeCache.names().iter().zip(TITLES);
     titles
         .find(|(known, _)| **known == name)
         .map_or("", |(_, title)| title)
@@ -156,10 +154,7 @@ pub(crate) fn workload(name: &str, extent: Extent) -> Result<Workload> {
             ..whole
         },
         "W7" => churn(whole, extent),
-        _ => bail!(
-            "no workload is called {name}; there are {}",
-            NAMES.join(", ")
-        ),
+        _ => return Err(Suite::RangeCache.unknown(name)),
     })
 }
 
@@ -266,9 +261,9 @@ mod tests {
             phase: 1.0,
             divisor: 2,
         };
-        for name in NAMES {
+        for name in Suite::RangeCache.names() {
             let workload = workload(name, extent).unwrap();
-            assert_eq!(workload.name, name);
+            assert_eq!(workload.name, *name);
             assert!(!title(name).is_empty() && workload.rate > 0.0 && !workload.phases.is_empty());
         }
         assert!(workload("W8", extent).is_err());

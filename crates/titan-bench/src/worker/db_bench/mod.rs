@@ -5,8 +5,8 @@
 //! every engine; operations, times and latencies are those that the program reports, and the
 //! number of live keys is the expected one after so many random operations.
 
+mod arguments;
 mod output;
-mod program;
 
 use std::fs;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Event, Job, Usage, Worked, tell, usage};
+use super::job::{Event, Job, Worked, tell};
+use super::usage::{self, Usage};
 use crate::pipe::Said;
-pub(crate) use program::Program;
+use crate::program::Program;
 use titan_workload::keys::KEY_BYTES;
 use titan_workload::step::{Operation, Step, ValueSizes};
 
@@ -37,7 +38,7 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
     // The time of opening is part of the program's time and not reported separately.
     tell(&Event::Opened { seconds: 0.0 })?;
     let mut child = Command::new(program.path())
-        .args(program.arguments(job, step, value_size))
+        .args(arguments::all(program, job, step, value_size))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::results::{Latency, WorkDone};
+use crate::measured::{Latency, WorkDone};
 use titan_workload::step::{Operation, Step};
 
 /// From the histogram, in which a multi-get counts once.

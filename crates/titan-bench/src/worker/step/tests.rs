@@ -3,7 +3,6 @@ use std::path::PathBuf;
 use super::*;
 use crate::engine;
 use crate::settings::Settings;
-use crate::worker::made;
 use titan_workload::live::ROOM;
 use titan_workload::step::{KeyOrder, ValueSizes, Workload};
 
