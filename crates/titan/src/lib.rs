@@ -77,6 +77,8 @@ mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gc;
+// Not documented, so that comments of what it exports may link to what it does not.
+#[cfg(not(doc))]
 #[doc(hidden)]
 pub mod internals;
 #[allow(missing_docs, reason = "reached through `internals` only")]

@@ -22,7 +22,7 @@ pub trait MergeOperator: Send + Sync {
     fn name(&self) -> &str;
 
     /// The name with what else makes the operator what it is, such as a delimiter, if
-    /// [`builtin::by_name`] can make it of that.
+    /// [`builtin::by_name`](super::builtin::by_name) can make it of that.
     fn id(&self) -> String {
         self.name().to_owned()
     }
