@@ -85,9 +85,7 @@ impl Shared {
             family.report_loosened_bound(&self.opening.listeners);
         }
         let mut state = self.state.lock();
-        if let Some(family) = state.families.get_mut(&family.id)
-            && !mutant!(stall_outlives_changed_options)
-        {
+        if let Some(family) = state.families.get_mut(&family.id) {
             family.has_changed();
         }
         let options = self.opening.options.load();
