@@ -31,7 +31,7 @@ pub fn tifs(run: &Run, lists: u64) {
         run.phase(format_args!("lists of seed {round}"));
         (0..lists).map(move |n| titan_testkit::mix(round, n))
     });
-    run_all(run, jobs, |seed, task| job(seed, task));
+    run_all(run, jobs, job);
 }
 
 fn job(seed: u64, task: &Task) {

@@ -6,8 +6,8 @@ use titan_campaigns::tifs::{replay, tifs};
 #[test]
 fn volumes_do_what_their_model_does() {
     let run = Run::once(2);
-    tifs(&run, 6);
-    run.finish(6);
+    tifs(&run, 3);
+    run.finish(3);
 }
 
 #[test]
