@@ -13,8 +13,8 @@ use crate::campaign::{self, Budget};
 /// Runs random histories of a store of versions under many configurations: whatever they read must
 /// be as a model says.
 ///
-/// Transactions, clients, reads at a time, the safe point, holds, compactions, restarts and crashes.
-/// A list that fails is reduced and kept as a case, which is a test from then on. Operations count
+/// Transactions, clients, reads at a time, the safe point, holds, compactions, restarts, crashes. A
+/// list that fails is reduced and kept as a case, which is a test from then on. Operations count
 /// as passed.
 #[derive(Args)]
 #[command(

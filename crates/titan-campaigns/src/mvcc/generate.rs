@@ -324,8 +324,8 @@ impl Generator {
         Some(Op::Prewrite { id: open.id, keys })
     }
 
-    /// A reader at a timestamp that is taken now reads a key of a client, whose commit timestamp may
-    /// be earlier.
+    /// A reader at a timestamp that is taken now reads a key of a client, whose commit timestamp
+    /// may be earlier.
     fn late_reader(&mut self, ops: &mut Vec<Op>) {
         let of_clients = self.open.iter().filter(|open| open.prewritten > 0);
         let open: Vec<&Open> = of_clients.collect();

@@ -1,8 +1,8 @@
 //! Random histories of a store of versions, under many configurations: everything that is read is
 //! as the model says.
 //!
-//! The operations are those of [`titan_testkit::versions`]. A list that fails is reduced and kept as
-//! a [case](crate::case).
+//! The operations are those of [`titan_testkit::versions`]. A list that fails is reduced and kept
+//! as a [case](crate::case).
 //!
 //! | file | owns |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What a history knows of a transaction, and the transactions of the store.
+//! A transaction as a history knows it, and the transactions of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -182,6 +182,8 @@ impl World {
                 Ok(Event::Blocked { .. }) => {}
                 Ok(Event::Done(done)) => {
                     self.waiters.remove(&id);
+                    // If it has ended, it holds the safe point no longer.
+                    self.put_back(id, Handle::Gone)?;
                     return self.done(id, *done);
                 }
                 Err(_) => {

@@ -25,7 +25,7 @@ pub(super) const LOCK_TTL: Duration = Duration::from_secs(5);
 /// Transactions that are known, ended ones too.
 const KNOWN: usize = 40;
 
-/// What histories have met.
+/// Counts of the cases that histories have met.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     /// Commits with a conflict.
@@ -42,7 +42,7 @@ pub struct Seen {
     pub deadlocks: u64,
     /// Reads before the safe point.
     pub refused: u64,
-    /// What caches did: points and parts from memory, from the engine, too old for memory; loads,
+    /// Counts of caches: points and parts from memory, from the engine, too old for memory; loads,
     /// gaps, splits, joins, evictions.
     pub cache: [u64; 11],
 }
@@ -84,7 +84,7 @@ pub(super) struct World {
     pub(super) commits: Vec<(Timestamp, Vec<Vec<u8>>)>,
     /// Number of them that a crash must leave.
     pub(super) durable: usize,
-    /// What was promised after operations, by the marks of the journal: the number of durable
+    /// Promises after operations, by the marks of the journal: the number of durable
     /// commits, that of commits, and the safe point.
     pub(super) promised: Vec<(usize, usize, Timestamp)>,
     /// The same of the last opening.
