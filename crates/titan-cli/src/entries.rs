@@ -122,7 +122,7 @@ impl Entries {
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.out.flush()?;
         if std::mem::take(&mut self.cut) > 0 {
-            eprintln!("titan: there are keys with several columns; --json prints all of them");
+            output::tell("titan: there are keys with several columns; --json prints all of them");
         }
         Ok(())
     }

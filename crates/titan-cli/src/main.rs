@@ -4,6 +4,12 @@
 //! file turns an error into the one line on standard error that the user sees, and into the
 //! [exit status](status).
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic where nobody can read"
+)]
+
 mod commands;
 mod complaints;
 mod config;
@@ -155,7 +161,9 @@ fn usage(error: &clap::Error) -> ExitCode {
             let said = said.join(" ").replace(" tip: ", "; ");
             let said = said.strip_prefix("error: ").unwrap_or(&said);
             let command = command_of(std::env::args_os().skip(1));
-            eprintln!("titan: usage: {said} (see titan {command}--help)");
+            output::tell(format_args!(
+                "titan: usage: {said} (see titan {command}--help)"
+            ));
             ExitCode::from(status::USAGE)
         }
     }

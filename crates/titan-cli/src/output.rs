@@ -10,29 +10,35 @@ use serde::Serialize;
 use serde_json::json;
 use titan::{Error, ErrorKind, Moment, Result, TakenOptions, WalDamageEvent};
 
+/// Writes a line to standard error. Where that fails, as with a closed pipe or a full disk, the
+/// command goes on: its exit status tells how it ended.
+pub(crate) fn tell(line: impl fmt::Display) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
 /// If another process has the database open, says on one line of standard error as of which
 /// moment it is shown.
 pub(crate) fn tell_moment(moment: Option<Moment>, json: bool) {
     if let Some(moment) = moment {
         if json {
-            eprintln!("{}", json!({ "moment": moment }));
+            tell(json!({ "moment": moment }));
             return;
         }
         let time = UNIX_EPOCH + Duration::from_secs(moment.unix_seconds);
-        eprintln!(
+        tell(format_args!(
             "titan: another process has the database open; shown as of sequence number {} in MANIFEST-{:06}, {}",
             moment.sequence,
             moment.manifest,
             humantime::format_rfc3339_seconds(time)
-        );
+        ));
     }
 }
 
 /// Says that an opening found damage in the WAL and went on.
 pub(crate) fn tell_wal_damage(damage: &WalDamageEvent, json: bool) {
     match json {
-        true => eprintln!("{}", json!({ "wal_damage": damage.to_string() })),
-        false => eprintln!("titan: the WAL is damaged: {damage}"),
+        true => tell(json!({ "wal_damage": damage.to_string() })),
+        false => tell(format_args!("titan: the WAL is damaged: {damage}")),
     }
 }
 
@@ -91,7 +97,7 @@ pub(crate) fn complain(error: &Error) {
         .map(str::trim)
         .filter(|l| !l.is_empty())
         .collect();
-    eprintln!("titan: {}", lines.join(" "));
+    tell(format_args!("titan: {}", lines.join(" ")));
 }
 
 /// Families whose options are printed; further ones are only counted.
@@ -104,7 +110,7 @@ pub(crate) fn tell_taken_options(taken: &[TakenOptions], json: bool) {
         return;
     }
     if json {
-        eprintln!("{}", json!({ "taken_options": taken }));
+        tell(json!({ "taken_options": taken }));
         return;
     }
     let mut told: Vec<_> = taken
@@ -115,7 +121,10 @@ pub(crate) fn tell_taken_options(taken: &[TakenOptions], json: bool) {
     if let more @ 1.. = taken.len().saturating_sub(MAX_FAMILIES_TOLD) {
         told.push(format!("{more} more families"));
     }
-    eprintln!("titan: options kept with the database: {}", told.join("; "));
+    let told = told.join("; ");
+    tell(format_args!(
+        "titan: options kept with the database: {told}"
+    ));
 }
 
 fn taken_text(taken: &TakenOptions) -> String {
@@ -132,13 +141,13 @@ fn taken_text(taken: &TakenOptions) -> String {
 
 /// Recommends `titan repair` after damage.
 pub(crate) fn suggest_repair() {
-    eprintln!("titan: titan check shows other damage; titan repair saves what can be saved");
+    tell("titan: titan check shows other damage; titan repair saves what can be saved");
 }
 
 /// Says what helps against an entry in a store of versions that no store writes.
 pub(crate) fn suggest_deleting() {
-    eprintln!(
-        "titan: another program wrote this entry; titan mvcc check lists all such, titan delete --force removes one"
+    tell(
+        "titan: another program wrote this entry; titan mvcc check lists all such, titan delete --force removes one",
     );
 }
 
@@ -155,8 +164,8 @@ pub(crate) fn led_to_it(error: &Error, kind: ErrorKind) -> bool {
 
 /// Says that a bug is no damage, and what helps those who mend it.
 pub(crate) fn suggest_report() {
-    eprintln!(
-        "titan: this is a bug of titan, not damage to the database; please report it with this text"
+    tell(
+        "titan: this is a bug of titan, not damage to the database; please report it with this text",
     );
 }
 

@@ -197,7 +197,8 @@ impl FromStr for Ops {
 
 impl Operation for Step {
     fn parse(line: &str) -> titan::Result<Self> {
-        line.parse().map_err(titan::Error::invalid_argument::<String>)
+        line.parse()
+            .map_err(titan::Error::invalid_argument::<String>)
     }
 
     /// An operation on a slot without an inode does nothing, so every list is legal.

@@ -1,5 +1,8 @@
 //! Common to all commands: help, `--config`, refusals.
 
+use std::fs::File;
+use std::process::Stdio;
+
 use crate::Place;
 
 #[test]
@@ -32,6 +35,26 @@ fn a_configuration_is_obeyed_or_refused() {
             .refused(&["options", "--json", "--config", "none"])
             .contains("not found")
     );
+}
+
+#[test]
+fn the_exit_status_does_not_depend_on_who_reads_standard_error() {
+    let place = Place::new();
+    place.write("small.toml", "[default]\nmin_blob_size = 10\n");
+    place.ok(&["put", "db", "k", "v", "--config", "small.toml"]);
+    for (args, status) in [
+        // It says which options it took over.
+        (&["put", "db", "k", "w"][..], 0),
+        (&["get"], 2),
+        (&["get", "db", "none"], 4),
+        (&["check", "none"], 5),
+    ] {
+        assert!(!place.run(args).stderr.is_empty(), "{args:?}");
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut unheard = place.command(args);
+        unheard.stdout(Stdio::null()).stderr(full);
+        assert_eq!(unheard.status().unwrap().code(), Some(status), "{args:?}");
+    }
 }
 
 #[test]

@@ -111,7 +111,9 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             1 => "1 lock stops".to_owned(),
             n => format!("{} locks stop", output::count(n as u64)),
         };
-        eprintln!("titan: {stop} the safe point: see titan mvcc locks");
+        output::tell(format_args!(
+            "titan: {stop} the safe point: see titan mvcc locks"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

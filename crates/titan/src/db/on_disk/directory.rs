@@ -243,11 +243,7 @@ const LOOKED_AT_TOGETHER: usize = 32;
 ///
 /// # Errors
 /// `Unsupported`, or `InvalidOption` for a comparator, naming the file; `TooManyOpenFiles`.
-pub fn refuse_unreadable_tables(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    versions: &VersionSet,
-) -> Result<()> {
+pub fn refuse_unreadable_tables(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
     let refusals = [
         ErrorKind::Unsupported,
         ErrorKind::InvalidOption,
