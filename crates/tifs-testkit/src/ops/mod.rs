@@ -197,8 +197,7 @@ impl FromStr for Ops {
 
 impl Operation for Step {
     fn parse(line: &str) -> titan::Result<Self> {
-        line.parse()
-            .map_err(titan::Error::invalid_argument::<String>)
+        line.parse().map_err(titan::Error::invalid_argument)
     }
 
     /// An operation on a slot without an inode does nothing, so every list is legal.
