@@ -1,6 +1,5 @@
 //! `cargo xtask mutants`: planted bugs, and the tests that must catch them.
 //!
-<<<<<<< HEAD
 //! A bug is a point `mutant!(NAME)` in the sources of `titan`, `titan-tools`, `titan-mvcc`,
 //! `titan-ime` and `tifs`, true only in a build with `--cfg mutants`. `mutants.toml` of the crate
 //! has an entry of this name: `bug` says what goes wrong, `test` what follows `cargo test` to run
@@ -11,17 +10,6 @@
 //! the end each test must pass once more with nothing planted: a test that fails by chance catches
 //! nothing. Mutants for which there was no time are listed. The sources must not change during the
 //! campaign.
-=======
-//! A bug is a point `mutant!(NAME)` in the sources of `titan`, `titan-mvcc`, `titan-ime` and
-//! `tifs`, true only in a build with `--cfg mutants`. `mutants.toml` beside the sources has an
-//! entry of this name: `bug` says what goes wrong, `test` what follows `cargo test` to run the test
-//! that must fail; `loom` before it says that it is a model, of a build with `--cfg loom`. The tests
-//! are built once, in `target/mutants` and `target/loom-mutants`; the variable `TITAN_MUTANT` names
-//! the planted bug. First each test must pass with nothing planted. Then each bug is planted by
-//! itself and its test runs: the bug is *caught* if the test fails or hangs. At the end each test must
-//! pass once more with nothing planted: a test that fails by chance catches nothing. Mutants for
-//! which there was no time are listed. The sources must not change during the campaign.
->>>>>>> finish
 //!
 //! | file | owns |
 //! |---|---|
