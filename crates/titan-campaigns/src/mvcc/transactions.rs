@@ -390,7 +390,10 @@ impl World {
     fn has_failed(&mut self, id: u32, error: Error) -> Checked<()> {
         self.explain(id, error)?;
         if let Some(txn) = self.txns.get_mut(&id) {
-            self.rolled_back += txn.writes.len();
+            // A commit in one batch that fails leaves no record.
+            if self.configuration.phases != Phases::One {
+                self.rolled_back += txn.writes.len();
+            }
             txn.end(State::RolledBack);
         }
         Ok(())

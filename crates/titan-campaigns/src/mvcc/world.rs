@@ -273,7 +273,10 @@ impl World {
     pub(super) fn finish(&mut self) -> Checked<Seen> {
         self.check_everything()?;
         match self.configuration.crashes {
-            true => self.crash(Loss::None, 0)?,
+            true => {
+                let (loss, back) = self.last_crash();
+                self.crash(loss, back)?;
+            }
             false => self.whole(Whole::Reopen)?,
         }
         // No lock stays.
@@ -305,6 +308,17 @@ impl World {
         self.end_cache()?;
         self.store.close().doing("closing")?;
         Ok(self.seen)
+    }
+
+    /// The crash at the end of a history: any loss, within one of the last operations of the disk.
+    fn last_crash(&self) -> (Loss, usize) {
+        let seed = self.commits.len();
+        let loss = match seed % 3 {
+            0 => Loss::None,
+            1 => Loss::All,
+            _ => Loss::Random(seed as u64),
+        };
+        (loss, seed / 3 % 8)
     }
 
     /// The safe point, which only moves forward and passes no hold.

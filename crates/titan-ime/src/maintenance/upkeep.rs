@@ -24,8 +24,9 @@ const READS: [&str; 2] = ["snapshot", "transaction"];
 impl Shared {
     /// Moves the limits of pruning to the store's readers of now.
     pub(crate) fn update_target(&self, store: &Store, lag: Duration) {
-        // ORDER: the readers after the present: one that begins later reads at the present or after
-        // it.
+        // ORDER: the safe point before the present, which it never passes; the readers after the
+        // present: one that begins later reads at the present or after it.
+        let safe_point = store.safe_point();
         let now = store.now();
         let holds = store.holds();
         let reads = holds.iter().filter(|hold| READS.contains(&&*hold.name));
@@ -38,7 +39,7 @@ impl Shared {
             true => now,
             false => lagging.unwrap_or(Timestamp::ZERO),
         };
-        self.set_target(now, lagging.max(store.safe_point()), &readers);
+        self.set_target(now, lagging.max(safe_point), &readers);
     }
 
     /// Sets the limits of pruning: versions from `from` on are kept, and those that these readers,

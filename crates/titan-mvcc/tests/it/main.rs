@@ -20,10 +20,11 @@
 //! | `golden` | Percolator calls and resolving as text, in all orders of several actors |
 //! | `histories` | random histories of several threads, checked for snapshot isolation |
 //! | `faults` | the disk fails in either phase of a commit |
+//! | `crash` | the machine stops at any operation of the disk |
 //! | `threads` | several threads: what was acknowledged is seen, sums hold |
 //! | `forks` | children that are forked while a store is open |
 //!
-//! Random histories against a model, with crashes, clients and waits, are the campaign `mvcc` of
+//! Random histories against a model, with clients and waits, are the campaign `mvcc` of
 //! `titan-campaigns`.
 //!
 //! Everything random has a seed, which a failure names. `TITAN_MVCC_TEST_SEEDS=20` runs twenty
@@ -39,6 +40,7 @@
 
 mod accounts;
 mod async_commit;
+mod crash;
 mod faults;
 mod forks;
 mod golden;

@@ -117,8 +117,12 @@ impl Commits {
             .map(|(words, result)| format!("{words}: {result}"))
             .collect();
         let stages = world.env.stages().into_iter();
-        let stages = stages.map(|(stage, visible)| format!("{stage} {visible}"));
-        out.push(stages.collect::<Vec<_>>().join(", "));
+        let stages: Vec<_> = stages
+            .map(|(stage, visible)| format!("{stage} {visible}"))
+            .collect();
+        if !stages.is_empty() {
+            out.push(stages.join(", "));
+        }
         out
     }
 

@@ -77,6 +77,8 @@ impl Bench {
             // Backtraces of planted bugs are not needed; building without debug information is
             // faster.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            // Tests with another seed each day have one seed here.
+            .env("TITAN_TEST_SEED", "1")
             .env_remove(PLANTED)
             .stdin(Stdio::null());
         if let Some(name) = planted {
