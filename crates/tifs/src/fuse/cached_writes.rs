@@ -105,7 +105,8 @@ impl CachedWrites {
 
     /// Notes that a range was written, perhaps into the last room.
     pub(super) fn written(&self, inode: InodeNumber, range: Range<u64>, to_last_room: bool) {
-        if self.is_empty() && !to_last_room {
+        let is_needless = self.is_empty() || range.is_empty();
+        if is_needless && !to_last_room {
             return;
         }
         self.change(|files| {
@@ -250,6 +251,9 @@ mod tests {
         assert_eq!(writes.lacks(OTHER), None);
         assert_eq!(writes.any_lacks(|_| true), Some(Errno::NOSPC));
         assert_eq!(writes.any_lacks(|inode| inode != FILE), None);
+        // A copy of nothing.
+        writes.written(FILE, 15..15, false);
+        assert!(writes.hear(FILE, || false).is_some());
         writes.written(FILE, 5..25, false);
         writes.written(OTHER, 0..30, false);
         assert!(writes.lacks(FILE).is_some());

@@ -95,7 +95,14 @@ impl Drop for Background {
             volume.reclaim_queue.wake();
         }
         if let Some(thread) = self.thread.take() {
-            let _: std::thread::Result<()> = thread.join();
+            let ended = thread.join();
+            // A failed check of an invariant must be heard, in builds that panic for one.
+            if let Err(panic) = ended
+                && cfg!(debug_assertions)
+                && !std::thread::panicking()
+            {
+                std::panic::resume_unwind(panic);
+            }
         }
     }
 }

@@ -163,28 +163,32 @@ impl World {
         };
         self.waiters.insert(id, waiter);
         self.seen.waits += 1;
-        self.hear(id, Duration::ZERO)
+        match self.hear(id, Duration::ZERO)? {
+            Some(done) => self.done(id, done),
+            None => Ok(()),
+        }
     }
 
-    /// Waits until a call blocks after this time, or ends.
-    fn hear(&mut self, id: u32, since: Duration) -> Checked<()> {
+    /// Waits until a call blocks after this time, or ends. Returns its result.
+    fn hear(&mut self, id: u32, since: Duration) -> Checked<Option<Done>> {
         loop {
             let Some(waiter) = self.waiters.get_mut(&id) else {
-                return Ok(());
+                return Ok(None);
             };
             let event = waiter.events.recv_timeout(PATIENCE);
             let key = waiter.key.escape_ascii().to_string();
             match event {
                 Ok(Event::Blocked { until, told }) if told >= since => {
                     waiter.until = until;
-                    return self.has_no_circle(id);
+                    self.has_no_circle(id)?;
+                    return Ok(None);
                 }
                 Ok(Event::Blocked { .. }) => {}
                 Ok(Event::Done(done)) => {
                     self.waiters.remove(&id);
                     // If it has ended, it holds the safe point no longer.
                     self.put_back(id, Handle::Gone)?;
-                    return self.done(id, *done);
+                    return Ok(Some(*done));
                 }
                 Err(_) => {
                     return Err(CheckFailure::wrong(format!(
@@ -214,8 +218,10 @@ impl World {
         Ok(())
     }
 
-    /// Lets the calls end whose locks are gone or whose time is over.
+    /// Lets the calls end whose locks are gone or whose time is over. Calls that end together count
+    /// in the order of their commits.
     pub(super) fn settle_waiters(&mut self) -> Checked<()> {
+        let mut ended = Vec::new();
         let ids: Vec<u32> = self.waiters.keys().copied().collect();
         for id in ids {
             let Some(waiter) = self.waiters.get(&id) else {
@@ -226,11 +232,18 @@ impl World {
             let holder = self.holders(id, &key).next().map(|(start, _)| start);
             if holder != Some(waiter.holder) {
                 // It was woken, and nobody else can take the key.
-                self.hear(id, Duration::MAX)?;
+                ended.extend(self.hear(id, Duration::MAX)?.map(|done| (id, done)));
             } else if now >= waiter.until {
                 self.wake()?;
-                self.hear(id, now)?;
+                ended.extend(self.hear(id, now)?.map(|done| (id, done)));
             }
+        }
+        ended.sort_by_key(|(_, done)| match done {
+            Done::Committed(Ok(at)) => *at,
+            _ => Timestamp::MAX,
+        });
+        for (id, done) in ended {
+            self.done(id, done)?;
         }
         Ok(())
     }

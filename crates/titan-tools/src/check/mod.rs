@@ -202,7 +202,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn run(&mut self, versions: &VersionSet) -> Result<()> {
-        refuse_unreadable_tables(self.vfs, self.dir, versions)?;
+        refuse_unreadable_tables(self.vfs, self.dir, versions, false)?;
         let files = self.files()?;
         let kinds: Vec<FileKind> = files.keys().copied().collect();
         versions.counters().check_names(self.dir, &kinds)?;

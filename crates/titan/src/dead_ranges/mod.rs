@@ -36,8 +36,6 @@
 //! All four steps are sequentially consistent: if the reader reads an older number, the leader
 //! finds that there are ranges.
 
-#[cfg(all(test, loom))]
-mod models;
 mod range;
 mod ranges;
 mod run;

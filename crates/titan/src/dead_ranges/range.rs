@@ -178,7 +178,6 @@ impl Known {
         self.0.iter()
     }
 
-    /// The index of the last range that does not start after a key.
     /// Whether each range ends before the next one starts.
     pub(super) fn are_apart(&self, order: &InternalKeyComparator) -> bool {
         self.0.windows(2).all(|pair| match pair {
@@ -187,6 +186,7 @@ impl Known {
         })
     }
 
+    /// The index of the last range that does not start after a key.
     fn position(&self, key: &[u8], order: &InternalKeyComparator) -> Option<usize> {
         let starts_until = |range: &DeadRange| !range.first.starts_after(key, order);
         self.0.partition_point(starts_until).checked_sub(1)

@@ -42,5 +42,4 @@ mod models;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use table::EstimateStart;
-pub(crate) use table::Memtable;
+pub(crate) use table::{EstimateStart, Memtable};

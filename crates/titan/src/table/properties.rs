@@ -326,9 +326,8 @@ impl TableProperties {
 }
 
 /// Refuses a table whose compression cannot be read, also for want of a codec in this build, by the
-/// property that names it. Up to version 6
-/// that is a codec's name; from version 7 on `manager;types;`, with two hexadecimal digits for each
-/// type in use.
+/// property that names it. Up to version 6 that is a codec's name; from version 7 on
+/// `manager;types;`, with two hexadecimal digits for each type in use.
 fn refuse_compression(property: &str) -> Result<()> {
     let Some((manager, rest)) = property.split_once(';') else {
         let codec = CompressionType::ALL.into_iter();

@@ -86,10 +86,6 @@ impl TrackedKeys {
             Use::Write => &mut now.writes,
         };
         *uses = uses.saturating_add(1);
-        invariant!(
-            before.is_none_or(|before| before.since == now.since),
-            "a key must be unchanged since another moment than when it was first touched"
-        );
         self.record(key, before);
         self.keys.insert(key.clone(), now);
     }

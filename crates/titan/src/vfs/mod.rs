@@ -124,7 +124,8 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// Makes all bytes of an existing file and its size durable, whoever appended them, and also if
     /// a sync of them has failed: then the kernel takes them for written, so that a sync alone
-    /// would succeed and write nothing. They are written again, where they are, and need no room.
+    /// would succeed and write nothing. They are written again, where they are. If that needs room
+    /// that there is not, as with copies on write, or is not permitted, a sync alone must do.
     /// Unsupported by default. Cost: a read and a write of the file.
     fn sync_file(&self, path: &Path) -> Result<()> {
         Err(Error::unsupported("the file system syncs no closed files").in_file(path))

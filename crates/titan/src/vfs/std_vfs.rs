@@ -185,10 +185,21 @@ macro_rules! implement_vfs {
             }
 
             fn sync_file(&self, path: &Path) -> Result<()> {
-                let file = self.at(path).open(OFlags::RDWR);
+                let is_refused = |e: &io::Error| {
+                    // A file system that copies on write needs room even for the same bytes.
+                    let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::PermissionDenied];
+                    kinds.contains(&e.kind())
+                };
+                let at = self.at(path);
+                let file = match at.open(OFlags::RDWR) {
+                    Err(e) if is_refused(&e) => at.open(OFlags::RDONLY),
+                    opened => opened.and_then(|file| match write_again(&file) {
+                        Err(e) if !is_refused(&e) => Err(e),
+                        _ => Ok(file),
+                    }),
+                };
                 let file = file.map_err(not_opened("open file", path))?;
-                let written = write_again(&file).and_then(|()| file.sync_data());
-                written.map_err(failed("sync", path))
+                file.sync_data().map_err(failed("sync", path))
             }
 
             fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {

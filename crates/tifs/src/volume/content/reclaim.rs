@@ -151,11 +151,6 @@ impl Change<'_> {
     /// Deletes an orphan without blocks.
     fn delete_inode(&mut self, number: InodeNumber, inode: &Inode) -> Result<()> {
         invariant!(
-            inode.links == 0 && number != InodeNumber::ROOT,
-            "inode {number} with {} links is deleted",
-            inode.links
-        );
-        invariant!(
             self.stored_blocks(number, 0..u64::MAX, 1)?.is_empty(),
             "inode {number} is deleted and its blocks stay"
         );

@@ -58,10 +58,6 @@ impl References {
         let mut shard = self.shard(inode).lock();
         let referred = shard.inodes.entry(inode).or_default();
         referred.references += 1;
-        invariant!(
-            !referred.orphan,
-            "inode {inode} has no names and gets a reference"
-        );
     }
 
     /// Removes references. True if the inode is an orphan without further references: the caller
@@ -96,7 +92,6 @@ impl References {
         let inodes = &mut self.shard(inode).lock().inodes;
         match inodes.get_mut(&inode) {
             Some(referred) => {
-                invariant!(!referred.orphan, "inode {inode} loses its last name twice");
                 invariant!(referred.references > 0, "inode {inode} is known for nobody");
                 referred.orphan = true;
                 false
@@ -133,10 +128,6 @@ impl References {
         let stays = mutant!(known_attributes_stay);
         if let Some(referred) = shard.inodes.get_mut(&inode).filter(|_| !stays) {
             referred.changing = false;
-            invariant!(
-                attributes.is_none_or(|new| new.links == 0 || !referred.orphan),
-                "inode {inode} has names again"
-            );
             match (&mut referred.attributes, attributes) {
                 (Some(known), Some(attributes)) => **known = *attributes,
                 (known, attributes) => *known = attributes.map(|new| Box::new(*new)),
@@ -152,10 +143,6 @@ impl References {
             return;
         }
         if let Some(referred) = shard.inodes.get_mut(&inode).filter(|found| !found.changing) {
-            invariant!(
-                attributes.links == 0 || !referred.orphan,
-                "inode {inode} is seen with names that it lost"
-            );
             referred.attributes = Some(Box::new(*attributes));
         }
     }

@@ -67,9 +67,7 @@ impl Shared {
         self.purge();
         Ok(())
     }
-}
 
-impl Shared {
     /// The families whose memtable has operations of a commit that failed: the next one uses their
     /// sequence numbers again, so it must write to another memtable.
     fn families_with_refused_operations(&self) -> Vec<ColumnFamilyId> {

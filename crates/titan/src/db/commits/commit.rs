@@ -284,10 +284,6 @@ impl Shared {
                 family.family.options().write_buffer_size,
             );
             let full = std::mem::replace(&mut family.memtable, fresh);
-            invariant!(
-                !full.is_empty() && family.memtable.is_empty(),
-                "an empty memtable of family {id} is sealed"
-            );
             let log_number = std::mem::replace(&mut family.memtable_log, number);
             sealed.push(MemtableSealedEvent {
                 column_family: *id,

@@ -525,10 +525,6 @@ impl State {
         if !self.may_collect() {
             return None;
         }
-        invariant!(
-            !self.running.is_collecting() && self.collections.pauses == 0,
-            "a family is sought to be collected while that may not be"
-        );
         // The most urgent; of several, the first in turn.
         let mut due = self.in_turn().filter(|f| {
             f.collection_urgency().is_some() && f.jobs.collections_wait.is_over(&self.room)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::aged_memtables::SWITCHES;
 use super::compact::COMPACTIONS;
-use super::count_rocksdb_tables::{COUNTS, has_uncounted};
+use super::count_rocksdb_tables::{COUNTS, has_uncounted, lacks_garbage};
 use super::due_collections::COLLECTIONS;
 use super::estimate::ESTIMATES;
 use super::flush::FLUSHES;
@@ -38,7 +38,7 @@ pub(crate) fn start(core: &Core) -> Result<()> {
     // Before any thread can wait for the database to be idle.
     let mut state = shared.state.lock();
     for family in state.families.values_mut() {
-        family.jobs.count_due = has_uncounted(&family.version);
+        family.jobs.count_due = has_uncounted(&family.version) || lacks_garbage(&family.version);
     }
     state.warm_up_due = shared.wants_warm_up();
     let warms_up = state.warm_up_due;
@@ -133,8 +133,10 @@ impl Shared {
                 state.workers.remove(&number);
                 return None;
             }
+            // Before the search: a wait without an end must follow a search that could find a job.
+            let postponed = self.jobs_postponed_for();
             let job = self.find_job(Threads::Workers, &mut state);
-            let timeout = match self.jobs_postponed_for() {
+            let timeout = match postponed {
                 None => self.time_to_next_look(&state),
                 Some(postponed) => Some(self.opening.clock.begin_wait(postponed)),
             };
@@ -161,6 +163,7 @@ impl Shared {
             if self.lifecycle.is_closed() {
                 return None;
             }
+            let postponed = self.jobs_postponed_for();
             let job = self.find_job(Threads::WarmUp, &mut self.state.lock());
             if job.is_some() {
                 return job;
@@ -169,7 +172,7 @@ impl Shared {
                 return None;
             }
             gate!("warm-up: waits");
-            match self.jobs_postponed_for() {
+            match postponed {
                 None => self.signals.progress.wait(seen),
                 Some(postponed) => {
                     let step = self.opening.clock.begin_wait(postponed);

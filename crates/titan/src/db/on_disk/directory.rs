@@ -238,23 +238,31 @@ const LOOKED_AT_TOGETHER: usize = 32;
 /// left to the readers of the file.
 ///
 /// Cost: an open and three reads for each table that another program wrote, 32 at a time in flight.
-/// In a build that lacks a codec: the same for all tables, and an open and a read for each blob
-/// file.
+/// In a build that lacks a codec, for an opening that will write: the same for all tables, and an
+/// open and a read for each blob file.
 ///
 /// # Errors
 /// `Unsupported`, or `InvalidOption` for a comparator, naming the file; `TooManyOpenFiles`.
-pub fn refuse_unreadable_tables(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
+pub fn refuse_unreadable_tables(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    versions: &VersionSet,
+    will_write: bool,
+) -> Result<()> {
     let refusals = [
         ErrorKind::Unsupported,
         ErrorKind::InvalidOption,
         // What could not be opened for a moment has not been looked at.
         ErrorKind::TooManyOpenFiles,
     ];
-    let any = !CompressionType::are_all_compiled_in();
+    // Readers can do without the files that they do not meet; a compaction that stops writes cannot.
+    let lacks_codec = will_write && !CompressionType::are_all_compiled_in();
     for family in versions.families().values() {
         let tables = family.current.tables().map(|(_, table)| table);
-        let foreign: Vec<_> = tables.filter(|t| any || t.facts().is_none()).collect();
-        for tables in foreign.chunks(LOOKED_AT_TOGETHER) {
+        let looked_at: Vec<_> = tables
+            .filter(|table| lacks_codec || table.facts().is_none())
+            .collect();
+        for tables in looked_at.chunks(LOOKED_AT_TOGETHER) {
             let open = |table: &&Arc<TableFile>| {
                 let path = FileKind::Table(table.number()).path(dir);
                 let identity = table.meta.identity();
@@ -276,7 +284,7 @@ pub fn refuse_unreadable_tables(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet
             }
         }
         let blob_files = family.current.physical_blob_files().into_values();
-        for (physical, _) in blob_files.filter(|_| any) {
+        for (physical, _) in blob_files.filter(|_| lacks_codec) {
             let path = FileKind::Blob(physical.number).path(dir);
             let file = open_live(vfs, &path, Access::Random);
             let opened = file.and_then(|file| BlobFileReader::open(file, &path, physical.number));

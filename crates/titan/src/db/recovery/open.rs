@@ -177,7 +177,7 @@ fn recover(
     counters.mark_names_used(dir, &files_of(&*vfs, dir)?)?;
     check_files_exist(&*vfs, dir, &versions)?;
     // ORDER: before opening writes its first byte.
-    refuse_unreadable_tables(&*vfs, dir, &versions)?;
+    refuse_unreadable_tables(&*vfs, dir, &versions, missing == Families::Created)?;
     if missing == Families::Created && !mutant!(unknown_pointers_opened) {
         refuse_unknown_pointers(&*vfs, dir, &versions)?;
     }

@@ -22,6 +22,7 @@ impl Shared {
         if any {
             self.signals.work.raise();
             self.signals.collector.raise();
+            self.signals.progress.raise();
         }
         seen
     }

@@ -227,7 +227,7 @@ impl Scheduler {
         }
     }
 
-    /// What the state says of writes and of running jobs.
+    /// The state of writes and of running jobs.
     fn state_shown(&self) -> Vec<String> {
         let shared = self.shared();
         let mut state = shared.state.lock();
@@ -320,7 +320,7 @@ fn kind(job: RunningJob) -> &'static str {
     kinds.find(|(_, known)| *known == job).unwrap().0
 }
 
-/// What jobs change of each family when they begin.
+/// The changes of each family by jobs that begin.
 fn claims(state: &State) -> Vec<(String, bool, usize, bool)> {
     let families = state.families.values();
     families

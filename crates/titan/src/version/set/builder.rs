@@ -192,7 +192,9 @@ impl VersionBuilder {
             self.changed_blob_files.insert(addition.number);
         }
         for relocation in &edit.relocations {
-            if self.blob_files.physical().contains_key(&relocation.file) {
+            let file = relocation.file;
+            let is_there = self.blob_files.physical().contains_key(&file);
+            if is_there || self.physical_of(file).is_some() {
                 return Err(Error::corruption(format!(
                     "an edit moves records to blob file {}, which is there already",
                     relocation.file

@@ -257,14 +257,6 @@ impl VersionSet {
                     "an edit names file {number}, and the next new file would be {next}"
                 )?;
             }
-            let newest = edit.new_files.iter().map(|(_, file)| file.largest_seq);
-            // A table whose numbers an old MANIFEST did not have is moved with the largest one.
-            let newest = newest.filter(|newest| *newest < SequenceNumber::MAX).max();
-            let last = self.counters.last_sequence();
-            invariant!(
-                durable: newest <= Some(last),
-                "a table has operation {newest:?}, and the last one that is published is {last}"
-            )?;
             invariant!(
                 edit.min_log_number_to_keep
                     .is_none_or(|min| min >= self.record.min_log_number_to_keep && min <= next),
