@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(writes.any_lacks(|inode| inode != FILE), None);
         // A copy of nothing.
         writes.written(FILE, 15..15, false);
-        assert!(writes.hear(FILE, || false).is_some());
+        assert!(writes.lacks(FILE).is_some());
         writes.written(FILE, 5..25, false);
         writes.written(OTHER, 0..30, false);
         assert!(writes.lacks(FILE).is_some());
@@ -304,7 +304,7 @@ mod tests {
         let last_room = || writes.written(FILE, 0..1, true);
         assert_eq!(hear(FILE), None);
         last_room();
-        assert!(writes.is_unheard(FILE));
+        assert!(writes.lacks(FILE).is_some());
         assert_eq!(hear(OTHER), None);
         assert_eq!(hear(FILE), Some(Errno::NOSPC));
         assert_eq!(hear(FILE), None);
@@ -318,7 +318,7 @@ mod tests {
         // There is room again.
         last_room();
         assert_eq!(writes.hear(FILE, || true), None);
-        assert!(writes.is_unheard(FILE));
+        assert!(writes.lacks(FILE).is_some());
         writes.written(FILE, 0..1, false);
         assert_eq!(hear(FILE), None);
         // Nobody writes there any more.
