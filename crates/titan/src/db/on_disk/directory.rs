@@ -255,7 +255,7 @@ pub fn refuse_unreadable_tables(
         // What could not be opened for a moment has not been looked at.
         ErrorKind::TooManyOpenFiles,
     ];
-    // Readers can do without the files that they do not meet; a compaction that stops writes cannot.
+    // Readers can do without files that they do not meet; a compaction that meets one stops writes.
     let lacks_codec = will_write && !CompressionType::are_all_compiled_in();
     for family in versions.families().values() {
         let tables = family.current.tables().map(|(_, table)| table);

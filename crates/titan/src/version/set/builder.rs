@@ -192,9 +192,7 @@ impl VersionBuilder {
             self.changed_blob_files.insert(addition.number);
         }
         for relocation in &edit.relocations {
-            let file = relocation.file;
-            let is_there = self.blob_files.physical().contains_key(&file);
-            if is_there || self.physical_of(file).is_some() {
+            if self.blob_files.physical().contains_key(&relocation.file) {
                 return Err(Error::corruption(format!(
                     "an edit moves records to blob file {}, which is there already",
                     relocation.file

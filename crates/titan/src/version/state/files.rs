@@ -432,11 +432,6 @@ impl SharedBlobFile {
 
     /// Must be called only after the edit that relocates the records is durable.
     pub(crate) fn move_to(&self, physical: &Arc<PhysicalBlobFile>) {
-        invariant!(
-            self.physical().number != physical.number,
-            "records of blob file {} are moved to where they are",
-            self.number
-        );
         self.physical.store(Arc::clone(physical));
     }
 }

@@ -174,13 +174,11 @@ fn a_parent_goes_on_after_its_children() {
     let (db, other) = filled(place.path());
     let mut expected = Vec::new();
     for round in 0..8 {
-        let of_child = (db.clone(), other.clone());
-        in_child(SECONDS, move || {
-            let (db, other) = of_child;
+        unless_a_lock_is_held(&mut || {
+            let (db, other) = (db.clone(), other.clone());
             refuses_changes(&db, &other);
             Ok(())
-        })
-        .unwrap();
+        });
         let key = format!("parent{round}").into_bytes();
         db.put(&key, &value(round, 5000)).unwrap();
         expected.push(key);
