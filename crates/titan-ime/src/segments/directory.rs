@@ -135,7 +135,7 @@ impl Changing<'_> {
                 .iter()
                 .all(|segment| segment.generation <= *self.next_generation),
             "a segment has a generation after {}",
-            self.next_generation
+            *self.next_generation
         );
         self.directory
             .list

@@ -319,7 +319,8 @@ impl WalSet {
         let created = self.created.load(Ordering::Acquire);
         invariant!(
             *durable <= created,
-            "{durable} WAL files have durable names, of {created}"
+            "{} WAL files have durable names, of {created}",
+            *durable
         );
         if *durable < created {
             self.vfs.sync_dir(&self.dir)?;
