@@ -159,15 +159,6 @@ fn foreign_codecs_are_named(fixture: &Path, copy: &Path, feature: &str) -> Outco
     }
 }
 
-fn copy_files(from: &Path, to: &Path) -> Outcome<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        fs::copy(entry.path(), to.join(entry.file_name()))?;
-    }
-    Ok(())
-}
-
 /// A check and a repair fail with an error that names the feature: they report no problem and no
 /// loss, and lose nothing. Nor do they if the tables' footers, which lead to all other parts, are
 /// damaged.
