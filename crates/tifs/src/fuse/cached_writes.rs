@@ -304,7 +304,7 @@ mod tests {
         let last_room = || writes.written(FILE, 0..1, true);
         assert_eq!(hear(FILE), None);
         last_room();
-        assert!(writes.lacks(FILE).is_some());
+        assert!(writes.is_unheard(FILE));
         assert_eq!(hear(OTHER), None);
         assert_eq!(hear(FILE), Some(Errno::NOSPC));
         assert_eq!(hear(FILE), None);
@@ -318,7 +318,7 @@ mod tests {
         // There is room again.
         last_room();
         assert_eq!(writes.hear(FILE, || true), None);
-        assert!(writes.lacks(FILE).is_some());
+        assert!(writes.is_unheard(FILE));
         writes.written(FILE, 0..1, false);
         assert_eq!(hear(FILE), None);
         // Nobody writes there any more.
