@@ -78,7 +78,7 @@ impl BlobSet {
             garbage_bytes: 0,
         };
         let number = meta.shared.number;
-        if self.files.contains_key(&number) || self.physical().contains_key(&number) {
+        if self.files.contains_key(&number) {
             return Err(Error::corruption(format!(
                 "an edit adds blob file {number} twice"
             )));
