@@ -98,6 +98,12 @@ impl World {
 
     /// Ends the process: its transactions end, those of clients go on.
     pub(super) fn end_process(&mut self) -> Checked<()> {
+        if !self.waiters.is_empty() {
+            // Before the handles go: a transaction that goes rolls back, and a call that waits for
+            // it would go on unseen.
+            self.store.close().doing("closing")?;
+            self.end_waiters()?;
+        }
         self.snapshots.clear();
         self.holds.clear();
         self.iters.clear();
@@ -106,10 +112,6 @@ impl World {
             if !matches!(txn.handle, Handle::Client | Handle::Waiting) {
                 txn.handle = Handle::Gone;
             }
-        }
-        if !self.waiters.is_empty() {
-            self.store.close().doing("closing")?;
-            self.end_waiters()?;
         }
         let now = self.clock.elapsed();
         for txn in self.txns.values_mut() {
