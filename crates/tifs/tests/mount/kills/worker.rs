@@ -77,7 +77,7 @@ impl Worker {
             }
             let agree = performed.is_ok() != matches!(expected, Outcome::Failed(_));
             assert!(agree, "{step}: {performed:?}, expected {expected:?}");
-            // A close returns no error, so one that returns after the kill may have flushed nothing.
+            // A close returns no error: after the kill it may have flushed nothing.
             let flushed = closes && !killed.load(Ordering::SeqCst);
             self.note_durable(&before.0, &step.op, flushed);
             done += 1;
