@@ -180,7 +180,7 @@ impl Memtable {
     /// Whether nothing was added, neither entries nor range tombstones, and nothing was refused:
     /// whether the next write can go into it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.num_entries() == 0 && self.accepted_to.load(Ordering::Acquire) == u64::MAX
+        self.num_entries() == 0 && !self.has_refused()
     }
 
     /// Declares that entries later than `last` are not part of the database: their commit failed.
