@@ -108,6 +108,7 @@ pub mod version {
     };
 }
 pub mod vfs {
+    pub use crate::vfs::memory_file::MemoryFile;
     pub use crate::vfs::{
         in_locked, link_or_copy, lock_to_read, open_live, read_file, replace_file,
     };

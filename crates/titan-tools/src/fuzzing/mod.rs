@@ -1,7 +1,6 @@
 //! The entry point of the fuzzer of tables, and the cutting of files of a database into inputs of
 //! all fuzz targets. Only compiled for fuzzing and for this crate's tests.
 
-mod content;
 mod seeds;
 mod table;
 

@@ -2,17 +2,15 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use titan::internals::format::{ParsedInternalKey, ValueType, decompress};
+use titan::internals::table::FOOTER_LEN;
+use titan::internals::vfs::MemoryFile;
 use titan::internals::wal::{LogReader, TailMode};
 use titan::{CompressionType, FileNumber};
 
-use super::content::Content;
 use crate::forensics::dissect::{BlockAt, Part, Role, dissect};
 
-/// The length of the footer of a table, in bytes.
-const FOOTER: usize = 53;
 /// The largest size that a stored block may decompress to here.
 const LARGEST_BLOCK: usize = 1 << 20;
 
@@ -39,7 +37,7 @@ pub fn seeds(name: &str, bytes: &[u8]) -> Vec<Seed> {
         vec![("relocation_map", bytes.to_vec())]
     } else if name.ends_with(".sst") {
         let mut seeds = vec![("table", bytes.to_vec())];
-        if let Some((rest, footer)) = bytes.split_last_chunk::<FOOTER>() {
+        if let Some((rest, footer)) = bytes.split_last_chunk::<FOOTER_LEN>() {
             let offset = (rest.len() as u64).to_le_bytes();
             seeds.push(("footer", [&offset, &footer[..]].concat()));
         }
@@ -51,13 +49,13 @@ pub fn seeds(name: &str, bytes: &[u8]) -> Vec<Seed> {
 }
 
 fn records(log: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let file = Arc::new(Content(log.to_vec()));
+    let file = MemoryFile::open(log.to_vec());
     let mut reader = LogReader::new(file, Path::new("log"), FileNumber(0), TailMode::PointInTime);
     std::iter::from_fn(move || Some(reader.next().ok()??.payload.to_vec()))
 }
 
 fn of_table(bytes: &[u8], seeds: &mut Vec<Seed>) {
-    let file = Arc::new(Content(bytes.to_vec()));
+    let file = MemoryFile::open(bytes.to_vec());
     let _ = dissect(file, Path::new("table"), &mut |at, part| {
         match part {
             Part::Block {

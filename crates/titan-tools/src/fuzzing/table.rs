@@ -2,12 +2,11 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use titan::internals::format::ChecksumType;
 use titan::internals::table::FOOTER_LEN;
+use titan::internals::vfs::MemoryFile;
 
-use super::content::Content;
 use crate::forensics::dissect::dissect;
 
 /// A whole table, taken apart as it is, and as if its footer said that there are no checksums.
@@ -21,7 +20,7 @@ pub fn table(data: &[u8]) {
         unchecked[at] = ChecksumType::None as u8;
     }
     for bytes in [data.to_vec(), unchecked] {
-        let file = Arc::new(Content(bytes));
+        let file = MemoryFile::open(bytes);
         let path = Path::new("/db/000009.sst");
         let walk = dissect(file, path, &mut |_, _| ControlFlow::Continue(()));
         assert!(walk.is_continue(), "the walk ends before the file");

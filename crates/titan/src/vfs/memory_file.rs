@@ -9,11 +9,11 @@ use crate::error::Result;
 
 /// A file's content; every open handle sees what is appended.
 #[derive(Clone, Default)]
-pub(crate) struct MemoryFile(Arc<RwLock<Vec<u8>>>);
+pub struct MemoryFile(Arc<RwLock<Vec<u8>>>);
 
 impl MemoryFile {
     /// A file with this content, open for reading.
-    pub(crate) fn open(bytes: impl Into<Vec<u8>>) -> Arc<dyn ReadableFile> {
+    pub fn open(bytes: impl Into<Vec<u8>>) -> Arc<dyn ReadableFile> {
         Arc::new(MemoryFile(Arc::new(RwLock::new(bytes.into()))))
     }
 

@@ -27,7 +27,7 @@ mod frozen;
 mod level_db_names;
 mod log_file;
 mod logs_elsewhere;
-mod memory_file;
+pub(crate) mod memory_file;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod memory_vfs;
