@@ -138,27 +138,17 @@ fn each_table_says_what_its_collectors_saw() {
     assert_eq!(within(150, 300), 1);
 
     // They are the same after an opening, which opens no tables, and even without the collectors.
-    let seen: Vec<_> = tables.iter().map(|t| t.properties.clone()).collect();
+    let reports = |db: &Db| -> Vec<_> {
+        let tables = db.table_properties(None, None).unwrap();
+        tables.iter().map(|t| t.properties.clone()).collect()
+    };
+    let seen = reports(&db);
     let db = reopened(db, &options);
-    let again = db.table_properties(None, None).unwrap();
-    assert_eq!(
-        again
-            .iter()
-            .map(|t| t.properties.clone())
-            .collect::<Vec<_>>(),
-        seen
-    );
+    assert_eq!(reports(&db), seen);
     drop(db);
     let without = crate::support::options(&vfs, manual());
     let db = open(&without);
-    let again = db.table_properties(None, None).unwrap();
-    assert_eq!(
-        again
-            .iter()
-            .map(|t| t.properties.clone())
-            .collect::<Vec<_>>(),
-        seen
-    );
+    assert_eq!(reports(&db), seen);
     // What is written without collectors has no report.
     let forced = CompactRangeOptions {
         force_bottommost: true,

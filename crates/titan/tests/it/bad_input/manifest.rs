@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use titan::{Db, ErrorKind};
+use titan::{Db, Error, ErrorKind};
 
 use super::{must_exist, small};
 use crate::directory::{copy, file_starting};
@@ -116,13 +116,19 @@ fn records_that_make_no_sense_are_corruption_with_place() {
             "default again",
         ),
     ] {
-        let damaged = copy(dir.path());
-        append_record(damaged.path(), &payload);
-        let e = Db::open(damaged.path(), &must_exist()).unwrap_err();
-        assert_eq!(e.kind(), ErrorKind::Corruption, "{what}: {e}");
-        let manifest = file_starting(damaged.path(), "MANIFEST-");
-        assert_eq!(e.path(), Some(manifest.as_path()), "{what}: {e}");
+        refused(dir.path(), &payload, what);
     }
+}
+
+/// The error of opening a copy of a database with another edit: the MANIFEST is corrupt.
+fn refused(dir: &Path, edit: &[u8], what: &str) -> Error {
+    let damaged = copy(dir);
+    append_record(damaged.path(), edit);
+    let e = Db::open(damaged.path(), &must_exist()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Corruption, "{what}: {e}");
+    let manifest = file_starting(damaged.path(), "MANIFEST-");
+    assert_eq!(e.path(), Some(manifest.as_path()), "{what}: {e}");
+    e
 }
 
 /// A table in an edit, under its tag: level, number, size, bounds, sequence numbers, no fields.
@@ -176,12 +182,7 @@ fn a_table_that_is_there_twice_is_corruption_with_its_place() {
         ),
         (in_other_family, "in another family", false),
     ] {
-        let damaged = copy(dir.path());
-        append_record(damaged.path(), &payload);
-        let e = Db::open(damaged.path(), &must_exist()).unwrap_err();
-        assert_eq!(e.kind(), ErrorKind::Corruption, "{what}: {e}");
-        let manifest = file_starting(damaged.path(), "MANIFEST-");
-        assert_eq!(e.path(), Some(manifest.as_path()), "{what}: {e}");
+        let e = refused(dir.path(), &payload, what);
         assert_eq!(e.offset().is_some(), is_placed, "{what}: {e}");
     }
 }
