@@ -10,7 +10,7 @@ use crate::results::{Better, Measure, Round, Series, X};
 use crate::units::Unit;
 
 /// The cost and results of a step.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct Measured {
     pub(crate) work: WorkDone,
     /// User and system time of the process, its background threads included.
@@ -33,8 +33,6 @@ pub(crate) struct Measured {
     pub(crate) peak_memory: u64,
     /// The duration of opening the database; 0 if unknown.
     pub(crate) open_seconds: f64,
-    /// Whether the previous process was killed, so that opening had to recover its writes.
-    pub(crate) recovered: bool,
     /// The duration of closing; `None` if the process was killed.
     pub(crate) close_seconds: Option<f64>,
     /// The duration of the sync after that, whose bytes are included in those of the device.
@@ -90,7 +88,7 @@ pub(crate) struct Latency {
 }
 
 /// Bytes at one moment.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct SpaceSample {
     /// Since the start of the step.
     pub(crate) seconds: f64,
@@ -393,7 +391,6 @@ mod tests {
             disk: 1_200,
             peak_memory: 5,
             open_seconds: 0.0,
-            recovered: false,
             close_seconds: None,
             sync_seconds: 0.0,
         }

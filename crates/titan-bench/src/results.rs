@@ -309,8 +309,8 @@ impl Target {
     /// The measured figure or ratio, and whether it keeps the bound. `None` if it was not measured.
     pub(crate) fn judge(&self, report: &Report) -> Option<(f64, bool)> {
         let median = |variant: &str| {
-            let figure = report.entry(&self.name, variant)?.figures.get(&self.key)?;
-            figure.spread().map(|spread| spread.median)
+            let spread = report.spread(&self.name, variant, &self.key);
+            spread.map(|spread| spread.median)
         };
         let mut measured = median(&self.variant)?;
         if let Some(beside) = &self.beside {
@@ -339,6 +339,16 @@ impl Report {
         entries.find(|entry| entry.name == name && entry.variant == variant)
     }
 
+    /// The rounds of a figure of a variant. `None` if it was not measured.
+    pub(crate) fn spread(&self, name: &str, variant: &str, key: &str) -> Option<Spread> {
+        self.entry(name, variant)?.figures.get(key)?.spread()
+    }
+
+    /// The place of a variant in the order of tables.
+    pub(crate) fn place(&self, variant: &str) -> Option<usize> {
+        self.engines.iter().position(|engine| engine == variant)
+    }
+
     /// The names of the entries, each once, in order.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
@@ -354,8 +364,7 @@ impl Report {
     pub(crate) fn variants_of(&self, name: &str) -> Vec<&str> {
         let entries = self.workloads.iter().filter(|entry| entry.name == name);
         let mut variants: Vec<&str> = entries.map(|entry| entry.variant.as_str()).collect();
-        let place = |variant: &str| self.engines.iter().position(|engine| engine == variant);
-        variants.sort_by_key(|variant| place(variant).unwrap_or(usize::MAX));
+        variants.sort_by_key(|variant| self.place(variant).unwrap_or(usize::MAX));
         variants
     }
 

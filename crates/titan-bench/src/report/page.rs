@@ -7,7 +7,7 @@
 use super::document::{Block, Document, Plot, Table, slug};
 use super::plots::{self, Group, Line};
 use super::verdict::{Judgement, MARGIN, Opponent, SUBJECT, Verdict, verdicts};
-use crate::results::{Better, Entry, Measure, Report, Spread};
+use crate::results::{Better, Entry, Measure, Report};
 use crate::units::Unit;
 
 /// A cell without a value.
@@ -278,13 +278,7 @@ fn by_variant(document: &mut Document, report: &Report, measure: &Measure) {
             .chain(variants.iter().map(|v| (*v).to_owned()));
         let mut table = Table::new(&measure.title, columns.chain(ratios));
         for (name, _) in rows {
-            let spread = |variant: &str| -> Option<Spread> {
-                report
-                    .entry(name, variant)?
-                    .figures
-                    .get(&measure.key)?
-                    .spread()
-            };
+            let spread = |variant: &str| report.spread(name, variant, &measure.key);
             let cells = variants
                 .iter()
                 .map(|variant| cell(report.entry(name, variant), measure));
@@ -300,6 +294,7 @@ fn by_variant(document: &mut Document, report: &Report, measure: &Measure) {
     }
 }
 
+/// Draws the plots. The place of a variant among all engines is its colour.
 fn drawn(document: &mut Document, report: &Report, dir: &str) {
     let mut all = Vec::new();
     let variants = |name| report.variants_of(name).into_iter().enumerate();
@@ -309,8 +304,8 @@ fn drawn(document: &mut Document, report: &Report, dir: &str) {
             .into_iter()
             .map(|name| {
                 let bars = variants(name).filter_map(|(at, variant)| {
-                    let figure = report.entry(name, variant)?.figures.get(&measure.key)?;
-                    Some((place(report, variant, at), variant, figure.spread()?))
+                    let spread = report.spread(name, variant, &measure.key)?;
+                    Some((report.place(variant).unwrap_or(at), variant, spread))
                 });
                 (name, bars.collect::<Vec<_>>())
             })
@@ -322,7 +317,8 @@ fn drawn(document: &mut Document, report: &Report, dir: &str) {
     for name in report.names() {
         let entries: Vec<(usize, &Entry)> = variants(name)
             .filter_map(|(at, variant)| {
-                Some((place(report, variant, at), report.entry(name, variant)?))
+                let entry = report.entry(name, variant)?;
+                Some((report.place(variant).unwrap_or(at), entry))
             })
             .collect();
         let mut seen: Vec<&str> = Vec::new();
@@ -361,12 +357,6 @@ fn drawn(document: &mut Document, report: &Report, dir: &str) {
             svg: None,
         }));
     }
-}
-
-/// The place of a variant among all, which is its colour.
-fn place(report: &Report, variant: &str, otherwise: usize) -> usize {
-    let found = report.engines.iter().position(|engine| engine == variant);
-    found.unwrap_or(otherwise)
 }
 
 fn about(document: &mut Document, report: &Report) {

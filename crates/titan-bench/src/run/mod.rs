@@ -238,22 +238,21 @@ impl Driver<'_> {
     fn workload(&mut self, round: usize, workload: &Workload, contender: &Contender) {
         let engine = contender.name();
         let dir = self.plan.dir.join(engine);
-        // Why the database is not in the state that the next step expects; and whether it must
-        // recover.
-        let (mut broken, mut killed) = (None::<String>, false);
+        // The failed step that left the database in a state that the next one does not expect.
+        let mut broken = None::<String>;
         let mut all = Vec::new();
         for (at, step) in workload.steps.iter().enumerate() {
             if self.session.is_interrupted() {
                 break;
             }
             if step.fresh {
-                (broken, killed) = (None, false);
+                broken = None;
             }
             let name = format!("{}: {}", workload.name, step.name);
             self.session.progress.at(format!("{name}, {engine}"));
             let outcome = match &broken {
                 Some(step) => Err(format!("the step {step:?} before it failed")),
-                None => match self.step(round, workload, at, contender, &dir, killed) {
+                None => match self.step(round, workload, at, contender, &dir) {
                     Ok(measured) => Ok(measured),
                     Err(_) if self.session.is_interrupted() => break,
                     Err(e) => {
@@ -282,7 +281,6 @@ impl Driver<'_> {
             let figures = figures.map_err(Clone::clone);
             self.session.record(&name, engine, round, figures, &shown);
             all.extend(outcome);
-            killed = step.ends_killed;
         }
         if all.len() == workload.steps.len() {
             let name = format!("{}: all steps", workload.name);
@@ -302,7 +300,6 @@ impl Driver<'_> {
         at: usize,
         contender: &Contender,
         dir: &Path,
-        recovers: bool,
     ) -> Result<Measured> {
         if workload.steps[at].fresh && dir.exists() {
             fs::remove_dir_all(dir).with_context(|| format!("emptying {}", dir.display()))?;
@@ -328,10 +325,9 @@ impl Driver<'_> {
             workload.steps[at].name,
             contender.name()
         );
-        self.surroundings
-            .run(job, recovers, &mut |operations, seconds| {
-                let rate = units::number(operations as f64 / seconds);
-                self.session.progress.at(format!("{name}: {rate}/s"));
-            })
+        self.surroundings.run(job, &mut |operations, seconds| {
+            let rate = units::number(operations as f64 / seconds);
+            self.session.progress.at(format!("{name}: {rate}/s"));
+        })
     }
 }

@@ -44,13 +44,8 @@ pub(super) struct Surroundings<'a> {
 pub(super) type OnProgress<'a> = &'a mut dyn FnMut(u64, f64);
 
 impl Surroundings<'_> {
-    /// Runs the job, and adds up its cost. `recovers` says that the previous process was killed.
-    pub(super) fn run(
-        &self,
-        mut job: Job,
-        recovers: bool,
-        progress: OnProgress<'_>,
-    ) -> Result<Measured> {
+    /// Runs the job, and adds up its cost.
+    pub(super) fn run(&self, mut job: Job, progress: OnProgress<'_>) -> Result<Measured> {
         let name = format!("titan-bench-{}", std::process::id());
         let cgroup = self
             .memory_limit
@@ -90,7 +85,7 @@ impl Surroundings<'_> {
         device::sync();
         let sync_seconds = syncing.elapsed().as_secs_f64();
         let counts = before.zip(self.mount.and_then(Mount::counts));
-        Ok(told.measured(&job, recovers, counts, sync_seconds))
+        Ok(told.measured(&job, counts, sync_seconds))
     }
 }
 
@@ -293,7 +288,6 @@ impl Told {
     fn measured(
         self,
         job: &Job,
-        recovered: bool,
         counts: Option<(DeviceCounts, DeviceCounts)>,
         sync_seconds: f64,
     ) -> Measured {
@@ -330,7 +324,6 @@ impl Told {
             disk,
             peak_memory: self.worked.peak_memory.max(usage.memory),
             open_seconds: self.opened,
-            recovered,
             close_seconds: self.closed.map(|(seconds, _)| seconds),
             sync_seconds,
             work: self.worked.work,
