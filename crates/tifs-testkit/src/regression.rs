@@ -176,7 +176,7 @@ impl Regression {
     /// Does the operations and checks. Returns how many things were as they should be.
     ///
     /// # Errors
-    /// What was wrong.
+    /// A violated expectation.
     pub fn run(&self) -> Checked<u64> {
         let ops = &self.ops;
         match &self.trial {
@@ -233,12 +233,7 @@ impl Trial {
 
 /// The result of a check; a panic is a failure, too.
 pub fn catch<T>(check: impl FnOnce() -> Checked<T>) -> Checked<T> {
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
-    caught.unwrap_or_else(|payload| {
-        let text = payload.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-        Err(Failure(format!("panicked: {}", text.unwrap_or_default())))
-    })
+    titan_testkit::failure::catch(check, Failure)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use titan_testkit::failure::{CheckFailure, Checked};
+use titan_testkit::failure::{self, CheckFailure, Checked};
 
 use crate::run::Run;
 
@@ -149,13 +149,7 @@ fn start<J: Send + 'static>(
 
 /// The result of `check`; turns a panic into a failure.
 pub fn catch<T>(check: impl FnOnce() -> Checked<T>) -> Checked<T> {
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
-    caught.unwrap_or_else(|payload| {
-        let text = payload.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-        let text = text.unwrap_or_default();
-        Err(CheckFailure::Wrong(format!("panicked: {text}")))
-    })
+    failure::catch(check, CheckFailure::Wrong)
 }
 
 #[cfg(test)]

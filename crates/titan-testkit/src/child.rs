@@ -10,9 +10,10 @@
 )]
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use nix::libc;
+
+use crate::failure::catch;
 
 /// Runs `run` in a forked child of this process, for `seconds` at most. Returns what it returned.
 ///
@@ -45,15 +46,7 @@ fn child(seconds: u32, mut to_say: PipeWriter, run: impl FnOnce() -> Result<(), 
         libc::alarm(seconds);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
-    let ended = match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(ended) => ended,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(format!("panicked: {}", text.unwrap_or("without a text")))
-        }
-    };
-    let status = match ended {
+    let status = match catch(run, |panic| panic) {
         Ok(()) => 0,
         Err(what) => {
             // Without it the status says that something failed.

@@ -1,6 +1,7 @@
 //! The errors of checks: calls that failed, and violated expectations.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use titan::Error;
 
@@ -44,6 +45,19 @@ impl fmt::Display for CheckFailure {
             CheckFailure::Wrong(what) => f.write_str(what),
         }
     }
+}
+
+/// The result of a check; a panic is a failure, too, which `wrong` makes of its text.
+pub fn catch<T, E>(
+    check: impl FnOnce() -> Result<T, E>,
+    wrong: impl FnOnce(String) -> E,
+) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or("without a text");
+        Err(wrong(format!("panicked: {text}")))
+    })
 }
 
 /// Adds a context where each one is a failed call.
