@@ -79,7 +79,7 @@ fn list(seed: u64, task: &Task) {
 /// Runs a regression: what a failure printed, from its line `trial` on.
 ///
 /// # Errors
-/// What was wrong, or that it is no regression.
+/// A violated expectation, or a text that is no regression.
 pub fn replay(text: &str) -> Checked<u64> {
     let wrong = |failure: Failure| CheckFailure::wrong(failure);
     let regression: Regression = text.parse().map_err(wrong)?;

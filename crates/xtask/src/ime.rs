@@ -24,8 +24,5 @@ pub(crate) struct ImeArgs {
 }
 
 pub(crate) fn main(args: &ImeArgs) -> Result<ExitCode, String> {
-    let seen = |size, run: &titan_campaigns::Run| Ime(size).run(run);
-    args.args.run("ime", |size, run| {
-        run.note(format_args!("{:?}", seen(size, run)))
-    })
+    args.args.run("ime", |size, run| Ime(size).run(run))
 }

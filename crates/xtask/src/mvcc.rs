@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use titan_campaigns::Run;
 use titan_campaigns::case::replay;
-use titan_campaigns::mvcc::Mvcc;
 use titan_campaigns::mvcc::configurations::Configuration;
+use titan_campaigns::mvcc::{Mvcc, Seen};
 
 use crate::campaign::{self, Budget};
 
@@ -37,7 +38,7 @@ impl MvccArgs {
     pub(crate) fn run(
         &self,
         name: &str,
-        campaign: impl FnOnce(Mvcc, &titan_campaigns::Run),
+        campaign: impl FnOnce(Mvcc, &Run) -> Seen,
     ) -> Result<ExitCode, String> {
         if let Some(file) = &self.replay {
             return campaign::replay(file, replay::<Configuration>);
@@ -50,12 +51,12 @@ impl MvccArgs {
             cases: Some(cases),
             ..Mvcc::default()
         };
-        campaign::run(name, self.budget, |run| campaign(size, run))
+        campaign::run(name, self.budget, |run| {
+            run.note(format_args!("{:?}", campaign(size, run)))
+        })
     }
 }
 
 pub(crate) fn main(args: &MvccArgs) -> Result<ExitCode, String> {
-    args.run("mvcc", |size, run| {
-        run.note(format_args!("{:?}", size.run(run)))
-    })
+    args.run("mvcc", |size, run| size.run(run))
 }

@@ -22,7 +22,7 @@ const ANYWHERE: usize = 16;
 /// others. Returns how many crashes passed.
 ///
 /// # Errors
-/// What was wrong, with the crashes that led to it.
+/// A violated expectation, with the crashes that led to it.
 pub fn replay(regression: &Regression<Cut>) -> Checked<u64> {
     again(regression).map_err(|failure| {
         let cuts: Vec<String> = failure.cuts.iter().map(Cut::to_string).collect();

@@ -96,7 +96,7 @@ pub fn faults(run: &Run, scope: Scope) {
 /// Returns how many faults struck and were survived.
 ///
 /// # Errors
-/// What was wrong, with the fault.
+/// A violated expectation, with the fault.
 pub fn replay(regression: &Regression<Plan>) -> Checked<u64> {
     let workload = regression.workload();
     let mut passed = 0;

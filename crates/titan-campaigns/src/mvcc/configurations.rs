@@ -49,7 +49,7 @@ impl Configuration {
     /// Whether clients call Percolator.
     pub(crate) fn has_clients(&self) -> bool {
         let mut kinds = self.kinds.iter();
-        kinds.any(|kind| matches!(kind, Kind::Client | Kind::Async))
+        kinds.any(|kind| kind.is_of_client())
     }
 }
 

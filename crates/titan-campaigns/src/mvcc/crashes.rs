@@ -108,24 +108,19 @@ impl World {
         self.holds.clear();
         self.iters.clear();
         self.loads.clear();
-        for txn in self.txns.values_mut() {
-            if !matches!(txn.handle, Handle::Client | Handle::Waiting) {
-                txn.handle = Handle::Gone;
+        let (clients, others): (Vec<_>, Vec<_>) =
+            self.txns.values_mut().partition(|txn| txn.is_of_client());
+        for txn in others {
+            txn.handle = Handle::Gone;
+            if txn.state == State::Open {
+                txn.end(State::RolledBack);
             }
+            txn.locked.clear();
         }
+        // After the handles have gone, which may take time.
         let now = self.clock.elapsed();
-        for txn in self.txns.values_mut() {
-            match txn.handle {
-                Handle::Client => txn.alive.1 = now,
-                _ if txn.is_of_client() => txn.alive.1 = now,
-                _ => {
-                    txn.handle = Handle::Gone;
-                    if txn.state == State::Open {
-                        txn.end(State::RolledBack);
-                    }
-                    txn.locked.clear();
-                }
-            }
+        for txn in clients {
+            txn.alive.1 = now;
         }
         Ok(())
     }

@@ -255,7 +255,7 @@ impl Generator {
         let n = self.rng.usize(..self.open.len());
         let (id, kind) = (self.open[n].id, self.open[n].kind);
         let mut on = |verb| ops.push(Op::On { verb, id });
-        if matches!(kind, Kind::Client | Kind::Async) {
+        if kind.is_of_client() {
             match self.rng.u32(..12) {
                 0 => on(Verb::Rollback),
                 1 => on(Verb::Abandon),
@@ -359,7 +359,7 @@ impl Generator {
     /// A step of a client, or of another actor that meets its transaction.
     fn other_actor(&mut self) -> Option<Op> {
         let clients: Vec<usize> = (0..self.open.len())
-            .filter(|n| matches!(self.open[*n].kind, Kind::Client | Kind::Async))
+            .filter(|n| self.open[*n].kind.is_of_client())
             .collect();
         let old = self.ended.len().saturating_sub(6);
         let id = match self.rng.choice(&clients) {
@@ -433,8 +433,7 @@ impl Generator {
         self.snapshots.clear();
         self.iters.clear();
         self.loads.clear();
-        let clients = |open: &Open| matches!(open.kind, Kind::Client | Kind::Async);
-        self.open.retain(clients);
+        self.open.retain(|open| open.kind.is_of_client());
         if !self.of.crashes {
             return Op::Whole(Whole::Reopen);
         }

@@ -38,13 +38,13 @@ impl Wanted<'_> {
 
 impl World {
     /// The timestamp of a moment, if it is known.
-    pub(super) fn at(&self, at: At) -> Checked<Option<Timestamp>> {
-        Ok(match at {
+    pub(super) fn at(&self, at: At) -> Option<Timestamp> {
+        match at {
             At::Present => Some(self.store.now()),
             At::Of(id) => self.names.get(&id).copied(),
             At::Before(id) => self.names.get(&id).map(|at| Timestamp(at.0 - 1)),
             At::In(id) => self.txns.get(&id).map(|txn| txn.read_at),
-        })
+        }
     }
 
     /// A snapshot of a moment, unless that is before the safe point.
@@ -63,7 +63,7 @@ impl World {
             );
             return Ok(Some(snapshot));
         }
-        let Some(at) = self.at(at)? else {
+        let Some(at) = self.at(at) else {
             return Ok(None);
         };
         match self.store.snapshot_at(at) {

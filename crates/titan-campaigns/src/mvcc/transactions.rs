@@ -85,7 +85,7 @@ impl Txn {
 
     /// Whether its client makes calls of Percolator.
     pub(super) fn is_of_client(&self) -> bool {
-        matches!(self.kind, Kind::Client | Kind::Async)
+        self.kind.is_of_client()
     }
 
     pub(super) fn end(&mut self, state: State) {
@@ -206,23 +206,17 @@ impl World {
             Done::Prewritten(Err(e)) => self.has_failed(id, e),
             Done::Wrote(it, key, write, read) => {
                 let now = self.clock.monotonic();
-                let mut read_for_update = None;
-                let result = match read {
-                    Ok(Some(found)) => {
-                        read_for_update = Some(found);
-                        Ok(())
+                let read_for_update = match read {
+                    Ok(found) => found,
+                    Err(e) => {
+                        if let Some(txn) = self.txns.get_mut(&id) {
+                            txn.handle = Handle::Pessimistic(it);
+                            // It may have sent a heartbeat.
+                            txn.alive.1 = now;
+                        }
+                        return self.explain(id, e);
                     }
-                    Ok(None) => Ok(()),
-                    Err(e) => Err(e),
                 };
-                if let Err(e) = result {
-                    if let Some(txn) = self.txns.get_mut(&id) {
-                        txn.handle = Handle::Pessimistic(it);
-                        // It may have sent a heartbeat.
-                        txn.alive.1 = now;
-                    }
-                    return self.explain(id, e);
-                }
                 self.take_key(id, &key)?;
                 let present = self.store.now();
                 let Some(txn) = self.txns.get_mut(&id) else {

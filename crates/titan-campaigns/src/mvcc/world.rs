@@ -357,7 +357,7 @@ impl World {
     }
 
     fn advance(&mut self, at: At) -> Checked<()> {
-        let Some(to) = self.at(at)? else {
+        let Some(to) = self.at(at) else {
             return Ok(());
         };
         let now = self.store.now();
@@ -382,7 +382,7 @@ impl World {
     }
 
     fn hold(&mut self, id: u32, at: At) -> Checked<()> {
-        let Some(at) = self.at(at)? else {
+        let Some(at) = self.at(at) else {
             return Ok(());
         };
         match self.store.hold("history", at) {

@@ -66,6 +66,13 @@ pub enum Kind {
     Async,
 }
 
+impl Kind {
+    /// Whether its client makes the calls of Percolator.
+    pub fn is_of_client(self) -> bool {
+        matches!(self, Kind::Client | Kind::Async)
+    }
+}
+
 /// A moment at which an operation reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
