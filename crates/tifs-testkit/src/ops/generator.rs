@@ -1,9 +1,9 @@
 //! Random operations, determined by a seed.
 
-use tifs::file_system::{Allocate, Existing, SIZE_MAX, Seek};
+use tifs::file_system::{Existing, SIZE_MAX, Seek};
 use tifs::schema::{FileKind, Time};
 
-use super::{Fill, Mode, Name, Op, Ops, Raw, Renaming, Slot, Step, Target, When};
+use super::{ALLOCATIONS, Fill, Mode, Name, Op, Ops, Raw, Renaming, Slot, Step, Target, When};
 use crate::model::Model;
 
 /// The kinds and sizes of operations.
@@ -279,14 +279,7 @@ impl Generator {
                 file,
                 offset,
                 length: self.length(),
-                what: self.pick(&[
-                    Allocate::Extend,
-                    Allocate::KeepSize,
-                    Allocate::PunchHole,
-                    Allocate::PunchHole,
-                    Allocate::ZeroRange,
-                    Allocate::ZeroRangeKeepSize,
-                ]),
+                what: self.pick(&ALLOCATIONS),
             },
             _ => {
                 let from = self.slot_of(FileKind::File);

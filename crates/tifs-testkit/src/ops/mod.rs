@@ -27,6 +27,16 @@ pub use self::words::{
     Target, When,
 };
 
+/// The kinds of allocations from which generators draw: a hole twice as often as another.
+const ALLOCATIONS: [Allocate; 6] = [
+    Allocate::Extend,
+    Allocate::KeepSize,
+    Allocate::PunchHole,
+    Allocate::PunchHole,
+    Allocate::ZeroRange,
+    Allocate::ZeroRangeKeepSize,
+];
+
 macro_rules! ops {
     ($($(#[$doc:meta])* $kind:ident = $word:literal { $($field:ident: $type:ty),* },)*) => {
         /// An operation.

@@ -4,11 +4,11 @@
 //! and IDs are few, so that operations meet.
 
 use fastrand::Rng;
-use tifs::file_system::{Allocate, Existing};
+use tifs::file_system::Existing;
 
 use super::{
-    Access, AclEntry, Entries, Fill, Flags, Lock, Mode, Name, Op, OpenFlag, Ops, Raw, Renaming,
-    Slot, Step, Target, When,
+    ALLOCATIONS, Access, AclEntry, Entries, Fill, Flags, Lock, Mode, Name, Op, OpenFlag, Ops, Raw,
+    Renaming, Slot, Step, Target, When,
 };
 use crate::users::{ALICE, BOB, ROOT, SHARED_GROUP};
 
@@ -119,14 +119,7 @@ impl Programs {
                 file: self.slot(),
                 offset: self.near_offset(),
                 length: self.length(),
-                what: self.one_of(&[
-                    Allocate::Extend,
-                    Allocate::KeepSize,
-                    Allocate::PunchHole,
-                    Allocate::PunchHole,
-                    Allocate::ZeroRange,
-                    Allocate::ZeroRangeKeepSize,
-                ]),
+                what: self.one_of(&ALLOCATIONS),
             },
             410..=429 => Op::Copy {
                 from: self.slot(),
