@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use titan::Process;
+use titan::invariants::CHECKED;
 
 use crate::error::Error;
 use crate::volume::state::reclaim_queue::BATCH;
@@ -98,7 +99,7 @@ impl Drop for Background {
             let ended = thread.join();
             // A failed check of an invariant must be heard, in builds that panic for one.
             if let Err(panic) = ended
-                && cfg!(debug_assertions)
+                && CHECKED
                 && !std::thread::panicking()
             {
                 std::panic::resume_unwind(panic);

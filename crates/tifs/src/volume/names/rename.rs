@@ -216,8 +216,7 @@ impl TwoDirectories {
     fn move_directory(&mut self) -> Result<()> {
         if let Some(to) = &mut self.to {
             to.links = to.links.checked_add(1).ok_or(Errno::MLINK)?;
-            let links = &mut self.from.links;
-            *links = links.saturating_sub(1);
+            self.from.links = self.from.links.saturating_sub(1);
         }
         Ok(())
     }
@@ -225,8 +224,7 @@ impl TwoDirectories {
     fn move_directory_back(&mut self) -> Result<()> {
         if let Some(to) = &mut self.to {
             self.from.links = self.from.links.checked_add(1).ok_or(Errno::MLINK)?;
-            let links = &mut to.links;
-            *links = links.saturating_sub(1);
+            to.links = to.links.saturating_sub(1);
         }
         Ok(())
     }

@@ -56,8 +56,7 @@ impl References {
     /// Adds a reference.
     pub(in crate::volume) fn add(&self, inode: InodeNumber) {
         let mut shard = self.shard(inode).lock();
-        let referred = shard.inodes.entry(inode).or_default();
-        referred.references += 1;
+        shard.inodes.entry(inode).or_default().references += 1;
     }
 
     /// Removes references. True if the inode is an orphan without further references: the caller

@@ -12,6 +12,7 @@ use rustix::mount::UnmountFlags;
 use tifs::fuse::{Options, Session};
 use tifs::kv::MemoryKv;
 use tifs::volume::VolumeOptions;
+use titan_testkit::setup::eventually;
 
 use super::{ended, tifs};
 use crate::places::{TIFS, Volume, run};
@@ -478,10 +479,10 @@ fn a_volume_that_was_moved_while_mounted_goes_on() {
         assert_eq!(mounted.status, 0, "{mounted:?}");
         assert_eq!(tifs(["umount", other]).status, 0);
         volume.unmount();
-        // The process of the other one may still be ending.
-        while Path::new(store).exists() {
+        eventually("the end of the other one's process", || {
             let _ = fs::remove_dir_all(store);
-        }
+            !Path::new(store).exists()
+        });
         fs::rename(&elsewhere, store).unwrap();
         volume.check();
         volume.mount();

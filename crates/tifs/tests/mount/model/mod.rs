@@ -50,8 +50,8 @@ impl Extent {
 /// They differ. The message has the reduced list.
 fn compare(pair: &mut Pair, features: Features, extent: &Extent) {
     if let Some(file) = std::env::var_os("TIFS_MODEL_REPLAY") {
-        replay(pair, Path::new(&file));
-        return;
+        let file = Path::new(&file);
+        return replay(pair, file, &read(file));
     }
     for seed in extent.seed..extent.seed + extent.cases {
         let steps = Programs::new(seed, features).ops(extent.steps).0;
@@ -67,9 +67,13 @@ fn compare(pair: &mut Pair, features: Features, extent: &Extent) {
     assert!(succeeded * 4 > performed, "{succeeded} of {performed}");
 }
 
-fn replay(pair: &mut Pair, file: &Path) {
+fn read(file: &Path) -> Regression {
     let text = std::fs::read_to_string(file).unwrap();
-    let regression: Regression = text.parse().unwrap();
+    text.parse()
+        .unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+fn replay(pair: &mut Pair, file: &Path, regression: &Regression) {
     if let Some(difference) = pair.run(&regression.ops.0) {
         panic!("{}: {difference}", file.display());
     }
@@ -134,9 +138,9 @@ fn a_volume_agrees_with_tmpfs() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions");
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
-        let text = std::fs::read_to_string(&path).unwrap();
-        if text.lines().any(|line| line == "trial mounted") {
-            replay(&mut pair, &path);
+        let regression = read(&path);
+        if regression.trial == Trial::Mounted {
+            replay(&mut pair, &path, &regression);
         }
     }
     compare(&mut pair, features, &Extent::new(20, 1000));
