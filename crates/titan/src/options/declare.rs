@@ -195,8 +195,8 @@ macro_rules! options {
         }
 
         $(#[$settings_doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        #[cfg_attr(feature = "serde", derive(Deserialize), serde(default, deny_unknown_fields))]
         pub(crate) struct $settings {
             $(pub(crate) $field: Option<$type>,)*
         }

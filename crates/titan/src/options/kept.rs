@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use super::by_name::{KeptNames, Named};
@@ -23,7 +24,8 @@ use crate::format::{ColumnFamilyId, FileNumber};
 use crate::vfs::Vfs;
 
 /// The options that an opening took over for a family.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct TakenOptions {
     /// The family.
     pub family: String,
