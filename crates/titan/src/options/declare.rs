@@ -202,12 +202,19 @@ macro_rules! options {
         }
 
         impl $settings {
+            /// Whether no option is present.
+            pub(crate) fn is_empty(&self) -> bool {
+                self.entries().is_empty()
+            }
+
             /// Every option.
+            #[inline(never)]
             pub(crate) fn of(options: &$options) -> Self {
                 $settings { $($field: Some(options.$field),)* }
             }
 
             /// Sets the options that are present here in `options`.
+            #[inline(never)]
             pub(crate) fn put_into(&self, options: &mut $options) {
                 $(if let Some(value) = self.$field {
                     options.$field = value;
@@ -215,6 +222,7 @@ macro_rules! options {
             }
 
             /// These options, and those of `others` where these are absent.
+            #[inline(never)]
             pub(crate) fn or(self, others: &Self) -> Self {
                 $settings { $($field: self.$field.or(others.$field),)* }
             }

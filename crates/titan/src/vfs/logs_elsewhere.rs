@@ -11,6 +11,7 @@ use super::{
     Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile,
 };
 use crate::error::Result;
+use crate::sorting;
 
 /// The extension of WAL files.
 const EXTENSION: &str = "log";
@@ -120,7 +121,7 @@ impl Vfs for LogsElsewhere {
                 logs => logs?,
             };
             names.extend(logs.into_iter().filter(|name| is_log(Path::new(name))));
-            names.sort();
+            sorting::sort(&mut names);
             names.dedup();
         }
         Ok(names)
