@@ -1,19 +1,19 @@
 //! Snapshots: sequence numbers that compactions must respect.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
-use crate::number_map::NumberMap;
 use crate::sync::Mutex;
 use crate::version::Watch;
 
 /// The snapshots alive, by sequence number.
 #[derive(Default)]
 pub(crate) struct SnapshotList {
-    alive: Mutex<NumberMap<SequenceNumber, LiveSnapshot>>,
+    alive: Mutex<BTreeMap<SequenceNumber, LiveSnapshot>>,
     /// Called back whenever the oldest one is gone.
     pub(crate) watch: Watch,
 }
@@ -53,12 +53,11 @@ impl SnapshotList {
         // Every older one was published before.
         invariant!(
             alive
-                .keys()
-                .next_back()
-                .is_none_or(|newest| *newest <= sequence),
+                .last_key_value()
+                .is_none_or(|(newest, _)| *newest <= sequence),
             "a snapshot at {sequence} is taken after one that sees more"
         );
-        alive.get_or_insert_with(sequence, || first).count += 1;
+        alive.entry(sequence).or_insert(first).count += 1;
         Snapshot {
             inner: Arc::new(Inner {
                 sequence,
