@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(feature = "serde")]
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 /// Shorthand for results of this crate.
@@ -362,6 +363,7 @@ impl fmt::Debug for Error {
 }
 
 /// For reports: `{kind, message, file, offset}`. The message includes that of the source.
+#[cfg(feature = "serde")]
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let message = match &self.0.source {

@@ -87,6 +87,7 @@ mod lazy_value;
 mod locks;
 mod memtable;
 pub mod merge;
+mod number_map;
 #[allow(missing_docs, reason = "reached through `internals` only")]
 mod open_files;
 mod options;
@@ -95,6 +96,7 @@ mod process;
 mod range_del;
 mod read;
 mod shared_map;
+mod sorting;
 mod stats;
 mod sync;
 #[allow(missing_docs, reason = "reached through `internals` only")]

@@ -89,7 +89,7 @@ impl WideColumns {
         mut pointed_to: impl FnMut(BlobIndex) -> Result<LazyValue>,
     ) -> Result<Self> {
         let mut columns = Vec::new();
-        each_column(entity, |column| {
+        each_column(entity, &mut |column| {
             let value = match column.value {
                 ColumnValue::Inline(value) => LazyValue::inline(entity.slice_ref(value)),
                 ColumnValue::Pointer(index) => pointed_to(index)?,

@@ -4,12 +4,7 @@ use titan_testkit::module_laws;
 
 module_laws! {
     "titan-cli",
-    circles: &[
-        "commands/bench: mod -> opened",
-        "commands/bench: mod -> report",
-        "commands/bench: mod -> step",
-        "commands/bench: mod -> verify",
-    ],
+    circles: &[],
     // Structs that are data, not parts of the program.
     records: &["StepReport"],
     sizes: &[],

@@ -138,7 +138,7 @@ pub(super) fn pointer_fields(fields: Fields, value: &[u8]) -> Fields {
 pub(super) fn entity_fields(fields: Fields, entity: &[u8]) -> Fields {
     let mut pointers = Vec::new();
     let mut columns = 0;
-    let decoded = each_column(entity, |column| {
+    let decoded = each_column(entity, &mut |column| {
         columns += 1;
         if let ColumnValue::Pointer(index) = column.value {
             let name = column.name.escape_ascii();

@@ -93,7 +93,7 @@ impl Repair<'_> {
             target,
             self.from.options,
             Rebuilt {
-                families,
+                families: families.into_iter().collect(),
                 record: DatabaseRecord {
                     max_column_family: newest
                         .max(Some(self.from.hint.record.max_column_family))

@@ -22,7 +22,6 @@
 //! read through the block cache, which stores them in a form that can be searched directly
 //! ([`MovedChunk`]). RocksDB does not know these files and refuses a MANIFEST that names one.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,6 +32,7 @@ use crate::format::checksum::{crc32c, mask};
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, FileNumber};
+use crate::number_map::NumberMap;
 use crate::vfs::{ReadableFile, Vfs};
 
 const MAGIC: u64 = 0x7469_7461_6e6d_6170;
@@ -47,13 +47,13 @@ const MIN_INDEX_ENTRY: usize = 2;
 /// Collects the new offsets of records, and writes the map.
 #[derive(Default)]
 pub(crate) struct RelocationBuilder {
-    files: BTreeMap<BlobFileNumber, Vec<MovedRecord>>,
+    files: NumberMap<BlobFileNumber, Vec<MovedRecord>>,
 }
 
 impl RelocationBuilder {
     /// Adds a record of a logical file.
     pub(crate) fn add(&mut self, logical: BlobFileNumber, record: MovedRecord) {
-        self.files.entry(logical).or_default().push(record);
+        self.files.get_or_default(logical).push(record);
     }
 
     /// The logical files added, ascending.
@@ -74,8 +74,10 @@ impl RelocationBuilder {
         let mut index = Vec::new();
         put_varint(&mut index, physical.0);
         put_varint(&mut index, self.files.len() as u64);
-        for (logical, records) in &mut self.files {
-            records.sort_unstable();
+        self.files
+            .values_mut()
+            .for_each(|records| records.sort_unstable());
+        for (logical, records) in &self.files {
             put_varint(&mut index, logical.0);
             put_varint(&mut index, records.len().div_ceil(CHUNK_RECORDS) as u64);
             for chunk in records.chunks(CHUNK_RECORDS) {
@@ -141,7 +143,7 @@ pub struct RelocationMap {
     path: PathBuf,
     number: FileNumber,
     physical: BlobFileNumber,
-    logical: BTreeMap<BlobFileNumber, Vec<ChunkAt>>,
+    logical: NumberMap<BlobFileNumber, Vec<ChunkAt>>,
     cache: Arc<BlockCache>,
 }
 
@@ -272,14 +274,14 @@ impl RelocationMap {
     }
 }
 
-type Index = (BlobFileNumber, BTreeMap<BlobFileNumber, Vec<ChunkAt>>);
+type Index = (BlobFileNumber, NumberMap<BlobFileNumber, Vec<ChunkAt>>);
 
 /// Reads the index of a map whose chunks end at `end`.
 fn decode_index(bytes: &[u8], end: u64) -> Result<Index> {
     let bad = || Error::corruption("the index of a relocation map contradicts itself");
     let mut d = Decoder::new(bytes);
     let physical = BlobFileNumber(d.varint()?);
-    let mut logical = BTreeMap::new();
+    let mut logical = NumberMap::new();
     let fits = |n: u64, d: &Decoder<'_>| n <= (d.rest().len() / MIN_INDEX_ENTRY) as u64;
     let files = d.varint()?;
     if !fits(files, &d) {

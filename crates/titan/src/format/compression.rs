@@ -11,10 +11,12 @@ use crate::format::coding::{Decoder, put_varint};
 
 /// Compression of a block or blob. The numbers are RocksDB's. All of them can be read, if the crate
 /// was built with the codec's feature.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "lowercase")
 )]
-#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum CompressionType {
@@ -34,7 +36,7 @@ pub enum CompressionType {
     /// Zstandard.
     Zstd = 7,
     /// Zstandard before its format was final, as RocksDB calls it. Only read.
-    #[serde(skip)]
+    #[cfg_attr(feature = "serde", serde(skip))]
     ZstdNotFinal = 0x40,
 }
 

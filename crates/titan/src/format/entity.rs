@@ -46,7 +46,7 @@ pub struct Column<'a> {
 /// `Corruption` for everything else that is not exactly one entity; those of `see`.
 pub fn each_column<'a>(
     entity: &'a [u8],
-    mut see: impl FnMut(Column<'a>) -> Result<()>,
+    see: &mut dyn FnMut(Column<'a>) -> Result<()>,
 ) -> Result<()> {
     let mut d = Decoder::new(entity);
     let version = d.varint32()?;
@@ -134,7 +134,7 @@ pub fn may_have_pointers(entity: &[u8]) -> bool {
 /// Those of [`each_column`].
 pub fn columns(entity: &[u8]) -> Result<Vec<Column<'_>>> {
     let mut columns = Vec::new();
-    each_column(entity, |column| {
+    each_column(entity, &mut |column| {
         columns.push(column);
         Ok(())
     })?;
@@ -148,7 +148,7 @@ pub fn columns(entity: &[u8]) -> Result<Vec<Column<'_>>> {
 /// Those of [`each_column`].
 pub(crate) fn default_value(entity: &[u8]) -> Result<ColumnValue<'_>> {
     let mut value = ColumnValue::Inline(&[]);
-    each_column(entity, |column| {
+    each_column(entity, &mut |column| {
         if column.name == DEFAULT_COLUMN {
             value = column.value;
         }
@@ -162,7 +162,7 @@ pub(crate) fn default_value(entity: &[u8]) -> Result<ColumnValue<'_>> {
 /// # Errors
 /// Those of [`each_column`]; `Unsupported` for a pointer.
 pub(crate) fn require_inline(entity: &[u8]) -> Result<()> {
-    each_column(entity, |column| match column.value {
+    each_column(entity, &mut |column| match column.value {
         ColumnValue::Inline(_) => Ok(()),
         ColumnValue::Pointer(_) => Err(Error::unsupported(
             "an entity with a blob pointer in a write batch",

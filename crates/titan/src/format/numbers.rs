@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 /// The sum of numbers read from files, which may be damaged and too large: it saturates.
@@ -10,7 +11,8 @@ pub fn total(numbers: impl IntoIterator<Item = u64>) -> u64 {
 }
 
 /// The position of an operation in the order of all writes. 56 bits on disk.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct SequenceNumber(pub u64);
 
 impl SequenceNumber {
@@ -27,7 +29,8 @@ impl SequenceNumber {
 }
 
 /// The number in the name of an SST, WAL or MANIFEST. All kinds of files share one counter.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct FileNumber(pub u64);
 
 impl FileNumber {
@@ -40,11 +43,13 @@ impl FileNumber {
 
 /// The number of a blob file: in pointers the *logical* file (the one a value was first written
 /// to), in file names the physical one. Drawn from the same counter as [`FileNumber`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct BlobFileNumber(pub u64);
 
 /// A column family's identity, never reused within a database.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct ColumnFamilyId(pub u32);
 
 impl ColumnFamilyId {

@@ -25,7 +25,7 @@ pub fn each_pointer(
             if !may_have_pointers(value) {
                 return Ok(());
             }
-            each_column(value, |column| match column.value {
+            each_column(value, &mut |column| match column.value {
                 ColumnValue::Inline(_) => Ok(()),
                 ColumnValue::Pointer(index) => see(index),
             })

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use crate::error::Result;
@@ -9,7 +10,8 @@ use crate::format::file_name::FileKind;
 use crate::vfs::Vfs;
 
 /// Bytes of a database's files, as their lengths say, less the holes in blob files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct DiskUsage {
     /// Tables.
     pub sst_bytes: u64,

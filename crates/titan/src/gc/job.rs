@@ -1,6 +1,6 @@
 //! Runs a collection: copies the live records.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::live::LiveFile;
 use super::rate::STEP;
@@ -11,6 +11,7 @@ use crate::compaction::building::job_env::{JobEnv, OutputFamily};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, CompressionType, total};
+use crate::number_map::NumberMap;
 use crate::open_files::OpenFiles;
 use crate::version::edit::Relocation;
 
@@ -33,7 +34,7 @@ impl Copied {
 
     /// Whether more had to be copied than is live by these accounts: they claim garbage that does
     /// not exist.
-    pub(crate) fn contradicts(&self, accounts: &BTreeMap<BlobFileNumber, u64>) -> bool {
+    pub(crate) fn contradicts(&self, accounts: &NumberMap<BlobFileNumber, u64>) -> bool {
         self.relocation.as_ref().is_some_and(|relocation| {
             let logical = relocation.logical.iter();
             let live = logical.filter_map(|file| accounts.get(file));
@@ -59,7 +60,7 @@ pub(crate) struct GcContext<'a> {
 /// `Corruption` if a live record is damaged, with its file, which stays as it is.
 pub(crate) fn run(
     collection: &Collection,
-    live: BTreeMap<BlobFileNumber, LiveFile>,
+    live: NumberMap<BlobFileNumber, LiveFile>,
     context: &GcContext<'_>,
 ) -> Result<Copied> {
     let (compression, mut sources) = sources(collection, live, context)?;
@@ -112,7 +113,7 @@ pub(crate) fn run(
 /// as they are, and a file has one compression.
 fn sources<'a>(
     collection: &Collection,
-    mut live: BTreeMap<BlobFileNumber, LiveFile>,
+    mut live: NumberMap<BlobFileNumber, LiveFile>,
     context: &GcContext<'a>,
 ) -> Result<(CompressionType, Vec<Source<'a>>)> {
     // What only older versions read is not relocated.

@@ -1,6 +1,6 @@
 //! The live records of blob files: those to which any live table points.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use crate::blob::{BLOB_FILE_HEADER_LEN, BlobReaders};
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
 use crate::format::file_name::FileKind;
+use crate::number_map::NumberMap;
 use crate::open_files::OpenFiles;
 use crate::table::BlobRef;
 use crate::version::state::files::PhysicalBlobFile;
@@ -82,24 +83,24 @@ pub(crate) fn live_files(
     physical: &[BlobFileNumber],
     versions: &[Arc<Version>],
     open_files: &OpenFiles,
-) -> Result<BTreeMap<BlobFileNumber, LiveFile>> {
+) -> Result<NumberMap<BlobFileNumber, LiveFile>> {
     let all = versions
         .iter()
         .flat_map(|version| version.blob_files.values());
     let located = all.map(|meta| (meta.shared.number, meta.shared.physical()));
-    let logical: BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> = located
+    let logical: NumberMap<BlobFileNumber, Arc<PhysicalBlobFile>> = located
         .filter(|(_, file)| physical.contains(&file.number))
         .collect();
     let numbers = logical.keys().copied().collect();
     let live = references(versions, &numbers, open_files)?;
-    let mut files: BTreeMap<BlobFileNumber, LiveFile> = BTreeMap::new();
+    let mut files: NumberMap<BlobFileNumber, LiveFile> = NumberMap::new();
     for (number, physical) in logical {
         let map = physical.map.map(|map| open_files.map(map)).transpose()?;
         let empty = || LiveFile {
             file: Arc::clone(&physical),
             records: Vec::new(),
         };
-        let records = &mut files.entry(physical.number).or_insert_with(empty).records;
+        let records = &mut files.get_or_insert_with(physical.number, empty).records;
         for reference in live.get(&number).into_iter().flatten() {
             let at = match &map {
                 Some(map) if !mutant!(old_map_after_a_second_move) => {
@@ -114,7 +115,7 @@ pub(crate) fn live_files(
 }
 
 /// Pointers by logical file, each once, by ascending offset.
-type References = BTreeMap<BlobFileNumber, Vec<BlobRef>>;
+type References = NumberMap<BlobFileNumber, Vec<BlobRef>>;
 
 /// The union of the pointers to the logical files in the tables of these versions. Cost: reads the
 /// liveness block of each table that points to one of them; a table without one, which RocksDB
@@ -134,7 +135,7 @@ fn references(
             let reader = open_files.table(table.meta.identity(), &version.comparator)?;
             for (file, references) in reader.blob_refs()?.files() {
                 if logical.contains(&file) {
-                    live.entry(file).or_default().extend_from_slice(references);
+                    live.get_or_default(file).extend_from_slice(references);
                 }
             }
         }

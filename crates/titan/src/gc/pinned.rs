@@ -4,22 +4,22 @@
 //! It is recorded by version, and counts for as long as that lives. So nothing needs to be called
 //! back at the end of a version, except for threads that wait for garbage.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use crate::format::{BlobFileNumber, total};
+use crate::number_map::NumberMap;
 use crate::version::Version;
 use crate::version::state::files::BlobFileMeta;
 
 /// Bytes that were copied for older versions, too, by the physical file that has it.
 #[derive(Clone, Default)]
 pub(crate) struct CopiedForOlder {
-    files: BTreeMap<BlobFileNumber, LogicalFiles>,
+    files: NumberMap<BlobFileNumber, LogicalFiles>,
 }
 
 /// Which older version points to how many bytes of a logical file. How much of that the current
 /// version does not point to changes from version to version.
-type LogicalFiles = BTreeMap<BlobFileNumber, Vec<(Weak<Version>, u64)>>;
+type LogicalFiles = NumberMap<BlobFileNumber, Vec<(Weak<Version>, u64)>>;
 
 impl CopiedForOlder {
     /// Records what `older` points to in its logical files `files`, each with the physical file
@@ -34,8 +34,8 @@ impl CopiedForOlder {
         for (physical, file) in files {
             let bytes = file.live_bytes();
             if bytes > 0 {
-                let physical = self.files.entry(physical).or_default();
-                let seen = physical.entry(file.shared.number).or_default();
+                let physical = self.files.get_or_default(physical);
+                let seen = physical.get_or_default(file.shared.number);
                 seen.push((Arc::downgrade(older), bytes));
                 any = true;
             }
@@ -61,7 +61,7 @@ impl CopiedForOlder {
 
     /// Takes over what was recorded of other files.
     pub(crate) fn append(&mut self, other: &mut CopiedForOlder) {
-        self.files.append(&mut other.files);
+        self.files.extend(std::mem::take(&mut other.files));
     }
 
     /// Forgets the versions that have ended, and the files in which `current` has nothing.

@@ -14,7 +14,6 @@
 //! process reads as of an earlier moment: that process guards its files, then checks whether the
 //! moment is still the newest, and as long as it was, nothing in them was dead.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +25,7 @@ use crate::blob::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOCK, BlobReaders,
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, total};
+use crate::number_map::NumberMap;
 use crate::stats::HolePunchEvent;
 use crate::version::state::files::{PhysicalBlobFile, SharedBlobFile};
 use crate::vfs::Vfs;
@@ -44,7 +44,7 @@ const MIN_PART: u64 = 64;
 /// `Corruption` if a file is not the expected one.
 pub(crate) fn plan(
     collection: &Collection,
-    live: &BTreeMap<BlobFileNumber, LiveFile>,
+    live: &NumberMap<BlobFileNumber, LiveFile>,
     context: &GcContext<'_>,
 ) -> Result<Vec<Plan>> {
     let mut plans = Vec::new();

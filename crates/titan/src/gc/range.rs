@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use super::selection::{Candidate, Collection, Exclusions, Room, Urgency, select};
@@ -17,7 +18,8 @@ use crate::stats::GarbageCollectionEvent;
 use crate::version::Version;
 
 /// Summary of a collection of a range of keys.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct GarbageCollectionSummary {
     /// The blob files that were replaced.
     pub files: Vec<BlobFileNumber>,
@@ -32,7 +34,8 @@ pub struct GarbageCollectionSummary {
 }
 
 /// A blob file that could not be collected, and stays as it is.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct DamagedBlobFile {
     /// The number in its name.
     pub file: BlobFileNumber,
@@ -55,7 +58,8 @@ impl GarbageCollectionSummary {
 }
 
 /// The progress of a collection of a range of keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct GarbageCollectionProgress {
     /// Bytes of live records copied, or found to need no copying any more.
     pub done_bytes: u64,

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use super::disk_usage::DiskUsage;
@@ -14,11 +15,12 @@ use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber};
 use crate::version::Moment;
 
 /// Space of a database on disk, and its holders.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct SpaceReport {
     /// The moment of the view, if another process may be writing the database: `disk` is then what
     /// the files of that moment take, without what is being written or about to be deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub moment: Option<Moment>,
     /// Every file of the directory, by kind.
     pub disk: DiskUsage,
@@ -38,7 +40,8 @@ pub struct SpaceReport {
 }
 
 /// Some files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct FileSum {
     /// Number of files.
     pub files: usize,
@@ -47,7 +50,8 @@ pub struct FileSum {
 }
 
 /// Space of values and of the tree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct SpaceUsage {
     /// Current tables.
     pub sst_bytes: u64,
@@ -98,21 +102,23 @@ impl AddAssign for FileSum {
 }
 
 /// The space of a column family.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct FamilySpace {
     /// Its name.
     pub name: String,
     /// Its number.
     pub id: ColumnFamilyId,
     /// Space that it takes.
-    #[serde(flatten)]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub usage: SpaceUsage,
     /// Its blob files, by number.
     pub blob_files: Vec<BlobFileSpace>,
 }
 
 /// A blob file on disk.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct BlobFileSpace {
     /// The number in its name.
     pub number: BlobFileNumber,
@@ -146,8 +152,8 @@ impl BlobFileSpace {
 }
 
 /// Whether a blob file is about to be collected, or why not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum CollectionStatus {
     /// It is part of the next collection.
@@ -185,7 +191,8 @@ impl fmt::Display for CollectionStatus {
 }
 
 /// Holder that pins bytes, together with all of its kind that pin the same.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct SpaceHolder {
     /// Kind of the holder.
     pub kind: HolderKind,
@@ -207,8 +214,8 @@ pub struct SpaceHolder {
 }
 
 /// Kind of a holder that pins bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum HolderKind {
     /// A snapshot: compactions keep what it sees, and that is live.

@@ -1,7 +1,7 @@
 //! Which blob files to collect, and how urgent that is.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::pinned::CopiedForOlder;
@@ -11,7 +11,9 @@ use crate::compaction::choosing::budget::{Budget, Lack, Need};
 use crate::error::Error;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, total};
+use crate::number_map::NumberMap;
 use crate::options::ColumnFamilyOptions;
+use crate::sorting;
 use crate::version::Version;
 use crate::version::state::files::{PhysicalBlobFile, SharedBlobFile};
 
@@ -56,19 +58,19 @@ impl Collection {
                 .extend(file.logical.into_iter().map(Arc::clone));
             collection.live = collection.live.saturating_add(file.live);
         }
-        collection.logical.sort_by_key(|file| file.number);
+        sorting::sort_by_key(&mut collection.logical, |file| file.number);
         (!collection.physical.is_empty()).then_some(collection)
     }
 
     /// The physical files. To be called before their records are relocated.
-    pub(crate) fn places(&self) -> BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> {
+    pub(crate) fn places(&self) -> NumberMap<BlobFileNumber, Arc<PhysicalBlobFile>> {
         let places = self.logical.iter().map(|file| file.physical());
         places.map(|physical| (physical.number, physical)).collect()
     }
 
     /// By logical file: bytes of the records to which any of these versions points, by their
     /// accounts.
-    pub(crate) fn accounts(&self, versions: &[Arc<Version>]) -> BTreeMap<BlobFileNumber, u64> {
+    pub(crate) fn accounts(&self, versions: &[Arc<Version>]) -> NumberMap<BlobFileNumber, u64> {
         let logical = self.logical.iter().map(|file| file.number);
         let live = logical.map(|file| {
             let live = versions.iter().map(|version| version.live_bytes_of(file));
@@ -276,7 +278,7 @@ pub(crate) fn select<'v>(
             _ => CollectionStatus::NotNeeded,
         };
     }
-    files.sort_by_key(|f| (Reverse(f.gain()), f.file.number));
+    sorting::sort_by_key(&mut files, |f| (Reverse(f.gain()), f.file.number));
     if outlook.urgency.is_some() {
         rank(&mut files, outlook.space.collection_size(options));
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use super::declare::{OptionInfo, OptionTraits, options};
@@ -30,8 +31,8 @@ options! {
     /// or state all with `Stated::all()`.
     ///
     /// Options that `serde` reads from a file state what the file mentions.
-    #[derive(Clone, Debug, Serialize, Deserialize)]
-    #[serde(from = "FamilySettings")]
+    #[derive(Clone, Debug)]
+    #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(from = "FamilySettings"))]
     pub struct ColumnFamilyOptions;
 
     /// Some of the options of a column family.
@@ -117,32 +118,32 @@ options! {
         /// default: so a default can be restored. [`Options::load`](crate::Options::load) returns
         /// options that state every field. Has no effect when a family is created. Default: no
         /// others.
-        #[serde(skip)]
+        #[cfg_attr(feature = "serde", serde(skip))]
         stated: Stated = Stated::default();
         /// The order of keys. Stored by name; it can never change. Default: bytewise.
-        #[serde(skip)]
+        #[cfg_attr(feature = "serde", serde(skip))]
         comparator: Arc<dyn Comparator> = bytewise();
         /// Says which part of a key is its prefix, so that the filters of new tables have prefixes,
         /// too, and reads within a prefix can use them. A family that has recorded one of
         /// [`prefix`](crate::prefix) is opened with it; one that has recorded another is opened
         /// without it. Another than the recorded one is refused, unless `stated` names the field.
         /// Default: none.
-        #[serde(skip)]
+        #[cfg_attr(feature = "serde", serde(skip))]
         prefix_extractor: Option<Arc<dyn PrefixExtractor>> = None;
         /// Combines merge operands with values. A family that has recorded a built-in operator
         /// ([`merge::builtin`](crate::merge::builtin)) is opened with it; one that has recorded
         /// another is opened without it, and reads of keys with operands fail. Another than the
         /// recorded one is refused, unless `stated` names the field. Default: none.
-        #[serde(skip)]
+        #[cfg_attr(feature = "serde", serde(skip))]
         merge_operator: Option<Arc<dyn MergeOperator>> = None;
         /// Decides in flushes and compactions which values stay. Its name is recorded in OPTIONS;
         /// the database opens without it too, and then nothing is filtered. Applies only to a
         /// family for which an opening gives these options by its name. Default: none.
-        #[serde(skip)]
+        #[cfg_attr(feature = "serde", serde(skip))]
         compaction_filter: Option<Arc<dyn CompactionFilterFactory>> = None;
         /// Describe the tables that are written. Their names are written into the tables. Apply
         /// only to a family for which an opening gives these options by its name. Default: none.
-        #[serde(skip)]
+        #[cfg_attr(feature = "serde", serde(skip))]
         table_properties_collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>> = Vec::new();
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use super::declare::{OptionInfo, OptionTraits, options};
@@ -26,8 +27,8 @@ options! {
     /// that differ from their default are kept with the database, for
     /// [`Options::load`](crate::Options::load) to return, but an opening does not take them over by
     /// itself.
-    #[derive(Clone, Debug, Serialize, Deserialize)]
-    #[serde(default, deny_unknown_fields)]
+    #[derive(Clone, Debug)]
+    #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default, deny_unknown_fields))]
     pub struct DbOptions;
 
     /// Some of the options of a database: those that do not concern a single opening only.
@@ -102,24 +103,28 @@ options! {
 
     of_a_program {
         /// The file system. Default: the operating system's.
-        #[serde(skip, default = "std_vfs")]
+        #[cfg_attr(feature = "serde", serde(skip, default = "std_vfs"))]
         vfs: Arc<dyn Vfs> = std_vfs();
         /// Time and random names. Default: the operating system's.
-        #[serde(skip, default = "std_clock")]
+        #[cfg_attr(feature = "serde", serde(skip, default = "std_clock"))]
         clock: Arc<dyn SystemClock> = std_clock();
         /// Notified of flushes, compactions, stalls and errors. Default: none.
-        #[serde(skip)]
+        #[cfg_attr(feature = "serde", serde(skip))]
         listeners: Vec<Arc<dyn EventListener>> = Vec::new();
         /// Sees every commit before readers do. Default: none.
-        #[serde(skip)]
+        #[cfg_attr(feature = "serde", serde(skip))]
         commit_hook: Option<Arc<dyn CommitHook>> = None;
     }
 }
 
 /// The action of an opening on damage in the WAL. The names and what they promise are RocksDB's. In
 /// each mode but the last, damage of what is known to have been synced is an error (`Corruption`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum WalRecoveryMode {
     /// A record that is cut short at the end of a WAL file is left out. Any other damage is an
@@ -138,8 +143,12 @@ pub enum WalRecoveryMode {
 }
 
 /// Whether a database is assumed to fit in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "lowercase")
+)]
 #[non_exhaustive]
 pub enum DataInMemory {
     /// Decided when it is opened and for each job: it fits if all its files take no more than half

@@ -195,19 +195,26 @@ macro_rules! options {
         }
 
         $(#[$settings_doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        #[cfg_attr(feature = "serde", derive(Deserialize), serde(default, deny_unknown_fields))]
         pub(crate) struct $settings {
             $(pub(crate) $field: Option<$type>,)*
         }
 
         impl $settings {
+            /// Whether no option is present.
+            pub(crate) fn is_empty(&self) -> bool {
+                self.entries().is_empty()
+            }
+
             /// Every option.
+            #[inline(never)]
             pub(crate) fn of(options: &$options) -> Self {
                 $settings { $($field: Some(options.$field),)* }
             }
 
             /// Sets the options that are present here in `options`.
+            #[inline(never)]
             pub(crate) fn put_into(&self, options: &mut $options) {
                 $(if let Some(value) = self.$field {
                     options.$field = value;
@@ -215,6 +222,7 @@ macro_rules! options {
             }
 
             /// These options, and those of `others` where these are absent.
+            #[inline(never)]
             pub(crate) fn or(self, others: &Self) -> Self {
                 $settings { $($field: self.$field.or(others.$field),)* }
             }

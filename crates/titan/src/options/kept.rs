@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use super::by_name::{KeptNames, Named};
@@ -23,7 +24,8 @@ use crate::format::{ColumnFamilyId, FileNumber};
 use crate::vfs::Vfs;
 
 /// The options that an opening took over for a family.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct TakenOptions {
     /// The family.
     pub family: String,
@@ -99,7 +101,7 @@ impl Kept {
             kept.heed_options_file(&file, number, manifest);
         }
         kept.families.retain(|_, family| {
-            family.settings != FamilySettings::default() || family.names != KeptNames::default()
+            !family.settings.is_empty() || family.names != KeptNames::default()
         });
         Ok(kept)
     }
@@ -109,11 +111,11 @@ impl Kept {
     fn heed_options_file(&mut self, file: &OptionsFile, number: FileNumber, manifest: FileNumber) {
         let is_newer = !file.is_ours() && number > manifest;
         let db = rocksdb::db_settings(file);
-        if is_newer || self.db == DbSettings::default() {
+        if is_newer || self.db.is_empty() {
             self.db = db.or(&self.db);
         }
         for (name, family) in &mut self.families {
-            if (is_newer || family.settings == FamilySettings::default())
+            if (is_newer || family.settings.is_empty())
                 && let Some((settings, notes)) = rocksdb::family_settings(file, name)
             {
                 family.settings = settings.or(&family.settings);

@@ -27,6 +27,7 @@ pub use stated::Stated;
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -37,8 +38,12 @@ use crate::format::ColumnFamilyId;
 /// As a TOML file: a table `[db]`, a table `[default]`, and a table `[families.NAME]` for each
 /// family that differs from `[default]`: what the table of a family leaves out is as in
 /// `[default]`. What `[db]` and `[default]` leave out has its default. An unknown key is an error.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "OptionsInFile")]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(from = "OptionsInFile")
+)]
 pub struct Options {
     /// Options of the database.
     pub db: DbOptions,
@@ -50,6 +55,7 @@ pub struct Options {
 }
 
 /// Options as a file has them.
+#[cfg(feature = "serde")]
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct OptionsInFile {
@@ -58,6 +64,7 @@ struct OptionsInFile {
     families: BTreeMap<String, FamilySettings>,
 }
 
+#[cfg(feature = "serde")]
 impl From<OptionsInFile> for Options {
     fn from(file: OptionsInFile) -> Self {
         let on_default = |family: FamilySettings| family.or(&file.default).into();

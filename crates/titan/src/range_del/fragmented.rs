@@ -1,8 +1,5 @@
 //! Range tombstones cut into fragments that do not overlap.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -10,6 +7,8 @@ use bytes::Bytes;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::range_tombstone::RangeTombstone;
+use crate::number_map::NumberMap;
+use crate::sorting;
 
 /// A range of user keys and the sequence numbers of all tombstones that cover all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,17 +75,21 @@ impl FragmentedTombstones {
                 });
             }
         }
-        edges.sort_by(|a, b| comparator.compare_user(&a.key, &b.key));
+        Self::sweep(edges, comparator)
+    }
+
+    fn sweep(mut edges: Vec<Edge>, comparator: &InternalKeyComparator) -> Self {
+        sorting::sort_by(&mut edges, |a, b| comparator.compare_user(&a.key, &b.key));
 
         // Sweep over the edges. `open` counts the tombstones that cover what follows `from`.
-        let mut open: BTreeMap<Reverse<SequenceNumber>, usize> = BTreeMap::new();
+        let mut open: NumberMap<SequenceNumber, usize> = NumberMap::new();
         let mut from: Option<Bytes> = None;
         let mut list = FragmentedTombstones::default();
         for edge in edges {
             if let Some(start) = from.take_if(|from| *from != edge.key)
                 && !open.is_empty()
             {
-                let sequences = open.keys().map(|&Reverse(sequence)| sequence).collect();
+                let sequences = open.keys().rev().copied().collect();
                 list.push(Fragment {
                     start,
                     end: edge.key.clone(),
@@ -95,11 +98,14 @@ impl FragmentedTombstones {
             }
             // Edges at one key may come in any order: a count below zero cannot arise, as both
             // edges of a tombstone are at different keys, the opening one first.
-            match (edge.opens, open.entry(Reverse(edge.sequence))) {
-                (true, entry) => *entry.or_insert(0) += 1,
-                (false, Entry::Occupied(mut count)) if *count.get() > 1 => *count.get_mut() -= 1,
-                (false, Entry::Occupied(last)) => drop(last.remove()),
-                (false, Entry::Vacant(_)) => debug_assert!(false, "closed before it was opened"),
+            let count = open.get_or_default(edge.sequence);
+            match (edge.opens, *count) {
+                (true, _) => *count += 1,
+                (false, 2..) => *count -= 1,
+                (false, left) => {
+                    debug_assert!(left == 1, "closed before it was opened");
+                    open.remove(&edge.sequence);
+                }
             }
             from = Some(edge.key);
         }

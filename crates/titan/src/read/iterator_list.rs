@@ -1,10 +1,10 @@
 //! The iterators alive, since when they are, and what they read from: for the report on space.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::SuperVersion;
+use crate::number_map::NumberMap;
 use crate::sync::Mutex;
 use crate::version::Version;
 
@@ -18,7 +18,7 @@ pub(crate) struct IteratorList {
 struct Alive {
     next: u64,
     /// In the order of their creation.
-    iterators: BTreeMap<u64, LiveIterator>,
+    iterators: NumberMap<u64, LiveIterator>,
 }
 
 /// An iterator, as others see it. The list does not keep it alive.

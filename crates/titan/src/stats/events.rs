@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "serde")]
 use serde::{Serialize, Serializer};
 
 use crate::error::Error;
@@ -58,6 +59,7 @@ impl fmt::Display for StallEvent {
 }
 
 /// The text, or none if writes run freely.
+#[cfg(feature = "serde")]
 impl Serialize for StallEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

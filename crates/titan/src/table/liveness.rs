@@ -17,12 +17,11 @@
 //! what must be kept (BLOB-3). RocksDB neither reads nor keeps it. So a table without one is
 //! scanned, and one that is there is verified by the totals in the properties.
 
-use std::collections::BTreeMap;
-
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
 use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex, BlobRefs};
 use crate::format::coding::{Decoder, put_signed_varint, put_varint};
+use crate::number_map::NumberMap;
 
 const FORMAT: u8 = 1;
 /// The fewest bytes that a pointer takes; bounds what a count may claim.
@@ -55,7 +54,7 @@ impl BlobRef {
 /// All pointers of a table, by file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LivenessBlock {
-    files: BTreeMap<BlobFileNumber, Vec<BlobRef>>,
+    files: NumberMap<BlobFileNumber, Vec<BlobRef>>,
 }
 
 impl LivenessBlock {
@@ -73,7 +72,7 @@ impl LivenessBlock {
         if index.offset < front || index.offset.checked_add(index.size).is_none() {
             return Err(Error::corruption("blob index points to no record"));
         }
-        self.files.entry(index.file).or_default().push(reference);
+        self.files.get_or_default(index.file).push(reference);
         Ok(())
     }
 
@@ -137,7 +136,7 @@ impl LivenessBlock {
                 "liveness block of format {format}"
             )));
         }
-        let mut files = BTreeMap::new();
+        let mut files = NumberMap::new();
         let mut file = 0u64;
         for i in 0..d.varint()? {
             let delta = d.varint()?;

@@ -20,6 +20,7 @@ use crate::format::range_tombstone::RangeTombstone;
 use crate::format::sequence_times::SequenceTimes;
 use crate::format::unique_id::{UniqueId, unique_id};
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
+use crate::sorting;
 use crate::table::block::builder::BlockBuilder;
 use crate::table::filter::{self, FilterBuilder};
 use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer};
@@ -316,7 +317,7 @@ impl TableWriter {
         }
         self.finish_block(None)?;
         let order = self.options.comparator.clone();
-        self.tombstones.sort_by(|a, b| {
+        sorting::sort_by(&mut self.tombstones, |a, b| {
             order
                 .compare_user(&a.start, &b.start)
                 .then(b.sequence.cmp(&a.sequence))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Access, FileLock, NotLocked, ReadableFile, Resources, Vfs, WritableFile, only_read};
+use super::{Access, FileLock, NotLocked, ReadableFile, Vfs, WritableFile, forward, only_read};
 use crate::error::{Error, ErrorKind, Result};
 
 /// [`Vfs`] in which one directory contains just the given files. The base serves all other paths.
@@ -118,12 +118,9 @@ impl Vfs for Frozen {
         }
     }
 
-    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
-        self.base.canonicalize(path)
-    }
-
-    fn resources(&self) -> Resources {
-        self.base.resources()
+    forward! {
+        self, self.base;
+        canonicalize resources
     }
 
     /// Nothing can be changed here, so there is nothing to lock.

@@ -8,9 +8,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{
-    Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile,
-};
+use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, forward};
 use crate::error::Result;
 
 /// The extensions of tables, and of those that LevelDB wrote.
@@ -59,12 +57,10 @@ fn has_extension(path: &Path, extension: &str) -> bool {
 }
 
 impl Vfs for LevelDbNames {
-    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        self.inner.create(path)
-    }
-
-    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        self.inner.create_log(path)
+    forward! {
+        self, self.inner;
+        create create_log sync_dir create_dir_all remove_dir read_dir canonicalize device_space
+        resources lock lock_shared
     }
 
     fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
@@ -99,22 +95,6 @@ impl Vfs for LevelDbNames {
         self.inner.link_count(&self.place(path)?)
     }
 
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.inner.sync_dir(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.inner.create_dir_all(dir)
-    }
-
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.inner.remove_dir(dir)
-    }
-
-    fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
-        self.inner.read_dir(dir)
-    }
-
     fn size(&self, path: &Path) -> Result<u64> {
         self.inner.size(&self.place(path)?)
     }
@@ -127,28 +107,8 @@ impl Vfs for LevelDbNames {
         self.inner.exists(&self.place(path)?)
     }
 
-    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
-        self.inner.canonicalize(path)
-    }
-
     fn sync_file(&self, path: &Path) -> Result<()> {
         self.inner.sync_file(&self.place(path)?)
-    }
-
-    fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
-        self.inner.device_space(dir)
-    }
-
-    fn resources(&self) -> Resources {
-        self.inner.resources()
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        self.inner.lock(path)
-    }
-
-    fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        self.inner.lock_shared(path)
     }
 
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {

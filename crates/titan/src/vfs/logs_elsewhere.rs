@@ -7,10 +7,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{
-    Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile,
-};
+use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, forward};
 use crate::error::Result;
+use crate::sorting;
 
 /// The extension of WAL files.
 const EXTENSION: &str = "log";
@@ -103,12 +102,9 @@ impl Vfs for LogsElsewhere {
         self.inner.sync_dir(dir)
     }
 
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.inner.create_dir_all(dir)
-    }
-
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.inner.remove_dir(dir)
+    forward! {
+        self, self.inner;
+        create_dir_all remove_dir canonicalize device_space resources lock lock_shared
     }
 
     fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
@@ -120,7 +116,7 @@ impl Vfs for LogsElsewhere {
                 logs => logs?,
             };
             names.extend(logs.into_iter().filter(|name| is_log(Path::new(name))));
-            names.sort();
+            sorting::sort(&mut names);
             names.dedup();
         }
         Ok(names)
@@ -138,28 +134,8 @@ impl Vfs for LogsElsewhere {
         self.inner.exists(&self.place(path)?)
     }
 
-    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
-        self.inner.canonicalize(path)
-    }
-
     fn sync_file(&self, path: &Path) -> Result<()> {
         self.inner.sync_file(&self.place(path)?)
-    }
-
-    fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
-        self.inner.device_space(dir)
-    }
-
-    fn resources(&self) -> Resources {
-        self.inner.resources()
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        self.inner.lock(path)
-    }
-
-    fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        self.inner.lock_shared(path)
     }
 
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {

@@ -23,6 +23,7 @@ mod copy;
 mod descriptors;
 mod direct;
 mod directory_lock;
+mod forward;
 mod frozen;
 mod level_db_names;
 mod log_file;
@@ -47,6 +48,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 pub use copy::link_or_copy;
 pub use descriptors::raise_open_files_limit;
+pub(crate) use forward::forward;
 pub(crate) use frozen::Frozen;
 pub(crate) use level_db_names::LevelDbNames;
 pub(crate) use logs_elsewhere::LogsElsewhere;

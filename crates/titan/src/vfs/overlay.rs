@@ -8,9 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::memory_file::MemoryFile;
-use super::{
-    Access, FileLock, ReadableFile, Resources, Vfs, WritableFile, lock_to_read, only_read,
-};
+use super::{Access, FileLock, ReadableFile, Vfs, WritableFile, forward, lock_to_read, only_read};
 use crate::error::{Error, ErrorKind, Result};
 
 /// [`Vfs`] whose changes are in memory. Directories cannot be created, removed or renamed.
@@ -132,12 +130,9 @@ impl Vfs for Overlay {
         }
     }
 
-    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
-        self.base.canonicalize(path)
-    }
-
-    fn resources(&self) -> Resources {
-        self.base.resources()
+    forward! {
+        self, self.base;
+        canonicalize resources
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {

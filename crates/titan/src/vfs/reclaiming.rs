@@ -4,11 +4,11 @@
 //! So what the engine keeps open for speed never takes the descriptors that it needs: for WAL
 //! files, for MANIFESTs, and for what jobs write.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::{
-    Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile,
+    Access, DeviceSpace, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, forward,
 };
 use crate::error::Result;
 
@@ -79,52 +79,18 @@ impl Vfs for Reclaiming {
         self.opening(|vfs| vfs.open_to_punch(path))
     }
 
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.inner.remove(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.link(from, to)
-    }
-
-    fn link_count(&self, path: &Path) -> Result<u64> {
-        self.inner.link_count(path)
+    forward! {
+        self, self.inner;
+        remove rename link link_count create_dir_all remove_dir size allocated_bytes exists
+        canonicalize resources
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.opening(|vfs| vfs.sync_dir(dir))
     }
 
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.inner.create_dir_all(dir)
-    }
-
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.inner.remove_dir(dir)
-    }
-
     fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
         self.opening(|vfs| vfs.read_dir(dir))
-    }
-
-    fn size(&self, path: &Path) -> Result<u64> {
-        self.inner.size(path)
-    }
-
-    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
-        self.inner.allocated_bytes(path)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        self.inner.exists(path)
-    }
-
-    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
-        self.inner.canonicalize(path)
     }
 
     fn sync_file(&self, path: &Path) -> Result<()> {
@@ -133,10 +99,6 @@ impl Vfs for Reclaiming {
 
     fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
         self.opening(|vfs| vfs.device_space(dir))
-    }
-
-    fn resources(&self) -> Resources {
-        self.inner.resources()
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {

@@ -2,7 +2,6 @@
 //! the stages.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -19,6 +18,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BytewiseComparator, ColumnFamilyId, Comparator, FileNumber, SequenceNumber};
 use crate::memtable::Memtable;
+use crate::number_map::NumberMap;
 use crate::stats::Statistics;
 use crate::version::Counters;
 use crate::vfs::{Access, StdVfs, Vfs};
@@ -45,7 +45,7 @@ impl Comparator for Panicking {
 
 /// A database that consists of one memtable.
 pub(super) struct Env {
-    memtables: BTreeMap<ColumnFamilyId, Arc<Memtable>>,
+    memtables: NumberMap<ColumnFamilyId, Arc<Memtable>>,
     counters: Arc<Counters>,
     stopped: Mutex<Option<Error>>,
     /// The stages that have run, with the newest visible sequence number at that moment.
@@ -154,7 +154,7 @@ impl World {
         let order = InternalKeyComparator::new(Arc::clone(&comparator) as _);
         let memtable = Memtable::new(order, 1 << 20);
         let env = Env {
-            memtables: BTreeMap::from([(FAMILY, Arc::clone(&memtable))]),
+            memtables: NumberMap::from([(FAMILY, Arc::clone(&memtable))]),
             counters,
             stopped: Mutex::default(),
             stages: Mutex::default(),

@@ -2,10 +2,12 @@
 
 use titan::{Db, DbIterator, Error, Options, ReadOptions, Result, WriteOptions};
 use titan_mvcc::{Direction, Store, StoreOptions};
+use titan_workload::keys;
+use titan_workload::step::KeyOrder;
 use titan_workload::titan::Titan;
 use titan_workload::versions::{ReadCounters, Versions, engine_error};
 
-use super::{Args, number};
+use super::args::Args;
 use crate::usage;
 
 /// An open database.
@@ -124,4 +126,9 @@ fn is_foreign_store(args: &Args, options: &Options) -> Result<bool> {
     drop(snapshot);
     store.close().map_err(engine_error)?;
     Ok(is_foreign)
+}
+
+/// The number of a key, if a step can have written the key.
+pub(super) fn number(key: &[u8]) -> Option<u64> {
+    keys::number(key, KeyOrder::DbBench)
 }

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use titan::{DiskUsage, Result};
 
-use super::{Args, KnownBy};
+use super::args::Args;
+use super::live::KnownBy;
 use crate::output::{self, Out};
 
 /// The measurements of one step. The field names are the interface of `--json`.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use titan::{Db, DiskUsage, Error, Result, Statistics};
+use titan_workload::keys::KEY_BYTES;
 use titan_workload::live::LiveKeys;
 use titan_workload::run::{self, Made, Plan};
 use titan_workload::shared::Conventions;
@@ -12,9 +13,11 @@ use titan_workload::tally::{Tally, histogram};
 use titan_workload::target::Target;
 use titan_workload::values::Contents;
 
+use super::args::{Args, Benchmark};
+use super::live::Open;
+use super::memory;
 use super::opened::Opened;
 use super::report::{Background, StepReport, WrittenBytes};
-use super::{Args, Benchmark, KEY_BYTES, Open, memory};
 use crate::output;
 use crate::progress;
 use crate::usage::disk_usage;

@@ -8,7 +8,8 @@ use titan::{Db, Error, Options, ReadOptions, Result};
 use titan_workload::step::ValueSizes;
 use titan_workload::values::{Contents, Values};
 
-use super::Args;
+use super::args::Args;
+use super::opened;
 use crate::keys;
 use crate::output::{self, Out};
 use crate::progress;
@@ -49,7 +50,7 @@ fn verify(db: &Db, args: &Args) -> Result<u64> {
             let key = keys::hex(key);
             Error::corruption(format!("entry {key}, after {entries} correct ones: {why}"))
         };
-        let number = super::number(key)
+        let number = opened::number(key)
             .filter(|&number| number < args.num)
             .ok_or_else(|| wrong("no step writes this key"))?;
         if previous.is_some_and(|previous| previous >= number) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::error::{Error, ErrorKind};
-use crate::vfs::{FileLock, WritableFile};
+use crate::vfs::{FileLock, WritableFile, forward};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -65,44 +65,9 @@ impl Vfs for FailingVfs {
         }))
     }
 
-    fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
-        StdVfs.open(path, access)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        StdVfs.remove(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        StdVfs.rename(from, to)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        StdVfs.sync_dir(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        StdVfs.create_dir_all(dir)
-    }
-
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        StdVfs.remove_dir(dir)
-    }
-
-    fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
-        StdVfs.read_dir(dir)
-    }
-
-    fn size(&self, path: &Path) -> Result<u64> {
-        StdVfs.size(path)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        StdVfs.exists(path)
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        StdVfs.lock(path)
+    forward! {
+        self, StdVfs;
+        open remove rename sync_dir create_dir_all remove_dir read_dir size exists lock
     }
 }
 

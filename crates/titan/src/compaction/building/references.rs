@@ -1,11 +1,10 @@
 //! Counts pointers into blob files: those that a compaction read but did not write are garbage.
 
-use std::collections::BTreeMap;
-
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
 use crate::format::internal_key::ParsedInternalKey;
 use crate::format::pointers::each_pointer;
+use crate::number_map::NumberMap;
 use crate::version::edit::BlobFileGarbage;
 
 #[derive(Clone, Copy, Default)]
@@ -17,7 +16,7 @@ struct Flow {
 /// Pointers into blob files that were counted at one place, per file.
 #[derive(Default)]
 pub(crate) struct ReferenceCounts {
-    flows: BTreeMap<BlobFileNumber, Flow>,
+    flows: NumberMap<BlobFileNumber, Flow>,
 }
 
 impl ReferenceCounts {
@@ -25,7 +24,7 @@ impl ReferenceCounts {
     #[inline]
     pub(crate) fn add(&mut self, key: &ParsedInternalKey<'_>, value: &[u8]) -> Result<()> {
         each_pointer(key.value_type, value, |index| {
-            let flow = self.flows.entry(index.file).or_default();
+            let flow = self.flows.get_or_default(index.file);
             flow.count += 1;
             let record = index.record_len(key.user_key.len());
             flow.bytes = flow.bytes.saturating_add(record);

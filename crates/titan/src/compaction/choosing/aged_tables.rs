@@ -13,6 +13,7 @@ use crate::compaction::building::filter::spacing;
 use crate::compaction::building::inputs::Compaction;
 use crate::filter::{FilterReason, Revisit};
 use crate::options::ColumnFamilyOptions;
+use crate::sorting;
 use crate::version::{TableFile, Version};
 
 /// When a table is due, in seconds since 1970. At once if it is not known how old it is: it will be
@@ -65,7 +66,7 @@ pub(crate) fn pick(
         (at <= now && !table.is_compacting()).then_some((at, level, table))
     });
     let mut due: Vec<_> = due.collect();
-    due.sort_by_key(|(at, level, _)| (*at, *level));
+    sorting::sort_by_key(&mut due, |(at, level, _)| (*at, *level));
     let picked = due.into_iter().find_map(|(_, level, table)| match level {
         0 => pick_level0(version, base_level, options),
         _ => {

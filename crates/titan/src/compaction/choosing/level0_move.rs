@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::compaction::building::inputs::Compaction;
 use crate::compaction::building::output::max_overlap;
 use crate::options::ColumnFamilyOptions;
+use crate::sorting;
 use crate::version::{TableFile, Version};
 
 /// If the mean size of the tables is less than this fraction of the target size, they are merged:
@@ -40,7 +41,9 @@ fn may_delete(table: &TableFile) -> bool {
 fn are_disjoint(tables: &[Arc<TableFile>], version: &Version) -> bool {
     let mut sorted: Vec<&TableFile> = tables.iter().map(Arc::as_ref).collect();
     let order = &version.comparator;
-    sorted.sort_by(|a, b| order.compare_user(a.smallest_user_key(), b.smallest_user_key()));
+    sorting::sort_by(&mut sorted, |a, b| {
+        order.compare_user(a.smallest_user_key(), b.smallest_user_key())
+    });
     sorted.windows(2).all(|pair| match pair {
         [a, b] => !version.overlaps(b, Some(a.smallest_user_key()), a.end()),
         _ => true,

@@ -7,6 +7,7 @@
 
 use crate::format::{SequenceNumber, total};
 use crate::options::ColumnFamilyOptions;
+use crate::sorting;
 use crate::version::Version;
 
 /// The most shadowed bytes of an idle database, as a fraction of its live bytes.
@@ -119,7 +120,7 @@ impl LevelTargets {
             };
             scores.push((level, score.max(shadowed.score(level))));
         }
-        scores.sort_by(|a, b| b.1.total_cmp(&a.1));
+        sorting::sort_by(&mut scores, |a, b| b.1.total_cmp(&a.1));
         scores
     }
 

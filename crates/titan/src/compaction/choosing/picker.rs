@@ -11,6 +11,7 @@ use crate::filter::FilterReason;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{FileNumber, total};
 use crate::options::ColumnFamilyOptions;
+use crate::sorting;
 use crate::version::{TableFile, Version};
 
 /// The most urgent compaction that does not conflict with a running one and for which there is
@@ -138,7 +139,7 @@ fn pick_sorted(
             (overlap as f64 / f.compensated_size().max(1) as f64, f)
         })
         .collect();
-    candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sorting::sort_by(&mut candidates, |a, b| a.0.total_cmp(&b.0));
     let picked = candidates.iter().find_map(|(_, file)| {
         let inputs = clean_cut(version, level, vec![Arc::clone(file)]);
         let compaction = complete(version, level, level + 1, inputs)?;

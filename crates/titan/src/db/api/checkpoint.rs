@@ -19,7 +19,8 @@ use crate::version::Capture;
 use crate::vfs::{Vfs, link_or_copy, replace_file};
 
 /// Files of a checkpoint.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CheckpointSummary {
     /// Tables, blob files and relocation maps.
     pub files: usize,

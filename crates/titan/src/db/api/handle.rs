@@ -22,6 +22,7 @@ use crate::gc::report::SpaceReport;
 use crate::locks::LockTable;
 use crate::options::{ColumnFamilyOptions, Options, TakenOptions};
 use crate::read::Snapshot;
+use crate::sorting;
 use crate::stats::Statistics;
 use crate::version::{Moment, RecoveredState};
 use crate::vfs::in_locked;
@@ -245,7 +246,7 @@ impl Db {
     pub fn column_families(&self) -> Vec<ColumnFamily> {
         let families = self.shared().families.load();
         let mut all: Vec<_> = families.values().map(|f| self.handle(f)).collect();
-        all.sort_by_key(ColumnFamily::id);
+        sorting::sort_by_key(&mut all, ColumnFamily::id);
         all
     }
 

@@ -189,7 +189,6 @@ impl Shared {
             .into_iter()
             .filter(|file| matches!(file, FileKind::Options(_)))
             .collect();
-        listed.sort();
         listed.truncate(listed.len().saturating_sub(OPTIONS_KEPT));
         env.discard(&listed);
         Ok(())

@@ -270,7 +270,7 @@ impl Shared {
         }
         state.wals.push_back(LiveWal { number, size: 0 });
         let mut sealed = Vec::new();
-        for (id, family) in &mut state.families {
+        for (id, family) in state.families.iter_mut() {
             if family.memtable.is_empty() {
                 // Its future entries are in no WAL file before this one.
                 family.memtable_log = number;

@@ -1,17 +1,17 @@
 //! The names of families that were dropped, for errors.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use super::family::{Family, dropped};
 use crate::error::Error;
 use crate::format::ColumnFamilyId;
+use crate::number_map::NumberMap;
 use crate::sync::Mutex;
 
 /// The families that were dropped since the database was opened and that something still has, such
 /// as a handle of the user. A batch names a family by its number alone.
 #[derive(Default)]
-pub(crate) struct DroppedFamilies(Mutex<BTreeMap<ColumnFamilyId, Weak<Family>>>);
+pub(crate) struct DroppedFamilies(Mutex<NumberMap<ColumnFamilyId, Weak<Family>>>);
 
 impl DroppedFamilies {
     /// A family is about to be dropped.

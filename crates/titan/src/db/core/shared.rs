@@ -14,6 +14,7 @@ use super::signals::Signals;
 use super::state::State;
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
+use crate::number_map::NumberMap;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{Counters, VersionSet};
@@ -21,7 +22,7 @@ use crate::write::pipeline::CommitPipeline;
 
 /// The families by id; replaced whole when one is created or dropped. Ordered, so that every run
 /// visits them in the same order.
-pub(crate) type FamilyMap = BTreeMap<ColumnFamilyId, Arc<Family>>;
+pub(crate) type FamilyMap = NumberMap<ColumnFamilyId, Arc<Family>>;
 
 /// An open database, seen from inside. Handles, jobs and threads share it.
 pub(crate) struct Shared {

@@ -1,6 +1,6 @@
 //! State that the state lock guards.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::gc::rate::{FreeingRate, must_delay_writes};
 use crate::gc::selection::{Exclusions, GarbageEvaluation, Urgency};
 use crate::gc::space::{Bound, Space};
 use crate::memtable::Memtable;
+use crate::number_map::NumberMap;
 use crate::read::SuperVersion;
 use crate::stats::{StallCause, StallEvent};
 use crate::version::Version;
@@ -316,11 +317,11 @@ impl Delays {
 }
 
 /// The newest memtable of each family that may be flushed: newer ones wait.
-pub(crate) type FlushBarrier = BTreeMap<ColumnFamilyId, Arc<Memtable>>;
+pub(crate) type FlushBarrier = NumberMap<ColumnFamilyId, Arc<Memtable>>;
 
 /// Guarded by the state lock.
 pub(crate) struct State {
-    pub(crate) families: BTreeMap<ColumnFamilyId, FamilyState>,
+    pub(crate) families: NumberMap<ColumnFamilyId, FamilyState>,
     /// Oldest first; the last is current.
     pub(crate) wals: VecDeque<LiveWal>,
     pub(crate) running: RunningCounts,
@@ -470,7 +471,7 @@ impl State {
         let space_is_short = must_delay_writes(self.stalls.space_excess);
         self.stalls.strongest = StallEvent::Normal;
         self.stalls.delays = Delays::default();
-        for (id, family) in &mut self.families {
+        for (id, family) in self.families.iter_mut() {
             let stall = family.stall_where(space_is_short);
             self.stalls.delays.note(stall);
             if stall != family.stall {

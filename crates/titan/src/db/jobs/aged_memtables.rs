@@ -88,8 +88,8 @@ impl Shared {
             return None;
         }
         let now = self.aged_at();
-        let mut families = state.families.values_mut();
-        let old = families.find(|f| f.memtable_aged_at().is_some_and(|at| at <= now))?;
+        let is_old = |f: &&mut FamilyState| f.memtable_aged_at().is_some_and(|at| at <= now);
+        let old = state.families.values_mut().find(is_old)?;
         old.jobs.switch_not_before = now.saturating_add(RETRY);
         let switch = Switch {
             family: Arc::clone(&old.family),

@@ -1,6 +1,6 @@
 //! Running garbage collections.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::gc::live::{LiveFile, live_files};
 use crate::gc::pinned::CopiedForOlder;
 use crate::gc::punch;
 use crate::gc::selection::{Collection, Urgency};
+use crate::number_map::NumberMap;
 use crate::stats::{
     self, GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, Listeners, notify,
 };
@@ -215,7 +216,7 @@ impl Shared {
     fn punch_holes(
         &self,
         collection: &Collection,
-        live: &BTreeMap<BlobFileNumber, LiveFile>,
+        live: &NumberMap<BlobFileNumber, LiveFile>,
         context: &GcContext<'_>,
     ) -> Result<Option<HolePunchEvent>> {
         let id = context.family.id;
@@ -253,7 +254,7 @@ impl Shared {
         family: &Family,
         collection: &Collection,
         copied: Copied,
-        accounts: &BTreeMap<BlobFileNumber, u64>,
+        accounts: &NumberMap<BlobFileNumber, u64>,
     ) -> Result<Option<(GarbageCollectionEvent, u64)>> {
         let outputs = copied.files();
         let contradicts = copied.contradicts(accounts);
@@ -318,7 +319,7 @@ impl Shared {
         let event = GarbageCollectionEvent {
             column_family: family.id,
             input_bytes: total(inputs.values().map(|file| file.total_bytes)),
-            inputs: inputs.into_keys().collect(),
+            inputs: inputs.keys().copied().collect(),
             output: relocation.file,
             bytes_read: copied.bytes_read,
             bytes_written: copied.bytes_written,
@@ -344,7 +345,7 @@ fn emptied(
     collection: &Collection,
     relocation: &Relocation,
     version: &Version,
-) -> BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> {
+) -> NumberMap<BlobFileNumber, Arc<PhysicalBlobFile>> {
     let relocated: BTreeSet<&BlobFileNumber> = relocation.logical.iter().collect();
     let mut emptied = collection.places();
     for (number, file) in version.blob_files.iter() {

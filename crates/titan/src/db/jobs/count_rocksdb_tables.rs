@@ -6,7 +6,6 @@
 //! that its MANIFEST records is a lower bound. With the counts the accounts are exact (BLOB-3), and
 //! the size of a level includes the values that its keys point to.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::job::{Job, JobSource, Threads, claimed};
@@ -17,6 +16,7 @@ use crate::db::core::state::State;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::internal_key::ParsedInternalKey;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+use crate::number_map::NumberMap;
 use crate::stats::{Listeners, notify};
 use crate::table::TableVisitor;
 use crate::version::edit::{BlobFileGarbage, TableFacts, VersionEdit};
@@ -96,10 +96,10 @@ impl Job for Count {
     fn announce(&self, _: &Listeners) {}
 
     fn run(self, shared: &Shared) -> (Result<Counted>, ColumnFamilyId) {
-        let mut counted = BTreeMap::new();
+        let mut counted = NumberMap::new();
         let ended = shared.count_references(&self.family, &mut counted);
         if ended.is_err() && mutant!(count_lost_by_closing) {
-            counted.clear();
+            counted = NumberMap::new();
         }
         // Also what a count has found that ends early.
         let installed = shared.install_counts(&self.family, counted);
@@ -146,7 +146,7 @@ impl Shared {
     fn count_references(
         &self,
         family: &Family,
-        counted: &mut BTreeMap<FileNumber, TableFacts>,
+        counted: &mut NumberMap<FileNumber, TableFacts>,
     ) -> Result<bool> {
         let current = self.versions.lock().current(family.id);
         let Some(version) = current.filter(|version| has_uncounted(version)) else {
@@ -190,7 +190,7 @@ impl Shared {
     fn install_counts(
         &self,
         family: &Family,
-        mut counted: BTreeMap<FileNumber, TableFacts>,
+        mut counted: NumberMap<FileNumber, TableFacts>,
     ) -> Result<()> {
         let prepare = |versions: &VersionSet| {
             let version = versions.current(family.id)?;
@@ -228,10 +228,10 @@ impl Shared {
 /// Number and bytes of the records that tables point to, by blob file.
 fn references<'f>(
     facts: impl Iterator<Item = &'f TableFacts>,
-) -> BTreeMap<BlobFileNumber, (u64, u64)> {
-    let mut referenced: BTreeMap<BlobFileNumber, (u64, u64)> = BTreeMap::new();
+) -> NumberMap<BlobFileNumber, (u64, u64)> {
+    let mut referenced: NumberMap<BlobFileNumber, (u64, u64)> = NumberMap::new();
     for refs in facts.flat_map(|facts| &facts.blob_refs) {
-        let (count, bytes) = referenced.entry(refs.file).or_default();
+        let (count, bytes) = referenced.get_or_default(refs.file);
         *count = count.saturating_add(refs.count);
         *bytes = bytes.saturating_add(refs.bytes);
     }
@@ -241,7 +241,7 @@ fn references<'f>(
 /// Records that nothing points to and that the accounts count as live.
 fn unknown_garbage(
     version: &Arc<Version>,
-    referenced: &BTreeMap<BlobFileNumber, (u64, u64)>,
+    referenced: &NumberMap<BlobFileNumber, (u64, u64)>,
 ) -> Vec<BlobFileGarbage> {
     let files = version.blob_files.iter();
     let garbage = files.filter_map(|(&number, meta)| {

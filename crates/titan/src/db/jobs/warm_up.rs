@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
 use crate::options::DataInMemory;
+use crate::sorting;
 use crate::stats::{self, Listeners};
 use crate::vfs::{Access, ReadableFile};
 
@@ -272,5 +273,5 @@ impl Shared {
 }
 
 fn newest_first(files: &mut [Wanted]) {
-    files.sort_by_key(|wanted| std::cmp::Reverse(wanted.file.number()));
+    sorting::sort_by_key(files, |wanted| std::cmp::Reverse(wanted.file.number()));
 }

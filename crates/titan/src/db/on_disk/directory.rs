@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::CompressionType;
 use crate::format::file_name::FileKind;
 use crate::options::Options;
+use crate::sorting;
 use crate::table::{prefetch_head, refuse_unreadable};
 use crate::version::{TableFile, VersionSet};
 use crate::vfs::{Access, FileLock, Vfs, open_live};
@@ -145,7 +146,7 @@ pub(super) fn holds_database(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
 pub fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
     let names = names_in(vfs, dir)?;
     let mut files: Vec<_> = names.iter().filter_map(|n| FileKind::parse(n)).collect();
-    files.sort();
+    sorting::sort(&mut files);
     Ok(files)
 }
 

@@ -31,6 +31,7 @@ use super::directory::files_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::number_map::NumberMap;
 use crate::options::Options;
 use crate::options::file::OptionsFile;
 use crate::stats::Statistics;
@@ -85,7 +86,7 @@ pub struct Follower {
     /// Files named by the MANIFEST that was read last.
     open: BTreeMap<FileKind, Arc<dyn ReadableFile>>,
     /// The contents of WAL files that grow no more.
-    logs: BTreeMap<FileNumber, Arc<dyn ReadableFile>>,
+    logs: NumberMap<FileNumber, Arc<dyn ReadableFile>>,
 }
 
 impl Follower {
@@ -95,7 +96,7 @@ impl Follower {
             dir: dir.to_owned(),
             options: options.clone(),
             open: BTreeMap::new(),
-            logs: BTreeMap::new(),
+            logs: NumberMap::new(),
         }
     }
 
@@ -321,16 +322,15 @@ impl Follower {
     fn read_logs(
         &mut self,
         kept: FileNumber,
-    ) -> Result<Option<BTreeMap<FileNumber, Arc<dyn ReadableFile>>>> {
+    ) -> Result<Option<NumberMap<FileNumber, Arc<dyn ReadableFile>>>> {
         self.logs.retain(|number, _| *number >= kept);
         let files = files_of(&*self.vfs, &self.dir)?.into_iter();
         let numbers = files.filter_map(|file| match file {
             FileKind::Wal(number) if number >= kept => Some(number),
             _ => None,
         });
-        let mut numbers: Vec<FileNumber> = numbers.collect();
-        numbers.sort();
-        let mut logs = BTreeMap::new();
+        let numbers: Vec<FileNumber> = numbers.collect();
+        let mut logs = NumberMap::new();
         for (age, number) in numbers.into_iter().rev().enumerate() {
             let log = match self.logs.get(&number) {
                 Some(log) => Arc::clone(log),

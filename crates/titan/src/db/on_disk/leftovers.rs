@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
+use crate::sorting;
 use crate::version::VersionSet;
 use crate::vfs::Vfs;
 
@@ -38,7 +39,7 @@ pub fn remove_leftovers(
             _ => None,
         })
         .collect();
-    options.sort();
+    sorting::sort(&mut options);
     let oldest_options = options.iter().rev().nth(1).copied().unwrap_or_default();
     for (name, file) in files {
         let needed = match file {

@@ -2,22 +2,23 @@
 //! Meanwhile the family is dropped and created again, records become garbage, a checkpoint is made,
 //! the database is closed or killed.
 
+use super::jobs::{LOCKED, RacedJob};
 use super::store::{
-    Contents, DIR, Store, abc, all, assert_reads, at, compact, contents, ended_by_closing,
-    ended_by_dropping, now, scan, shown, write,
+    Contents, DIR, Store, abc, all, assert_reads, at, compact, contents, ended_by_dropping, now,
+    scan, shown, write,
 };
 use crate::gates::control::{Gates, race};
-use crate::{CollectGarbageOptions, ColumnFamily, Db, ErrorKind, ReadOptions, Result};
+use crate::{CollectGarbageOptions, ColumnFamily, Db, ReadOptions, Result};
 
 /// The gates of a collection at which it has no lock, in their order.
 const UNLOCKED: [&str; 2] = ["collection: live records listed", "collection: written"];
 
-/// Those at which it has the lock of the version set; at the last one that of the state, too.
-const LOCKED: [&str; 3] = [
-    "install: edit made",
-    "install: edit durable",
-    "install: between memtables and version",
-];
+const COLLECTION: RacedJob = RacedJob {
+    name: "collection",
+    unlocked: UNLOCKED,
+    with_family,
+    run: collect,
+};
 
 fn before() -> Contents {
     contents([("a", "2"), ("b", "2"), ("c", "0")])
@@ -70,71 +71,17 @@ fn the_family_may_be_dropped_and_created_again_before_the_relocation_is_installe
 
 #[test]
 fn the_family_may_be_dropped_while_the_relocation_is_installed() {
-    for gate in LOCKED {
-        race(move |gates| {
-            let (store, family) = with_family(gates);
-            let stop = gates.stop_at(gate);
-            let collection = store.spawn_with("collection", &family, collect);
-            stop.reached();
-            let dropped = family.clone();
-            let dropping = store.spawn("drop", move |db| db.drop_column_family(&dropped));
-            stop.open();
-            dropping.join().unwrap();
-            // It may have ended before the drop.
-            let result = collection.join();
-            assert!(result.is_ok() || ended_by_dropping(&result));
-            drop(family);
-            assert_eq!(store.finish(), all([("default", Contents::new())]));
-        });
-    }
+    COLLECTION.may_lose_its_family_while_it_installs();
 }
 
 #[test]
 fn readers_and_a_killed_process_lose_nothing_at_any_step() {
-    for gate in UNLOCKED.into_iter().chain(LOCKED) {
-        race(move |gates| {
-            let (store, family) = with_family(gates);
-            let snapshot = store.db.snapshot();
-            let mut older = family.iter(&ReadOptions::default()).unwrap();
-            let stop = gates.stop_at(gate);
-            let collection = store.spawn_with("collection", &family, collect);
-            stop.reached();
-            assert_reads(&family, &ReadOptions::default(), &before());
-            assert_reads(&family, &at(&snapshot), &before());
-            let expected = all([("default", Contents::new()), ("f", before())]);
-            assert_eq!(store.after_a_kill(), expected, "{gate}");
-            let mut newer = family.iter(&ReadOptions::default()).unwrap();
-            stop.open();
-            collection.join().unwrap();
-            assert_eq!(scan(&mut older).unwrap(), before());
-            assert_eq!(scan(&mut newer).unwrap(), before());
-            drop((snapshot, older, newer, family));
-            assert_eq!(store.finish(), expected);
-        });
-    }
+    COLLECTION.loses_nothing_at_any_step(before);
 }
 
 #[test]
 fn closing_waits_for_a_collection_on_the_thread_of_a_user() {
-    for gate in [UNLOCKED[0], UNLOCKED[1], LOCKED[0], LOCKED[1]] {
-        race(move |gates| {
-            let (store, family) = with_family(gates);
-            let stop = gates.stop_at(gate);
-            let collection = store.spawn_with("collection", &family, collect);
-            stop.reached();
-            let close = store.spawn("close", |db| db.close());
-            let next = gates.first_of(&["jobs: waited for", "close: jobs have ended"]);
-            assert_eq!(next, "jobs: waited for", "{gate}");
-            let opened = Db::open(DIR, &store.options);
-            assert_eq!(opened.unwrap_err().kind(), ErrorKind::Locked);
-            stop.open();
-            close.join().unwrap();
-            assert!(ended_by_closing(&collection.join()), "{gate}");
-            drop(family);
-            let expected = all([("default", Contents::new()), ("f", before())]);
-            store.finish_closed(&expected);
-        });
-    }
+    COLLECTION.is_waited_for_by_closing(before);
 }
 
 /// Records that were live when they were listed are garbage when they are installed: a part of

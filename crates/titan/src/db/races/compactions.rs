@@ -2,22 +2,23 @@
 //! family is dropped and created again, newer tables are flushed, garbage is collected, the
 //! database is closed or killed.
 
+use super::jobs::RacedJob;
 use super::store::{
-    Contents, DIR, Store, abc, all, assert_reads, at, collect, compact, contents, ended_by_closing,
-    ended_by_dropping, now, scan, write,
+    Contents, Store, abc, all, assert_reads, collect, compact, contents, ended_by_closing,
+    ended_by_dropping, now, write,
 };
 use crate::gates::control::{Gates, race};
-use crate::{CollectGarbageOptions, ColumnFamily, Db, ErrorKind, ReadOptions};
+use crate::{CollectGarbageOptions, ColumnFamily, ReadOptions};
 
 /// The gates of a compaction at which it has no lock, in their order.
 const UNLOCKED: [&str; 2] = ["compaction: snapshots listed", "compaction: written"];
 
-/// Those at which it has the lock of the version set; at the last one that of the state, too.
-const LOCKED: [&str; 3] = [
-    "install: edit made",
-    "install: edit durable",
-    "install: between memtables and version",
-];
+const COMPACTION: RacedJob = RacedJob {
+    name: "compaction",
+    unlocked: UNLOCKED,
+    with_family,
+    run: compact,
+};
 
 fn before() -> Contents {
     contents([("a", "2"), ("b", "2"), ("c", "0")])
@@ -60,73 +61,18 @@ fn the_family_may_be_dropped_and_created_again_before_the_tables_are_installed()
 
 #[test]
 fn the_family_may_be_dropped_while_the_tables_are_installed() {
-    for gate in LOCKED {
-        race(move |gates| {
-            let (store, family) = with_family(gates);
-            let stop = gates.stop_at(gate);
-            let compaction = store.spawn_with("compaction", &family, compact);
-            stop.reached();
-            let dropped = family.clone();
-            let dropping = store.spawn("drop", move |db| db.drop_column_family(&dropped));
-            stop.open();
-            dropping.join().unwrap();
-            // It may have ended before the drop.
-            let result = compaction.join();
-            assert!(result.is_ok() || ended_by_dropping(&result));
-            drop(family);
-            assert_eq!(store.finish(), all([("default", Contents::new())]));
-        });
-    }
+    COMPACTION.may_lose_its_family_while_it_installs();
 }
 
 /// An iterator and a lazy value that were created before read what the compaction replaces.
 #[test]
 fn readers_and_a_killed_process_lose_nothing_at_any_step() {
-    for gate in UNLOCKED.into_iter().chain(LOCKED) {
-        race(move |gates| {
-            let (store, family) = with_family(gates);
-            let snapshot = store.db.snapshot();
-            let mut older = family.iter(&ReadOptions::default()).unwrap();
-            let stop = gates.stop_at(gate);
-            let compaction = store.spawn_with("compaction", &family, compact);
-            stop.reached();
-            assert_reads(&family, &ReadOptions::default(), &before());
-            assert_reads(&family, &at(&snapshot), &before());
-            let expected = all([("default", Contents::new()), ("f", before())]);
-            assert_eq!(store.after_a_kill(), expected, "{gate}");
-            let mut newer = family.iter(&ReadOptions::default()).unwrap();
-            stop.open();
-            compaction.join().unwrap();
-            assert_eq!(scan(&mut older).unwrap(), before());
-            assert_eq!(scan(&mut newer).unwrap(), before());
-            assert_reads(&family, &at(&snapshot), &before());
-            drop((snapshot, older, newer, family));
-            assert_eq!(store.finish(), expected);
-        });
-    }
+    COMPACTION.loses_nothing_at_any_step(before);
 }
 
 #[test]
 fn closing_waits_for_a_compaction_on_the_thread_of_a_user() {
-    for gate in [UNLOCKED[0], UNLOCKED[1], LOCKED[0], LOCKED[1]] {
-        race(move |gates| {
-            let (store, family) = with_family(gates);
-            let stop = gates.stop_at(gate);
-            let compaction = store.spawn_with("compaction", &family, compact);
-            stop.reached();
-            let close = store.spawn("close", |db| db.close());
-            let next = gates.first_of(&["jobs: waited for", "close: jobs have ended"]);
-            assert_eq!(next, "jobs: waited for", "{gate}");
-            let opened = Db::open(DIR, &store.options);
-            assert_eq!(opened.unwrap_err().kind(), ErrorKind::Locked);
-            stop.open();
-            close.join().unwrap();
-            assert!(ended_by_closing(&compaction.join()), "{gate}");
-            drop(family);
-            let expected = all([("default", Contents::new()), ("f", before())]);
-            store.finish_closed(&expected);
-        });
-    }
+    COMPACTION.is_waited_for_by_closing(before);
 }
 
 /// The job ends after the thread that closes has looked, and before it waits.

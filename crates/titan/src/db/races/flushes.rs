@@ -2,6 +2,7 @@
 //! is dropped and created again, memtables are switched, a checkpoint is made, the database is
 //! closed or killed.
 
+use super::jobs::LOCKED;
 use super::store::{
     Contents, Store, abc, add, all, assert_reads, at, compact, contents, ended_by_closing,
     ended_by_dropping, now, write,
@@ -14,13 +15,6 @@ const UNLOCKED: [&str; 3] = [
     "flush: snapshots listed",
     "flush: written",
     "flush: to be installed",
-];
-
-/// Those at which it has the lock of the version set; at the last one that of the state, too.
-const LOCKED: [&str; 3] = [
-    "install: edit made",
-    "install: edit durable",
-    "install: between memtables and version",
 ];
 
 /// All of them, and the one after.

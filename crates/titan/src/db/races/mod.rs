@@ -14,7 +14,7 @@
 //! | [`snapshots`] | a thread that takes a snapshot |
 //! | [`commits`] | the leader of the commit queue, also while it switches memtables |
 //! | [`conditions`] | a writer between the check of its conditions and its commit |
-//! | [`flushes`], [`compactions`], [`collections`] | a job between its output and its installation |
+//! | [`flushes`], [`compactions`], [`collections`], [`jobs`] | a job between its output and its installation |
 //! | [`manifests`] | a job that replaces the MANIFEST |
 //! | [`checkpoints`] | a checkpoint between its steps |
 //! | [`families`] | a thread that creates or drops a family |
@@ -32,6 +32,7 @@ mod compactions;
 mod conditions;
 mod families;
 mod flushes;
+mod jobs;
 mod manifests;
 mod options;
 mod reads;

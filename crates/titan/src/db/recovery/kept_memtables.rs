@@ -7,7 +7,6 @@
 //! memtables take the memory that they took in the process that wrote the files. A flush writes
 //! them once there is room.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::compaction::building::job_env::JobEnv;
@@ -16,13 +15,14 @@ use crate::error::{ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber};
 use crate::memtable::Memtable;
+use crate::number_map::NumberMap;
 use crate::write::predecessor::Predecessor;
 use crate::write::sync_record::WalPosition;
 
 /// See the module.
 pub(super) struct KeptMemtables {
     /// One for each family that has something to replay.
-    pub(super) memtables: BTreeMap<ColumnFamilyId, Arc<Memtable>>,
+    pub(super) memtables: NumberMap<ColumnFamilyId, Arc<Memtable>>,
     /// The oldest WAL file that has operations of them, or an older one.
     pub(super) oldest_wal: FileNumber,
     /// All of these files, oldest first.
@@ -38,7 +38,7 @@ impl KeptMemtables {
     /// cannot be synced.
     pub(super) fn with_durable_wals(
         env: &JobEnv,
-        memtables: BTreeMap<ColumnFamilyId, Arc<Memtable>>,
+        memtables: NumberMap<ColumnFamilyId, Arc<Memtable>>,
         wals: &[FileNumber],
         (predecessor, end): (Predecessor, WalPosition),
     ) -> Result<Option<Self>> {

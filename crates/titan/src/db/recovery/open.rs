@@ -1,6 +1,6 @@
 //! From a directory to a running database.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,6 +39,7 @@ use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::gc::punch::measure_holes;
+use crate::number_map::NumberMap;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::options::{DbOptions, Options};
 use crate::stats::{Listeners, Statistics, notify};
@@ -341,7 +342,7 @@ fn assemble(
         Some(kept) => {
             pipeline.continue_after(kept.predecessor, kept.end);
             let memtables = kept.memtables.into_iter();
-            let memtables: BTreeMap<_, _> = memtables
+            let memtables: NumberMap<_, _> = memtables
                 .map(|(id, memtable)| (id, (memtable, kept.oldest_wal)))
                 .collect();
             (memtables, VecDeque::from(kept.wals))
@@ -356,7 +357,7 @@ fn assemble(
     started.map_err(|e| with_need(e, &versions))?;
 
     let mut families = FamilyMap::new();
-    let mut states = BTreeMap::new();
+    let mut states = NumberMap::new();
     for (&id, recovered) in versions.families() {
         let family_options = Arc::new(options.family(&recovered.name).clone());
         if family_options.blob_garbage_collection_punch_holes {

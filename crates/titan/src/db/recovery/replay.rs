@@ -9,7 +9,6 @@
 //! On a device that may lack room for the tables, the memtables [stay in
 //! memory](super::kept_memtables) with their WAL files.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,6 +24,7 @@ use crate::db::on_disk::wals::{Wals, missing};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::number_map::NumberMap;
 use crate::open_files::OpenFiles;
 use crate::options::Options;
 use crate::stats::WalDamageEvent;
@@ -43,7 +43,7 @@ struct Replay<'a> {
     versions: &'a mut VersionSet,
     env: &'a JobEnv,
     open_files: &'a OpenFiles,
-    targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
+    targets: NumberMap<ColumnFamilyId, ReplayTarget>,
     chain: Chain,
     damage: WalDamage,
     transactions: Transactions,

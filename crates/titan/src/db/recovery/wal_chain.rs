@@ -156,7 +156,7 @@ impl Chain {
 
 /// Up to where RocksDB recorded WAL files as synced, where it did; else the start of all.
 pub(crate) fn recorded_as_synced(record: &DatabaseRecord) -> WalPosition {
-    let last = record.synced_logs.last_key_value();
+    let last = record.synced_logs.iter().next_back();
     last.map_or_else(WalPosition::default, |(&file, &offset)| WalPosition {
         file,
         offset,

@@ -1,5 +1,6 @@
 //! FileSizes and counts, for people and for monitoring.
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 use super::space::shadowed_and_kept;
@@ -11,7 +12,8 @@ use crate::format::{SequenceNumber, total};
 use crate::stats::StallEvent;
 
 /// One level of a family.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct LevelMetrics {
     /// Tables.
     pub files: usize,
@@ -29,7 +31,8 @@ pub struct LevelMetrics {
 }
 
 /// A column family.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct FamilyMetrics {
     /// Its name.
     pub name: String,
@@ -83,7 +86,8 @@ impl FamilyMetrics {
 }
 
 /// A database.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct Metrics {
     /// By id.
     pub families: Vec<FamilyMetrics>,

@@ -1,9 +1,10 @@
 //! Files that older versions pin and that the current one does not need.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, total};
+use crate::number_map::NumberMap;
 use crate::version::Version;
 
 /// Contents of a version on disk.
@@ -12,7 +13,7 @@ pub(super) struct Contents {
     /// Its tables, and the blob files that have its values, with their relocation maps.
     pub(super) files: BTreeSet<FileKind>,
     /// By logical file: the physical one, and the bytes of the records to which the version points.
-    records: BTreeMap<BlobFileNumber, (BlobFileNumber, u64)>,
+    records: NumberMap<BlobFileNumber, (BlobFileNumber, u64)>,
 }
 
 impl Contents {
@@ -38,7 +39,7 @@ pub(super) struct PinnedContents {
     pub(super) files: BTreeSet<FileKind>,
     /// Records in blob files that the current version has, too: by logical file, the physical one,
     /// and their bytes.
-    records: BTreeMap<BlobFileNumber, (BlobFileNumber, u64)>,
+    records: NumberMap<BlobFileNumber, (BlobFileNumber, u64)>,
 }
 
 impl PinnedContents {
@@ -63,7 +64,7 @@ impl PinnedContents {
     pub(super) fn join(&mut self, other: &PinnedContents) {
         self.files.extend(&other.files);
         for (logical, (physical, bytes)) in &other.records {
-            let (_, most) = self.records.entry(*logical).or_insert((*physical, 0));
+            let (_, most) = self.records.get_or_insert_with(*logical, || (*physical, 0));
             // Of a logical file, the version with the most records has all that the others have.
             *most = (*most).max(*bytes);
         }
@@ -79,10 +80,10 @@ impl PinnedContents {
     }
 
     /// The same by physical file.
-    pub(super) fn blob_bytes_by_file(&self) -> BTreeMap<BlobFileNumber, u64> {
-        let mut by_file = BTreeMap::new();
+    pub(super) fn blob_bytes_by_file(&self) -> NumberMap<BlobFileNumber, u64> {
+        let mut by_file = NumberMap::new();
         for (physical, bytes) in self.records.values() {
-            let sum: &mut u64 = by_file.entry(*physical).or_default();
+            let sum: &mut u64 = by_file.get_or_default(*physical);
             *sum = sum.saturating_add(*bytes);
         }
         by_file

@@ -5,7 +5,7 @@
 //! bytes yet, and what was deleted shows as unlisted; where nothing runs, the sums are those of the
 //! directory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::file_sizes::FileSizes;
@@ -19,6 +19,7 @@ use crate::gc::report::{
     BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceReport, SpaceUsage,
 };
 use crate::gc::selection::select;
+use crate::number_map::NumberMap;
 use crate::version::state::files::PhysicalBlobFile;
 use crate::version::{FamilyVersions, Version, VersionSet};
 
@@ -43,7 +44,7 @@ impl Shared {
         let families = versions.families();
         let current = families.iter();
         let current = current.map(|(id, family)| (*id, Contents::of(&family.current)));
-        let current: BTreeMap<ColumnFamilyId, Contents> = current.collect();
+        let current: NumberMap<ColumnFamilyId, Contents> = current.collect();
         let (holders, pinned) = self.holders(versions, &current, &sizes);
         let mut report = SpaceReport {
             moment: self.opening.moment,
@@ -174,7 +175,7 @@ impl Shared {
     }
 
     /// The [`CollectionStatus`] on each blob file of a family.
-    fn statuses(&self, id: ColumnFamilyId) -> BTreeMap<BlobFileNumber, CollectionStatus> {
+    fn statuses(&self, id: ColumnFamilyId) -> NumberMap<BlobFileNumber, CollectionStatus> {
         let asked = self.state.lock().families.get(&id).map(|family| {
             let options = family.family.options();
             (
@@ -184,7 +185,7 @@ impl Shared {
             )
         });
         let Some((version, options, excluded)) = asked else {
-            return BTreeMap::new();
+            return NumberMap::new();
         };
         let selection = select(&version, &options, &excluded).files;
         let statuses = selection.iter().map(|file| (file.file.number, file.status));

@@ -1,7 +1,6 @@
 //! Holders that pin older versions, or the files and records that they have.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,9 @@ use super::pinned_contents::{Contents, PinnedContents};
 use crate::db::core::shared::Shared;
 use crate::format::ColumnFamilyId;
 use crate::gc::report::{FileSum, HolderKind, SpaceHolder};
+use crate::number_map::NumberMap;
 use crate::read::IteratorList;
+use crate::sorting;
 use crate::version::{FamilyVersions, Version, VersionSet};
 
 /// Readers of one version.
@@ -27,9 +28,9 @@ impl Shared {
     pub(super) fn holders(
         &self,
         versions: &VersionSet,
-        current: &BTreeMap<ColumnFamilyId, Contents>,
+        current: &NumberMap<ColumnFamilyId, Contents>,
         sizes: &FileSizes,
-    ) -> (Vec<SpaceHolder>, BTreeMap<ColumnFamilyId, PinnedContents>) {
+    ) -> (Vec<SpaceHolder>, NumberMap<ColumnFamilyId, PinnedContents>) {
         let now = self.opening.clock.monotonic();
         let age = |since: Duration| now.saturating_sub(since).as_micros() as u64;
         let mut holders = Vec::new();
@@ -44,7 +45,7 @@ impl Shared {
                 pinned_blob_bytes: 0,
             });
         }
-        let mut pinned: BTreeMap<ColumnFamilyId, PinnedContents> = BTreeMap::new();
+        let mut pinned: NumberMap<ColumnFamilyId, PinnedContents> = NumberMap::new();
         let nothing = Contents::default();
         for readers in readers(&self.pins.iterators, versions) {
             let id = readers.version.column_family;
@@ -61,9 +62,11 @@ impl Shared {
                 pinned_files: sizes.sum(&kept.files),
                 pinned_blob_bytes: kept.blob_bytes(),
             });
-            pinned.entry(id).or_default().join(&kept);
+            pinned.get_or_default(id).join(&kept);
         }
-        holders.sort_by_key(|h| (Reverse(h.age_micros), h.kind, h.sequence));
+        sorting::sort_by_key(&mut holders, |h| {
+            (Reverse(h.age_micros), h.kind, h.sequence)
+        });
         (holders, pinned)
     }
 }

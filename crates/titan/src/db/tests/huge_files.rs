@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::vfs::{
-    Access, FileLock, PunchableFile, ReadableFile, Resources, StdVfs, Vfs, WritableFile,
+    Access, FileLock, PunchableFile, ReadableFile, StdVfs, Vfs, WritableFile, forward,
 };
 use crate::{
     ColumnFamilyOptions, CompactRangeOptions, CompressionType, DataInMemory, Db, Options,
@@ -82,16 +82,10 @@ impl Vfs for HugeFiles {
         Ok(Box::new(HugeFile::create(path)?))
     }
 
-    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        StdVfs.create(path)
-    }
-
-    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        StdVfs.create_log(path)
-    }
-
-    fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
-        StdVfs.open(path, access)
+    forward! {
+        self, StdVfs;
+        create create_log open remove rename link link_count sync_dir create_dir_all remove_dir
+        read_dir size allocated_bytes exists canonicalize resources lock lock_shared
     }
 
     fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
@@ -100,66 +94,6 @@ impl Vfs for HugeFiles {
 
     fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
         StdVfs.open_to_punch(path)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        StdVfs.remove(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        StdVfs.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        StdVfs.link(from, to)
-    }
-
-    fn link_count(&self, path: &Path) -> Result<u64> {
-        StdVfs.link_count(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        StdVfs.sync_dir(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        StdVfs.create_dir_all(dir)
-    }
-
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        StdVfs.remove_dir(dir)
-    }
-
-    fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
-        StdVfs.read_dir(dir)
-    }
-
-    fn size(&self, path: &Path) -> Result<u64> {
-        StdVfs.size(path)
-    }
-
-    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
-        StdVfs.allocated_bytes(path)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        StdVfs.exists(path)
-    }
-
-    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
-        StdVfs.canonicalize(path)
-    }
-
-    fn resources(&self) -> Resources {
-        StdVfs.resources()
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        StdVfs.lock(path)
-    }
-
-    fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        StdVfs.lock_shared(path)
     }
 }
 

@@ -190,7 +190,7 @@ impl<'a> Life<'a> {
             // The WAL starts anew.
             assert!(after.min_log_number_to_keep > before.min_log_number_to_keep);
             after.min_log_number_to_keep = before.min_log_number_to_keep;
-            for (id, family) in &mut after.families {
+            for (id, family) in after.families.iter_mut() {
                 let log = before.families[id].log_number;
                 assert!(family.log_number > log);
                 family.log_number = log;

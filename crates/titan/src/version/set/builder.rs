@@ -3,12 +3,14 @@
 //! What no edit changes is shared with the version before: levels, and most of the set of blob
 //! files. So an edit costs as much as the levels that it changes and the blob files that it names.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, FileNumber};
+use crate::number_map::NumberMap;
+use crate::sorting;
 use crate::version::edit::{TableFacts, VersionEdit};
 use crate::version::state::blob_set::BlobSet;
 use crate::version::state::files::{ObsoleteFiles, PhysicalBlobFile, SharedBlobFile, TableFile};
@@ -25,7 +27,7 @@ pub(crate) struct VersionBuilder {
     /// For blob files that an added table names as the oldest to which it points: that table.
     linked: HashMap<BlobFileNumber, FileNumber>,
     /// The new physical files of relocated logical files.
-    moved: BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>>,
+    moved: NumberMap<BlobFileNumber, Arc<PhysicalBlobFile>>,
     /// Tables that the base does not have.
     created: BTreeSet<FileNumber>,
     /// Tables of the base that are in no level now.
@@ -40,7 +42,7 @@ struct LevelDraft {
     /// The level of the base, with added tables that are newer than all of it.
     base: Level,
     /// Replaces `base` once the level has been changed otherwise.
-    changed: Option<BTreeMap<FileNumber, Arc<TableFile>>>,
+    changed: Option<NumberMap<FileNumber, Arc<TableFile>>>,
 }
 
 impl LevelDraft {
@@ -72,7 +74,7 @@ impl LevelDraft {
     }
 
     /// The tables, for changing them.
-    fn tables(&mut self) -> &mut BTreeMap<FileNumber, Arc<TableFile>> {
+    fn tables(&mut self) -> &mut NumberMap<FileNumber, Arc<TableFile>> {
         self.changed.get_or_insert_with(|| {
             let tables = self.base.iter().map(|f| (f.number(), Arc::clone(f)));
             tables.collect()
@@ -155,7 +157,7 @@ impl VersionBuilder {
             blob_files: base.blob_files.clone(),
             changed_blob_files: BTreeSet::new(),
             linked: HashMap::new(),
-            moved: BTreeMap::new(),
+            moved: NumberMap::new(),
             created: BTreeSet::new(),
             gone: Vec::new(),
             base,
@@ -236,7 +238,7 @@ impl VersionBuilder {
         edit: &VersionEdit,
         deleted: &mut HashMap<FileNumber, Arc<TableFile>>,
     ) -> Result<()> {
-        let mut facts: BTreeMap<FileNumber, _> =
+        let mut facts: NumberMap<FileNumber, _> =
             edit.table_facts.iter().map(|f| (f.table, f)).collect();
         for (level, meta) in &edit.new_files {
             if meta.path_id != 0 {
@@ -403,7 +405,7 @@ impl VersionBuilder {
 /// The tables of a level in their order.
 fn sorted(
     level: usize,
-    tables: BTreeMap<FileNumber, Arc<TableFile>>,
+    tables: NumberMap<FileNumber, Arc<TableFile>>,
     comparator: &InternalKeyComparator,
 ) -> Result<Level> {
     let mut files: Vec<_> = tables.into_values().collect();
@@ -411,7 +413,9 @@ fn sorted(
         sort_level0(&mut files);
         return Ok(Level::newest_first(&files, comparator));
     }
-    files.sort_by(|a, b| comparator.compare(&a.meta.smallest, &b.meta.smallest));
+    sorting::sort_by(&mut files, |a, b| {
+        comparator.compare(&a.meta.smallest, &b.meta.smallest)
+    });
     for pair in files.windows(2) {
         if let [a, b] = pair
             && comparator
@@ -443,7 +447,7 @@ fn sort_level0(files: &mut [Arc<TableFile>]) {
     let by_epoch = files
         .iter()
         .all(|f| f.meta.epoch_number.is_some_and(|e| e > 0));
-    files.sort_by_key(|f| {
+    sorting::sort_by_key(files, |f| {
         let epoch = if by_epoch {
             f.meta.epoch_number.unwrap_or(0)
         } else {

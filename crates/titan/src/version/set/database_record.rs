@@ -1,8 +1,7 @@
 //! Record in a MANIFEST of a database beside its families.
 
-use std::collections::BTreeMap;
-
 use crate::format::{ColumnFamilyId, FileNumber};
+use crate::number_map::NumberMap;
 use crate::options::SettingTexts;
 use crate::version::edit::VersionEdit;
 
@@ -16,7 +15,7 @@ pub struct DatabaseRecord {
     /// No family needs WAL files with a smaller number.
     pub min_log_number_to_keep: FileNumber,
     /// WAL files of which RocksDB recorded, where it tracks them, how many bytes had been synced.
-    pub synced_logs: BTreeMap<FileNumber, u64>,
+    pub synced_logs: NumberMap<FileNumber, u64>,
     /// Whether Titan wrote the last edit, and so every WAL file that is needed.
     pub is_titans: bool,
     /// Empty if the database has none yet.

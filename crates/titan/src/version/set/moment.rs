@@ -1,9 +1,11 @@
 //! The moment at which a database is shown.
 
+#[cfg(feature = "serde")]
 use serde::Serialize;
 
 /// The moment of its history at which a database is shown, if another process may be writing it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Moment {
     /// The sequence number of the last operation that is visible.

@@ -4,7 +4,6 @@
 //! Every struct is taken apart without `..`: a new field does not compile here until it is either
 //! compared or listed as not recorded.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::invariants;
+use crate::number_map::NumberMap;
 use crate::options::SettingTexts;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::Statistics;
@@ -34,7 +34,7 @@ use crate::vfs::Vfs;
 /// A version set.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Recorded {
-    pub(crate) families: BTreeMap<ColumnFamilyId, RecordedFamily>,
+    pub(crate) families: NumberMap<ColumnFamilyId, RecordedFamily>,
     pub(crate) max_column_family: ColumnFamilyId,
     pub(crate) min_log_number_to_keep: FileNumber,
     pub(crate) db_id: String,

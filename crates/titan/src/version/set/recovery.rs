@@ -17,6 +17,7 @@ use crate::format::comparator::{self, Comparator};
 use crate::format::file_name::{FileKind, MAX_FILE_NUMBER};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::number_map::NumberMap;
 use crate::options::Options;
 use crate::options::SettingTexts;
 use crate::options::kept::Kept;
@@ -38,7 +39,7 @@ struct Replayed {
 
 /// The state that a MANIFEST describes.
 pub struct RecoveredState {
-    families: BTreeMap<ColumnFamilyId, Replayed>,
+    families: NumberMap<ColumnFamilyId, Replayed>,
     record: DatabaseRecord,
     next_file: FileNumber,
     last_sequence: SequenceNumber,
@@ -72,7 +73,7 @@ impl RecoveredState {
             e
         })?;
         let mut state = RecoveredState {
-            families: BTreeMap::new(),
+            families: NumberMap::new(),
             record: DatabaseRecord::default(),
             next_file: FileNumber(0),
             last_sequence: SequenceNumber::ZERO,
@@ -219,7 +220,7 @@ impl RecoveredState {
         options: &Options,
         statistics: Arc<Statistics>,
     ) -> Result<VersionSet> {
-        let mut families = BTreeMap::new();
+        let mut families = NumberMap::new();
         let mut taken = BTreeMap::new();
         for (id, mut replayed) in self.families {
             if id == ColumnFamilyId::DEFAULT && replayed.comparator.is_none() {
@@ -381,7 +382,7 @@ pub fn choose_comparator(
 
 /// Content of a MANIFEST, reconstructed by other means.
 pub struct Rebuilt {
-    pub families: BTreeMap<ColumnFamilyId, FamilyVersions>,
+    pub families: NumberMap<ColumnFamilyId, FamilyVersions>,
     pub record: DatabaseRecord,
     pub counters: Arc<Counters>,
 }
@@ -421,7 +422,7 @@ impl VersionSet {
         VersionSet {
             vfs,
             dir: dir.to_owned(),
-            families: BTreeMap::from([(ColumnFamilyId::DEFAULT, family)]),
+            families: NumberMap::from([(ColumnFamilyId::DEFAULT, family)]),
             record: DatabaseRecord {
                 max_column_family_is_exact: true,
                 ..DatabaseRecord::default()

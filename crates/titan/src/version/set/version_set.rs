@@ -1,6 +1,6 @@
 //! The set of all versions: applies edits and keeps the MANIFEST.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::clock::SystemClock;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::number_map::NumberMap;
 use crate::options::SettingTexts;
 use crate::options::file::OptionsFile;
 use crate::options::rocksdb;
@@ -28,7 +29,7 @@ use crate::vfs::Vfs;
 pub struct VersionSet {
     pub(super) vfs: Arc<dyn Vfs>,
     pub(super) dir: PathBuf,
-    pub(super) families: BTreeMap<ColumnFamilyId, FamilyVersions>,
+    pub(super) families: NumberMap<ColumnFamilyId, FamilyVersions>,
     pub(super) record: DatabaseRecord,
     pub(super) counters: Arc<Counters>,
     pub(super) obsolete: Arc<ObsoleteFiles>,
@@ -92,7 +93,7 @@ impl VersionSet {
         live
     }
 
-    pub fn families(&self) -> &BTreeMap<ColumnFamilyId, FamilyVersions> {
+    pub fn families(&self) -> &NumberMap<ColumnFamilyId, FamilyVersions> {
         &self.families
     }
 

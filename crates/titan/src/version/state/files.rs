@@ -14,6 +14,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::user_key;
 use crate::format::{BlobFileNumber, FileNumber, SequenceNumber, total};
 use crate::range_del::FragmentedTombstones;
+use crate::sorting;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Mutex};
 use crate::table::EntryCounts;
@@ -375,7 +376,7 @@ impl PhysicalBlobFile {
         let mut holes = self.holes.lock();
         holes.extend(punched);
         // Of holes with the same start, the longest includes the others.
-        holes.sort_unstable_by_key(|hole| (hole.start, Reverse(hole.end)));
+        sorting::sort_by_key(&mut holes, |hole| (hole.start, Reverse(hole.end)));
         holes.dedup_by_key(|hole| hole.start);
         invariant!(
             !holes.iter().any(Range::is_empty),

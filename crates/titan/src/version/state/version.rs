@@ -1,6 +1,6 @@
 //! One immutable state of a column family's files.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
@@ -12,6 +12,7 @@ use crate::blob::{BlobLocation, BlobLocations, no_location};
 use crate::error::Result;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber, total};
+use crate::number_map::NumberMap;
 use crate::range_del::FragmentedTombstones;
 use crate::version::edit::{Relocation, VersionEdit};
 
@@ -226,13 +227,11 @@ impl Version {
     /// The blob files on disk, each with the logical files that are in it. Cost: O(logical files).
     pub fn physical_blob_files(
         &self,
-    ) -> BTreeMap<BlobFileNumber, (Arc<PhysicalBlobFile>, Vec<&BlobFileMeta>)> {
-        let mut files = BTreeMap::new();
+    ) -> NumberMap<BlobFileNumber, (Arc<PhysicalBlobFile>, Vec<&BlobFileMeta>)> {
+        let mut files = NumberMap::new();
         for meta in self.blob_files.values() {
             let physical = meta.shared.physical();
-            let (_, logical) = files
-                .entry(physical.number)
-                .or_insert((physical, Vec::new()));
+            let (_, logical) = files.get_or_insert_with(physical.number, || (physical, Vec::new()));
             logical.push(meta);
         }
         files
