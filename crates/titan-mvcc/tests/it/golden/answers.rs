@@ -22,6 +22,7 @@ pub(super) fn failure(error: &Error, names: &mut Names) -> String {
             key,
             start,
             committed,
+            ..
         } => format!(
             "Conflict on {}: committed at {}, after {}",
             text(key),
@@ -29,9 +30,27 @@ pub(super) fn failure(error: &Error, names: &mut Names) -> String {
             names.show(*start)
         ),
         Error::KeyIsLocked(info) => format!("KeyIsLocked: {}", lock(info, names)),
-        Error::Deadlock { key, circle } => {
-            let circle: Vec<String> = circle.iter().map(|start| names.show(*start)).collect();
-            format!("Deadlock on {}: {}", text(key), circle.join(" "))
+        Error::Deadlock { key, circle, keys } => {
+            let waits = circle.iter().zip(keys);
+            let waits = waits.map(|(start, key)| format!("{} {}", names.show(*start), text(key)));
+            let waits: Vec<String> = waits.collect();
+            format!("Deadlock on {}: {}", text(key), waits.join(", "))
+        }
+        Error::AlreadyExists { key } => format!("AlreadyExists: {}", text(key)),
+        Error::AssertionFailed {
+            key,
+            must_exist,
+            existing,
+            ..
+        } => {
+            let asserted = if *must_exist { "a value" } else { "none" };
+            let found = existing
+                .map(|(start, commit)| format!("{}<-{}", names.show(commit), names.show(start)));
+            format!(
+                "AssertionFailed: {} has {asserted}; found {}",
+                text(key),
+                found.unwrap_or_else(|| "nothing".to_owned())
+            )
         }
         Error::AlreadyCommitted { key, committed, .. } => {
             format!(
