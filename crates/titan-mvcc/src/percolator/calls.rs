@@ -256,6 +256,17 @@ impl Percolator {
         destroy_range::destroy_range(self.core()?, from, to)
     }
 
+    /// Lists the locks that other transactions than `start` have on keys. After a `KeyIsLocked`
+    /// they are all that a caller must resolve. Reads memory only.
+    pub fn locks_of_others<K: AsRef<[u8]>>(&self, keys: &[K], start: Timestamp) -> Vec<LockInfo> {
+        let lock = |key: &K| {
+            let key = key.as_ref();
+            let active = self.0.locks.get(key)?;
+            (active.lock.start != start).then(|| active.lock.info(key))
+        };
+        keys.iter().filter_map(lock).collect()
+    }
+
     /// Lists the first `limit` locks from the key `from` on, of transactions that began at `until`
     /// or before. Reads memory only.
     pub fn scan_locks(&self, until: Timestamp, from: &[u8], limit: usize) -> Vec<LockInfo> {

@@ -1,7 +1,8 @@
 //! Results of steps as text.
 
 use titan_mvcc::{
-    Error, LockInfo, LockKind, Result, Row, SecondariesStatus, StoredVersion, TransactionStatus,
+    CheckedStatus, Error, LockInfo, LockKind, LockedKey, Result, Row, SecondariesStatus,
+    StatusAction, StoredVersion, TransactionStatus,
 };
 
 use super::names::Names;
@@ -132,6 +133,39 @@ pub(super) fn status(status: &TransactionStatus, names: &mut Names) -> String {
         TransactionStatus::Committed(at) => format!("committed at {}", names.show(*at)),
         TransactionStatus::RolledBack => "rolled back".to_owned(),
     }
+}
+
+pub(super) fn checked(checked: &CheckedStatus, names: &mut Names) -> String {
+    let found = match &checked.status {
+        Some(found) => status(found, names),
+        None => "no trace".to_owned(),
+    };
+    let action = match checked.action {
+        StatusAction::Nothing => "nothing done",
+        StatusAction::Pushed => "pushed",
+        StatusAction::ExpiredRolledBack => "rolled back after it expired",
+        StatusAction::MissingRolledBack => "rolled back without a trace",
+        StatusAction::ExpiredUnlocked => "unlocked after it expired",
+        StatusAction::MissingLeft => "left without a trace",
+    };
+    format!("{found} ({action})")
+}
+
+/// The state of a key after a request for its lock.
+pub(super) fn locked(key: &LockedKey, names: &mut Names) -> String {
+    let mut line = match (&key.value, key.exists) {
+        (Some(value), _) => text(value),
+        (None, Some(true)) => "exists".to_owned(),
+        (None, Some(false)) => "none".to_owned(),
+        (None, None) => "unknown".to_owned(),
+    };
+    if !key.is_locked {
+        line += " not locked";
+    }
+    if let Some(at) = key.conflict {
+        line += &format!(" conflict at {}", names.show(at));
+    }
+    line
 }
 
 pub(super) fn secondaries(status: &SecondariesStatus, names: &mut Names) -> String {
