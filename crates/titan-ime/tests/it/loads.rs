@@ -147,7 +147,7 @@ fn a_segment_that_is_dropped_ends_its_load() {
     }
 }
 
-/// The store tells the hook of a range that ends. No copy of it stays, and a load goes on elsewhere.
+/// The store tells the hook of a range that ends. No copy of it stays.
 #[test]
 fn a_range_that_the_store_destroys_is_dropped() {
     let mut place = Place::new(14);

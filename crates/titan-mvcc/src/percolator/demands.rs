@@ -52,8 +52,8 @@ pub enum Assertion {
 /// The check of a key for conflicts with writes of other transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConflictCheck {
-    /// That of the transaction. An optimistic one must find no later version. A pessimistic one
-    /// must have locked the key, or find no version after its start.
+    /// The check of the transaction. An optimistic one must find no later version. A pessimistic
+    /// one must have locked the key, or find no version after its start.
     #[default]
     Usual,
     /// No later version, also for a pessimistic transaction that has not locked the key.
