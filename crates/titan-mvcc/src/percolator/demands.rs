@@ -15,7 +15,7 @@ pub struct Demands<'a> {
     /// The demand on the key of each mutation, in their order. Keys beyond the end have none.
     pub on_keys: &'a [KeyDemand],
     /// Keys that must have no value. They are not locked.
-    pub absent: &'a [&'a [u8]],
+    pub absent: &'a [AbsentKey<'a>],
     /// Commits in this call and leaves no lock. The call must have all keys of the transaction.
     pub one_phase: bool,
     /// The last timestamp at which the transaction may commit in one phase or by an async commit.
@@ -28,6 +28,15 @@ impl Demands<'_> {
     pub(super) fn on_key(&self, number: usize) -> KeyDemand {
         self.on_keys.get(number).copied().unwrap_or_default()
     }
+}
+
+/// A key that must have no value, and that the prewrite does not lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbsentKey<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The check for conflicts.
+    pub check: ConflictCheck,
 }
 
 /// The demand of a prewrite on one key. The default has none.

@@ -8,8 +8,8 @@
 //! - `destroy FROM TO`: destroys a range, up to the end for `-`.
 
 use titan_mvcc::{
-    Assertion, ConflictCheck, Demands, Direction, KeyDemand, KnownLocks, LockDemands, Mutation,
-    PessimisticLock, Prewrite, Result, Snapshot, StatusCheck, Timestamp, Wait,
+    AbsentKey, Assertion, ConflictCheck, Demands, Direction, KeyDemand, KnownLocks, LockDemands,
+    Mutation, PessimisticLock, Prewrite, Result, Snapshot, StatusCheck, Timestamp, Wait,
 };
 
 use super::answers;
@@ -64,7 +64,11 @@ impl World {
             mutations.push(write);
         }
         let absent = words.option("absent").map(list).unwrap_or_default();
-        let absent: Vec<&[u8]> = absent.iter().map(|key| &**key).collect();
+        let absent = absent.iter().map(|key| AbsentKey {
+            key,
+            check: demand(words, key, true).check,
+        });
+        let absent: Vec<_> = absent.collect();
         let demands = Demands {
             on_keys: &on_keys,
             absent: &absent,
