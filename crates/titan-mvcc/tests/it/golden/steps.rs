@@ -7,9 +7,11 @@
 //! - `ts NAME...`: takes timestamps from the oracle.
 //! - `prewrite T W... [primary:K async:K,K for_update:T ttl:S read_at:T min_commit:T]`: the first
 //!   key is the primary one.
+//! - `check_status`, `get`, `list`, `destroy` and more options: the calls of clients (`requests`).
 //! - `commit T C K...`, `rollback T K...`, `cleanup T K [now:T]`: the calls of these names.
 //! - `lock T K... for_update:T [primary:K since:T wait:S ttl:S values]`: takes pessimistic locks;
-//!   `unlock T K... for_update:T` releases them.
+//!   `unlock T K... for_update:T` releases them, `unlock_range T FROM TO for_update:T` those of a
+//!   range, up to the end for `-`.
 //! - `status T K [reader:T now:T or_roll_back]`, `secondaries T K...`, `heartbeat T K ttl:S`.
 //! - `resolve T [C] [K...]`: ends the locks of a transaction; `-` in place of `C` rolls back.
 //! - `txn W...`: runs an optimistic transaction of the store.
@@ -25,9 +27,8 @@ use std::time::Duration;
 
 use titan::SystemClock;
 use titan_mvcc::{
-    CommittedTransaction, Direction, Error, Mutation, Percolator, PessimisticLock,
-    PessimisticTransaction, Prewrite, PrewrittenTransaction, Result, Snapshot, Store, Timestamp,
-    Transaction, Wait,
+    CommittedTransaction, Direction, Error, Mutation, Percolator, PessimisticTransaction,
+    PrewrittenTransaction, Result, Snapshot, Store, Timestamp, Transaction,
 };
 
 use super::answers;
@@ -112,11 +113,11 @@ impl World {
         }
     }
 
-    fn store(&self) -> &Store {
+    pub(super) fn store(&self) -> &Store {
         self.store.as_ref().unwrap()
     }
 
-    fn calls(&self) -> Percolator {
+    pub(super) fn calls(&self) -> Percolator {
         self.store().percolator()
     }
 
@@ -196,20 +197,28 @@ impl World {
             "read" | "scan" | "versions" | "locks" => self.look(words),
             "txn" | "begin" | "write" | "see" | "get_for_update" | "end" | "drop" | "abandon"
             | "prewrite_own" | "commit_primary" | "commit_secondaries" => self.own(words),
+            "get" | "list" => self.read_as_client(words),
+            "destroy" => {
+                let (from, to) = range(&words.arguments);
+                self.calls().destroy_range(from, to)?;
+                // Snapshots have lost the range.
+                self.reads.clear();
+                done()
+            }
             _ => self.call(words),
         }
     }
 
-    fn at(&self, name: &str) -> Timestamp {
+    pub(super) fn at(&self, name: &str) -> Timestamp {
         self.names.get(name)
     }
 
-    fn option_at(&self, words: &Words<'_>, name: &str) -> Option<Timestamp> {
+    pub(super) fn option_at(&self, words: &Words<'_>, name: &str) -> Option<Timestamp> {
         words.option(name).map(|name| self.at(name))
     }
 
     /// The timestamp of a result, which gets the name that the step has for it.
-    fn named(&mut self, words: &Words<'_>, at: Timestamp) -> String {
+    pub(super) fn named(&mut self, words: &Words<'_>, at: Timestamp) -> String {
         if let Some(name) = words.result {
             self.names.give(name, at);
         }
@@ -246,6 +255,12 @@ impl World {
                 calls.pessimistic_rollback(&keys(1), start, for_update)?;
                 done()
             }
+            "unlock_range" => {
+                let for_update = self.option_at(words, "for_update").unwrap();
+                let (from, to) = range(&words.arguments[1..]);
+                calls.pessimistic_rollback_range(start, for_update, from, to)?;
+                done()
+            }
             "status" => {
                 let now = self.now(words)?;
                 let reader = self.option_at(words, "reader").unwrap_or(Timestamp::ZERO);
@@ -255,6 +270,7 @@ impl World {
                     calls.check_transaction_status(primary, start, reader, now, rolls_back)?;
                 Ok(answers::status(&status, &mut self.names))
             }
+            "check_status" => self.check_status(words, start),
             "secondaries" => {
                 let status = calls.check_secondary_locks(&keys(1), start)?;
                 Ok(answers::secondaries(&status, &mut self.names))
@@ -278,55 +294,11 @@ impl World {
     }
 
     /// The timestamp of the option `now`, or of the present.
-    fn now(&self, words: &Words<'_>) -> Result<Timestamp> {
+    pub(super) fn now(&self, words: &Words<'_>) -> Result<Timestamp> {
         match words.option("now") {
             Some(name) => Ok(self.at(name)),
             None => self.store().oracle().next(),
         }
-    }
-
-    fn prewrite(&mut self, words: &Words<'_>, start: Timestamp) -> Result<String> {
-        let writes = words.rest(1).iter();
-        let mutations: Vec<Mutation<'_>> = writes.map(|word| mutation(word)).collect();
-        let primary = words.option("primary").map(str::as_bytes);
-        let secondaries = words.option("async").map(list);
-        let request = Prewrite {
-            mutations: &mutations,
-            primary: primary.unwrap_or_else(|| mutations[0].key()),
-            start,
-            read_at: self.option_at(words, "read_at").unwrap_or(start),
-            ttl: words.seconds("ttl").unwrap_or(TTL),
-            txn_size: 0,
-            min_commit: self.option_at(words, "min_commit").unwrap_or_default(),
-            for_update: self.option_at(words, "for_update"),
-            secondaries: secondaries.as_deref(),
-        };
-        let prewritten = self.calls().prewrite(&request)?;
-        Ok(match prewritten.committed {
-            Some(at) => format!("committed at {}", self.named(words, at)),
-            None => format!("from {} on", self.named(words, prewritten.min_commit)),
-        })
-    }
-
-    fn lock(&mut self, words: &Words<'_>, start: Timestamp, keys: &[&[u8]]) -> Result<String> {
-        let for_update = self.option_at(words, "for_update").unwrap();
-        let primary = words.option("primary").map(str::as_bytes);
-        let wants_values = words.option("values").is_some();
-        let request = PessimisticLock {
-            primary: primary.unwrap_or(keys[0]),
-            start,
-            for_update,
-            since: self.option_at(words, "since").unwrap_or(for_update),
-            ttl: words.seconds("ttl").unwrap_or(TTL),
-            wait: words.seconds("wait").map_or(Wait::No, Wait::For),
-            return_values: wants_values,
-        };
-        let values = self.calls().pessimistic_lock(keys, &request)?;
-        let values = values.into_iter().map(answers::value).collect();
-        Ok(match wants_values {
-            true => answers::all(values),
-            false => "ok".to_owned(),
-        })
     }
 
     /// A step of a transaction of the store.
@@ -488,6 +460,12 @@ impl World {
             }
         }
     }
+}
+
+/// The range of two arguments; `-` is the end.
+fn range<'a>(arguments: &[&'a str]) -> (&'a [u8], Option<&'a [u8]>) {
+    let to = arguments[1].as_bytes();
+    (arguments[0].as_bytes(), (to != b"-").then_some(to))
 }
 
 fn write(transaction: &mut Transaction, mutation: Mutation<'_>) {
