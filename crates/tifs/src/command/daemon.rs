@@ -18,6 +18,8 @@ const LOG: &str = "tifs.log";
 
 /// The line of the new process once the mount answers.
 const READY: &str = "ready";
+/// The descriptors of this process, by number.
+const DESCRIPTORS: &str = "/proc/self/fd";
 /// The last of the standard streams.
 const STDERR: RawFd = 2;
 
@@ -41,20 +43,31 @@ pub(super) fn start(mut command: Command) -> Result<Option<Child>> {
     Ok(None)
 }
 
-/// In the new process, before it opens anything: closes all but the standard streams. What the
-/// command was given open belongs to its caller, whose locks and pipes would otherwise last as long
-/// as the mount.
-pub(super) fn close_inherited() {
-    let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
+/// In the new process, before it opens anything: closes all but the standard streams and the
+/// descriptor that `log` names, if it names one. Other open files of the command belong to its
+/// caller, whose locks and pipes would otherwise last as long as the mount.
+pub(super) fn close_inherited(log: Option<&Path>) {
+    let Ok(open) = std::fs::read_dir(DESCRIPTORS) else {
         return;
     };
+    let log = log.and_then(descriptor);
     let numbers: Vec<RawFd> = open
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
     for number in numbers.into_iter().filter(|number| *number > STDERR) {
-        // That of the listing itself is closed already, which is the only error.
-        let _ = nix::unistd::close(number);
+        if Some(number) != log {
+            // That of the listing itself is closed already, which is the only error.
+            let _ = nix::unistd::close(number);
+        }
     }
+}
+
+/// The descriptor of this process that a path names.
+fn descriptor(path: &Path) -> Option<RawFd> {
+    let name = ["/dev/fd", DESCRIPTORS]
+        .iter()
+        .find_map(|dir| path.strip_prefix(dir).ok())?;
+    name.to_str()?.parse().ok()
 }
 
 /// The file for messages of a mount in the background.

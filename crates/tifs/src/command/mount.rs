@@ -71,11 +71,11 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    if args.background {
-        daemon::close_inherited();
-    }
     let options = mount_options::parse(args.options.iter().map(String::as_str));
     let options = options.map_err(|e| anyhow!(e))?;
+    if args.background {
+        daemon::close_inherited(options.log.as_deref());
+    }
     let mountpoint = checked_mountpoint(&args.mountpoint)?;
     check_rights()?;
     let dir = checked_dir(&args.dir, &mountpoint, &options)?;

@@ -72,6 +72,25 @@ fn has_open(process: &str, file: &Path) -> bool {
     open.any(|entry| identity(&entry.unwrap().path()) == Some(wanted))
 }
 
+#[test]
+fn a_mount_in_the_background_writes_its_log_to_a_descriptor_of_its_caller() {
+    Volume::with(|volume| {
+        volume.unmount();
+        let log = volume.home().join("log");
+        // Every operation is slow, and the log says so.
+        let script = r#"exec 9>"$1" && exec "$0" mount "$2" "$3" -o slow=1ns,log=/dev/fd/9"#;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, TIFS]);
+        let mounted = run(shell.args([&log, &volume.store(), &volume.path()]));
+        assert!(mounted.status.success(), "{mounted:?}");
+        fs::write(volume.join("file"), "slow").unwrap();
+        let unmounted = tifs([OsStr::new("umount"), volume.path().as_os_str()]);
+        assert_eq!(unmounted.status, 0, "{unmounted:?}");
+        assert!(!fs::read_to_string(&log).unwrap().is_empty());
+        volume.check();
+    });
+}
+
 /// As if the file system had no locks of directories, or the process was of another version.
 #[test]
 fn a_volume_that_the_table_of_mounts_shows_is_in_use_without_locks_too() {
