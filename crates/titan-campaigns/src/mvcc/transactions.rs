@@ -478,7 +478,12 @@ impl World {
                 "transaction {id} got {:?}, which transaction {other_id} has locked",
                 key.escape_ascii().to_string()
             );
-            other.end(State::RolledBack);
+            if other.is_doubtful {
+                // A crash took this lock, and perhaps not the others.
+                other.locked.remove(key);
+            } else {
+                other.end(State::RolledBack);
+            }
         }
         Ok(())
     }
