@@ -95,16 +95,11 @@ impl World {
                 return Ok(());
             }
             (None, State::Open) => {}
-            // The record is on another key: it never has all of them.
+            // The record is at another key.
             (None, State::RolledBack) => {
                 if let Some(txn) = self.txns.get_mut(&id) {
                     txn.locked.extend(wanted);
                     txn.alive.1 = self.clock.monotonic();
-                    let is_whole = txn.is_whole();
-                    ensure!(
-                        !is_whole,
-                        "transaction {id} is prewritten, and was rolled back"
-                    );
                 }
                 return Ok(());
             }

@@ -82,7 +82,7 @@ impl Txn {
     /// Whether a lock of it may stop others.
     fn may_block(&self, key: &[u8], now: Duration) -> bool {
         let has_expired = now.saturating_sub(self.alive.1) > LOCK_TTL;
-        // One that came back has locks again, and the record may be at another key than the primary.
+        // The record may be at another key than the primary, which decides.
         let is_undecided = match self.state {
             State::Open => true,
             State::RolledBack => self.kind == Kind::Async,
@@ -99,7 +99,10 @@ impl Txn {
     pub(super) fn end(&mut self, state: State) {
         self.state = state;
         if state == State::RolledBack {
-            self.locked.clear();
+            // Of an async commit, those without a record stay until they expire.
+            if self.kind != Kind::Async {
+                self.locked.clear();
+            }
             // Whoever ends another lock of it has ended the primary one before.
             if self.kind == Kind::Client && !self.is_doubtful {
                 self.records.extend(self.order.first().cloned());
@@ -230,7 +233,13 @@ impl World {
                         return self.explain(id, e);
                     }
                 };
-                self.take_key(id, &key)?;
+                // One that has lost its locks hears that when it commits: it asks for none again.
+                let has_lost_it = self.txns.get(&id).is_some_and(|txn| {
+                    txn.state == State::RolledBack && txn.writes.contains_key(&key)
+                });
+                if !has_lost_it {
+                    self.take_key(id, &key)?;
+                }
                 let present = self.store.now();
                 let Some(txn) = self.txns.get_mut(&id) else {
                     return Ok(());
