@@ -359,7 +359,7 @@ impl World {
                     (SecondariesStatus::RolledBack, State::Committed(_)) => false,
                     (SecondariesStatus::RolledBack, _) => {
                         let is_possible = lacks_one || txn.may_have_expired(now);
-                        let is_open = txn.state == State::Open;
+                        let is_open = txn.state == State::Open && !txn.is_doubtful;
                         self.rolled_back += 1;
                         self.end(id, State::RolledBack);
                         if let (true, [only]) = (is_open, &lacking[..]) {
