@@ -1,4 +1,4 @@
-//! What is left once everything has ended: exactly what the model says.
+//! The end of a history: exactly what the model says is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

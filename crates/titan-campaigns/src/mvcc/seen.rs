@@ -27,7 +27,7 @@ pub struct Seen {
     pub refused: u64,
     /// Crashes.
     pub crashes: u64,
-    /// How deep the databases were.
+    /// The depth of the databases.
     pub depth: Depth,
     /// Counts of caches: points and parts from memory, from the engine, too old for memory, met
     /// writes that were not applied; loads, gaps, splits, joins, evictions.
@@ -117,7 +117,7 @@ impl Seen {
     }
 }
 
-/// What the histories of each configuration have met, by its name.
+/// The counts of the histories of each configuration, by its name.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage(pub BTreeMap<&'static str, Seen>);
 
@@ -126,7 +126,7 @@ impl Coverage {
         self.0.entry(configuration).or_default().add(seen);
     }
 
-    /// What all of them have met.
+    /// The counts of all of them.
     pub fn sum(&self) -> Seen {
         let mut sum = Seen::default();
         self.0.values().for_each(|seen| sum.add(seen));

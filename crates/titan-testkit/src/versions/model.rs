@@ -28,7 +28,7 @@ impl<T: Ord + Copy> Versions<T> {
         self.0.entry(key).or_default().insert(commit, write);
     }
 
-    /// What a commit at this time did to a key.
+    /// The effect of a commit at this time on a key.
     pub fn written(&self, key: &[u8], commit: T) -> Option<&Write> {
         self.0.get(key)?.get(&commit)
     }
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(found, [None, one, one, one, one, None]);
         assert!(versions.is_newer(b"a", 5) && !versions.is_newer(b"a", 6));
         // Of `a` at 3: all three. At 5 the lock is not needed, at 6 nothing.
-        // At 3 all three of `a`, and the deletion is after the lock. At 5 the lock is not needed, at
+        // At 3 all three of `a`; the deletion is after the lock. At 5 the lock is not needed, at
         // 6 nothing.
         let needed = [3, 5, 6].map(|at| versions.needed(b"a", at));
         let (deletion, lock, put) = ((6, false), (4, true), (2, false));
