@@ -71,7 +71,12 @@ impl Life {
             states.push(Contents::of_model(&lockstep.model));
             models.push(lockstep.model.clone());
             synced.push(match step.op {
-                Op::Sync {} | Op::Fsync { .. } | Op::Remount {} => index + 1,
+                // Of a slot without an inode, as in lists that are reduced, nothing is synced.
+                Op::Sync {} | Op::Fsync { .. } | Op::Remount {}
+                    if lockstep.model.is_meaningful(&step.op) =>
+                {
+                    index + 1
+                }
                 _ => synced[index],
             });
         }

@@ -118,7 +118,7 @@ impl Model {
 
     /// Whether all slots are bound that must be, to what a kernel would use so. What only the
     /// kernel does is not.
-    fn is_meaningful(&self, op: &Op) -> bool {
+    pub fn is_meaningful(&self, op: &Op) -> bool {
         let bound = |slot: &Slot| self.slots.contains_key(slot);
         let free = |slot: &Option<Slot>| slot.is_none_or(|slot| !bound(&slot));
         let is = |slot: &Slot, kind| self.node(*slot).is_some_and(|node| node.kind == kind);

@@ -22,5 +22,5 @@ mod tree;
 pub use self::calls::Performer;
 pub use self::mapping::Mapping;
 pub use self::outcome::{Answer, Outcome};
-pub use self::pair::{Difference, Pair};
+pub use self::pair::{Counts, Difference, Pair};
 pub use self::side::Side;

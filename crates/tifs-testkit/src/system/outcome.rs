@@ -12,7 +12,7 @@ pub type Outcome = Result<Answer, Errno>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
-    /// It is no operation of this kind.
+    /// No system call does this operation, so nothing was done.
     Nothing,
     Number(u64),
     Bytes(Bytes),

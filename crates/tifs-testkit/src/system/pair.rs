@@ -5,6 +5,7 @@ use std::fs::{create_dir, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use super::outcome::Answer;
 use super::side::Side;
 use crate::ops::{Op, Ops, Step, reduced};
 
@@ -15,9 +16,19 @@ const TREES_EACH: usize = 50;
 pub struct Pair<'a> {
     roots: [PathBuf; 2],
     runs: usize,
-    /// Operations so far, and those of them that succeeded.
-    counts: (u64, u64),
+    counts: Counts,
     remount: Option<&'a mut dyn FnMut()>,
+}
+
+/// Numbers of operations so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// System calls that were compared.
+    pub performed: u64,
+    /// Those of them that succeeded.
+    pub succeeded: u64,
+    /// Operations that no system call does: nothing was compared.
+    pub skipped: u64,
 }
 
 /// The difference.
@@ -39,7 +50,7 @@ impl<'a> Pair<'a> {
         Pair {
             roots: roots.map(Into::into),
             runs: 0,
-            counts: (0, 0),
+            counts: Counts::default(),
             remount,
         }
     }
@@ -64,8 +75,16 @@ impl<'a> Pair<'a> {
                 let text = format!("operation {at}, {step}: {left:?} and {right:?}");
                 return Some(Difference { at, text });
             }
-            self.counts.0 += 1;
-            self.counts.1 += u64::from(outcomes[0].is_ok());
+            match &outcomes[0] {
+                Ok(Answer::Nothing) => {
+                    eprintln!("operation {at}, {step}: no system call");
+                    self.counts.skipped += 1;
+                }
+                outcome => {
+                    self.counts.performed += 1;
+                    self.counts.succeeded += u64::from(outcome.is_ok());
+                }
+            }
             match step.op {
                 Op::Remount {} | Op::Crash {} => {
                     sides = None;
@@ -91,8 +110,8 @@ impl<'a> Pair<'a> {
         None
     }
 
-    /// Operations so far, and those of them that succeeded.
-    pub fn counts(&self) -> (u64, u64) {
+    /// The numbers so far.
+    pub fn counts(&self) -> Counts {
         self.counts
     }
 

@@ -31,6 +31,14 @@ fn every_crash_leaves_a_prefix_of_the_operations() {
     });
 }
 
+/// As where a reduction has left out what bound the slot.
+#[test]
+fn a_sync_of_a_slot_without_an_inode_makes_nothing_durable() {
+    let life = Life::of(&"mknod 0/a 100644 0 0 1\nfsync 2 false".parse().unwrap());
+    let crashes = life.and_then(|life| crash(&life, 1, 1)).unwrap();
+    assert!(crashes > 0);
+}
+
 #[test]
 fn the_power_fails_again_and_again_and_what_was_synced_is_there() {
     const ROUNDS: u64 = 10;

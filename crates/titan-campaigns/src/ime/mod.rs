@@ -8,7 +8,7 @@ pub mod configurations;
 
 use configurations::CONFIGURATIONS;
 
-use crate::mvcc::{Mvcc, Seen};
+use crate::mvcc::{Coverage, Mvcc};
 use crate::run::Run;
 
 /// Runs the histories of [`Mvcc`] with a range cache.
@@ -18,7 +18,7 @@ pub struct Ime(pub Mvcc);
 impl Ime {
     /// Runs lists of operations under every configuration, on all cores. Counts passed operations,
     /// and lists that failed. Returns what the histories have met.
-    pub fn run(&self, run: &Run) -> Seen {
+    pub fn run(&self, run: &Run) -> Coverage {
         self.0.histories(run, &CONFIGURATIONS)
     }
 }

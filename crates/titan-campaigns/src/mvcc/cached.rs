@@ -1,13 +1,50 @@
 //! The range cache of a store: ranges that are loaded, dropped, pruned, audited, and memory that is
 //! short. None of it changes what is read.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
 use titan_ime::{CacheOptions, Error, Load, Progress, RangeCache};
-use titan_mvcc::StoreOptions;
-use titan_testkit::failure::{CheckFailure, Checked, ensure};
+use titan_mvcc::{Direction, Store, StoreOptions, Timestamp};
+use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
 use titan_testkit::versions::Range;
 
-use super::configurations::Cache;
+use super::configurations::{Cache, Phases};
+use super::reads::{Rows, rows, same_rows, same_value};
+use super::waits::{Call, Done};
 use super::world::World;
+
+/// Longer than any history takes.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Writes of a commit beside which there are reads.
+const MANY: usize = 100;
+
+/// A value and all rows that were read at a time.
+pub(super) struct Early {
+    at: Timestamp,
+    key: Vec<u8>,
+    value: Option<Bytes>,
+    rows: Rows,
+}
+
+impl Early {
+    fn of(store: &Store, key: &[u8]) -> Checked<Early> {
+        let snapshot = store.snapshot();
+        let value = snapshot.get(key).doing("get")?;
+        let scan = snapshot
+            .scan(None, None, Direction::Forward)
+            .doing("scan")?;
+        Ok(Early {
+            at: snapshot.timestamp(),
+            key: key.to_vec(),
+            value,
+            rows: rows(scan, usize::MAX)?,
+        })
+    }
+}
 
 pub(super) fn open(dir: &str, store: &StoreOptions, cache: &Cache) -> Checked<RangeCache> {
     let options = CacheOptions {
@@ -15,8 +52,8 @@ pub(super) fn open(dir: &str, store: &StoreOptions, cache: &Cache) -> Checked<Ra
         segment_size: cache.segment_size,
         safe_lag: cache.safe_lag,
         chooses: cache.chooses,
-        // Maintained when a history says so.
-        maintenance: None,
+        // Maintained when a history says so; but with the thread that applies many writes.
+        maintenance: Some(NEVER),
         audited_per_mille: 100,
     };
     RangeCache::open(dir, store, &options).map_err(CheckFailure::wrong)
@@ -74,6 +111,50 @@ impl World {
         Ok(())
     }
 
+    /// Runs a call that may commit many writes, and beside it reads again and again: the cache has
+    /// not applied them all, so the reads wait for its thread or ask the engine.
+    pub(super) fn run_beside_reads(
+        &self,
+        call: Call,
+        written: &[Vec<u8>],
+    ) -> Checked<(Done, Vec<Early>)> {
+        let is_one = self.configuration.phases == Phases::One;
+        let Some(key) = written
+            .first()
+            .filter(|_| is_one && self.cache.is_some() && written.len() >= MANY)
+        else {
+            return Ok((call.run(), Vec::new()));
+        };
+        let (is_over, store) = (AtomicBool::new(false), &self.store);
+        let (reads, begun) = channel();
+        let (done, first) = thread::scope(|scope| {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                loop {
+                    let is_last = is_over.load(Ordering::Acquire);
+                    // The other end hears until the scope is over.
+                    drop(reads.send(Early::of(store, key)));
+                    if is_last {
+                        break;
+                    }
+                }
+            });
+            let first = begun.recv().into_iter();
+            let done = call.run();
+            is_over.store(true, Ordering::Release);
+            (done, first)
+        });
+        Ok((done, first.chain(begun).collect::<Checked<_>>()?))
+    }
+
+    /// Compares what was read beside a commit, once the model has it.
+    pub(super) fn check_early(&self, early: &Early) -> Checked<()> {
+        let expected = self.model.get(&early.key, early.at);
+        same_value(&early.key, early.value.as_deref(), expected)?;
+        let expected = self.model.rows(early.at).into_iter().collect();
+        same_rows(&early.rows, &expected)
+    }
+
     pub(super) fn limit(&self, bytes: usize) {
         if let Some(cache) = &self.cache {
             cache.set_memory_limit(bytes);
@@ -90,23 +171,7 @@ impl World {
     /// Counts what a cache did that ends.
     pub(super) fn count_cache(&mut self) {
         if let Some(cache) = &self.cache {
-            let stats = cache.stats();
-            let (points, parts) = (stats.points, stats.parts);
-            let counts = [
-                points.hits + points.hits_nothing,
-                parts.hits,
-                points.not_held,
-                parts.not_held,
-                points.too_old,
-                parts.too_old,
-                stats.loads,
-                stats.gaps,
-                stats.splits,
-                stats.joins,
-                stats.dropped_memory_limit,
-            ];
-            let sums = self.seen.cache.iter_mut();
-            sums.zip(counts).for_each(|(sum, n)| *sum += n);
+            self.seen.count_cache(&cache.stats());
         }
     }
 

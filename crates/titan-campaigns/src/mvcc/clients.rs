@@ -64,12 +64,19 @@ impl World {
                 _ => None,
             },
         };
-        let state = txn.state;
+        let (state, kind) = (txn.state, txn.kind);
+        let mut recorded = wanted.iter().filter(|key| txn.records.contains(*key));
+        let recorded = recorded.next().cloned();
         let prewritten = match self.store.percolator().prewrite(&request) {
             Ok(prewritten) => prewritten,
-            Err(Error::Conflict { .. }) if state == State::RolledBack => return Ok(()),
-            Err(e) => return self.explain(id, e),
+            Err(e) => return self.refused(id, e),
         };
+        if let Some(key) = recorded {
+            return Err(CheckFailure::wrong(format!(
+                "transaction {id} was rolled back at {:?}, and is prewritten there",
+                key.escape_ascii().to_string()
+            )));
+        }
         match (prewritten.committed, state) {
             (Some(at), State::Committed(known)) => {
                 ensure!(
@@ -79,10 +86,21 @@ impl World {
                 return Ok(());
             }
             (Some(at), _) => return self.committed(id, at),
-            (None, State::Committed(_)) => return Ok(()),
+            // Its locks decide, and stay until somebody meets them; or these are not the primary.
+            (None, State::Committed(_)) => {
+                ensure!(
+                    kind == Kind::Async || !has_primary,
+                    "transaction {id} has committed, and is prewritten again"
+                );
+                return Ok(());
+            }
             (None, State::Open) => {}
+            // The record is at another key.
             (None, State::RolledBack) => {
-                // The record of the rollback may be on other keys. It never commits.
+                if let Some(txn) = self.txns.get_mut(&id) {
+                    txn.locked.extend(wanted);
+                    txn.alive.1 = self.clock.monotonic();
+                }
                 return Ok(());
             }
         }
@@ -93,8 +111,9 @@ impl World {
         let Some(txn) = self.txns.get_mut(&id) else {
             return Ok(());
         };
+        // A repeated prewrite extends no life.
         let is_first = txn.locked.is_empty();
-        if is_first || has_primary {
+        if is_first || (has_primary && !txn.locked.contains(&primary)) {
             txn.alive.0 = now;
         }
         txn.alive.1 = now;
@@ -104,6 +123,46 @@ impl World {
             let at = txn.min_commit;
             return self.committed(id, at);
         }
+        Ok(())
+    }
+
+    /// A prewrite was refused.
+    fn refused(&mut self, id: u32, error: Error) -> Checked<()> {
+        let was_rolled_back = matches!(error, Error::RolledBack { .. });
+        let Some(txn) = self.txns.get_mut(&id) else {
+            return Ok(());
+        };
+        if txn.state == State::RolledBack {
+            self.seen.returned += 1;
+            if matches!(error, Error::Conflict { .. }) {
+                // The record of another rollback may have replaced its own.
+                return Ok(());
+            }
+        }
+        if let Error::RolledBack { key, start } = &error {
+            ensure!(*start == txn.start, "transaction {id}: {error}");
+            txn.records.insert(key.to_vec());
+        }
+        self.explain(id, error)?;
+        if was_rolled_back {
+            self.end(id, State::RolledBack);
+        }
+        Ok(())
+    }
+
+    /// A commit of a client that has no lock of its primary key, and never will, is refused.
+    fn commit_in_vain(&mut self, id: u32) -> Checked<()> {
+        let at = self.timestamp()?;
+        let Some(txn) = self.txns.get(&id) else {
+            return Ok(());
+        };
+        let committed = self.store.percolator().commit(&txn.order, txn.start, at);
+        ensure!(
+            matches!(&committed, Err(Error::LockNotFound { start, .. }) if *start == txn.start),
+            "transaction {id}, {:?}, commits: {committed:?}",
+            txn.state
+        );
+        self.seen.returned += u64::from(txn.state == State::RolledBack);
         Ok(())
     }
 
@@ -123,6 +182,17 @@ impl World {
 
     pub(super) fn commit_primary_of_client(&mut self, id: u32) -> Checked<()> {
         self.put_back(id, Handle::Client)?;
+        let is_vain = |txn: &Txn| {
+            let primary = txn.order.first();
+            primary.is_some_and(|primary| match txn.state {
+                State::Open => !txn.locked.contains(primary),
+                State::RolledBack => txn.records.contains(primary),
+                State::Committed(_) => false,
+            })
+        };
+        if self.txns.get(&id).is_some_and(is_vain) {
+            return self.commit_in_vain(id);
+        }
         let has_one = self
             .txns
             .get(&id)
@@ -197,6 +267,9 @@ impl World {
             (Ok(()), State::Open | State::RolledBack) => {
                 self.rolled_back += txn.order.len();
                 self.end(id, State::RolledBack);
+                if let Some(txn) = self.txns.get_mut(&id) {
+                    txn.records.extend(txn.order.iter().cloned());
+                }
                 Ok(())
             }
             (Err(Error::AlreadyCommitted { committed, .. }), State::Committed(at)) => {
@@ -208,6 +281,13 @@ impl World {
             (done, state) => Err(CheckFailure::wrong(format!(
                 "transaction {id}, {state:?}, is rolled back: {done:?}"
             ))),
+        }
+    }
+
+    /// A record says that a transaction was rolled back at a key.
+    fn recorded(&mut self, id: u32, key: &[u8]) {
+        if let Some(txn) = self.txns.get_mut(&id) {
+            txn.records.insert(key.to_vec());
         }
     }
 
@@ -231,6 +311,16 @@ impl World {
             Verb::CommitTs => self.commit_ts(id),
             Verb::Heartbeat if is_client => match calls.heartbeat(primary, start, LOCK_TTL) {
                 Ok(_) => {
+                    let may_be_locked = match txn.state {
+                        State::Open => txn.locked.contains(primary),
+                        State::RolledBack => !txn.records.contains(primary),
+                        State::Committed(_) => txn.kind == Kind::Async,
+                    };
+                    ensure!(
+                        may_be_locked,
+                        "transaction {id}, {:?}, has a heartbeat",
+                        txn.state
+                    );
                     let now = self.clock.monotonic();
                     if let Some(txn) = self.txns.get_mut(&id) {
                         txn.alive = (now, now);
@@ -254,9 +344,13 @@ impl World {
                     return Ok(());
                 }
                 let now = self.clock.monotonic();
-                let lacks_one = keys.iter().any(|key| !txn.locked.contains(*key));
+                let lacks = |key: &&&Vec<u8>| !txn.locked.contains(**key);
+                let lacking: Vec<Vec<u8>> =
+                    keys.iter().filter(lacks).map(|&key| key.clone()).collect();
+                let lacks_one = !lacking.is_empty();
+                let is_recorded = keys.iter().any(|key| txn.records.contains(*key));
                 let is_possible = match (status.doing("checking secondary keys")?, txn.state) {
-                    (SecondariesStatus::Locked(_), State::RolledBack) => true,
+                    (SecondariesStatus::Locked(_), State::RolledBack) => !is_recorded,
                     (SecondariesStatus::Locked(locks), State::Open) => {
                         !lacks_one && locks.len() == keys.len()
                     }
@@ -265,8 +359,12 @@ impl World {
                     (SecondariesStatus::RolledBack, State::Committed(_)) => false,
                     (SecondariesStatus::RolledBack, _) => {
                         let is_possible = lacks_one || txn.may_have_expired(now);
+                        let is_open = txn.state == State::Open && !txn.is_doubtful;
                         self.rolled_back += 1;
                         self.end(id, State::RolledBack);
+                        if let (true, [only]) = (is_open, &lacking[..]) {
+                            self.recorded(id, only);
+                        }
                         is_possible
                     }
                 };
@@ -282,6 +380,10 @@ impl World {
                 let ended = calls.resolve_lock(start, commit, None);
                 ended.doing("resolving")?;
                 self.rolled_back += txn.order.len();
+                let ended = txn.locked.clone();
+                if commit.is_none() {
+                    ended.iter().for_each(|key| self.recorded(id, key));
+                }
                 self.unlock(id);
                 Ok(())
             }
@@ -319,14 +421,17 @@ impl World {
         let is_possible = match (status.doing("a status")?, txn.state) {
             (TransactionStatus::Running { .. }, State::Open) => has_lock,
             (TransactionStatus::Running { .. }, State::Committed(_)) => txn.kind == Kind::Async,
-            (TransactionStatus::Running { .. }, State::RolledBack) => true,
+            (TransactionStatus::Running { .. }, State::RolledBack) => {
+                !txn.records.contains(primary)
+            }
             (TransactionStatus::Committed(at), state) => state == State::Committed(at),
             (TransactionStatus::RolledBack, State::Committed(_)) => false,
-            (TransactionStatus::RolledBack, State::RolledBack) => true,
-            (TransactionStatus::RolledBack, State::Open) => {
+            (TransactionStatus::RolledBack, state) => {
+                let primary = primary.clone();
                 self.rolled_back += 1;
                 self.end(id, State::RolledBack);
-                may_end
+                self.recorded(id, &primary);
+                state == State::RolledBack || may_end
             }
         };
         ensure!(is_possible, "wrong status of transaction {id}");

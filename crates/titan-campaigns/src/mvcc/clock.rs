@@ -35,6 +35,12 @@ impl HistoryClock {
         }
     }
 
+    /// The number of clones, this one included.
+    #[cfg(test)]
+    pub(super) fn owners(&self) -> usize {
+        Arc::strong_count(&self.ahead_ms)
+    }
+
     /// Time passes.
     pub(super) fn advance(&self, by: Duration) {
         self.steady.advance(by);

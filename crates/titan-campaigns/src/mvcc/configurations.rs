@@ -125,7 +125,6 @@ fn compressed(family: &mut ColumnFamilyOptions) {
 }
 
 pub(crate) fn collected(family: &mut ColumnFamilyOptions) {
-    family.blob_file_size = 64 << 10;
     family.enable_blob_garbage_collection = true;
     family.blob_garbage_collection_low_threshold = 0.02;
 }

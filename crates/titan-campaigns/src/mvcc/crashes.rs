@@ -23,6 +23,7 @@ impl World {
     /// forgets the commits that it lost.
     pub(super) fn crash(&mut self, loss: Loss, back: usize) -> Checked<()> {
         self.promise();
+        self.seen.crashes += 1;
         let journal = self.vfs.journal();
         let point = journal.len().saturating_sub(back);
         let mark = journal.acknowledged_before(point).checked_sub(1);
@@ -54,6 +55,7 @@ impl World {
             self.model.forget(*at);
         }
         self.names.retain(|_, at| !lost.contains(at));
+        self.starts.retain(|_, at| !lost.contains(at));
         let last = self.commits.iter().map(|(at, _)| *at).max();
         self.acknowledged = last.unwrap_or_default();
         let now = self.store.now();
@@ -68,6 +70,7 @@ impl World {
             // Some of its prewrites may be lost, or its rollback, so its client must give it up.
             txn.handle = Handle::Gone;
             txn.end(State::RolledBack);
+            txn.records.clear();
             if txn.is_of_client() {
                 txn.state = State::Open;
                 txn.is_doubtful = true;
@@ -98,6 +101,7 @@ impl World {
 
     /// Ends the process: its transactions end, those of clients go on.
     pub(super) fn end_process(&mut self) -> Checked<()> {
+        self.count_engine()?;
         if !self.waiters.is_empty() {
             // Before the handles go: a transaction that goes rolls back, and a call that waits for
             // it would go on unseen.

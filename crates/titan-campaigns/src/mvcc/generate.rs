@@ -6,6 +6,9 @@ use titan_testkit::versions::{At, Change, Kind, Op, Range, Verb, Whole};
 
 use super::configurations::{Configuration, Phases};
 
+/// Writes of a transaction that are more than a read applies.
+const BURST: usize = 700;
+
 /// A transaction that may still be open.
 struct Open {
     id: u32,
@@ -52,28 +55,35 @@ impl Generator {
 
     fn draw(&mut self, ops: &mut Vec<Op>) {
         if self.of.cache.is_some() && self.rng.u32(..10) == 0 {
-            return ops.extend(self.cache_op());
+            return match self.rng.u32(..300) {
+                0 => self.burst(ops),
+                _ => ops.extend(self.cache_op()),
+            };
         }
-        if self.of.has_clients() && self.rng.u32(..8) == 0 {
-            match self.rng.u32(..4) {
+        if self.of.has_clients() && self.rng.u32(..5) == 0 {
+            match self.rng.u32(..3) {
                 0 => self.late_reader(ops),
                 _ => ops.extend(self.other_actor()),
             }
             return;
         }
+        let restarts = match self.of.crashes {
+            true => 20,
+            false => 4,
+        };
         let op = match self.rng.u32(..10_000) {
             0..1_200 => self.begin(),
             1_200..4_600 => self.change(),
-            4_600..6_000 => {
+            4_600..5_700 => {
                 let (key, at) = (self.key(), self.in_transaction());
                 Op::Get { key, at }
             }
-            6_000..6_600 => {
+            5_700..6_200 => {
                 let at = self.in_transaction();
                 self.scan(at)
             }
-            6_600..7_800 => return self.end(ops),
-            7_800..9_300 => {
+            6_200..7_400 => return self.end(ops),
+            7_400..8_600 => {
                 let at = self.at();
                 match self.rng.u32(..3) {
                     0 => self.scan(at),
@@ -83,30 +93,31 @@ impl Generator {
                     },
                 }
             }
-            9_300..9_400 => self.iterate(),
-            9_400..9_600 => self.tick(),
-            9_600..9_700 => match self.safe_point() {
+            8_600..8_900 => self.iterate(),
+            8_900..9_100 => self.tick(),
+            9_100..9_200 => match self.safe_point() {
                 Some(op) => op,
                 None => return,
             },
-            9_700..9_800 => self.keep(),
-            9_800..9_950 => match self.snapshots.pop() {
+            9_200..9_300 => self.keep(),
+            9_300..9_400 => match self.snapshots.pop() {
                 Some(id) => Op::On {
                     verb: Verb::Release,
                     id,
                 },
                 None => return,
             },
-            9_950..9_980 => Op::Whole(Whole::Flush),
-            9_980..9_987 => Op::Compact {
+            9_400..9_520 => Op::Whole(Whole::Flush),
+            9_520..9_580 => Op::Compact {
                 key: self.key(),
                 bottommost: self.rng.bool(),
             },
-            9_987..9_992 => Op::Whole(Whole::Gc),
-            9_992..9_995 => Op::Whole(Whole::Check),
-            9_995 => Op::Whole(Whole::DropOld),
-            _ if self.rng.u32(..4) > 0 => return,
-            _ => self.restart(),
+            9_580..9_600 => Op::Whole(Whole::Gc),
+            9_600..9_605 => Op::Whole(Whole::Check),
+            9_605..9_610 => Op::Whole(Whole::DropOld),
+            9_610..9_625 => Op::Whole(Whole::Collect),
+            n if n >= 10_000 - restarts => self.restart(),
+            _ => return,
         };
         ops.push(op);
     }
@@ -373,13 +384,18 @@ impl Generator {
             _ => *self.rng.choice(&self.ended[old..])?,
         };
         let on = |verb| Some(Op::On { verb, id });
-        match self.rng.u32(..10) {
+        match self.rng.u32(..13) {
             0..3 => on(Verb::CommitTs),
             3 => on(Verb::Heartbeat),
             4 => on(Verb::CheckSecondaries),
             5 => on(Verb::Resolve),
-            6 => on(Verb::Commit),
-            7..9 => Some(Op::CheckStatus {
+            6..8 => on(Verb::Commit),
+            // Its client comes back, perhaps after it has ended.
+            8..10 => Some(Op::Prewrite {
+                id,
+                keys: Vec::new(),
+            }),
+            10..12 => Some(Op::CheckStatus {
                 id,
                 at: self.at(),
                 expired: self.rng.u32(..4) == 0,
@@ -450,6 +466,43 @@ impl Generator {
         Op::Crash { loss, back }
     }
 
+    /// A commit of so many writes that a read does not apply them, and reads at once: they wait for
+    /// the thread that applies, or ask the engine. The scans cross all ranges and gaps.
+    fn burst(&mut self, ops: &mut Vec<Op>) {
+        let (id, kind) = (self.new_id(), Kind::Optimistic);
+        ops.push(Op::Begin { id, kind });
+        for _ in 0..BURST {
+            let value = Value {
+                seed: u64::from(self.rng.u32(..)),
+                len: self.rng.usize(60..200),
+            };
+            let change = match self.rng.u32(..8) {
+                0 => Change::Delete,
+                _ => Change::Put(value),
+            };
+            let key = self.key();
+            ops.push(Op::Change { id, key, change });
+        }
+        let read = self.key();
+        ops.push(Op::On {
+            verb: Verb::Commit,
+            id,
+        });
+        ops.push(Op::Get {
+            key: read,
+            at: At::Present,
+        });
+        for reverse in [false, true] {
+            ops.push(Op::Scan {
+                range: Range::default(),
+                at: At::Present,
+                reverse,
+                most: None,
+            });
+        }
+        self.ended.push(id);
+    }
+
     /// Changes what is held in memory.
     fn cache_op(&mut self) -> Option<Op> {
         Some(match self.rng.u32(..100) {
@@ -469,7 +522,9 @@ impl Generator {
                     .usize(self.loads.len().saturating_sub(3)..self.loads.len())],
                 n: self.rng.u32(1..4),
             },
-            82..92 => Op::Whole(Whole::Maintain),
+            82..88 => Op::Whole(Whole::Maintain),
+            // A slow scan goes on while ranges come and go.
+            88..92 => self.iterate(),
             92..96 => Op::Evict {
                 range: self.range(),
             },

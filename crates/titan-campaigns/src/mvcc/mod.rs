@@ -13,7 +13,9 @@
 //! | `waits` | calls that wait for locks |
 //! | `reads` | reads of both, compared |
 //! | `crashes` | what is left after a crash |
+//! | `left` | what is left at the end |
 //! | `cached` | what a range cache holds, loads and drops |
+//! | `seen` | counts of what histories have met |
 //! | `clock` | the time of a history |
 
 mod cached;
@@ -22,7 +24,9 @@ mod clock;
 pub mod configurations;
 mod crashes;
 mod generate;
+mod left;
 mod reads;
+mod seen;
 mod transactions;
 mod waits;
 mod world;
@@ -33,9 +37,9 @@ use std::sync::Arc;
 use configurations::{CONFIGURATIONS, Configuration};
 use generate::Generator;
 use parking_lot::Mutex;
+pub use seen::{Coverage, Depth, Seen};
 use titan_testkit::failure::CheckFailure;
 use titan_testkit::versions::Op;
-pub use world::Seen;
 use world::World;
 
 use crate::answers::Deviation;
@@ -71,12 +75,16 @@ impl Default for Mvcc {
 impl Mvcc {
     /// Runs lists of operations under every configuration, on all cores. Counts passed operations,
     /// and lists that failed. Returns what the histories have met.
-    pub fn run(&self, run: &Run) -> Seen {
+    pub fn run(&self, run: &Run) -> Coverage {
         self.histories(run, &CONFIGURATIONS)
     }
 
     /// Runs lists under each of these configurations, on all cores.
-    pub(crate) fn histories(&self, run: &Run, configurations: &'static [Configuration]) -> Seen {
+    pub(crate) fn histories(
+        &self,
+        run: &Run,
+        configurations: &'static [Configuration],
+    ) -> Coverage {
         let each = self.operations.div_ceil(configurations.len() as u64) as usize;
         let jobs = run.seeds(self.rounds).flat_map(move |seed| {
             run.phase(format_args!("histories of seed {seed}"));
@@ -87,15 +95,15 @@ impl Mvcc {
                 })
             })
         });
-        let seen = Arc::new(Mutex::new(Seen::default()));
-        let (sum, kept) = (Arc::clone(&seen), self.cases.clone());
+        let coverage = Arc::new(Mutex::new(Coverage::default()));
+        let (all, kept) = (Arc::clone(&coverage), self.cases.clone());
         run_all(run, jobs, move |(of, seed, len), task| {
             let name = of.name;
             task.step(move || format!("{name}, list {seed}"));
             let ops = Generator::new(of, seed).list(len);
             match history(of, &ops) {
                 Ok(seen) => {
-                    sum.lock().add(&seen);
+                    all.lock().add(name, &seen);
                     task.pass(ops.len() as u64);
                 }
                 Err(deviation) => {
@@ -104,7 +112,7 @@ impl Mvcc {
                 }
             }
         });
-        *seen.lock()
+        std::mem::take(&mut *coverage.lock())
     }
 }
 

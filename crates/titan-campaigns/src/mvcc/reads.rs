@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-use titan::ReadOptions;
 use titan_mvcc::{Direction, Error, ReadStats, Row, Scan, Snapshot, Timestamp};
 use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
 use titan_testkit::versions::{At, Range, Versions, Write};
@@ -12,7 +11,7 @@ use super::configurations::Phases;
 use super::transactions::{Handle, Txn};
 use super::world::World;
 
-type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+pub(super) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 type Writes = BTreeMap<Vec<u8>, Write>;
 /// A scan, with the rows that are left.
 pub(super) type Iter = (Snapshot, Scan, VecDeque<(Vec<u8>, Vec<u8>)>);
@@ -256,22 +255,7 @@ impl World {
         }
         let report = self.store.check(&mut |_| {}).doing("a check")?;
         ensure!(report.problems_found == 0, "{:?}", report.problems);
-        Ok(())
-    }
-
-    /// Number of versions that are stored.
-    pub(super) fn stored(&self) -> Checked<usize> {
-        let Some(versions) = self.store.db().column_family("versions") else {
-            return Err(CheckFailure::wrong("the family of versions is missing"));
-        };
-        let mut entries = versions.iter(&ReadOptions::default())?;
-        entries.seek_to_first()?;
-        let mut n = 0;
-        while entries.valid() {
-            n += 1;
-            entries.next()?;
-        }
-        Ok(n)
+        self.check_records()
     }
 }
 
@@ -335,7 +319,10 @@ fn expected(
 }
 
 /// The first rows of a scan, with their values.
-fn rows(scan: impl Iterator<Item = titan_mvcc::Result<Row>>, most: usize) -> Checked<Rows> {
+pub(super) fn rows(
+    scan: impl Iterator<Item = titan_mvcc::Result<Row>>,
+    most: usize,
+) -> Checked<Rows> {
     let mut rows = Rows::new();
     for row in scan.take(most) {
         let row = row.doing("a row")?;
@@ -345,7 +332,7 @@ fn rows(scan: impl Iterator<Item = titan_mvcc::Result<Row>>, most: usize) -> Che
     Ok(rows)
 }
 
-fn same_value(key: &[u8], found: Option<&[u8]>, expected: Option<&[u8]>) -> Checked<()> {
+pub(super) fn same_value(key: &[u8], found: Option<&[u8]>, expected: Option<&[u8]>) -> Checked<()> {
     ensure!(
         found == expected,
         "key {:?} has {found:?} instead of {expected:?}",
@@ -354,7 +341,7 @@ fn same_value(key: &[u8], found: Option<&[u8]>, expected: Option<&[u8]>) -> Chec
     Ok(())
 }
 
-fn same_rows(found: &Rows, expected: &Rows) -> Checked<()> {
+pub(super) fn same_rows(found: &Rows, expected: &Rows) -> Checked<()> {
     if found == expected {
         return Ok(());
     }

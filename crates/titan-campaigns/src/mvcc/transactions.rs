@@ -51,6 +51,8 @@ pub(super) struct Txn {
     pub(super) order: Vec<Vec<u8>>,
     /// The values that it read for update, with their timestamps: later commits conflict.
     pub(super) current: BTreeMap<Vec<u8>, (Timestamp, Option<Vec<u8>>)>,
+    /// Keys on which a record says that it was rolled back: its client comes back in vain.
+    pub(super) records: BTreeSet<Vec<u8>>,
     /// The keys that it has locked.
     pub(super) locked: BTreeSet<Vec<u8>>,
     /// The first timestamp at which it may commit.
@@ -80,7 +82,13 @@ impl Txn {
     /// Whether a lock of it may stop others.
     fn may_block(&self, key: &[u8], now: Duration) -> bool {
         let has_expired = now.saturating_sub(self.alive.1) > LOCK_TTL;
-        self.state == State::Open && self.locked.contains(key) && !has_expired
+        // The record may be at another key than the primary, which decides.
+        let is_undecided = match self.state {
+            State::Open => true,
+            State::RolledBack => self.kind == Kind::Async,
+            State::Committed(_) => false,
+        };
+        is_undecided && self.locked.contains(key) && !has_expired
     }
 
     /// Whether its client makes calls of Percolator.
@@ -91,7 +99,14 @@ impl Txn {
     pub(super) fn end(&mut self, state: State) {
         self.state = state;
         if state == State::RolledBack {
-            self.locked.clear();
+            // Of an async commit, those without a record stay until they expire.
+            if self.kind != Kind::Async {
+                self.locked.clear();
+            }
+            // Whoever ends another lock of it has ended the primary one before.
+            if self.kind == Kind::Client && !self.is_doubtful {
+                self.records.extend(self.order.first().cloned());
+            }
         }
     }
 
@@ -143,6 +158,7 @@ impl World {
             writes: BTreeMap::new(),
             order: Vec::new(),
             current: BTreeMap::new(),
+            records: BTreeSet::new(),
             locked: BTreeSet::new(),
             min_commit: Timestamp::ZERO,
             commit_ts: None,
@@ -217,7 +233,13 @@ impl World {
                         return self.explain(id, e);
                     }
                 };
-                self.take_key(id, &key)?;
+                // One that has lost its locks hears that when it commits: it asks for none again.
+                let has_lost_it = self.txns.get(&id).is_some_and(|txn| {
+                    txn.state == State::RolledBack && txn.writes.contains_key(&key)
+                });
+                if !has_lost_it {
+                    self.take_key(id, &key)?;
+                }
                 let present = self.store.now();
                 let Some(txn) = self.txns.get_mut(&id) else {
                     return Ok(());
@@ -465,7 +487,12 @@ impl World {
                 "transaction {id} got {:?}, which transaction {other_id} has locked",
                 key.escape_ascii().to_string()
             );
-            other.end(State::RolledBack);
+            if other.is_doubtful {
+                // A crash took this lock, and perhaps not the others.
+                other.locked.remove(key);
+            } else {
+                other.end(State::RolledBack);
+            }
         }
         Ok(())
     }
@@ -512,7 +539,7 @@ impl World {
         }
         let present = self.store.now();
         ensure!(present >= at, "the commit at {at} is not seen at {present}");
-        let writes = txn.writes.clone();
+        let (writes, start) = (txn.writes.clone(), txn.start);
         for (key, write) in &writes {
             if matches!(write, Write::Set(_)) {
                 self.was_not_read(key, at)?;
@@ -525,6 +552,10 @@ impl World {
         }
         self.acknowledged = self.acknowledged.max(at);
         self.names.insert(id, at);
+        // Others may begin at the same time.
+        if self.clients.contains(&start) {
+            self.starts.insert(start, at);
+        }
         self.commits.push((at, writes.into_keys().collect()));
         if self.configuration.sync {
             self.durable = self.commits.len();

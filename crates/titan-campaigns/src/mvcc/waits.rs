@@ -4,8 +4,9 @@
 //! operation the history looks which of the locks are gone, and waits for those calls to end. So a
 //! history has one order, and no wait takes real time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,7 +25,9 @@ use super::world::{LOCK_TTL, World};
 /// The longest wait for a lock, by the clock of the history.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(8);
 /// A call that could go on and does not for so long was not woken.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The same once that has happened, so that a list of it is reduced in reasonable time.
+const LESS_PATIENCE: Duration = Duration::from_secs(2);
 /// No transaction of a history has this key.
 const WAKING: &[u8] = b"\xfe wake";
 
@@ -91,6 +94,40 @@ pub(super) struct Waiter {
     /// When it goes on in any case.
     until: Duration,
     events: Receiver<Event>,
+    thread: JoinHandle<()>,
+}
+
+impl Waiter {
+    /// Its next event; none if there is none for long, or the thread has ended without a result.
+    fn event(&self) -> Option<Event> {
+        static WAITED_IN_VAIN: AtomicBool = AtomicBool::new(false);
+        let patience = match WAITED_IN_VAIN.load(Ordering::Relaxed) {
+            true => LESS_PATIENCE,
+            false => PATIENCE,
+        };
+        let event = self.events.recv_timeout(patience);
+        if event.is_err() {
+            WAITED_IN_VAIN.store(true, Ordering::Relaxed);
+        }
+        event.ok()
+    }
+
+    /// Waits until the call ends and its thread with it. Returns false if it waits on.
+    fn end(self) -> bool {
+        let ended = loop {
+            match self.event() {
+                Some(Event::Done(done)) => break Some(done),
+                Some(Event::Blocked { .. }) => {}
+                None => break None,
+            }
+        };
+        // Another thread that is gone has panicked, which is another failure.
+        match ended.is_some() || self.thread.is_finished() {
+            true => drop(self.thread.join()),
+            false => return false,
+        }
+        ended.is_some()
+    }
 }
 
 impl World {
@@ -137,7 +174,9 @@ impl World {
             false => None,
         };
         let Some((holder, key)) = holder else {
-            return self.done(id, call.run());
+            let (done, early) = self.run_beside_reads(call, keys)?;
+            self.done(id, done)?;
+            return early.iter().try_for_each(|early| self.check_early(early));
         };
         let (sender, events) = channel();
         let clock = self.clock.clone();
@@ -150,7 +189,7 @@ impl World {
             }));
             drop(sender.send(Event::Done(Box::new(call.run()))));
         };
-        thread::Builder::new().spawn(job).doing("a thread")?;
+        let thread = thread::Builder::new().spawn(job).doing("a thread")?;
         self.put_back(id, Handle::Waiting)?;
         let start = self.txns.get(&id).map_or(Timestamp::ZERO, |txn| txn.start);
         let waiter = Waiter {
@@ -160,6 +199,7 @@ impl World {
             holder,
             until: Duration::ZERO,
             events,
+            thread,
         };
         self.waiters.insert(id, waiter);
         self.seen.waits += 1;
@@ -175,22 +215,24 @@ impl World {
             let Some(waiter) = self.waiters.get_mut(&id) else {
                 return Ok(None);
             };
-            let event = waiter.events.recv_timeout(PATIENCE);
+            let event = waiter.event();
             let key = waiter.key.escape_ascii().to_string();
             match event {
-                Ok(Event::Blocked { until, told }) if told >= since => {
+                Some(Event::Blocked { until, told }) if told >= since => {
                     waiter.until = until;
                     self.has_no_circle(id)?;
                     return Ok(None);
                 }
-                Ok(Event::Blocked { .. }) => {}
-                Ok(Event::Done(done)) => {
-                    self.waiters.remove(&id);
+                Some(Event::Blocked { .. }) => {}
+                Some(Event::Done(done)) => {
+                    if let Some(ended) = self.waiters.remove(&id) {
+                        drop(ended.thread.join());
+                    }
                     // If it has ended, it holds the safe point no longer.
                     self.put_back(id, Handle::Gone)?;
                     return Ok(Some(*done));
                 }
-                Err(_) => {
+                None => {
                     return Err(CheckFailure::wrong(format!(
                         "transaction {id} waits on for the lock of {key}"
                     )));
@@ -270,19 +312,44 @@ impl World {
     /// All calls end: the store was closed.
     pub(super) fn end_waiters(&mut self) -> Checked<()> {
         for (id, waiter) in std::mem::take(&mut self.waiters) {
-            let ended = loop {
-                match waiter.events.recv_timeout(PATIENCE) {
-                    Ok(Event::Done(done)) => break Some(done),
-                    Ok(Event::Blocked { .. }) => {}
-                    Err(_) => break None,
-                }
-            };
-            ensure!(
-                ended.is_some(),
-                "transaction {id} waits on in a closed store"
-            );
-            drop(ended);
+            ensure!(waiter.end(), "transaction {id} waits on in a closed store");
         }
         Ok(())
+    }
+}
+
+/// No thread stays when a history fails.
+impl Drop for World {
+    fn drop(&mut self) {
+        if !self.waiters.is_empty() {
+            // Whatever comes of it, the history has failed already.
+            drop(self.store.close());
+            drop(self.end_waiters());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use titan_testkit::ops::Ops;
+    use titan_testkit::versions::Op;
+
+    use crate::case::Judge;
+    use crate::mvcc::configurations::Configuration;
+    use crate::mvcc::world::World;
+
+    /// The clock of a history has an owner in each thread that waits.
+    #[test]
+    fn a_history_that_ends_early_leaves_no_thread() {
+        let mut all = Configuration::all().into_iter();
+        let of = all.find(|of| of.name == "pessimistic, waits").unwrap();
+        let list = "begin 1 pessimistic\nput 1 k 7*3\nbegin 2 pessimistic\nput 2 k 8*3";
+        let list: Ops<Op> = list.parse().unwrap();
+        let mut world = World::new(of).unwrap();
+        list.0.iter().for_each(|op| world.step(op).unwrap());
+        assert_eq!(world.waiters.len(), 1);
+        let clock = world.clock.clone();
+        drop(world);
+        assert_eq!(clock.owners(), 1);
     }
 }

@@ -4,17 +4,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use titan::{ColumnFamilyOptions, CompactRangeOptions, DbOptions};
+use titan::{
+    CollectGarbageOptions, ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, DbOptions,
+};
 use titan_ime::{Load, RangeCache};
 use titan_mvcc::{Error, Hold, Snapshot, Store, StoreOptions, Timestamp};
 use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
-use titan_testkit::sim::{Loss, SimVfs};
+use titan_testkit::sim::SimVfs;
 use titan_testkit::versions::{At, Op, Range, Verb, Versions, Whole};
 
 use super::cached;
 use super::clock::HistoryClock;
 use super::configurations::{Configuration, Phases};
 use super::reads::{Iter, Wanted};
+use super::seen::Seen;
 use super::transactions::{Handle, State, Txn};
 use super::waits::{LOCK_WAIT, Waiter};
 
@@ -24,42 +27,6 @@ const DIR: &str = "/store";
 pub(super) const LOCK_TTL: Duration = Duration::from_secs(5);
 /// Transactions that are known, ended ones too.
 const KNOWN: usize = 40;
-
-/// Counts of the cases that histories have met.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
-    /// Commits with a conflict.
-    pub conflicts: u64,
-    /// Calls that met a lock.
-    pub blocked: u64,
-    /// Calls on transactions that others had rolled back.
-    pub rolled_back: u64,
-    /// Commits that a reader had pushed.
-    pub pushed: u64,
-    /// Calls that waited, and those that would have waited in a circle.
-    pub waits: u64,
-    /// See `waits`.
-    pub deadlocks: u64,
-    /// Reads before the safe point.
-    pub refused: u64,
-    /// Counts of caches: points and parts from memory, from the engine, too old for memory; loads,
-    /// gaps, splits, joins, evictions.
-    pub cache: [u64; 11],
-}
-
-impl Seen {
-    pub(super) fn add(&mut self, more: &Seen) {
-        self.conflicts += more.conflicts;
-        self.blocked += more.blocked;
-        self.rolled_back += more.rolled_back;
-        self.pushed += more.pushed;
-        self.waits += more.waits;
-        self.deadlocks += more.deadlocks;
-        self.refused += more.refused;
-        let sums = self.cache.iter_mut();
-        sums.zip(more.cache).for_each(|(sum, n)| *sum += n);
-    }
-}
 
 /// See the module.
 pub(super) struct World {
@@ -96,6 +63,8 @@ pub(super) struct World {
     pub(super) rolled_back: usize,
     /// The starts of all transactions of clients.
     pub(super) clients: BTreeSet<Timestamp>,
+    /// The starts of those that have committed, with their commits.
+    pub(super) starts: BTreeMap<Timestamp, Timestamp>,
     pub(super) seen: Seen,
 }
 
@@ -126,6 +95,7 @@ impl World {
             safe_point: Timestamp::ZERO,
             rolled_back: 0,
             clients: BTreeSet::new(),
+            starts: BTreeMap::new(),
             seen: Seen::default(),
         })
     }
@@ -235,11 +205,18 @@ impl World {
         }
     }
 
-    fn whole(&mut self, whole: Whole) -> Checked<()> {
+    pub(super) fn whole(&mut self, whole: Whole) -> Checked<()> {
+        if matches!(
+            whole,
+            Whole::Gc | Whole::Flush | Whole::Check | Whole::DropOld
+        ) {
+            self.look()?;
+        }
         match whole {
             Whole::Gc => self.store.sweep().map(drop).doing("a sweep"),
             Whole::DropOld => self.store.drop_old_versions().doing("dropping"),
             Whole::Flush => Ok(self.store.db().flush_all()?),
+            Whole::Collect => self.collect(),
             Whole::Check => self.check_everything(),
             Whole::Reopen => {
                 self.end_cache()?;
@@ -267,58 +244,6 @@ impl World {
                 self.txns.remove(&id);
             }
         }
-    }
-
-    /// Drops what may be dropped, and compares what is left.
-    pub(super) fn finish(&mut self) -> Checked<Seen> {
-        self.check_everything()?;
-        match self.configuration.crashes {
-            true => {
-                let (loss, back) = self.last_crash();
-                self.crash(loss, back)?;
-            }
-            false => self.whole(Whole::Reopen)?,
-        }
-        // No lock stays.
-        self.clock.advance(2 * LOCK_TTL);
-        let calls = self.store.percolator();
-        let of_clients = calls.scan_locks(Timestamp::MAX, b"", usize::MAX).len();
-        self.rolled_back += of_clients;
-        self.note_safe_point()?;
-        if self.configuration.safe_point_lag.is_some() {
-            let now = self.store.now();
-            let moved = self.store.advance_safe_point(now).doing("the safe point")?;
-            ensure!(
-                moved == now,
-                "the safe point moved to {moved} instead of {now}"
-            );
-            let left = calls.scan_locks(Timestamp::MAX, b"", usize::MAX);
-            ensure!(left.is_empty(), "{left:?} is left");
-        }
-        self.safe_point = self.store.safe_point();
-        self.store.drop_old_versions().doing("dropping")?;
-        let (left, needed) = (self.stored()?, self.model.needed(self.safe_point));
-        // What was rolled back after the safe point may have left a record.
-        let replaced = self.model.replaced(self.safe_point) + of_clients;
-        ensure!(
-            left + replaced >= needed && left <= needed + self.rolled_back,
-            "{left} versions are left instead of {needed}"
-        );
-        self.check_everything()?;
-        self.end_cache()?;
-        self.store.close().doing("closing")?;
-        Ok(self.seen)
-    }
-
-    /// The crash at the end of a history: any loss, within one of the last operations of the disk.
-    fn last_crash(&self) -> (Loss, usize) {
-        let seed = self.commits.len();
-        let loss = match seed % 3 {
-            0 => Loss::None,
-            1 => Loss::All,
-            _ => Loss::Random(seed as u64),
-        };
-        (loss, seed / 3 % 8)
     }
 
     /// The safe point, which only moves forward and passes no hold.
@@ -398,12 +323,40 @@ impl World {
         Ok(())
     }
 
+    /// The family of versions.
+    pub(super) fn versions(&self) -> Checked<ColumnFamily> {
+        let versions = self.store.db().column_family("versions");
+        versions.ok_or_else(|| CheckFailure::wrong("the family of versions is missing"))
+    }
+
+    /// Counts what a database did that ends.
+    pub(super) fn count_engine(&mut self) -> Checked<()> {
+        self.look()?;
+        self.seen.depth.count(self.store.db());
+        Ok(())
+    }
+
+    /// Notes how deep the database is.
+    fn look(&mut self) -> Checked<()> {
+        let metrics = self.versions()?.metrics();
+        self.seen.depth.look(&metrics);
+        Ok(())
+    }
+
     /// Compacts the tables around some key, so that versions of one key come apart.
     fn compact(&mut self, key: &[u8], force_bottommost: bool) -> Checked<()> {
-        if let Some(versions) = self.store.db().column_family("versions") {
-            let options = CompactRangeOptions { force_bottommost };
-            versions.compact_range(Some(key), Some(key), &options)?;
-        }
+        self.look()?;
+        let options = CompactRangeOptions { force_bottommost };
+        let compacted = self.versions()?;
+        compacted.compact_range(Some(key), Some(key), &options)?;
+        Ok(())
+    }
+
+    /// Collects the garbage of all blob files.
+    fn collect(&mut self) -> Checked<()> {
+        self.look()?;
+        let options = CollectGarbageOptions::default();
+        self.versions()?.collect_garbage(None, None, &options)?;
         Ok(())
     }
 
@@ -433,12 +386,14 @@ fn open(
     vfs: &SimVfs,
     clock: &HistoryClock,
 ) -> Checked<(Store, Option<RangeCache>)> {
+    // So small that a short list has tables on several levels, and many blob files.
     let (table, base) = match configuration.small_tables {
-        true => (4 << 10, 32 << 10),
+        true => (2 << 10, 8 << 10),
         false => (1 << 20, 4 << 20),
     };
     let mut versions = ColumnFamilyOptions {
         min_blob_size: configuration.min_blob_size,
+        blob_file_size: 64 << 10,
         write_buffer_size: 64 << 10,
         target_file_size_base: table,
         max_bytes_for_level_base: base,

@@ -1,6 +1,9 @@
 use titan_campaigns::Run;
 use titan_campaigns::ime::Ime;
+use titan_campaigns::ime::configurations::CONFIGURATIONS;
 use titan_campaigns::mvcc::Mvcc;
+
+use crate::mvcc::are_deep;
 
 #[test]
 fn histories_with_a_range_cache_are_as_the_model_says() {
@@ -21,7 +24,10 @@ fn histories_with_a_range_cache_test_much() {
         operations: 100_000,
         ..Mvcc::default()
     });
-    let seen = small.run(&run);
+    let coverage = small.run(&run);
+    println!("{coverage}");
     run.finish(100_000);
+    are_deep(&coverage, &CONFIGURATIONS);
+    let seen = coverage.sum();
     assert!(seen.cache.iter().all(|n| *n > 0), "{seen:?}");
 }

@@ -143,7 +143,7 @@ impl CompactionFilter for Filter {
         }
         match version.kind {
             Kind::Lock => return Ok(decision(!self.is_bottommost)),
-            Kind::Rollback => return Ok(Decision::Remove),
+            Kind::Rollback => return Ok(decision(mutant!(records_of_rollbacks_stay))),
             Kind::Put | Kind::Delete => {}
         }
         self.is_hidden = true;

@@ -158,6 +158,7 @@ fn check_committed(core: &Core, key: &[u8], start: Timestamp, may_be_unknown: bo
     match outcome(&core.versions, key, start)? {
         Outcome::Committed(_) => Ok(()),
         Outcome::Unknown if may_be_unknown => Ok(()),
+        Outcome::RolledBack if mutant!(commit_after_a_rollback) => Ok(()),
         Outcome::RolledBack | Outcome::Unknown => Err(Error::LockNotFound {
             key: Bytes::copy_from_slice(key),
             start,

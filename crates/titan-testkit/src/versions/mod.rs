@@ -27,6 +27,7 @@
 //! evict a..b
 //! gc
 //! flush
+//! collect
 //! crash random:7 back 3
 //! reopen
 //! ";
@@ -144,6 +145,8 @@ pub enum Whole {
     DropOld,
     /// Flushes.
     Flush,
+    /// Collects the garbage of blob files.
+    Collect,
     /// Compares everything.
     Check,
     /// Closes the store and opens it.

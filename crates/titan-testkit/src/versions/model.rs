@@ -28,6 +28,11 @@ impl<T: Ord + Copy> Versions<T> {
         self.0.entry(key).or_default().insert(commit, write);
     }
 
+    /// The effect of a commit at this time on a key.
+    pub fn written(&self, key: &[u8], commit: T) -> Option<&Write> {
+        self.0.get(key)?.get(&commit)
+    }
+
     /// The value of a key at a time.
     pub fn get(&self, key: &[u8], at: T) -> Option<&[u8]> {
         let mut until = self.0.get(key)?.range(..=at).rev();
@@ -58,26 +63,24 @@ impl<T: Ord + Copy> Versions<T> {
         newest.is_some_and(|newest| *newest > start)
     }
 
-    /// Number of versions that remain when everything that no read from the safe point on can see
-    /// is dropped.
-    pub fn needed(&self, safe_point: T) -> usize {
-        let of_key = |(key, versions): (&Vec<u8>, &BTreeMap<T, Write>)| {
-            let above = (Bound::Excluded(safe_point), Bound::Unbounded);
-            let newer = versions.range(above).count();
-            newer + usize::from(self.get(key, safe_point).is_some())
+    /// The versions of a key, the newest first, that remain when everything that no read from the
+    /// safe point on can see is dropped; and whether each may be dropped nevertheless, as a lock
+    /// after the safe point with a newer write of the key may be.
+    pub fn needed(&self, key: &[u8], safe_point: T) -> Vec<(T, bool)> {
+        let Some(versions) = self.0.get(key) else {
+            return Vec::new();
         };
-        self.0.iter().map(of_key).sum()
-    }
-
-    /// Number of them that may be dropped nevertheless: locks after the safe point with a newer
-    /// write of the same key.
-    pub fn replaced(&self, safe_point: T) -> usize {
-        let of_key = |versions: &BTreeMap<T, Write>| {
-            let above = (Bound::Excluded(safe_point), Bound::Unbounded);
-            let older = versions.range(above).rev().skip(1);
-            older.filter(|(_, write)| **write == Write::Lock).count()
-        };
-        self.0.values().map(of_key).sum()
+        let above = (Bound::Excluded(safe_point), Bound::Unbounded);
+        let newer = versions.range(above).rev().enumerate();
+        let mut needed: Vec<(T, bool)> = newer
+            .map(|(n, (at, write))| (*at, n > 0 && *write == Write::Lock))
+            .collect();
+        let mut until = versions.range(..=safe_point).rev();
+        let last = until.find(|(_, write)| **write != Write::Lock);
+        if let Some((at, Write::Set(Some(_)))) = last {
+            needed.push((*at, false));
+        }
+        needed
     }
 
     /// Forgets the commit at this time.
@@ -106,11 +109,14 @@ mod tests {
         assert_eq!(found, [None, one, one, one, one, None]);
         assert!(versions.is_newer(b"a", 5) && !versions.is_newer(b"a", 6));
         // Of `a` at 3: all three. At 5 the lock is not needed, at 6 nothing.
-        let needed: Vec<_> = [3, 5, 6].map(|at| versions.needed(at)).to_vec();
-        assert_eq!(needed, [4, 3, 1]);
-        // The deletion is after the lock.
-        let replaced: Vec<_> = [3, 4].map(|at| versions.replaced(at)).to_vec();
-        assert_eq!(replaced, [1, 0]);
+        // At 3 all three of `a`; the deletion is after the lock. At 5 the lock is not needed, at
+        // 6 nothing.
+        let needed = [3, 5, 6].map(|at| versions.needed(b"a", at));
+        let (deletion, lock, put) = ((6, false), (4, true), (2, false));
+        assert_eq!(needed[0], [deletion, lock, put]);
+        assert_eq!(needed[1], [deletion, put]);
+        assert_eq!(needed[2], []);
+        assert_eq!(versions.needed(b"b", 6), [(4, false)]);
         assert_eq!(versions.rows(5).len(), 2);
         versions.forget(4);
         versions.forget(6);

@@ -27,10 +27,11 @@ const VERBS: [(&str, Verb); 11] = [
     ("release", Verb::Release),
     ("drop-load", Verb::DropLoad),
 ];
-const WHOLE: [(&str, Whole); 7] = [
+const WHOLE: [(&str, Whole); 8] = [
     ("gc", Whole::Gc),
     ("drop-old", Whole::DropOld),
     ("flush", Whole::Flush),
+    ("collect", Whole::Collect),
     ("check", Whole::Check),
     ("reopen", Whole::Reopen),
     ("maintain", Whole::Maintain),
@@ -449,6 +450,7 @@ limit 3000
 gc
 drop-old
 flush
+collect
 check
 reopen
 maintain

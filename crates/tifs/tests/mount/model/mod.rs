@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use tifs_testkit::ops::{Features, Ops, Programs};
 use tifs_testkit::regression::{Regression, Trial};
-use tifs_testkit::system::Pair;
+use tifs_testkit::system::{Counts, Pair};
 
 use crate::places::{self, Tmpfs, Volume};
 
@@ -62,8 +62,13 @@ fn compare(pair: &mut Pair, features: Features, extent: &Extent) {
             panic!("seed {seed}: {difference}\n{}", Regression { trial, ops });
         }
     }
-    let (performed, succeeded) = pair.counts();
+    let Counts {
+        performed,
+        succeeded,
+        skipped,
+    } = pair.counts();
     println!("{succeeded} of {performed} operations succeeded");
+    assert_eq!(skipped, 0, "operations without a system call");
     assert!(succeeded * 4 > performed, "{succeeded} of {performed}");
 }
 
@@ -158,6 +163,25 @@ fn a_difference_is_found_and_reduced() {
     let (reduced, difference) = pair.reduce(&steps, difference);
     assert!(reduced.0.len() <= 3, "{difference}\n{reduced}");
     assert_eq!(reduced.to_string().parse(), Ok(reduced));
+}
+
+#[test]
+fn operations_without_a_system_call_do_not_count_as_equal() {
+    if !places::enter() {
+        return;
+    }
+    let (one, other) = (Tmpfs::new(), Tmpfs::new());
+    let mut pair = Pair::new([one.path(), other.path()], None);
+    let steps: Ops = "mkdir 0/a 755 22 -\nreclaim\nrmdir 0/none\nflush"
+        .parse()
+        .unwrap();
+    assert!(pair.run(&steps.0).is_none());
+    let counts = Counts {
+        performed: 2,
+        succeeded: 1,
+        skipped: 2,
+    };
+    assert_eq!(pair.counts(), counts);
 }
 
 /// Each way in which a file grows, after each way in which it was cut, by system calls.
