@@ -48,9 +48,9 @@ pub struct KeyDemand {
     pub assertion: Option<Assertion>,
     /// The check for conflicts.
     pub check: ConflictCheck,
-    /// The timestamp for update of the pessimistic lock, if the client knows it. A lock with another
-    /// one is of a late copy of a request that the client gave up, and counts as lost: the key may
-    /// have been written before it.
+    /// The timestamp for update of the pessimistic lock, if the client knows it. A lock with
+    /// another one is of a late copy of a request that the client gave up, and counts as lost: the
+    /// key may have been written before it.
     pub locked_at: Option<Timestamp>,
 }
 
