@@ -8,13 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan::{WriteBatch, WriteOptions};
 
+use super::demands::present_value;
 use super::resolve_for_write::wait_for_locks;
 use super::rollback::{RELEASED_AT_ONCE, release_latched};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, Owner};
 use crate::lock_info::LockKind;
-use crate::lookup::{Outcome, ReadStats, newest_version, newest_write, outcome, value_at};
+use crate::lookup::{Outcome, newest_version, newest_write, outcome};
 use crate::timestamp::Timestamp;
 
 /// A request for pessimistic locks.
@@ -216,8 +217,7 @@ fn state(
     if !request.return_values && !demands.existence && !demands.only_existing && !is_absent {
         return Ok(state);
     }
-    let mut read = ReadStats::default();
-    let value = value_at(&core.versions, key, Timestamp::MAX, &mut read)?;
+    let value = present_value(core, key)?;
     if is_absent && value.is_some() {
         let key = Bytes::copy_from_slice(key);
         return Err(Error::AlreadyExists { key });

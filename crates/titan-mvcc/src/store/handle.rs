@@ -207,7 +207,8 @@ impl Store {
     }
 
     /// The cost of all reads since the store was opened. Scans count when they end, reads of
-    /// transactions with their snapshots. Searches of commits for conflicts do not count.
+    /// transactions with their snapshots. Searches of commits for conflicts do not count, those of
+    /// prewrites and pessimistic locks for values do.
     pub fn read_stats(&self) -> ReadStats {
         self.core.reads.totals.sum()
     }
