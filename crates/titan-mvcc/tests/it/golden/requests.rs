@@ -3,7 +3,8 @@
 //! - `prewrite` also takes inserts, `+K=V`, and `absent:K,K exists:K,K missing:K,K unchecked:K,K
 //!   unlocked:K,K locked_at:K=T,K=T one_phase max_commit:T`.
 //! - `lock` also takes `absent:K,K existing existence forced`, and prints the states of the keys.
-//! - `check_status T K [reader:T now:T or_roll_back fallen_back pessimistic]`: prints the action.
+//! - `check_status T K [reader:T now:T or_roll_back fallen_back pessimistic unverified]`:
+//!   prints the action.
 //! - `get K`, `list`: reads that report locks, with `at:T resolved:T,T committed:T,T latest`.
 //! - `destroy FROM TO`: destroys a range, up to the end for `-`.
 
@@ -141,13 +142,13 @@ impl World {
 
     pub(super) fn check_status(&mut self, words: &Words<'_>, start: Timestamp) -> Result<String> {
         let check = StatusCheck {
-            primary: words.arguments[1].as_bytes(),
-            start,
             reader: self.option_at(words, "reader").unwrap_or(Timestamp::ZERO),
             now: self.now(words)?,
             roll_back_if_missing: words.option("or_roll_back").is_some(),
             has_fallen_back: words.option("fallen_back").is_some(),
             for_pessimistic: words.option("pessimistic").is_some(),
+            verify_is_primary: words.option("unverified").is_none(),
+            ..StatusCheck::of(words.arguments[1].as_bytes(), start)
         };
         let checked = self.calls().check_status(&check)?;
         Ok(answers::checked(&checked, &mut self.names))
