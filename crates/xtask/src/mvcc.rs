@@ -7,7 +7,7 @@ use clap::Args;
 use titan_campaigns::Run;
 use titan_campaigns::case::replay;
 use titan_campaigns::mvcc::configurations::Configuration;
-use titan_campaigns::mvcc::{Mvcc, Seen};
+use titan_campaigns::mvcc::{Coverage, Mvcc};
 
 use crate::campaign::{self, Budget};
 
@@ -38,7 +38,7 @@ impl MvccArgs {
     pub(crate) fn run(
         &self,
         name: &str,
-        campaign: impl FnOnce(Mvcc, &Run) -> Seen,
+        campaign: impl FnOnce(Mvcc, &Run) -> Coverage,
     ) -> Result<ExitCode, String> {
         if let Some(file) = &self.replay {
             return campaign::replay(file, replay::<Configuration>);
@@ -51,9 +51,7 @@ impl MvccArgs {
             cases: Some(cases),
             ..Mvcc::default()
         };
-        campaign::run(name, self.budget, |run| {
-            run.note(format_args!("{:?}", campaign(size, run)))
-        })
+        campaign::run(name, self.budget, |run| run.note(campaign(size, run)))
     }
 }
 
