@@ -250,7 +250,11 @@ pub(super) fn refuse_repeated_keys(mutations: &[Mutation<'_>]) -> Result<()> {
 
 /// Checks a key that must have no value, and that is not locked.
 fn check_absent(core: &Core, request: &Prewrite<'_>, absent: &AbsentKey<'_>) -> Result<()> {
-    match check(core, request, absent.key, absent.check)? {
+    let check_for = match mutant!(absent_keys_unchecked) {
+        true => ConflictCheck::Nothing,
+        false => absent.check,
+    };
+    match check(core, request, absent.key, check_for)? {
         Found::Prewritten(_) | Found::Committed(_) => Ok(()),
         Found::New | Found::Locked(_) => {
             let demand = KeyDemand {
