@@ -1,4 +1,4 @@
-//! What races of compactions and collections have in common.
+//! The parts that races of compactions and collections share.
 
 use super::store::{
     Contents, DIR, Store, all, assert_reads, at, ended_by_closing, ended_by_dropping, scan,
