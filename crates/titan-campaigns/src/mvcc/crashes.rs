@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use titan_mvcc::{Timestamp, VersionKind};
 use titan_testkit::failure::{Checked, Doing, ensure};
 use titan_testkit::sim::Loss;
+use titan_testkit::versions::Kind;
 
 use super::transactions::{Handle, State};
 use super::world::World;
@@ -55,11 +56,14 @@ impl World {
             self.model.forget(*at);
         }
         self.names.retain(|_, at| !lost.contains(at));
-        self.starts.retain(|_, at| !lost.contains(at));
+        self.starts.retain(|_, (_, at)| !lost.contains(at));
         let last = self.commits.iter().map(|(at, _)| *at).max();
         self.acknowledged = last.unwrap_or_default();
         let now = self.store.now();
         self.names.retain(|_, at| *at <= now);
+        // Others may get the same timestamps, if the crash took all that was known of these.
+        self.txns.retain(|_, txn| txn.start <= now);
+        self.clients.retain(|start| *start <= now);
         self.reads.clear();
         let loses_calls = back > 0 || (loss != Loss::None && !self.configuration.sync);
         for txn in self.txns.values_mut() {
@@ -85,6 +89,18 @@ impl World {
         let Some((at, keys)) = self.commits.get(n) else {
             return Ok(false);
         };
+        // The locks of an async commit that is whole, which reads do not end if they write nothing.
+        let mut starts = self.starts.iter();
+        if let Some((start, _)) = starts.find(|(_, known)| **known == (Kind::Async, *at)) {
+            let calls = self.store.percolator();
+            let has_lock = |key: &Vec<u8>| {
+                let lock = calls.scan_locks(Timestamp::MAX, key, 1).pop();
+                lock.is_some_and(|lock| *lock.key == **key && lock.start == *start)
+            };
+            if keys.iter().all(has_lock) {
+                return Ok(true);
+            }
+        }
         let present = self.store.snapshot();
         for key in keys {
             // Ends the lock of an async commit.

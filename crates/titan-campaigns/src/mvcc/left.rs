@@ -85,6 +85,7 @@ impl World {
             for version in self.store.versions(key).doing("versions")? {
                 let version = version.doing("a version")?;
                 let (at, of_start) = (version.commit, self.starts.get(&version.start));
+                let of_start = of_start.map(|(_, commit)| *commit);
                 if version.kind == VersionKind::Rollback {
                     ensure!(
                         at > self.safe_point && of_start.is_none(),
@@ -101,7 +102,7 @@ impl World {
                     Write::Lock => VersionKind::Lock,
                 });
                 ensure!(
-                    is_needed && kind == Some(version.kind) && of_start.is_none_or(|it| *it == at),
+                    is_needed && kind == Some(version.kind) && of_start.is_none_or(|it| it == at),
                     "key {shown} still has {version:?}, of {of_start:?}; written was {kind:?}"
                 );
             }

@@ -1,6 +1,6 @@
 //! Reads of the store, compared with the model.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use titan_mvcc::{Direction, Error, ReadStats, Row, Scan, Snapshot, Timestamp};
@@ -13,8 +13,14 @@ use super::world::World;
 
 pub(super) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 type Writes = BTreeMap<Vec<u8>, Write>;
-/// A scan, with the rows that are left.
-pub(super) type Iter = (Snapshot, Scan, VecDeque<(Vec<u8>, Vec<u8>)>);
+/// A scan that goes on.
+pub(super) struct Iter {
+    pub(super) snapshot: Snapshot,
+    scan: Scan,
+    /// The range that is left.
+    range: Range,
+    reverse: bool,
+}
 
 /// The number of reads whose timestamps are known.
 const READS: usize = 64;
@@ -144,7 +150,7 @@ impl World {
         same_rows(&found, &expected(&self.model, writes, at, wanted))?;
         // What lies behind the last row was not read.
         if found.len() < wanted.most {
-            self.was_read(from, to, at);
+            self.was_scanned(wanted.range, at);
         }
         Ok(())
     }
@@ -164,28 +170,55 @@ impl World {
         };
         let (from, to) = (range.from.as_deref(), range.to.as_deref());
         let scan = snapshot.scan(from, to, wanted.direction()).doing("scan")?;
-        let at = snapshot.timestamp();
-        let left = expected(&self.model, &Writes::new(), at, &wanted);
-        self.was_read(from, to, at);
-        self.iters.insert(id, (snapshot, scan, left.into()));
+        let iter = Iter {
+            snapshot,
+            scan,
+            range: range.clone(),
+            reverse,
+        };
+        self.iters.insert(id, iter);
         Ok(())
     }
 
-    /// Reads the next rows.
+    /// Reads the next rows. A key that was locked is read when the scan reaches it.
     pub(super) fn next(&mut self, id: u32, n: u32) -> Checked<()> {
-        let Some((snapshot, scan, left)) = self.iters.get_mut(&id) else {
+        let Some(iter) = self.iters.get_mut(&id) else {
             return Ok(());
         };
-        let n = (n as usize).min(left.len());
-        let found = rows(&mut *scan, n)?;
-        same_rows(&found, &left.drain(..n).collect())?;
-        if left.is_empty() {
-            let more = scan.next().is_some();
-            let at = snapshot.timestamp();
+        let at = iter.snapshot.timestamp();
+        let wanted = Wanted {
+            range: &iter.range,
+            reverse: iter.reverse,
+            most: n as usize,
+        };
+        let expected = expected(&self.model, &Writes::new(), at, &wanted);
+        let found = rows(&mut iter.scan, expected.len())?;
+        same_rows(&found, &expected)?;
+        let mut read = iter.range.clone();
+        if found.len() < n as usize {
+            let more = iter.scan.next().is_some();
             ensure!(!more, "a scan at {at} goes on after its end");
             self.iters.remove(&id);
+        } else if let Some((last, _)) = found.last() {
+            let after = [last, &b"\0"[..]].concat();
+            match iter.reverse {
+                false => (read.to, iter.range.from) = (Some(after.clone()), Some(after)),
+                true => (read.from, iter.range.to) = (Some(last.clone()), Some(last.clone())),
+            }
+        } else {
+            return Ok(());
         }
+        self.was_scanned(&read, at);
         Ok(())
+    }
+
+    /// Notes a read of a range, unless it is empty.
+    fn was_scanned(&mut self, range: &Range, at: Timestamp) {
+        let (from, to) = (range.from.as_deref(), range.to.as_deref());
+        let is_empty = from.zip(to).is_some_and(|(from, to)| from >= to);
+        if !is_empty {
+            self.was_read(from, to, at);
+        }
     }
 
     /// Notes a read of a key, or of a range: no later commit may be before it.

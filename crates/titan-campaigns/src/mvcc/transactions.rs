@@ -333,7 +333,11 @@ impl World {
         let all = txn.order.clone();
         match txn.handle {
             Handle::Client => self.prewrite_client(id, keys),
-            Handle::Optimistic(_) if self.can_call(id, &all) && !self.is_blocked(id, &all) => {
+            Handle::Optimistic(_)
+                if self.configuration.phases != Phases::One
+                    && self.can_call(id, &all)
+                    && !self.is_blocked(id, &all) =>
+            {
                 match self.take(id) {
                     Some(Handle::Optimistic(it)) => self.done(id, Done::Prewritten(it.prewrite())),
                     _ => Ok(()),
@@ -539,7 +543,7 @@ impl World {
         }
         let present = self.store.now();
         ensure!(present >= at, "the commit at {at} is not seen at {present}");
-        let (writes, start) = (txn.writes.clone(), txn.start);
+        let (writes, start, kind) = (txn.writes.clone(), txn.start, txn.kind);
         for (key, write) in &writes {
             if matches!(write, Write::Set(_)) {
                 self.was_not_read(key, at)?;
@@ -554,7 +558,7 @@ impl World {
         self.names.insert(id, at);
         // Others may begin at the same time.
         if self.clients.contains(&start) {
-            self.starts.insert(start, at);
+            self.starts.insert(start, (kind, at));
         }
         self.commits.push((at, writes.into_keys().collect()));
         if self.configuration.sync {

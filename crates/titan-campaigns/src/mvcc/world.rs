@@ -11,7 +11,7 @@ use titan_ime::{Load, RangeCache};
 use titan_mvcc::{Error, Hold, Snapshot, Store, StoreOptions, Timestamp};
 use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
 use titan_testkit::sim::SimVfs;
-use titan_testkit::versions::{At, Op, Range, Verb, Versions, Whole};
+use titan_testkit::versions::{At, Kind, Op, Range, Verb, Versions, Whole};
 
 use super::cached;
 use super::clock::HistoryClock;
@@ -63,8 +63,8 @@ pub(super) struct World {
     pub(super) rolled_back: usize,
     /// The starts of all transactions of clients.
     pub(super) clients: BTreeSet<Timestamp>,
-    /// The starts of those that have committed, with their commits.
-    pub(super) starts: BTreeMap<Timestamp, Timestamp>,
+    /// The starts of those that have committed, with their kinds and commits.
+    pub(super) starts: BTreeMap<Timestamp, (Kind, Timestamp)>,
     pub(super) seen: Seen,
 }
 
@@ -269,10 +269,8 @@ impl World {
         });
         let starts = open.map(|txn| txn.read_at);
         let snapshots = self.snapshots.values().map(Snapshot::timestamp);
-        let iters = self
-            .iters
-            .values()
-            .map(|(snapshot, ..)| snapshot.timestamp());
+        let iters = self.iters.values();
+        let iters = iters.map(|iter| iter.snapshot.timestamp());
         let holds = self.holds.values().map(Hold::timestamp);
         let calls = self.store.percolator();
         let locks = calls.scan_locks(Timestamp::MAX, b"", usize::MAX);
