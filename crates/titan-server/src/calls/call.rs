@@ -1,0 +1,116 @@
+//! The trait of calls, and what a running call has.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use titan_mvcc::{Percolator, Snapshot, Timestamp};
+
+use super::answers::Answered;
+use super::failure::Failure;
+use super::key_errors::read_failure;
+use crate::node::Shared;
+use crate::proto::errorpb;
+use crate::proto::kvrpcpb::Context;
+use crate::regions::{KeyForm, Within};
+
+/// A call of the key-value service.
+pub(crate) trait Call: Answered {
+    /// Runs the call. May block.
+    fn run(self, work: &Work<'_>) -> Result<Self::Answer, Failure>;
+
+    /// The time for which the call wants to wait for locks of other transactions.
+    fn wait(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// What a running call has.
+pub(crate) struct Work<'a> {
+    pub(crate) node: &'a Shared,
+    /// The moment at which the client gives up.
+    pub(crate) deadline: Option<Instant>,
+    /// The time for which the call waits for locks.
+    pub(crate) wait: Duration,
+}
+
+impl Work<'_> {
+    /// The region of a call.
+    pub(crate) fn within(
+        &self,
+        context: Option<&Context>,
+        form: KeyForm,
+    ) -> Result<Within, Failure> {
+        Ok(self.node.regions.check(context, form)?)
+    }
+
+    /// The calls of Percolator transactions.
+    pub(crate) fn percolator(&self) -> Percolator {
+        self.node.store().percolator()
+    }
+
+    /// A snapshot at the timestamp of a reader.
+    pub(crate) fn snapshot(&self, version: u64) -> Result<Snapshot, Failure> {
+        let store = self.node.store();
+        match Timestamp(version) {
+            Timestamp::MAX => Ok(store.snapshot()),
+            at => store.snapshot_at(at).map_err(read_failure),
+        }
+    }
+
+    /// Fails after the deadline.
+    pub(crate) fn check_time(&self) -> Result<(), Failure> {
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(Failure::deadline()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts the bytes of an answer.
+    pub(crate) fn answer(&self) -> AnswerSize {
+        let limit = self.node.limits.answer_bytes;
+        AnswerSize { limit, bytes: 0 }
+    }
+
+    /// Fails for a key or value beyond the limits.
+    pub(crate) fn check_sizes(&self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        let limits = &self.node.limits;
+        if key.len() > limits.key_bytes {
+            let (len, limit) = (key.len(), limits.key_bytes);
+            let reason = format!("key of {len} bytes is too large: the limit is {limit}");
+            return Err(Failure::abort(reason));
+        }
+        if value.len() > limits.value_bytes {
+            return Err(Failure::from(errorpb::Error {
+                message: format!(
+                    "value of {} bytes is too large: the limit is {}",
+                    value.len(),
+                    limits.value_bytes
+                ),
+                raft_entry_too_large: Some(errorpb::RaftEntryTooLarge {
+                    region_id: 0,
+                    entry_size: value.len() as u64,
+                }),
+                ..errorpb::Error::default()
+            }));
+        }
+        Ok(())
+    }
+}
+
+/// The size of an answer that grows.
+pub(crate) struct AnswerSize {
+    limit: usize,
+    bytes: usize,
+}
+
+impl AnswerSize {
+    /// Counts a pair.
+    pub(crate) fn add(&mut self, key: &Bytes, value: &Bytes) -> Result<(), Failure> {
+        // Tags and lengths.
+        self.bytes += key.len() + value.len() + 16;
+        match self.bytes > self.limit {
+            true => Err(Failure::too_large(self.limit)),
+            false => Ok(()),
+        }
+    }
+}

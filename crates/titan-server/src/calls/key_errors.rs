@@ -1,0 +1,168 @@
+//! Errors of the store as errors of keys.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::time::Duration;
+
+use bytes::Bytes;
+use titan_mvcc::{Error, LockInfo, LockKind, Timestamp};
+
+use super::failure::Failure;
+use crate::proto::deadlock::WaitForEntry;
+use crate::proto::kvrpcpb::write_conflict::Reason;
+use crate::proto::kvrpcpb::{self, KeyError, Op};
+
+/// The transaction of a call, as its errors name it.
+pub(super) struct Caller<'a> {
+    pub(super) start: u64,
+    pub(super) primary: &'a Bytes,
+    /// The reason of a conflict.
+    pub(super) reason: Reason,
+}
+
+impl Caller<'_> {
+    /// A call without a primary key, which finds no conflicts.
+    pub(super) fn of(start: u64) -> Caller<'static> {
+        static NONE: Bytes = Bytes::new();
+        Caller {
+            start,
+            primary: &NONE,
+            reason: Reason::Unknown,
+        }
+    }
+
+    /// The failure for an error of the store.
+    pub(super) fn failure(&self, error: Error) -> Failure {
+        let key_error = match error {
+            Error::KeyIsLocked(lock) => KeyError {
+                locked: Some(lock_info(&lock)),
+                ..KeyError::default()
+            },
+            Error::Conflict { key, committed, .. } => {
+                self.conflict(key, committed.0, committed.0, self.reason)
+            }
+            Error::RolledBack { key, start } => {
+                self.conflict(key, start.0, 0, Reason::SelfRolledBack)
+            }
+            Error::Deadlock { key, circle } => KeyError {
+                deadlock: Some(self.deadlock(key, &circle)),
+                ..KeyError::default()
+            },
+            Error::LockNotFound { .. } => KeyError {
+                retryable: error.to_string(),
+                ..KeyError::default()
+            },
+            Error::TransactionNotFound { primary, start } => txn_not_found(primary, start.0),
+            Error::PrimaryMismatch { lock, .. } => KeyError {
+                primary_mismatch: Some(kvrpcpb::PrimaryMismatch {
+                    lock_info: Some(lock_info(&lock)),
+                }),
+                ..KeyError::default()
+            },
+            Error::CommitTsExpired {
+                key,
+                asked,
+                min_commit,
+            } => KeyError {
+                commit_ts_expired: Some(kvrpcpb::CommitTsExpired {
+                    start_ts: self.start,
+                    attempted_commit_ts: asked.0,
+                    key,
+                    min_commit_ts: min_commit.0,
+                }),
+                ..KeyError::default()
+            },
+            Error::Engine(error) => return error.into(),
+            error => return Failure::abort(error.to_string()),
+        };
+        key_error.into()
+    }
+
+    fn conflict(&self, key: Bytes, start: u64, commit: u64, reason: Reason) -> KeyError {
+        KeyError {
+            conflict: Some(kvrpcpb::WriteConflict {
+                start_ts: self.start,
+                conflict_ts: start,
+                key,
+                primary: self.primary.clone(),
+                conflict_commit_ts: commit,
+                reason: reason.into(),
+            }),
+            ..KeyError::default()
+        }
+    }
+
+    /// A circle of waits: each transaction waits for the next one, the last one for the first,
+    /// which is the caller.
+    fn deadlock(&self, key: Bytes, circle: &[Timestamp]) -> kvrpcpb::Deadlock {
+        let hash = key_hash(&key);
+        let next = circle.iter().cycle().skip(1);
+        let waits = circle.iter().zip(next).map(|(txn, other)| WaitForEntry {
+            txn: txn.0,
+            wait_for_txn: other.0,
+            ..WaitForEntry::default()
+        });
+        let mut wait_chain: Vec<_> = waits.collect();
+        // The caller's wait would have closed the circle. It comes last, as its detector saw it.
+        if let Some(own) = wait_chain.first_mut() {
+            own.key = key.clone();
+            own.key_hash = hash;
+            wait_chain.rotate_left(1);
+        }
+        kvrpcpb::Deadlock {
+            lock_ts: circle.get(1).map_or(0, |holder| holder.0),
+            lock_key: key,
+            deadlock_key_hash: hash,
+            wait_chain,
+        }
+    }
+}
+
+/// The error for a transaction without a trace at its primary key.
+pub(super) fn txn_not_found(primary_key: Bytes, start_ts: u64) -> KeyError {
+    KeyError {
+        txn_not_found: Some(kvrpcpb::TxnNotFound {
+            start_ts,
+            primary_key,
+        }),
+        ..KeyError::default()
+    }
+}
+
+/// The failure of a read.
+pub(super) fn read_failure(error: Error) -> Failure {
+    Caller::of(0).failure(error)
+}
+
+/// A lock as clients see it.
+pub(super) fn lock_info(lock: &LockInfo) -> kvrpcpb::LockInfo {
+    let op = match lock.kind {
+        LockKind::Put => Op::Put,
+        LockKind::Delete => Op::Del,
+        LockKind::Lock => Op::Lock,
+        LockKind::Pessimistic => Op::PessimisticLock,
+    };
+    kvrpcpb::LockInfo {
+        primary_lock: lock.primary.clone(),
+        lock_version: lock.start.0,
+        key: lock.key.clone(),
+        lock_ttl: millis(lock.ttl),
+        txn_size: lock.txn_size,
+        lock_type: op.into(),
+        lock_for_update_ts: lock.for_update.0,
+        use_async_commit: lock.secondaries.is_some(),
+        min_commit_ts: lock.min_commit.0,
+        secondaries: lock.secondaries.clone().unwrap_or_default(),
+        duration_to_last_update_ms: 0,
+    }
+}
+
+/// A time in milliseconds.
+pub(super) fn millis(time: Duration) -> u64 {
+    time.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+fn key_hash(key: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(key);
+    hasher.finish()
+}

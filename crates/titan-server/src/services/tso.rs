@@ -1,0 +1,93 @@
+//! Streams of timestamps, answered in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{self, Sender};
+use tokio::sync::watch;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::executor::Executor;
+use super::pd::{check_cluster, header};
+use crate::node::Shared;
+use crate::proto::pdpb::{self, TsoRequest, TsoResponse};
+
+/// Answers that wait for the transport.
+const ANSWERS: usize = 16;
+/// The most timestamps of a request: those of a millisecond.
+const MOST: u32 = 1 << 18;
+
+/// The answers of a stream.
+pub(crate) type Runs = ReceiverStream<Result<TsoResponse, Status>>;
+
+/// Answers the requests of a stream.
+pub(crate) fn answer_runs(
+    executor: Arc<Executor>,
+    asked: Streaming<TsoRequest>,
+    stopping: watch::Receiver<bool>,
+) -> Runs {
+    let (out, answers) = mpsc::channel(ANSWERS);
+    tokio::spawn(take(executor, asked, stopping, out));
+    ReceiverStream::new(answers)
+}
+
+async fn take(
+    executor: Arc<Executor>,
+    mut asked: Streaming<TsoRequest>,
+    mut stopping: watch::Receiver<bool>,
+    out: Sender<Result<TsoResponse, Status>>,
+) {
+    let unread: Duration = executor.shared().limits.unread;
+    loop {
+        let request = tokio::select! {
+            request = asked.message() => request,
+            () = out.closed() => return,
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
+        };
+        // The client has left, or what it sent is no message.
+        let Ok(Some(request)) = request else { return };
+        let answer = executor.other("tso", move |shared| run(shared, &request));
+        let answer = answer.await;
+        let is_last = answer.is_err();
+        if out.send_timeout(answer, unread).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Takes a run of timestamps. The answer has the last one.
+fn run(shared: &Shared, request: &TsoRequest) -> Result<TsoResponse, Status> {
+    check_cluster(shared, request.header.as_ref())?;
+    let count = request.count;
+    if count == 0 || count >= MOST {
+        let reason = format!("{count} timestamps at once: at least 1, less than {MOST}");
+        return Err(Status::invalid_argument(reason));
+    }
+    let last = last_of_run(shared, count)?;
+    Ok(TsoResponse {
+        header: header(shared),
+        count,
+        timestamp: Some(message(last)),
+    })
+}
+
+fn last_of_run(shared: &Shared, count: u32) -> Result<titan_mvcc::Timestamp, Status> {
+    let oracle = shared.store().oracle();
+    let mut last = None;
+    for _ in 0..count {
+        let next = oracle.next().map_err(|error| Status::unavailable(error.to_string()))?;
+        last = Some(next);
+    }
+    last.ok_or_else(|| Status::internal("no timestamp"))
+}
+
+/// A timestamp in the two parts of the protocol.
+pub(super) fn message(timestamp: titan_mvcc::Timestamp) -> pdpb::Timestamp {
+    let physical = timestamp.unix_time().as_millis();
+    pdpb::Timestamp {
+        physical: i64::try_from(physical).unwrap_or(i64::MAX),
+        logical: timestamp.counter() as i64,
+        suffix_bits: 0,
+    }
+}
