@@ -32,6 +32,24 @@ pub enum Error {
         start: Timestamp,
         /// The commit timestamp of the other one.
         committed: Timestamp,
+        /// The start timestamp of the other one.
+        other: Timestamp,
+    },
+    /// A prewrite demanded that the key has no value, and it has one.
+    AlreadyExists {
+        /// The key.
+        key: Bytes,
+    },
+    /// A client asserted that a key has a value, or that it has none. The client is wrong.
+    AssertionFailed {
+        /// The key.
+        key: Bytes,
+        /// The start timestamp of the client's transaction.
+        start: Timestamp,
+        /// True if the client asserted a value.
+        must_exist: bool,
+        /// The start and the commit timestamp of the last change of the key; `None` without one.
+        existing: Option<(Timestamp, Timestamp)>,
     },
     /// Another transaction holds a lock of the key. It may still be running. Nothing was done. Try
     /// again later, or resolve the lock.
@@ -43,6 +61,8 @@ pub enum Error {
         /// Start timestamps. Each transaction waits for the next, the last one for the first, which
         /// is this one.
         circle: Vec<Timestamp>,
+        /// For each transaction of the circle, the key whose lock it waits for.
+        keys: Vec<Bytes>,
     },
     /// The transaction to be rolled back has committed.
     AlreadyCommitted {
@@ -172,6 +192,8 @@ impl Error {
             Error::Engine(source) => source.is_retryable(),
             // Repeating does not mend these.
             Error::AlreadyCommitted { .. }
+            | Error::AlreadyExists { .. }
+            | Error::AssertionFailed { .. }
             | Error::LockNotFound { .. }
             | Error::PrewrittenAlready { .. }
             | Error::TransactionNotFound { .. }
@@ -232,11 +254,26 @@ impl fmt::Display for Error {
                 key,
                 start,
                 committed,
+                ..
             } => write!(
                 f,
                 "conflict on key \"{}\": another transaction committed at {committed}, after this one \
                  began at {start}",
                 key.escape_ascii()
+            ),
+            Error::AlreadyExists { key } => {
+                write!(f, "key \"{}\" has a value already", key.escape_ascii())
+            }
+            Error::AssertionFailed {
+                key,
+                start,
+                must_exist,
+                ..
+            } => write!(
+                f,
+                "transaction {start} asserts that key \"{}\" has {} value",
+                key.escape_ascii(),
+                if *must_exist { "a" } else { "no" }
             ),
             Error::KeyIsLocked(lock) => write!(
                 f,
@@ -244,7 +281,7 @@ impl fmt::Display for Error {
                 lock.key.escape_ascii(),
                 lock.start
             ),
-            Error::Deadlock { key, circle } => {
+            Error::Deadlock { key, circle, .. } => {
                 let key = key.escape_ascii();
                 write!(
                     f,

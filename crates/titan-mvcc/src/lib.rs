@@ -57,8 +57,7 @@
 //! - The committing thread runs the second phase before it returns. No thread sends heartbeats: a
 //!   pessimistic transaction that makes no call for [`TransactionOptions::lock_ttl`] may be rolled
 //!   back.
-//! - Of TiKV's options, prewrites lack assertions, inserts that check for absence, and commits in
-//!   one phase. Locks only if the key exists, and fair locking, are missing too.
+//! - [`Percolator::destroy_range`] is no transaction: snapshots lose the range too.
 
 /// The examples of the first page and of the user's page are tests.
 #[cfg(doctest)]
@@ -96,8 +95,9 @@ pub use lookup::{Direction, Found, Part, PartRequest, RangeSource, ReadStats, So
 pub use oracle::TimestampOracle;
 pub use order::{Hold, HoldInfo};
 pub use percolator::{
-    Mutation, Percolator, PessimisticLock, Prewrite, Prewritten, SecondariesStatus,
-    TransactionStatus, Wait,
+    Assertion, CheckedStatus, ConflictCheck, Demands, KeyDemand, KnownLocks, LockDemands,
+    LockedKey, Mutation, Percolator, PessimisticLock, Prewrite, Prewritten, SecondariesStatus,
+    StatusAction, StatusCheck, TransactionStatus, Wait,
 };
 pub use read::{KeyVersions, Row, Scan, Snapshot, StoredVersion};
 pub use store::{

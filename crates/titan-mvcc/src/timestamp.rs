@@ -38,6 +38,18 @@ impl Timestamp {
         self.0 & ((1 << COUNTER_BITS) - 1)
     }
 
+    /// The timestamps of a millisecond.
+    pub(crate) const PER_MILLISECOND: u64 = 1 << COUNTER_BITS;
+
+    /// The first of `count` timestamps of one millisecond, not before this one. `None` if there are
+    /// none.
+    pub(crate) fn with_room_for(self, count: u64) -> Option<Timestamp> {
+        if self.counter() + count <= Timestamp::PER_MILLISECOND {
+            return Some(self);
+        }
+        Timestamp::at(self.unix_time() + Duration::from_millis(1))
+    }
+
     /// The next timestamp, or `None` after [`Timestamp::MAX`].
     pub(crate) fn next(self) -> Option<Timestamp> {
         self.0.checked_add(1).map(Timestamp)
@@ -69,6 +81,19 @@ mod tests {
         assert_eq!(second.previous(), first);
         assert_eq!(Timestamp::ZERO.previous(), Timestamp::ZERO);
         assert_eq!(Timestamp::MAX.next(), None);
+    }
+
+    #[test]
+    fn a_run_is_in_one_millisecond() {
+        let last = Timestamp((6 << 18) - 1);
+        assert_eq!(last.with_room_for(1), Some(last));
+        assert_eq!(last.with_room_for(2), Some(Timestamp(6 << 18)));
+        let most = Timestamp::PER_MILLISECOND;
+        assert_eq!(
+            Timestamp(5 << 18).with_room_for(most),
+            Some(Timestamp(5 << 18))
+        );
+        assert_eq!(Timestamp::MAX.with_room_for(2), None);
     }
 
     #[test]

@@ -47,6 +47,12 @@ impl Latches {
         let taken = latches.filter_map(|n| Some((n, self.0.get(n)?.lock())));
         Taken(taken.collect())
     }
+
+    /// Takes the latches of all keys.
+    pub(crate) fn take_all(&self) -> Taken<'_> {
+        let taken = self.0.iter().map(Mutex::lock).enumerate();
+        Taken(taken.collect())
+    }
 }
 
 impl Taken<'_> {

@@ -108,7 +108,32 @@ impl LockTable {
             }
             entries.next()?;
         }
+        locks.find_fallen_back(after);
         Ok(locks)
+    }
+
+    /// Finds async commits that have fallen back to two phases before the opening. Their primary
+    /// keys decide on them, so they are pushed as others are.
+    fn find_fallen_back(&self, after: Timestamp) {
+        let mut table = self.table.write();
+        let has_fallen_back = |lock: &Lock| {
+            let mut keys = lock.secondaries.iter().flat_map(|keys| keys.iter());
+            keys.any(|key| {
+                let other = table.by_key.get(key).map(|active| &active.lock);
+                other.is_some_and(|other| {
+                    other.start == lock.start && other.is_prewritten() && !other.is_async()
+                })
+            })
+        };
+        let all = table.by_key.iter();
+        let fallen = all.filter(|(_, active)| has_fallen_back(&active.lock));
+        let fallen: Vec<Bytes> = fallen.map(|(key, _)| key.clone()).collect();
+        for key in fallen {
+            if let Some(active) = table.by_key.get_mut(&key) {
+                active.lock.secondaries = None;
+                active.lock.min_commit = active.lock.min_commit.max(after);
+            }
+        }
     }
 
     /// Returns true if no key is locked. Cost: one atomic load.
@@ -150,6 +175,19 @@ impl LockTable {
             .filter(|(_, active)| active.affects_read_at(at))
             .map(|(key, _)| key.clone())
             .collect()
+    }
+
+    /// The keys from `from` to before `to` that have locks.
+    pub(crate) fn keys_between(&self, from: &[u8], to: Option<&[u8]>) -> Vec<Bytes> {
+        let to = to.map_or(Bound::Unbounded, Bound::Excluded);
+        let table = self.table.read();
+        let locks = table.by_key.range::<[u8], _>((Bound::Included(from), to));
+        locks.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The family of locks.
+    pub(crate) fn family(&self) -> &ColumnFamily {
+        &self.family
     }
 
     /// The first `limit` locks from the key `from` on that are `wanted`.
@@ -227,6 +265,18 @@ impl LockTable {
             .family
             .get_lazy(&value_key(key), &ReadOptions::default());
         Ok(value?)
+    }
+
+    /// Makes the primary lock of an async commit one of a commit in two phases. The caller has taken
+    /// the latches of all its keys, and found a lock of a commit in two phases among them. That
+    /// lock stays as long as the transaction is undecided, so an opening finds it again.
+    pub(crate) fn fall_back(&self, primary: &[u8], start: Timestamp) {
+        let mut table = self.table.write();
+        if let Some(active) = table.by_key.get_mut(primary)
+            && active.lock.start == start
+        {
+            active.lock.secondaries = None;
+        }
     }
 
     /// Raises the minimal commit timestamp of the transaction that owns the lock of `primary` to

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use titan::{SystemClock, invariant};
 
@@ -22,22 +23,30 @@ pub(crate) struct Waits {
 
 #[derive(Default)]
 struct State {
-    /// For each waiting transaction, the owner of each lock that it waits for. By start timestamps.
-    waiting: HashMap<Timestamp, Vec<Timestamp>>,
+    /// For each waiting transaction, each lock that it waits for. By start timestamps.
+    waiting: HashMap<Timestamp, Vec<WaitFor>>,
     /// True once the store was closed.
     is_closed: bool,
 }
 
+/// A wait of a transaction for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WaitFor {
+    /// The start timestamp of the lock's owner.
+    holder: Timestamp,
+    key: Bytes,
+}
+
 impl State {
-    /// Removes one wait of a transaction for another.
-    fn remove(&mut self, waiter: Timestamp, holder: Timestamp) {
+    /// Removes one wait of a transaction.
+    fn remove(&mut self, waiter: Timestamp, wait: &WaitFor) {
         let holders = self.waiting.get_mut(&waiter);
         invariant!(holders.is_some(), "{waiter} waits for nothing");
         let Some(holders) = holders else {
             return;
         };
-        let at = holders.iter().position(|other| *other == holder);
-        invariant!(at.is_some(), "{waiter} does not wait for {holder}");
+        let at = holders.iter().position(|other| other == wait);
+        invariant!(at.is_some(), "{waiter} does not wait for {}", wait.holder);
         if let Some(at) = at {
             holders.swap_remove(at);
         }
@@ -56,8 +65,9 @@ pub(crate) enum NoWait {
     Closed,
 }
 
-/// Start timestamps. Each transaction waits for the next, the last one for the first.
-pub(crate) type Circle = Vec<Timestamp>;
+/// Start timestamps, each with the key whose lock the transaction waits for. The next one has
+/// locked it, for the last transaction the first one.
+pub(crate) type Circle = Vec<(Timestamp, Bytes)>;
 
 impl Waits {
     /// Wakes all waits after locks were removed.
@@ -73,8 +83,8 @@ impl Waits {
         self.changed.notify_all();
     }
 
-    /// Waits while `is_locked` returns true, for the transaction `holder`. Returns false at
-    /// `deadline`, a monotonic time. A `waiter` without a start owns no locks, so it is in no
+    /// Waits while `is_locked` returns true, for the lock of the transaction `holder` on `key`.
+    /// Returns false at `deadline`, a monotonic time. A `waiter` without a start owns no locks, so it is in no
     /// circle.
     ///
     /// # Errors
@@ -83,16 +93,19 @@ impl Waits {
         &self,
         clock: &dyn SystemClock,
         waiter: Option<Timestamp>,
-        holder: Timestamp,
+        (holder, key): (Timestamp, &[u8]),
         deadline: Duration,
         is_locked: impl Fn() -> bool,
     ) -> Result<bool, NoWait> {
+        let key = Bytes::copy_from_slice(key);
+        let wait = WaitFor { holder, key };
         let mut state = self.state.lock();
         if let Some(waiter) = waiter {
-            if let Some(circle) = circle(&state.waiting, waiter, holder) {
+            if let Some(circle) = circle(&state.waiting, waiter, &wait) {
                 return Err(NoWait::Deadlock(circle));
             }
-            state.waiting.entry(waiter).or_default().push(holder);
+            let waits = state.waiting.entry(waiter).or_default();
+            waits.push(wait.clone());
         }
         let released = loop {
             if state.is_closed {
@@ -109,35 +122,35 @@ impl Waits {
             self.changed.wait_for(&mut state, block);
         };
         if let Some(waiter) = waiter {
-            state.remove(waiter, holder);
+            state.remove(waiter, &wait);
         }
         released
     }
 }
 
-/// The circle that a wait of `waiter` for `holder` would close. Cost: visits all transactions for
-/// which `holder` waits, directly or not.
+/// The circle that a wait of `waiter` would close. Cost: visits all transactions for which the
+/// owner of the lock waits, directly or not.
 fn circle(
-    waiting: &HashMap<Timestamp, Vec<Timestamp>>,
+    waiting: &HashMap<Timestamp, Vec<WaitFor>>,
     waiter: Timestamp,
-    holder: Timestamp,
+    wait: &WaitFor,
 ) -> Option<Circle> {
-    // Each visited transaction, with one that waits for it.
-    let mut met = HashMap::from([(holder, waiter)]);
-    let mut left = vec![holder];
+    // Each visited transaction, with one that waits for it and the key of that wait.
+    let mut met = HashMap::from([(wait.holder, (waiter, &wait.key))]);
+    let mut left = vec![wait.holder];
     while !met.contains_key(&waiter) {
         let next = left.pop()?;
-        for holder in waiting.get(&next).into_iter().flatten() {
-            met.entry(*holder).or_insert_with(|| {
-                left.push(*holder);
-                next
+        for wait in waiting.get(&next).into_iter().flatten() {
+            met.entry(wait.holder).or_insert_with(|| {
+                left.push(wait.holder);
+                (next, &wait.key)
             });
         }
     }
     let mut circle = Vec::new();
     let mut at = waiter;
-    while let Some(before) = met.remove(&at) {
-        circle.push(before);
+    while let Some((before, key)) = met.remove(&at) {
+        circle.push((before, key.clone()));
         at = before;
     }
     circle.reverse();
@@ -156,14 +169,24 @@ mod tests {
     fn a_circle_is_found_from_its_last_wait() {
         let t = |n| Timestamp(n);
         let waiting = [(1, vec![2]), (2, vec![9, 3, 8]), (4, vec![2]), (8, vec![2])];
+        // The key of a lock is the number of its owner.
+        let wait = |holder: u64| WaitFor {
+            holder: t(holder),
+            key: Bytes::from(holder.to_string()),
+        };
         let starts = |(waiter, holders): (u64, Vec<u64>)| {
-            (t(waiter), holders.into_iter().map(Timestamp).collect())
+            (t(waiter), holders.into_iter().map(wait).collect())
         };
         let waiting = HashMap::from(waiting.map(starts));
-        assert_eq!(circle(&waiting, t(3), t(1)), Some(vec![t(3), t(1), t(2)]));
-        assert_eq!(circle(&waiting, t(3), t(4)), Some(vec![t(3), t(4), t(2)]));
-        assert_eq!(circle(&waiting, t(4), t(1)), None);
-        assert_eq!(circle(&waiting, t(5), t(5)), Some(vec![t(5)]));
+        let circle = |waiter: u64, holder: u64| circle(&waiting, t(waiter), &wait(holder));
+        let by = |waits: &[(u64, &'static str)]| -> Option<Circle> {
+            let waits = waits.iter();
+            Some(waits.map(|(n, key)| (t(*n), Bytes::from(*key))).collect())
+        };
+        assert_eq!(circle(3, 1), by(&[(3, "1"), (1, "2"), (2, "3")]));
+        assert_eq!(circle(3, 4), by(&[(3, "4"), (4, "2"), (2, "3")]));
+        assert_eq!(circle(4, 1), None);
+        assert_eq!(circle(5, 5), by(&[(5, "5")]));
     }
 
     #[test]
@@ -175,7 +198,8 @@ mod tests {
         let active = AtomicBool::new(true);
         let wait = |waiter, holder, deadline| {
             let is_locked = || active.load(Ordering::SeqCst);
-            waits.wait(&clock, Some(t(waiter)), t(holder), deadline, is_locked)
+            let lock = (t(holder), &b"k"[..]);
+            waits.wait(&clock, Some(t(waiter)), lock, deadline, is_locked)
         };
         std::thread::scope(|scope| {
             let first = scope.spawn(|| wait(1, 2, for_long));
@@ -187,7 +211,9 @@ mod tests {
             let circle = wait(2, 1, Duration::ZERO);
             active.store(false, Ordering::SeqCst);
             waits.wake();
-            assert_eq!(circle, Err(NoWait::Deadlock(vec![t(2), t(1)])));
+            let key = || Bytes::from_static(b"k");
+            let expected = vec![(t(2), key()), (t(1), key())];
+            assert_eq!(circle, Err(NoWait::Deadlock(expected)));
             assert_eq!(first.join().unwrap(), Ok(true));
         });
         assert!(waits.state.lock().waiting.is_empty());

@@ -45,6 +45,23 @@ pub(crate) fn newest_write(family: &ColumnFamily, key: &[u8]) -> Result<Option<V
     })
 }
 
+/// The newest put or deletion of a key. Cost: that of [`newest_write`]; an iterator also steps over
+/// locks.
+pub(crate) fn newest_change(family: &ColumnFamily, key: &[u8]) -> Result<Option<Version>> {
+    let is_change = |version: &Version| matches!(version.kind, Kind::Put | Kind::Delete);
+    match newest_version(family, key)? {
+        Some(newest) if !is_change(&newest) => {}
+        newest => return Ok(newest),
+    }
+    search(family, encode_key(key), Order::NewestFirst, |cursor| {
+        let (_, version) = split(cursor.key())?;
+        Ok(match is_change(&version) {
+            true => ControlFlow::Break(version),
+            false => ControlFlow::Continue(()),
+        })
+    })
+}
+
 /// The last change of a key, for a lock that is about to be written. The caller's latch keeps other
 /// writers away. If the versions cannot be read, the result is `Unknown`, which is always correct:
 /// a lock must end even above damaged versions. Cost: a point read of the engine. If the newest

@@ -15,7 +15,9 @@ mod stats;
 mod value;
 
 pub use direction::Direction;
-pub(crate) use history::{Outcome, last_change, newest_version, newest_write, outcome};
+pub(crate) use history::{
+    Outcome, last_change, newest_change, newest_version, newest_write, outcome,
+};
 pub use range_source::{Found, Part, PartRequest, RangeSource, SourceRow};
 pub use stats::ReadStats;
 pub(crate) use stats::ReadTotals;

@@ -50,8 +50,13 @@ impl GivenOracle {
 impl TimestampOracle for GivenOracle {
     /// Cost: one call of the program's oracle; a synced write once in three seconds of its time.
     fn next(&self) -> Result<Timestamp> {
-        let next = self.given.next()?;
-        if next == Timestamp::MAX {
+        self.next_run(1)
+    }
+
+    fn next_run(&self, count: u64) -> Result<Timestamp> {
+        let next = self.given.next_run(count)?;
+        let last = Timestamp(next.0.saturating_add(count.saturating_sub(1)));
+        if last == Timestamp::MAX {
             return Err(Error::oracle("all timestamps have been handed out"));
         }
         if let Some(taken) = self.taken.filter(|taken| next <= *taken) {
@@ -59,10 +64,10 @@ impl TimestampOracle for GivenOracle {
                 "the oracle is at {next}, but the store has used timestamps up to {taken}"
             )));
         }
-        if next.0 >= self.leased.load(Ordering::Acquire) {
+        if last.0 >= self.leased.load(Ordering::Acquire) {
             let mut lease = self.lease.lock();
             lease.check(next)?;
-            lease.cover(next, next)?;
+            lease.cover(last, next)?;
             self.leased.store(lease.end().0, Ordering::Release);
         }
         Ok(next)

@@ -52,17 +52,30 @@ impl TimestampOracle for LocalOracle {
     /// Cost: one reading of the clock; a synced write once in three seconds, which blocks other
     /// callers.
     fn next(&self) -> Result<Timestamp> {
+        self.next_run(1)
+    }
+
+    /// Cost: that of [`LocalOracle::next`].
+    fn next_run(&self, count: u64) -> Result<Timestamp> {
+        let count = count.max(1);
+        if count > Timestamp::PER_MILLISECOND {
+            return Err(Error::oracle(format!(
+                "{count} timestamps were asked for at once; a millisecond has {}",
+                Timestamp::PER_MILLISECOND
+            )));
+        }
+        let exhausted = || Error::oracle("all timestamps have been handed out");
         let mut state = self.state.lock();
         let by_clock = Timestamp::at(self.clock.unix_time()).ok_or_else(|| {
             Error::oracle("the clock is past the last timestamp, in the year 4199")
         })?;
-        let timestamp = by_clock.max(state.next);
-        let after = timestamp
-            .next()
-            .ok_or_else(|| Error::oracle("all timestamps have been handed out"))?;
-        state.lease.check(timestamp)?;
-        state.lease.cover(timestamp, by_clock)?;
+        let first = by_clock.max(state.next);
+        let first = first.with_room_for(count).ok_or_else(exhausted)?;
+        let last = Timestamp(first.0 + (count - 1));
+        let after = last.next().ok_or_else(exhausted)?;
+        state.lease.check(first)?;
+        state.lease.cover(last, by_clock)?;
         state.next = after;
-        Ok(timestamp)
+        Ok(first)
     }
 }

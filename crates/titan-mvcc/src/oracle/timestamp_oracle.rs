@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
 /// A source of timestamps. All stores whose commits share one order use one oracle.
@@ -14,6 +14,19 @@ pub trait TimestampOracle: Send + Sync + 'static {
     /// [`Error::Oracle`](crate::Error::Oracle) if there is none to give. The commit or opening that
     /// asked for it fails, and may be repeated.
     fn next(&self) -> Result<Timestamp>;
+
+    /// Returns the first of `count` timestamps that follow one another, all of which the caller
+    /// gets, as from as many calls of [`TimestampOracle::next`]. All are of one millisecond.
+    ///
+    /// # Errors
+    /// Those of [`TimestampOracle::next`]; `Oracle` for more than 262,144, or if the oracle gives
+    /// only one at a time.
+    fn next_run(&self, count: u64) -> Result<Timestamp> {
+        match count {
+            0 | 1 => self.next(),
+            _ => Err(Error::oracle("the oracle gives one timestamp at a time")),
+        }
+    }
 }
 
 impl fmt::Debug for dyn TimestampOracle {

@@ -15,7 +15,7 @@ mod safe_point;
 mod wakeups;
 
 pub(crate) use commit_hook::StoreHook;
-pub(crate) use commit_order::CommitOrder;
+pub(crate) use commit_order::{CommitOrder, InFlight};
 pub(crate) use safe_point::SafePoint;
 pub use safe_point::{Hold, HoldInfo};
 pub(crate) use wakeups::Wakeups;

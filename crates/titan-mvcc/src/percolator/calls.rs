@@ -7,12 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::commit::commit_at;
+use super::demands::Demands;
+use super::destroy_range;
 use super::end_locks::end_locks;
-use super::pessimistic::{self, PessimisticLock};
+use super::pessimistic::{self, LockDemands, LockedKey, PessimisticLock};
 use super::prewrite::{self, Prewrite, Prewritten};
 use super::rollback;
 use super::secondaries::{self, SecondariesStatus};
-use super::status::{self, TransactionStatus};
+use super::status::{self, CheckedStatus, StatusCheck, TransactionStatus};
 use crate::core::Core;
 use crate::error::Result;
 use crate::format::lock::{Lock, Owner};
@@ -52,8 +54,20 @@ impl Percolator {
     /// or the outcome of the transaction, may have been dropped; `Engine` with `InvalidArgument`
     /// for two mutations of a key.
     pub fn prewrite(&self, request: &Prewrite<'_>) -> Result<Prewritten> {
+        self.prewrite_with(request, &Demands::default())
+    }
+
+    /// Prewrites as [`Percolator::prewrite`] does, with more demands, or commits in one phase.
+    ///
+    /// # Errors
+    /// Those of [`Percolator::prewrite`]; `AlreadyExists`, `AssertionFailed`.
+    pub fn prewrite_with(
+        &self,
+        request: &Prewrite<'_>,
+        demands: &Demands<'_>,
+    ) -> Result<Prewritten> {
         prewrite::refuse_repeated_keys(request.mutations)?;
-        prewrite::prewrite(self.core()?, request, Owner::Client)
+        prewrite::prewrite(self.core()?, request, demands, Owner::Client)
     }
 
     /// Commits prewritten keys at a timestamp that was taken after the last prewrite. Commit the
@@ -89,7 +103,24 @@ impl Percolator {
         keys: &[K],
         request: &PessimisticLock<'_>,
     ) -> Result<Vec<Option<Bytes>>> {
-        pessimistic::pessimistic_lock(self.core()?, &slices(keys), request, Owner::Client)
+        let demands = LockDemands::default();
+        let locked = self.pessimistic_lock_with(keys, request, &demands)?;
+        Ok(locked.into_iter().map(|key| key.value).collect())
+    }
+
+    /// Takes locks as [`Percolator::pessimistic_lock`] does, with more demands. Returns the state
+    /// of each key.
+    ///
+    /// # Errors
+    /// Those of [`Percolator::pessimistic_lock`]; `AlreadyExists`.
+    pub fn pessimistic_lock_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        request: &PessimisticLock<'_>,
+        demands: &LockDemands<'_>,
+    ) -> Result<Vec<LockedKey>> {
+        let (core, keys) = (self.core()?, slices(keys));
+        pessimistic::pessimistic_lock(core, &keys, request, demands, Owner::Client)
     }
 
     /// Releases pessimistic locks that were taken at `for_update` or before. The transaction goes
@@ -139,14 +170,27 @@ impl Percolator {
         now: Timestamp,
         roll_back_if_missing: bool,
     ) -> Result<TransactionStatus> {
-        status::check(
-            self.core()?,
+        let check = StatusCheck {
             primary,
             start,
             reader,
             now,
             roll_back_if_missing,
-        )
+            has_fallen_back: false,
+            for_pessimistic: false,
+        };
+        let checked = status::check(self.core()?, &check)?;
+        // Only checks for a pessimistic lock leave it open.
+        Ok(checked.status.unwrap_or(TransactionStatus::RolledBack))
+    }
+
+    /// The status of a transaction as [`Percolator::check_transaction_status`] finds it, and what
+    /// the check has changed.
+    ///
+    /// # Errors
+    /// Those of [`Percolator::check_transaction_status`].
+    pub fn check_status(&self, check: &StatusCheck<'_>) -> Result<CheckedStatus> {
+        status::check(self.core()?, check)
     }
 
     /// The status of an async commit, by some of its keys. Rolls the transaction back on a key that
@@ -199,6 +243,28 @@ impl Percolator {
             core.order.include(commit);
         }
         Ok(resolved)
+    }
+
+    /// Destroys the range from the key `from` to before `to`, or to the end: all versions and all
+    /// locks, at once and for all snapshots. It is no transaction: nothing conflicts with it, and
+    /// transactions that had locks there have lost them. A commit hook sees a deletion of the
+    /// range. Cost: a write, which waits for all commits and keeps others waiting.
+    ///
+    /// # Errors
+    /// Those of every call.
+    pub fn destroy_range(&self, from: &[u8], to: Option<&[u8]>) -> Result<()> {
+        destroy_range::destroy_range(self.core()?, from, to)
+    }
+
+    /// Lists the locks that other transactions than `start` have on keys. After a `KeyIsLocked`
+    /// they are all that a caller must resolve. Reads memory only.
+    pub fn locks_of_others<K: AsRef<[u8]>>(&self, keys: &[K], start: Timestamp) -> Vec<LockInfo> {
+        let lock = |key: &K| {
+            let key = key.as_ref();
+            let active = self.0.locks.get(key)?;
+            (active.lock.start != start).then(|| active.lock.info(key))
+        };
+        keys.iter().filter_map(lock).collect()
     }
 
     /// Lists the first `limit` locks from the key `from` on, of transactions that began at `until`

@@ -32,17 +32,25 @@
 //! | `end_locks` | ending locks of a transaction whose status is final |
 //! | `owner_status` | the status of the transaction that owns a lock |
 //! | `resolve_for_read`, `resolve_for_write`, `resolve_left` | the callers that resolve locks |
+//! | `report_for_read` | reads that report locks to clients, which resolve them |
+//! | `demands` | what a prewrite demands of keys: their presence, assertions |
+//! | `one_phase` | commits in one phase |
 //! | `prewrite` | prewrites |
 //! | `pessimistic` | pessimistic locks and their release |
+//! | `destroy_range` | the end of a range, its versions and locks |
 //! | `calls` | the calls as clients make them |
 
 mod calls;
 mod commit;
+mod demands;
+mod destroy_range;
 mod end_locks;
 mod mutation;
+mod one_phase;
 mod owner_status;
 mod pessimistic;
 mod prewrite;
+mod report_for_read;
 mod resolve_for_read;
 mod resolve_for_write;
 mod resolve_left;
@@ -52,16 +60,19 @@ mod status;
 
 pub use calls::Percolator;
 pub(crate) use commit::commit_at;
+pub use demands::{Assertion, ConflictCheck, Demands, KeyDemand};
 pub(crate) use end_locks::end_locks;
 pub use mutation::Mutation;
 pub(crate) use pessimistic::pessimistic_lock;
-pub use pessimistic::{PessimisticLock, Wait};
+pub use pessimistic::{LockDemands, LockedKey, PessimisticLock, Wait};
 pub(crate) use prewrite::prewrite;
 pub use prewrite::{Prewrite, Prewritten};
+pub use report_for_read::KnownLocks;
+pub(crate) use report_for_read::report_for_read;
 pub(crate) use resolve_for_read::{ReadFrom, resolve_for_read};
 pub(crate) use resolve_for_write::wait_for_locks;
 pub(crate) use resolve_left::{end_expired_locks, end_orphaned_locks};
 pub(crate) use rollback::release_locks;
 pub use secondaries::SecondariesStatus;
-pub use status::TransactionStatus;
 pub(crate) use status::heartbeat;
+pub use status::{CheckedStatus, StatusAction, StatusCheck, TransactionStatus};

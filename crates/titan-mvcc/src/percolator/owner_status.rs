@@ -45,13 +45,15 @@ pub(super) fn owner_status(
         };
     };
     let is_expired = may_roll_back && core.locks.is_expired(&deciding);
+    let by_primary = || match is_expired {
+        true => of_status(check_expired(core, primary, start, true)?),
+        false => Ok(OwnerStatus::Running),
+    };
     if !deciding.lock.is_async() {
-        return match is_expired {
-            true => of_status(check_expired(core, primary, start, true)?),
-            false => Ok(OwnerStatus::Running),
-        };
+        return by_primary();
     }
     match async_status(core, &deciding.lock)? {
+        AsyncStatus::FellBack => by_primary(),
         AsyncStatus::Committed(at) => Ok(OwnerStatus::Committed(at)),
         AsyncStatus::RolledBack => Ok(OwnerStatus::RolledBack),
         AsyncStatus::Undecided if is_expired || mutant!(running_async_commit_rolled_back) => {

@@ -37,6 +37,34 @@ pub struct PessimisticLock<'a> {
     pub return_values: bool,
 }
 
+/// Demands of a request for pessimistic locks beyond locks without conflicts. The default has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LockDemands<'a> {
+    /// Keys of the request that must have no value.
+    pub absent: &'a [&'a [u8]],
+    /// Locks only the keys that have a value.
+    pub only_existing: bool,
+    /// Looks whether the keys have values.
+    pub existence: bool,
+    /// Locks keys that conflict too, with the conflicting commit as their timestamp for update.
+    pub despite_conflicts: bool,
+}
+
+/// The state of a key of a request for pessimistic locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockedKey {
+    /// The present value, if the request asks for values.
+    pub value: Option<Bytes>,
+    /// True if the key has a value; `None` if the request asks neither for values nor for
+    /// existence.
+    pub exists: Option<bool>,
+    /// False for a key without a value that a request for existing ones left alone.
+    pub is_locked: bool,
+    /// The commit timestamp of a conflict, after which the key was locked.
+    pub conflict: Option<Timestamp>,
+}
+
 /// The reaction to a lock of a running transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -59,8 +87,9 @@ pub(crate) fn pessimistic_lock(
     core: &Core,
     keys: &[&[u8]],
     request: &PessimisticLock<'_>,
+    demands: &LockDemands<'_>,
     owner: Owner,
-) -> Result<Vec<Option<Bytes>>> {
+) -> Result<Vec<LockedKey>> {
     core.order
         .check_handed_out(request.for_update.max(request.start))?;
     if request.since > request.for_update {
@@ -75,8 +104,8 @@ pub(crate) fn pessimistic_lock(
         .monotonic()
         .saturating_add(request.wait.duration());
     loop {
-        if let Some(values) = try_lock(core, keys, request, owner)? {
-            return Ok(values);
+        if let Some(locked) = try_lock(core, keys, request, demands, owner)? {
+            return Ok(locked);
         }
         let keys = keys.iter().copied();
         if let Some((key, active)) = wait_for_locks(core, keys, Some(request.start), deadline)? {
@@ -85,16 +114,18 @@ pub(crate) fn pessimistic_lock(
     }
 }
 
-/// Locks the keys and returns their values, or `None` if another transaction has locked one.
+/// Locks the keys and returns their states, or `None` if another transaction has locked one.
 fn try_lock(
     core: &Core,
     keys: &[&[u8]],
     request: &PessimisticLock<'_>,
+    demands: &LockDemands<'_>,
     owner: Owner,
-) -> Result<Option<Vec<Option<Bytes>>>> {
+) -> Result<Option<Vec<LockedKey>>> {
     let start = request.start;
     let _latches = core.latches.take(keys.iter().copied());
-    let mut to_lock: Vec<&[u8]> = Vec::with_capacity(keys.len());
+    // Each key with the conflict that it is locked after, and whether its lock is to be written.
+    let mut found: Vec<(&[u8], Option<Timestamp>, bool)> = Vec::with_capacity(keys.len());
     for key in keys {
         match core.locks.get(key) {
             Some(active) if active.lock.start != start => return Ok(None),
@@ -104,41 +135,48 @@ fn try_lock(
                     start,
                 });
             }
-            Some(active) if active.lock.for_update >= request.for_update => {}
-            Some(_) => to_lock.push(key),
+            Some(active) if active.lock.for_update >= request.for_update => {
+                let later = active.lock.for_update;
+                let is_forced = demands.despite_conflicts && later > request.for_update;
+                found.push((key, is_forced.then_some(later), false));
+            }
+            Some(_) => found.push((key, None, true)),
             None => {
-                check(core, key, request)?;
-                to_lock.push(key);
+                let conflict = match check(core, key, request) {
+                    Err(Error::Conflict { committed, .. }) if demands.despite_conflicts => {
+                        Some(committed)
+                    }
+                    checked => checked.map(|()| None)?,
+                };
+                found.push((key, conflict, true));
             }
         }
     }
     // After the checks, which searched for versions that must not have been dropped.
     core.safe_point.check(request.since)?;
     // Before the locks are written, so that an unreadable value leaves none.
-    let value = |key: &&[u8]| -> Result<Option<Bytes>> {
-        if !request.return_values {
-            return Ok(None);
-        }
-        let value = value_at(
-            &core.versions,
-            key,
-            Timestamp::MAX,
-            &mut ReadStats::default(),
-        )?;
-        Ok(value.map(|value| value.fetch()).transpose()?)
-    };
-    let values = keys.iter().map(value).collect::<Result<_>>()?;
+    let states = found.iter().map(|(key, conflict, _)| {
+        let state = state(core, key, request, demands)?;
+        let conflict = *conflict;
+        Ok(LockedKey { conflict, ..state })
+    });
+    let states: Vec<LockedKey> = states.collect::<Result<_>>()?;
     let primary = Bytes::copy_from_slice(request.primary);
     let mut batch = WriteBatch::new();
-    let mut locks = Vec::with_capacity(to_lock.len());
-    for key in to_lock {
+    let mut locks = Vec::with_capacity(found.len());
+    for ((key, conflict, _), _) in found
+        .into_iter()
+        .zip(&states)
+        .filter(|((_, _, is_new), state)| *is_new && state.is_locked)
+    {
+        let for_update = conflict.unwrap_or_default().max(request.for_update);
         let lock = Lock {
             kind: LockKind::Pessimistic,
             owner,
             primary: primary.clone(),
             start,
-            for_update: request.for_update,
-            min_commit: request.for_update.next().unwrap_or(request.for_update),
+            for_update,
+            min_commit: for_update.next().unwrap_or(for_update),
             ttl: request.ttl,
             txn_size: 0,
             secondaries: None,
@@ -155,7 +193,41 @@ fn try_lock(
         core.db.write(batch, &write)?;
         inserted.keep();
     }
-    Ok(Some(values))
+    Ok(Some(states))
+}
+
+/// The state of a key. The caller has taken its latch.
+///
+/// # Errors
+/// `AlreadyExists`; those of the engine.
+fn state(
+    core: &Core,
+    key: &[u8],
+    request: &PessimisticLock<'_>,
+    demands: &LockDemands<'_>,
+) -> Result<LockedKey> {
+    let is_absent = demands.absent.contains(&key);
+    let mut state = LockedKey {
+        value: None,
+        exists: None,
+        is_locked: true,
+        conflict: None,
+    };
+    if !request.return_values && !demands.existence && !demands.only_existing && !is_absent {
+        return Ok(state);
+    }
+    let mut read = ReadStats::default();
+    let value = value_at(&core.versions, key, Timestamp::MAX, &mut read)?;
+    if is_absent && value.is_some() {
+        let key = Bytes::copy_from_slice(key);
+        return Err(Error::AlreadyExists { key });
+    }
+    state.exists = Some(value.is_some());
+    state.is_locked = value.is_some() || !demands.only_existing;
+    if request.return_values {
+        state.value = value.map(|value| value.fetch()).transpose()?;
+    }
+    Ok(state)
 }
 
 /// Checks that the transaction may lock a key without a lock.
@@ -186,6 +258,7 @@ fn check(core: &Core, key: &[u8], request: &PessimisticLock<'_>) -> Result<()> {
             key: key(),
             start: request.since,
             committed: newest.commit,
+            other: newest.start,
         });
     }
     Ok(())

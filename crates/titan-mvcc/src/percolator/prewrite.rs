@@ -8,7 +8,9 @@ use bytes::Bytes;
 use titan::{WriteBatch, invariant};
 
 use super::commit::check_recorded;
+use super::demands::{ConflictCheck, Demands, KeyDemand, check_presence};
 use super::mutation::Mutation;
+use super::one_phase::commit_in_one_phase;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, Owner};
@@ -31,7 +33,7 @@ pub struct Prewrite<'a> {
     pub ttl: Duration,
     /// Approximate number of keys of the transaction; zero if unknown.
     pub txn_size: u64,
-    /// A lower bound of the commit timestamp.
+    /// A lower bound of the commit timestamp, at most one after a timestamp of the oracle.
     pub min_commit: Timestamp,
     /// The last timestamp for update of a pessimistic transaction, which has locked all the keys.
     pub for_update: Option<Timestamp>,
@@ -59,8 +61,12 @@ impl Prewrite<'_> {
 pub struct Prewritten {
     /// The first timestamp at which the transaction may commit.
     pub min_commit: Timestamp,
-    /// The commit timestamp, if the transaction had committed already.
+    /// The commit timestamp, if the transaction has committed: before the call, or by it in one
+    /// phase.
     pub committed: Option<Timestamp>,
+    /// True if the keys are locked for an async commit. If one prewrite of an async commit returns
+    /// false, the transaction has fallen back to a commit in two phases, for good.
+    pub is_async: bool,
 }
 
 /// The state of a key before a prewrite.
@@ -75,25 +81,39 @@ enum Found {
     Committed(Timestamp),
 }
 
-pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Result<Prewritten> {
+pub(crate) fn prewrite(
+    core: &Core,
+    request: &Prewrite<'_>,
+    demands: &Demands<'_>,
+    owner: Owner,
+) -> Result<Prewritten> {
     let start = request.start;
-    let given = request.for_update.unwrap_or(start).max(request.min_commit);
+    // A bound is one after a timestamp that somebody has read at.
+    let given = request.min_commit.previous();
+    let given = given.max(request.for_update.unwrap_or(start));
     core.order.check_handed_out(given.max(start))?;
+    let keys = request.mutations.iter().map(Mutation::key);
     let latches = core
         .latches
-        .take(request.mutations.iter().map(Mutation::key));
+        .take(keys.chain(demands.absent.iter().copied()));
     let mut result = Prewritten {
         min_commit: request.min_commit.max(start.next().unwrap_or(start)),
         committed: None,
+        is_async: request.secondaries.is_some(),
     };
     let mut to_lock = Vec::with_capacity(request.mutations.len());
     // The commit timestamp of an async commit that was prewritten before, as far as its locks show
     // it.
     let mut async_commit = None;
-    for mutation in request.mutations {
-        match check(core, request, mutation.key())? {
-            Found::New => to_lock.push((mutation, None)),
+    for (number, mutation) in request.mutations.iter().enumerate() {
+        let (key, demand) = (mutation.key(), demands.on_key(number));
+        match check(core, request, key, demand.check)? {
+            Found::New => {
+                check_presence(core, key, start, demand)?;
+                to_lock.push((mutation, None));
+            }
             Found::Locked(lock) => {
+                check_presence(core, key, start, demand)?;
                 if !mutant!(converted_lock_forgets_push) {
                     result.min_commit = result.min_commit.max(lock.min_commit);
                 }
@@ -101,6 +121,7 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
             }
             Found::Prewritten(lock) => {
                 result.min_commit = result.min_commit.max(lock.min_commit);
+                result.is_async &= lock.is_async();
                 if lock.is_async() {
                     async_commit = async_commit.max(Some(lock.min_commit));
                 }
@@ -116,19 +137,39 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
             }
         }
     }
-    if to_lock.is_empty() {
+    let was_prewritten = to_lock.len() < request.mutations.len();
+    if to_lock.is_empty() && was_prewritten {
         drop(latches);
         // The call that prewrote it may still wait for older commits.
         async_commit.map_or(Ok(()), |at| core.order.wait_for_commits(at))?;
         return Ok(result);
     }
+    for key in demands.absent {
+        check_absent(core, request, key)?;
+    }
     // After the checks, which searched for versions that must not have been dropped.
     core.safe_point.check(request.conflicts_after())?;
-    // An async commit must follow all reads of its keys. Earlier reads are before this timestamp;
-    // later ones find the locks, or wait for the commit in flight.
-    let in_flight = match request.secondaries {
-        Some(_) => Some(core.order.begin()?),
-        None => None,
+    if to_lock.is_empty() {
+        return Ok(result);
+    }
+    result.is_async &= !demands.one_phase;
+    // A commit without a timestamp of the client must follow all reads of its keys. Earlier reads
+    // are before this timestamp; later ones find the locks, or wait for the commit in flight.
+    let in_flight = match result.is_async || (demands.one_phase && !was_prewritten) {
+        true => Some(core.order.begin()?),
+        false => None,
+    };
+    let is_late = |commit| demands.max_commit.is_some_and(|most| commit > most);
+    let in_flight = in_flight.filter(|in_flight| !is_late(in_flight.timestamp()));
+    result.is_async &= in_flight.is_some();
+    let in_flight = match in_flight {
+        Some(in_flight) if !result.is_async => {
+            let commit = commit_in_one_phase(core, latches, &to_lock, start, in_flight)?;
+            result.min_commit = commit;
+            result.committed = Some(commit);
+            return Ok(result);
+        }
+        in_flight => in_flight,
     };
     if let Some(in_flight) = &in_flight
         && !mutant!(async_commit_before_readers)
@@ -137,8 +178,9 @@ pub(crate) fn prewrite(core: &Core, request: &Prewrite<'_>, owner: Owner) -> Res
     }
     let min_commit = result.min_commit;
     invariant!(durable: start < min_commit, "{start} may commit from {min_commit} on")?;
-    let secondaries: Option<Arc<[Bytes]>> = request.secondaries.map(Arc::from);
-    let none: Option<Arc<[Bytes]>> = request.secondaries.map(|_| Arc::from([]));
+    let secondaries = request.secondaries.filter(|_| result.is_async);
+    let none: Option<Arc<[Bytes]>> = secondaries.map(|_| Arc::from([]));
+    let secondaries: Option<Arc<[Bytes]>> = secondaries.map(Arc::from);
     let primary = Bytes::copy_from_slice(request.primary);
     let mut batch = WriteBatch::new();
     let mut locks = Vec::with_capacity(to_lock.len());
@@ -204,8 +246,31 @@ pub(super) fn refuse_repeated_keys(mutations: &[Mutation<'_>]) -> Result<()> {
     }
 }
 
+/// Checks a key that must have no value, and that is not locked.
+fn check_absent(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<()> {
+    let check_for = match request.for_update {
+        Some(_) => ConflictCheck::Nothing,
+        None => ConflictCheck::Versions,
+    };
+    match check(core, request, key, check_for)? {
+        Found::Prewritten(_) | Found::Committed(_) => Ok(()),
+        Found::New | Found::Locked(_) => {
+            let absent = KeyDemand {
+                absent: true,
+                ..KeyDemand::default()
+            };
+            check_presence(core, key, request.start, absent)
+        }
+    }
+}
+
 /// Checks that the transaction may lock a key.
-fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
+fn check(
+    core: &Core,
+    request: &Prewrite<'_>,
+    key: &[u8],
+    check_for: ConflictCheck,
+) -> Result<Found> {
     let start = request.start;
     if let Some(active) = core.locks.get(key) {
         return match active.lock.start == start {
@@ -234,16 +299,20 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
             Outcome::Unknown => {}
         }
     }
+    if check_for == ConflictCheck::Nothing && request.for_update.is_some() {
+        return Ok(Found::New);
+    }
     // A later rollback record conflicts, because it may have replaced the record of this
     // transaction. An earlier one does not.
     let conflict = match newest.commit > start {
         true => Some(newest),
         false => newest_write(&core.versions, key)?.filter(|write| write.commit > since),
     };
+    let is_lock_lost = request.for_update.is_some() && check_for == ConflictCheck::Usual;
     match conflict {
         None => Ok(Found::New),
         Some(_) if mutant!(prewrite_over_newer) => Ok(Found::New),
-        Some(_) if request.for_update.is_some() => Err(Error::PessimisticLockNotFound {
+        Some(_) if is_lock_lost => Err(Error::PessimisticLockNotFound {
             key: key_bytes(),
             start,
         }),
@@ -251,6 +320,7 @@ fn check(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<Found> {
             key: key_bytes(),
             start: request.read_at,
             committed: newest.commit,
+            other: newest.start,
         }),
     }
 }
@@ -278,6 +348,10 @@ mod tests {
         }
     }
 
+    fn call(core: &Core, request: &Prewrite<'_>) -> Result<Prewritten> {
+        prewrite(core, request, &Demands::default(), Owner::Client)
+    }
+
     #[test]
     fn an_async_prewrite_waits_for_older_commits_without_latches() {
         let dir = tempfile::tempdir().unwrap();
@@ -290,7 +364,7 @@ mod tests {
         let request = deletion(start, &mutations);
         let (done, returned) = mpsc::channel();
         thread::scope(|scope| {
-            let first = scope.spawn(|| prewrite(&core, &request, Owner::Client));
+            let first = scope.spawn(|| call(&core, &request));
             while core.locks.get(b"k").is_none() {
                 thread::yield_now();
             }
@@ -299,7 +373,7 @@ mod tests {
             // A repeated call, as of a client without an answer: the transaction is not
             // acknowledged yet.
             let again = scope.spawn(|| {
-                let result = prewrite(&core, &request, Owner::Client);
+                let result = call(&core, &request);
                 done.send(()).unwrap();
                 result
             });
@@ -326,14 +400,11 @@ mod tests {
             secondaries: None,
             ..deletion(start, &mutations)
         };
-        prewrite(&core, &request, Owner::Client).unwrap();
+        call(&core, &request).unwrap();
         // The engine has published the commit, and its call has not returned.
         let commit = core.order.next_timestamp().unwrap();
         commit_at(&core, &[b"k"], start, commit, &core.config.write).unwrap();
-        assert_eq!(
-            prewrite(&core, &request, Owner::Client).unwrap().committed,
-            Some(commit)
-        );
+        assert_eq!(call(&core, &request).unwrap().committed, Some(commit));
         assert_eq!(core.order.visible(), commit);
     }
 }

@@ -9,7 +9,8 @@
 //! - If the primary key has no trace of the transaction, its prewrite is incomplete. It will take a
 //!   commit timestamp after the reader's.
 //! - An async commit has committed if all its keys are prewritten. If one is missing, its prewrite
-//!   will move the commit after the reader.
+//!   will move the commit after the reader. If one is prewritten for two phases, the transaction
+//!   has fallen back to them: its primary lock is that of a running transaction.
 //!
 //! A reader rolls back an expired transaction, through its primary key. Callers must not hold
 //! latches.
@@ -21,7 +22,7 @@ use super::owner_status::{OwnerStatus, owner_status};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lock_info::LockKind;
-use crate::locks::{Push, lost_value};
+use crate::locks::{ActiveLock, Push, lost_value};
 use crate::timestamp::Timestamp;
 
 /// The place of a key's value.
@@ -57,6 +58,12 @@ fn resolve(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Re
         let lock = &active.lock;
         let deciding = core.locks.owned_by(&lock.primary, lock.start);
         let is_expired = may_write && core.locks.is_expired(deciding.as_ref().unwrap_or(&active));
+        let is_async = |active: &ActiveLock| active.lock.is_async();
+        let was_async = deciding.as_ref().is_some_and(is_async);
+        let fell_back = || {
+            let deciding = core.locks.owned_by(&lock.primary, lock.start);
+            was_async && !deciding.as_ref().is_some_and(is_async)
+        };
         if deciding.is_some() && !is_expired {
             match core.locks.push(&lock.primary, lock.start, at) {
                 Push::Done => break,
@@ -90,6 +97,8 @@ fn resolve(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Re
                 }
             }
             OwnerStatus::RolledBack if may_write => end_lock(core, key, lock, None)?,
+            // It fell back, so that it can be pushed.
+            OwnerStatus::Running if fell_back() => {}
             // The owner sent a heartbeat at the same time.
             OwnerStatus::Running if is_expired => {}
             OwnerStatus::RolledBack | OwnerStatus::Running => break,

@@ -76,15 +76,16 @@ fn wait(
                 let waited = core.locks.waits.wait(
                     &*core.clock,
                     waiter,
-                    holder,
+                    (holder, key),
                     deadline.min(expiry),
                     is_locked,
                 );
                 waited.map_err(|why| match why {
-                    NoWait::Deadlock(circle) => Error::Deadlock {
-                        key: Bytes::copy_from_slice(key),
-                        circle,
-                    },
+                    NoWait::Deadlock(circle) => {
+                        let key = Bytes::copy_from_slice(key);
+                        let (circle, keys) = circle.into_iter().unzip();
+                        Error::Deadlock { key, circle, keys }
+                    }
                     NoWait::Closed => {
                         let what = "the store was closed during a wait for a lock";
                         titan::Error::new(ErrorKind::Closed, what).into()

@@ -62,9 +62,13 @@ pub(super) enum AsyncStatus {
     RolledBack,
     /// Undecided: some keys are not prewritten yet.
     Undecided,
+    /// One of its keys is prewritten for a commit in two phases, so its primary key decides.
+    FellBack,
 }
 
-/// The status of an async commit, by all its keys; `lock` is its primary lock.
+/// The status of an async commit, by all its keys; `lock` is its primary lock, as it was a moment
+/// ago. If the transaction has fallen back, its primary lock in memory is that of a commit in two
+/// phases from then on.
 ///
 /// # Errors
 /// Those of the engine; `Corruption` if it would have committed at its start or before.
@@ -74,17 +78,27 @@ pub(super) fn async_status(core: &Core, lock: &Lock) -> Result<AsyncStatus> {
     // Under the latches, every lock in memory is written.
     let _latches = core.latches.take(keys().map(|key| &**key));
     let mut last = Timestamp::ZERO;
+    let (mut is_whole, mut fell_back) = (true, false);
     for key in keys() {
         match core.locks.owned_by(key, lock.start) {
-            Some(active) if active.lock.is_prewritten() => last = last.max(active.lock.min_commit),
-            Some(_) => return Ok(AsyncStatus::Undecided),
+            Some(active) if active.lock.is_prewritten() => {
+                last = last.max(active.lock.min_commit);
+                fell_back |= !active.lock.is_async();
+            }
+            Some(_) => is_whole = false,
             None => match outcome(&core.versions, key, lock.start)? {
                 Outcome::Committed(at) => return Ok(AsyncStatus::Committed(at)),
                 Outcome::RolledBack => return Ok(AsyncStatus::RolledBack),
-                Outcome::Unknown if mutant!(async_commit_too_early) => {}
-                Outcome::Unknown => return Ok(AsyncStatus::Undecided),
+                Outcome::Unknown => is_whole &= mutant!(async_commit_too_early),
             },
         }
+    }
+    if fell_back && !mutant!(fall_back_unnoticed) {
+        core.locks.fall_back(&lock.primary, lock.start);
+        return Ok(AsyncStatus::FellBack);
+    }
+    if !is_whole {
+        return Ok(AsyncStatus::Undecided);
     }
     if last <= lock.start {
         let wrong = "its transaction has committed at its start or before";

@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan::WriteBatch;
 
-use super::rollback::{has_expired, roll_back_latched};
+use super::rollback::{has_expired, release_latched, roll_back_latched};
+use super::secondaries::async_status;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lock_info::LockInfo;
@@ -30,20 +31,69 @@ pub enum TransactionStatus {
     RolledBack,
 }
 
-/// See [`Percolator::check_transaction_status`](super::Percolator::check_transaction_status).
-pub(super) fn check(
-    core: &Core,
-    primary: &[u8],
-    start: Timestamp,
-    reader: Timestamp,
-    now: Timestamp,
-    roll_back_if_missing: bool,
-) -> Result<TransactionStatus> {
+/// A check of the status of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct StatusCheck<'a> {
+    /// The primary key.
+    pub primary: &'a [u8],
+    /// The start timestamp, which identifies the transaction.
+    pub start: Timestamp,
+    /// The timestamp of the reader that has met a lock of the transaction, which will commit after
+    /// it; zero for none. [`Timestamp::MAX`] for a reader of whatever is committed.
+    pub reader: Timestamp,
+    /// The present, at which locks may have expired.
+    pub now: Timestamp,
+    /// If the primary key has no trace of the transaction: leaves a rollback record, which makes
+    /// the status final.
+    pub roll_back_if_missing: bool,
+    /// The caller has found a lock for two phases among the keys of an async commit.
+    pub has_fallen_back: bool,
+    /// The caller has met a pessimistic lock, so the transaction may go on: an expired pessimistic
+    /// primary lock is released, and no record is left.
+    pub for_pessimistic: bool,
+}
+
+/// The answer to a [`StatusCheck`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckedStatus {
+    /// The status. `None` if the primary key has neither a lock nor a record, and may get one.
+    pub status: Option<TransactionStatus>,
+    /// What the check has changed.
+    pub action: StatusAction,
+}
+
+/// A change by a check of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusAction {
+    /// None: the transaction has ended, or runs on.
+    Nothing,
+    /// The transaction will commit after the reader, which may ignore its locks.
+    Pushed,
+    /// It had expired, and was rolled back.
+    ExpiredRolledBack,
+    /// It had left no trace, and has a rollback record now.
+    MissingRolledBack,
+    /// Its pessimistic primary lock had expired, and was released.
+    ExpiredUnlocked,
+    /// It has left no trace, and may still lock its primary key.
+    MissingLeft,
+}
+
+/// See [`Percolator::check_status`](super::Percolator::check_status).
+pub(super) fn check(core: &Core, check: &StatusCheck<'_>) -> Result<CheckedStatus> {
+    let (start, reader) = (check.start, check.reader);
     let is_last = reader == Timestamp::MAX;
     let latest = if is_last { start } else { start.max(reader) };
     core.order.check_handed_out(latest)?;
-    let expired = |active: &ActiveLock| has_expired(&active.lock, now);
-    check_if(core, primary, start, reader, expired, roll_back_if_missing)
+    if check.has_fallen_back
+        && let Some(active) = core.locks.owned_by(check.primary, start)
+        && active.lock.is_async()
+    {
+        // Makes the primary lock that of a commit in two phases, if the caller is right.
+        async_status(core, &active.lock)?;
+    }
+    check_if(core, check, |active| has_expired(&active.lock, check.now))
 }
 
 /// Checks the status as of now: a lock expires by the owner's last heartbeat, independent of the
@@ -54,27 +104,47 @@ pub(super) fn check_expired(
     start: Timestamp,
     roll_back_if_missing: bool,
 ) -> Result<TransactionStatus> {
-    let expired = |active: &ActiveLock| core.locks.is_expired(active);
-    let reader = Timestamp::ZERO;
-    check_if(core, primary, start, reader, expired, roll_back_if_missing)
+    let check = StatusCheck {
+        primary,
+        start,
+        reader: Timestamp::ZERO,
+        now: Timestamp::ZERO,
+        roll_back_if_missing,
+        has_fallen_back: false,
+        for_pessimistic: false,
+    };
+    let checked = check_if(core, &check, |active| core.locks.is_expired(active))?;
+    // Only checks for a pessimistic lock leave it open.
+    Ok(checked.status.unwrap_or(TransactionStatus::RolledBack))
 }
 
 fn check_if(
     core: &Core,
-    primary: &[u8],
-    start: Timestamp,
-    reader: Timestamp,
+    check: &StatusCheck<'_>,
     expired: impl Fn(&ActiveLock) -> bool,
-    roll_back_if_missing: bool,
-) -> Result<TransactionStatus> {
+) -> Result<CheckedStatus> {
+    let StatusCheck {
+        primary,
+        start,
+        reader,
+        ..
+    } = *check;
+    let answer = |status, action| Ok(CheckedStatus { status, action });
+    let rolled_back = Some(TransactionStatus::RolledBack);
     let _latches = core.latches.take(std::iter::once(primary));
     let Some(active) = core.locks.owned_by(primary, start) else {
         return match outcome(&core.versions, primary, start)? {
-            Outcome::Committed(at) => Ok(TransactionStatus::Committed(at)),
-            Outcome::RolledBack => Ok(TransactionStatus::RolledBack),
-            Outcome::Unknown if roll_back_if_missing => {
+            Outcome::Committed(at) => {
+                let committed = TransactionStatus::Committed(at);
+                answer(Some(committed), StatusAction::Nothing)
+            }
+            Outcome::RolledBack => answer(rolled_back, StatusAction::Nothing),
+            Outcome::Unknown if check.roll_back_if_missing && check.for_pessimistic => {
+                answer(None, StatusAction::MissingLeft)
+            }
+            Outcome::Unknown if check.roll_back_if_missing => {
                 roll_back_latched(core, &[primary], start, true)?;
-                Ok(TransactionStatus::RolledBack)
+                answer(rolled_back, StatusAction::MissingRolledBack)
             }
             Outcome::Unknown => Err(Error::TransactionNotFound {
                 primary: Bytes::copy_from_slice(primary),
@@ -90,17 +160,24 @@ fn check_if(
         });
     }
     if !lock.is_async() && expired(&active) {
+        if check.for_pessimistic && !lock.is_prewritten() {
+            release_latched(core, &[primary], start, |_| true)?;
+            return answer(None, StatusAction::ExpiredUnlocked);
+        }
         roll_back_latched(core, &[primary], start, true)?;
-        return Ok(TransactionStatus::RolledBack);
+        return answer(rolled_back, StatusAction::ExpiredRolledBack);
     }
     // A reader at the last timestamp wants whatever is committed, and pushes nothing.
-    let is_pushed =
-        reader != Timestamp::MAX && core.locks.push(primary, start, reader) == Push::Done;
+    let is_last = reader == Timestamp::MAX;
+    let is_pushed = !is_last && core.locks.push(primary, start, reader) == Push::Done;
+    let ignores_it = is_pushed && reader != Timestamp::ZERO || is_last && !lock.is_async();
+    let action = match ignores_it {
+        true => StatusAction::Pushed,
+        false => StatusAction::Nothing,
+    };
     let now = core.locks.owned_by(primary, start).unwrap_or(active);
-    Ok(TransactionStatus::Running {
-        lock: Box::new(now.lock.info(primary)),
-        is_pushed,
-    })
+    let lock = Box::new(now.lock.info(primary));
+    answer(Some(TransactionStatus::Running { lock, is_pushed }), action)
 }
 
 /// See [`Percolator::heartbeat`](super::Percolator::heartbeat).

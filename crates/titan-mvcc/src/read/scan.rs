@@ -25,7 +25,8 @@ const FIRST_PART: usize = 4;
 /// The most rows of a part from memory. Each part asks the source again.
 const LARGEST_PART: usize = 128;
 
-/// The rows of a range, from [`Snapshot::scan`]. Ends after the first error.
+/// The rows of a range, from [`Snapshot::scan`]. Ends after the first error that is not a reported
+/// lock.
 pub struct Scan {
     snapshot: Snapshot,
     direction: Direction,
@@ -229,7 +230,11 @@ impl Iterator for Scan {
 
     fn next(&mut self) -> Option<Self::Item> {
         let row = self.next_row();
-        if row.is_err() {
+        // A lock is at a key that the scan has left.
+        if row
+            .as_ref()
+            .is_err_and(|e| !matches!(e, Error::KeyIsLocked(_)))
+        {
             self.has_parts = false;
             self.engine = None;
             self.rows = Vec::new().into_iter();

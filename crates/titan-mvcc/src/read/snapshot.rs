@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::format::encode_key;
 use crate::lookup::{Found, ReadStats, value_at, value_at_encoded};
 use crate::order::Hold;
-use crate::percolator::{ReadFrom, resolve_for_read};
+use crate::percolator::{KnownLocks, ReadFrom, report_for_read, resolve_for_read};
 use crate::timestamp::Timestamp;
 
 /// A store as of one timestamp. Clones share it. The safe point does not pass it while a clone or
@@ -19,12 +19,28 @@ use crate::timestamp::Timestamp;
 pub struct Snapshot {
     core: Arc<Core>,
     hold: Arc<Hold>,
+    /// For a client that resolves locks itself: those that it knows.
+    known_locks: Option<Arc<KnownLocks>>,
 }
 
 impl Snapshot {
     pub(crate) fn new(core: Arc<Core>, hold: Hold) -> Self {
         let hold = Arc::new(hold);
-        Snapshot { core, hold }
+        Snapshot {
+            core,
+            hold,
+            known_locks: None,
+        }
+    }
+
+    /// The same snapshot for a client that resolves locks itself. Its reads end no lock and push
+    /// none. They fail with `KeyIsLocked` at a lock that may matter, unless the client knows its
+    /// transaction; a scan goes on after it.
+    pub fn reporting_locks(&self, known: KnownLocks) -> Snapshot {
+        Snapshot {
+            known_locks: Some(Arc::new(known)),
+            ..self.clone()
+        }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -77,7 +93,12 @@ impl Snapshot {
     /// Finds `key` for a caller that adds the cost to the store's totals.
     pub(super) fn read(&self, key: &[u8], read: &mut ReadStats) -> Result<Option<LazyValue>> {
         // ORDER: first the lock, because a lock that is gone has left its version.
-        match resolve_for_read(&self.core, key, self.timestamp())? {
+        let (core, at) = (&self.core, self.timestamp());
+        let from = match &self.known_locks {
+            None => resolve_for_read(core, key, at),
+            Some(known) => report_for_read(core, key, at, known),
+        };
+        match from? {
             ReadFrom::Versions => self.read_versions(key, read),
             ReadFrom::Lock(value) => {
                 read.processed += u64::from(value.is_some());

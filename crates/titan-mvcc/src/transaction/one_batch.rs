@@ -113,6 +113,7 @@ fn check_conflicts(
                 key: Bytes::copy_from_slice(key),
                 start,
                 committed: newest.commit,
+                other: newest.start,
             });
         }
     }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::lock::Owner;
 use crate::lookup::Direction;
 use crate::percolator::{
-    Mutation, PessimisticLock, Wait, heartbeat, pessimistic_lock, release_locks,
+    LockDemands, Mutation, PessimisticLock, Wait, heartbeat, pessimistic_lock, release_locks,
 };
 use crate::timestamp::Timestamp;
 
@@ -271,10 +271,11 @@ impl PessimisticTransaction {
             wait: Wait::For(core.config.transactions.lock_wait),
             return_values: true,
         };
-        let values = pessimistic_lock(core, &[key], &request, Owner::Store)?;
+        let demands = LockDemands::default();
+        let locked = pessimistic_lock(core, &[key], &request, &demands, Owner::Store)?;
         self.for_update = self.for_update.max(for_update);
         self.primary = Some(primary);
-        Ok(values.into_iter().next().flatten())
+        Ok(locked.into_iter().next().and_then(|key| key.value))
     }
 
     /// Sends a heartbeat if the last one was long ago.

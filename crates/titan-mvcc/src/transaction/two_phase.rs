@@ -17,7 +17,8 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::Owner;
 use crate::percolator::{
-    self, Mutation, Prewrite, commit_at, end_locks, heartbeat, release_locks, wait_for_locks,
+    self, Demands, Mutation, Prewrite, commit_at, end_locks, heartbeat, release_locks,
+    wait_for_locks,
 };
 use crate::timestamp::Timestamp;
 
@@ -242,7 +243,7 @@ fn prewrite_piece(core: &Core, request: &Prewrite<'_>) -> Result<percolator::Pre
     let now = core.clock.monotonic();
     let deadline = now.saturating_add(core.config.transactions.lock_wait);
     loop {
-        match percolator::prewrite(core, request, Owner::Store) {
+        match percolator::prewrite(core, request, &Demands::default(), Owner::Store) {
             Err(Error::KeyIsLocked(_)) => {}
             other => return other,
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use titan_mvcc::{Error, Mutation, Prewrite, Timestamp, TransactionStatus};
+use titan_mvcc::{Demands, Error, Mutation, Prewrite, Timestamp, TransactionStatus};
 
 use super::percolator::{Bench, request};
 use super::setup::put;
@@ -34,6 +34,35 @@ fn a_lock_whose_time_to_live_is_for_ever_expires_at_no_timestamp() {
     assert!(matches!(held, Err(Error::KeyIsLocked(_))), "{held:?}");
     bench.calls.cleanup(b"k", start, Timestamp::MAX).unwrap();
     assert_eq!(bench.read(b"k"), None);
+}
+
+#[test]
+fn a_bound_may_be_one_after_the_last_timestamp_and_no_more() {
+    for secondaries in [None, Some(&[][..])] {
+        for one_phase in [false, true] {
+            let bench = Bench::new(3);
+            let start = bench.ts();
+            let demands = Demands {
+                one_phase,
+                ..Demands::default()
+            };
+            let prewrite = |min_commit| {
+                let request = Prewrite {
+                    min_commit: Timestamp(min_commit),
+                    secondaries,
+                    ..request(start, b"k", PUT)
+                };
+                bench.calls.prewrite_with(&request, &demands)
+            };
+            let late = prewrite(start.0 + (3_600_000 << 18));
+            assert!(matches!(late, Err(Error::InFuture { .. })), "{late:?}");
+            let start_and_one = start.0 + 1;
+            let prewritten = prewrite(start_and_one).unwrap();
+            assert!(prewritten.min_commit.0 >= start_and_one);
+            let own = prewritten.committed.is_some() || prewritten.is_async;
+            assert!(!own || bench.ts() > prewritten.min_commit);
+        }
+    }
 }
 
 #[test]

@@ -142,8 +142,10 @@ fn a_deadlock_is_found_by_the_last_who_waits() {
         other => panic!("{other:?}"),
     };
     match lost {
-        (start, Error::Deadlock { circle, .. }) => {
+        (start, Error::Deadlock { key, circle, keys }) => {
             assert_eq!((circle.len(), circle[0]), (2, start));
+            let other = if key == "a" { "b" } else { "a" };
+            assert_eq!(keys, [key, other.into()]);
         }
         other => panic!("{other:?}"),
     }

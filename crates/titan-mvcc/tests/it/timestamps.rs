@@ -24,6 +24,45 @@ fn timestamps_follow_the_clock() {
 }
 
 #[test]
+fn a_run_of_timestamps_is_of_one_millisecond_and_nobody_else_gets_them() {
+    const MOST: u64 = 1 << 18;
+    let place = Place::new(15);
+    let store = place.open();
+    let mut after = store.oracle().next().unwrap();
+    for count in [1, 2, 1000, MOST, MOST - 1, 3, 0] {
+        let first = store.oracle().next_run(count).unwrap();
+        let last = Timestamp(first.0 + count.max(1) - 1);
+        assert!(after < first, "{count}");
+        assert_eq!(first.unix_time(), last.unix_time(), "{count}");
+        // A commit follows all of them.
+        after = put(&store, b"k", b"v");
+        assert!(last < after, "{count}");
+    }
+    let too_many = store.oracle().next_run(MOST + 1);
+    assert!(matches!(too_many, Err(Error::Oracle { .. })));
+    store.close().unwrap();
+    drop(store);
+    assert!(after < place.open().oracle().next().unwrap());
+}
+
+#[test]
+fn a_given_oracle_gives_single_timestamps_or_its_own_runs() {
+    struct Single(AtomicU64);
+    impl TimestampOracle for Single {
+        fn next(&self) -> Result<Timestamp> {
+            Ok(Timestamp(self.0.fetch_add(1, Ordering::Relaxed)))
+        }
+    }
+    let mut place = Place::new(16);
+    place.options.oracle = Some(Arc::new(Single(AtomicU64::new(1 << 40))));
+    let store = place.open();
+    let one = store.oracle().next_run(1).unwrap();
+    assert!(one < store.oracle().next().unwrap());
+    let run = store.oracle().next_run(2);
+    assert!(matches!(run, Err(Error::Oracle { .. })));
+}
+
+#[test]
 fn a_clock_that_is_set_back_an_hour_stops_no_commit_and_repeats_no_timestamp() {
     let place = Place::new(2);
     let store = place.open();

@@ -23,6 +23,7 @@ fn conflicts(transaction: Transaction, key: &[u8]) {
             key: found,
             start,
             committed,
+            ..
         }) => {
             assert_eq!(found, key);
             assert!(start < committed);

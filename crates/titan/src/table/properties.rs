@@ -330,9 +330,9 @@ impl TableProperties {
 /// `manager;types;`, with two hexadecimal digits for each type in use.
 fn refuse_compression(property: &str) -> Result<()> {
     let Some((manager, rest)) = property.split_once(';') else {
-        let codec = CompressionType::ALL.into_iter();
-        let mut codec = codec.filter(|codec| codec.property_name() == property);
-        return match (property, codec.next()) {
+        let mut codecs = CompressionType::ALL.into_iter();
+        let codec = codecs.find(|codec| codec.property_name() == property);
+        return match (property, codec) {
             ("Xpress", _) => CompressionType::from_u8(XPRESS).map(|_| ()),
             (_, Some(codec)) => codec.require(),
             // Blocks say themselves what they are compressed with.

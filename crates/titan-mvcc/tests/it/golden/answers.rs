@@ -1,7 +1,8 @@
 //! Results of steps as text.
 
 use titan_mvcc::{
-    Error, LockInfo, LockKind, Result, Row, SecondariesStatus, StoredVersion, TransactionStatus,
+    CheckedStatus, Error, LockInfo, LockKind, LockedKey, Result, Row, SecondariesStatus,
+    StatusAction, StoredVersion, TransactionStatus,
 };
 
 use super::names::Names;
@@ -22,6 +23,7 @@ pub(super) fn failure(error: &Error, names: &mut Names) -> String {
             key,
             start,
             committed,
+            ..
         } => format!(
             "Conflict on {}: committed at {}, after {}",
             text(key),
@@ -29,9 +31,27 @@ pub(super) fn failure(error: &Error, names: &mut Names) -> String {
             names.show(*start)
         ),
         Error::KeyIsLocked(info) => format!("KeyIsLocked: {}", lock(info, names)),
-        Error::Deadlock { key, circle } => {
-            let circle: Vec<String> = circle.iter().map(|start| names.show(*start)).collect();
-            format!("Deadlock on {}: {}", text(key), circle.join(" "))
+        Error::Deadlock { key, circle, keys } => {
+            let waits = circle.iter().zip(keys);
+            let waits = waits.map(|(start, key)| format!("{} {}", names.show(*start), text(key)));
+            let waits: Vec<String> = waits.collect();
+            format!("Deadlock on {}: {}", text(key), waits.join(", "))
+        }
+        Error::AlreadyExists { key } => format!("AlreadyExists: {}", text(key)),
+        Error::AssertionFailed {
+            key,
+            must_exist,
+            existing,
+            ..
+        } => {
+            let asserted = if *must_exist { "a value" } else { "none" };
+            let found = existing
+                .map(|(start, commit)| format!("{}<-{}", names.show(commit), names.show(start)));
+            format!(
+                "AssertionFailed: {} has {asserted}; found {}",
+                text(key),
+                found.unwrap_or_else(|| "nothing".to_owned())
+            )
         }
         Error::AlreadyCommitted { key, committed, .. } => {
             format!(
@@ -113,6 +133,39 @@ pub(super) fn status(status: &TransactionStatus, names: &mut Names) -> String {
         TransactionStatus::Committed(at) => format!("committed at {}", names.show(*at)),
         TransactionStatus::RolledBack => "rolled back".to_owned(),
     }
+}
+
+pub(super) fn checked(checked: &CheckedStatus, names: &mut Names) -> String {
+    let found = match &checked.status {
+        Some(found) => status(found, names),
+        None => "no trace".to_owned(),
+    };
+    let action = match checked.action {
+        StatusAction::Nothing => "nothing done",
+        StatusAction::Pushed => "pushed",
+        StatusAction::ExpiredRolledBack => "rolled back after it expired",
+        StatusAction::MissingRolledBack => "rolled back without a trace",
+        StatusAction::ExpiredUnlocked => "unlocked after it expired",
+        StatusAction::MissingLeft => "left without a trace",
+    };
+    format!("{found} ({action})")
+}
+
+/// The state of a key after a request for its lock.
+pub(super) fn locked(key: &LockedKey, names: &mut Names) -> String {
+    let mut line = match (&key.value, key.exists) {
+        (Some(value), _) => text(value),
+        (None, Some(true)) => "exists".to_owned(),
+        (None, Some(false)) => "none".to_owned(),
+        (None, None) => "unknown".to_owned(),
+    };
+    if !key.is_locked {
+        line += " not locked";
+    }
+    if let Some(at) = key.conflict {
+        line += &format!(" conflict at {}", names.show(at));
+    }
+    line
 }
 
 pub(super) fn secondaries(status: &SecondariesStatus, names: &mut Names) -> String {

@@ -16,6 +16,7 @@ mod answers;
 mod clock;
 mod names;
 mod orders;
+mod requests;
 mod steps;
 mod words;
 
@@ -55,16 +56,22 @@ titan_testkit::golden_tests! {
     async_commit,
     async_orders,
     cleanup,
+    client_reads,
     commit,
     conflicts,
     conversion_orders,
     deadlines,
+    demands,
+    destroy_range,
     ended_orders,
+    fall_back,
     heartbeat,
     locked_rows,
     old_versions,
+    one_phase,
     own_transactions,
     pessimistic,
+    pessimistic_demands,
     prewrite,
     readers,
     reopening,
@@ -74,6 +81,7 @@ titan_testkit::golden_tests! {
     safe_point,
     scans,
     status,
+    status_actions,
     status_orders,
     writers,
 }

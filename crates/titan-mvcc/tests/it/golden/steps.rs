@@ -7,6 +7,7 @@
 //! - `ts NAME...`: takes timestamps from the oracle.
 //! - `prewrite T W... [primary:K async:K,K for_update:T ttl:S read_at:T min_commit:T]`: the first
 //!   key is the primary one.
+//! - `check_status`, `get`, `list`, `destroy` and more options: the calls of clients (`requests`).
 //! - `commit T C K...`, `rollback T K...`, `cleanup T K [now:T]`: the calls of these names.
 //! - `lock T K... for_update:T [primary:K since:T wait:S ttl:S values]`: takes pessimistic locks;
 //!   `unlock T K... for_update:T` releases them.
@@ -25,9 +26,8 @@ use std::time::Duration;
 
 use titan::SystemClock;
 use titan_mvcc::{
-    CommittedTransaction, Direction, Error, Mutation, Percolator, PessimisticLock,
-    PessimisticTransaction, Prewrite, PrewrittenTransaction, Result, Snapshot, Store, Timestamp,
-    Transaction, Wait,
+    CommittedTransaction, Direction, Error, Mutation, Percolator, PessimisticTransaction,
+    PrewrittenTransaction, Result, Snapshot, Store, Timestamp, Transaction,
 };
 
 use super::answers;
@@ -112,11 +112,11 @@ impl World {
         }
     }
 
-    fn store(&self) -> &Store {
+    pub(super) fn store(&self) -> &Store {
         self.store.as_ref().unwrap()
     }
 
-    fn calls(&self) -> Percolator {
+    pub(super) fn calls(&self) -> Percolator {
         self.store().percolator()
     }
 
@@ -196,20 +196,29 @@ impl World {
             "read" | "scan" | "versions" | "locks" => self.look(words),
             "txn" | "begin" | "write" | "see" | "get_for_update" | "end" | "drop" | "abandon"
             | "prewrite_own" | "commit_primary" | "commit_secondaries" => self.own(words),
+            "get" | "list" => self.read_as_client(words),
+            "destroy" => {
+                let to = words.arguments[1].as_bytes();
+                let to = (to != b"-").then_some(to);
+                self.calls().destroy_range(words.first().as_bytes(), to)?;
+                // Snapshots have lost the range.
+                self.reads.clear();
+                done()
+            }
             _ => self.call(words),
         }
     }
 
-    fn at(&self, name: &str) -> Timestamp {
+    pub(super) fn at(&self, name: &str) -> Timestamp {
         self.names.get(name)
     }
 
-    fn option_at(&self, words: &Words<'_>, name: &str) -> Option<Timestamp> {
+    pub(super) fn option_at(&self, words: &Words<'_>, name: &str) -> Option<Timestamp> {
         words.option(name).map(|name| self.at(name))
     }
 
     /// The timestamp of a result, which gets the name that the step has for it.
-    fn named(&mut self, words: &Words<'_>, at: Timestamp) -> String {
+    pub(super) fn named(&mut self, words: &Words<'_>, at: Timestamp) -> String {
         if let Some(name) = words.result {
             self.names.give(name, at);
         }
@@ -255,6 +264,7 @@ impl World {
                     calls.check_transaction_status(primary, start, reader, now, rolls_back)?;
                 Ok(answers::status(&status, &mut self.names))
             }
+            "check_status" => self.check_status(words, start),
             "secondaries" => {
                 let status = calls.check_secondary_locks(&keys(1), start)?;
                 Ok(answers::secondaries(&status, &mut self.names))
@@ -278,55 +288,11 @@ impl World {
     }
 
     /// The timestamp of the option `now`, or of the present.
-    fn now(&self, words: &Words<'_>) -> Result<Timestamp> {
+    pub(super) fn now(&self, words: &Words<'_>) -> Result<Timestamp> {
         match words.option("now") {
             Some(name) => Ok(self.at(name)),
             None => self.store().oracle().next(),
         }
-    }
-
-    fn prewrite(&mut self, words: &Words<'_>, start: Timestamp) -> Result<String> {
-        let writes = words.rest(1).iter();
-        let mutations: Vec<Mutation<'_>> = writes.map(|word| mutation(word)).collect();
-        let primary = words.option("primary").map(str::as_bytes);
-        let secondaries = words.option("async").map(list);
-        let request = Prewrite {
-            mutations: &mutations,
-            primary: primary.unwrap_or_else(|| mutations[0].key()),
-            start,
-            read_at: self.option_at(words, "read_at").unwrap_or(start),
-            ttl: words.seconds("ttl").unwrap_or(TTL),
-            txn_size: 0,
-            min_commit: self.option_at(words, "min_commit").unwrap_or_default(),
-            for_update: self.option_at(words, "for_update"),
-            secondaries: secondaries.as_deref(),
-        };
-        let prewritten = self.calls().prewrite(&request)?;
-        Ok(match prewritten.committed {
-            Some(at) => format!("committed at {}", self.named(words, at)),
-            None => format!("from {} on", self.named(words, prewritten.min_commit)),
-        })
-    }
-
-    fn lock(&mut self, words: &Words<'_>, start: Timestamp, keys: &[&[u8]]) -> Result<String> {
-        let for_update = self.option_at(words, "for_update").unwrap();
-        let primary = words.option("primary").map(str::as_bytes);
-        let wants_values = words.option("values").is_some();
-        let request = PessimisticLock {
-            primary: primary.unwrap_or(keys[0]),
-            start,
-            for_update,
-            since: self.option_at(words, "since").unwrap_or(for_update),
-            ttl: words.seconds("ttl").unwrap_or(TTL),
-            wait: words.seconds("wait").map_or(Wait::No, Wait::For),
-            return_values: wants_values,
-        };
-        let values = self.calls().pessimistic_lock(keys, &request)?;
-        let values = values.into_iter().map(answers::value).collect();
-        Ok(match wants_values {
-            true => answers::all(values),
-            false => "ok".to_owned(),
-        })
     }
 
     /// A step of a transaction of the store.

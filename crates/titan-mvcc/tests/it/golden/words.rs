@@ -17,7 +17,7 @@ pub(super) struct Words<'a> {
 }
 
 /// The options of all commands.
-const OPTIONS: [&str; 18] = [
+const OPTIONS: [&str; 32] = [
     "primary",
     "ttl",
     "async",
@@ -36,6 +36,20 @@ const OPTIONS: [&str; 18] = [
     "until",
     "from",
     "limit",
+    "absent",
+    "exists",
+    "missing",
+    "unchecked",
+    "unlocked",
+    "one_phase",
+    "max_commit",
+    "existing",
+    "existence",
+    "forced",
+    "fallen_back",
+    "resolved",
+    "committed",
+    "latest",
 ];
 
 impl<'a> Words<'a> {

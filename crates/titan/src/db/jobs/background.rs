@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::aged_memtables::SWITCHES;
 use super::compact::COMPACTIONS;
-use super::count_rocksdb_tables::{COUNTS, has_uncounted, lacks_garbage};
+use super::count_rocksdb_tables::{COUNTS, is_count_due};
 use super::due_collections::COLLECTIONS;
 use super::estimate::ESTIMATES;
 use super::flush::FLUSHES;
@@ -38,7 +38,7 @@ pub(crate) fn start(core: &Core) -> Result<()> {
     // Before any thread can wait for the database to be idle.
     let mut state = shared.state.lock();
     for family in state.families.values_mut() {
-        family.jobs.count_due = has_uncounted(&family.version) || lacks_garbage(&family.version);
+        family.jobs.count_due = is_count_due(&family.version);
     }
     state.warm_up_due = shared.wants_warm_up();
     let warms_up = state.warm_up_due;
@@ -46,8 +46,9 @@ pub(crate) fn start(core: &Core) -> Result<()> {
     start_missing(core)?;
     if warms_up {
         spawn(core, "titan-warm-up".to_owned(), |shared| {
-            let job = shared.find_or_fail(|| Some(shared.next_warm_up()));
-            job.flatten().into_iter().for_each(|job| job(shared));
+            if let Some(job) = shared.find_or_fail(|| shared.next_warm_up()) {
+                job(shared);
+            }
         })?;
     }
     spawn(core, "titan-gc".to_owned(), |shared| {

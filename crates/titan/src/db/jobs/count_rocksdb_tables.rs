@@ -27,18 +27,19 @@ fn is_uncounted(table: &TableFile) -> bool {
     table.uncounted_blob_file().is_some()
 }
 
-pub(super) fn has_uncounted(version: &Version) -> bool {
+fn has_uncounted(version: &Version) -> bool {
     version.tables().any(|(_, table)| is_uncounted(table))
 }
 
-/// Whether garbage of counted tables was never recorded: an opening ended between, or the last
-/// tables left before they were counted.
-pub(super) fn lacks_garbage(version: &Arc<Version>) -> bool {
-    let facts = || version.tables().map(|(_, table)| table.facts());
-    let is_counted = facts().flatten().any(|facts| facts.foreign);
-    is_counted
-        && !has_uncounted(version)
-        && !unknown_garbage(version, &references(facts().flatten())).is_empty()
+/// Whether an opening finds tables to count, or garbage of counted ones that was never recorded: an
+/// opening ended between, or the last tables left before they were counted.
+pub(super) fn is_count_due(version: &Arc<Version>) -> bool {
+    if has_uncounted(version) {
+        return true;
+    }
+    let facts = || version.tables().filter_map(|(_, table)| table.facts());
+    let is_counted = facts().any(|facts| facts.foreign);
+    is_counted && !unknown_garbage(version, &references(facts())).is_empty()
 }
 
 /// Bytes of tables whose counts are recorded together. Then an urgent collection comes first.

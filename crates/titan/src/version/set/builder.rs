@@ -245,13 +245,17 @@ impl VersionBuilder {
                     meta.number, meta.path_id
                 )));
             }
-            if let Some(other) = self.level_of(meta.number) {
+            // A table that this edit has deleted was on that level alone.
+            let moved = deleted.remove(&meta.number);
+            if moved.is_none()
+                && let Some(other) = self.level_of(meta.number)
+            {
                 return Err(Error::corruption(format!(
                     "an edit adds table {} to level {level}, which level {other} has already",
                     meta.number
                 )));
             }
-            let file = match deleted.remove(&meta.number) {
+            let file = match moved {
                 Some(file) => file,
                 None => {
                     self.created.insert(meta.number);
