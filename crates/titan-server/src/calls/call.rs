@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use titan_mvcc::{Percolator, Snapshot, Timestamp};
+use titan_mvcc::{KnownLocks, Percolator, Snapshot, Timestamp};
 
 use super::answers::Answered;
 use super::failure::Failure;
@@ -48,13 +48,27 @@ impl Work<'_> {
         self.node.store().percolator()
     }
 
-    /// A snapshot at the timestamp of a reader.
-    pub(crate) fn snapshot(&self, version: u64) -> Result<Snapshot, Failure> {
+    /// A snapshot at the timestamp of a reader, which resolves locks itself.
+    pub(crate) fn snapshot(
+        &self,
+        version: u64,
+        context: Option<&Context>,
+    ) -> Result<Snapshot, Failure> {
         let store = self.node.store();
-        match Timestamp(version) {
-            Timestamp::MAX => Ok(store.snapshot()),
-            at => store.snapshot_at(at).map_err(read_failure),
+        let snapshot = match Timestamp(version) {
+            Timestamp::MAX => store.snapshot(),
+            at => store.snapshot_at(at).map_err(read_failure)?,
+        };
+        let starts = |starts: &[u64]| starts.iter().copied().map(Timestamp).collect();
+        let mut known = KnownLocks {
+            reads_latest: version == u64::MAX,
+            ..KnownLocks::default()
+        };
+        if let Some(context) = context {
+            known.resolved = starts(&context.resolved_locks);
+            known.committed = starts(&context.committed_locks);
         }
+        Ok(snapshot.reporting_locks(known))
     }
 
     /// Fails after the deadline.

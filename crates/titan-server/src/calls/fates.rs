@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan_mvcc::{Error, SecondariesStatus, Timestamp, TransactionStatus};
+use titan_mvcc::{
+    Error, SecondariesStatus, StatusAction, StatusCheck, Timestamp, TransactionStatus,
+};
 
 use super::call::{Call, Work};
 use super::failure::Failure;
@@ -73,30 +75,35 @@ impl Call for CheckTxnStatusRequest {
     fn run(self, work: &Work<'_>) -> Result<CheckTxnStatusResponse, Failure> {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         within.keys([&self.primary_key])?;
-        let status = work
+        let check = StatusCheck {
+            primary: &self.primary_key,
+            start: Timestamp(self.lock_ts),
+            reader: Timestamp(self.caller_start_ts),
+            now: Timestamp(self.current_ts),
+            roll_back_if_missing: self.rollback_if_not_exist,
+            has_fallen_back: self.force_sync_commit,
+            for_pessimistic: self.resolving_pessimistic_lock,
+        };
+        let checked = work
             .percolator()
-            .check_transaction_status(
-                &self.primary_key,
-                Timestamp(self.lock_ts),
-                Timestamp(self.caller_start_ts),
-                Timestamp(self.current_ts),
-                self.rollback_if_not_exist,
-            )
+            .check_status(&check)
             .map_err(|error| Caller::of(self.lock_ts).failure(error))?;
         let mut answer = CheckTxnStatusResponse::default();
-        match status {
-            TransactionStatus::Running { lock, is_pushed } => {
+        answer.set_action(match checked.action {
+            StatusAction::Nothing => Action::NoAction,
+            StatusAction::Pushed => Action::MinCommitTsPushed,
+            StatusAction::ExpiredRolledBack => Action::TtlExpireRollback,
+            StatusAction::MissingRolledBack => Action::LockNotExistRollback,
+            StatusAction::ExpiredUnlocked => Action::TtlExpirePessimisticRollback,
+            StatusAction::MissingLeft => Action::LockNotExistDoNothing,
+        });
+        match checked.status {
+            Some(TransactionStatus::Running { lock, .. }) => {
                 answer.lock_ttl = millis(lock.ttl);
                 answer.lock_info = Some(lock_info(&lock));
-                let is_pushed = is_pushed || self.caller_start_ts == u64::MAX;
-                let action = match is_pushed && lock.secondaries.is_none() {
-                    true => Action::MinCommitTsPushed,
-                    false => Action::NoAction,
-                };
-                answer.set_action(action);
             }
-            TransactionStatus::Committed(at) => answer.commit_version = at.0,
-            TransactionStatus::RolledBack => answer.set_action(Action::NoAction),
+            Some(TransactionStatus::Committed(at)) => answer.commit_version = at.0,
+            Some(TransactionStatus::RolledBack) | None => {}
         }
         Ok(answer)
     }

@@ -9,7 +9,7 @@ use titan_mvcc::{Error, LockInfo, LockKind, Timestamp};
 use super::failure::Failure;
 use crate::proto::deadlock::WaitForEntry;
 use crate::proto::kvrpcpb::write_conflict::Reason;
-use crate::proto::kvrpcpb::{self, KeyError, Op};
+use crate::proto::kvrpcpb::{self, Assertion, KeyError, Op};
 
 /// The transaction of a call, as its errors name it.
 pub(super) struct Caller<'a> {
@@ -37,14 +37,43 @@ impl Caller<'_> {
                 locked: Some(lock_info(&lock)),
                 ..KeyError::default()
             },
-            Error::Conflict { key, committed, .. } => {
-                self.conflict(key, committed.0, committed.0, self.reason)
+            Error::Conflict {
+                key,
+                committed,
+                other,
+                ..
+            } => self.conflict(key, other.0, committed.0, self.reason),
+            Error::AlreadyExists { key } => KeyError {
+                already_exist: Some(kvrpcpb::AlreadyExist { key }),
+                ..KeyError::default()
+            },
+            Error::AssertionFailed {
+                key,
+                start,
+                must_exist,
+                existing,
+            } => {
+                let (existing_start, existing_commit) = existing.unwrap_or_default();
+                let assertion = match must_exist {
+                    true => Assertion::Exist,
+                    false => Assertion::NotExist,
+                };
+                KeyError {
+                    assertion_failed: Some(kvrpcpb::AssertionFailed {
+                        start_ts: start.0,
+                        key,
+                        assertion: assertion.into(),
+                        existing_start_ts: existing_start.0,
+                        existing_commit_ts: existing_commit.0,
+                    }),
+                    ..KeyError::default()
+                }
             }
             Error::RolledBack { key, start } => {
                 self.conflict(key, start.0, 0, Reason::SelfRolledBack)
             }
-            Error::Deadlock { key, circle } => KeyError {
-                deadlock: Some(self.deadlock(key, &circle)),
+            Error::Deadlock { key, circle, keys } => KeyError {
+                deadlock: Some(deadlock(key, &circle, keys)),
                 ..KeyError::default()
             },
             Error::LockNotFound { .. } => KeyError {
@@ -90,30 +119,30 @@ impl Caller<'_> {
             ..KeyError::default()
         }
     }
+}
 
-    /// A circle of waits: each transaction waits for the next one, the last one for the first,
-    /// which is the caller.
-    fn deadlock(&self, key: Bytes, circle: &[Timestamp]) -> kvrpcpb::Deadlock {
-        let hash = key_hash(&key);
-        let next = circle.iter().cycle().skip(1);
-        let waits = circle.iter().zip(next).map(|(txn, other)| WaitForEntry {
-            txn: txn.0,
-            wait_for_txn: other.0,
-            ..WaitForEntry::default()
-        });
-        let mut wait_chain: Vec<_> = waits.collect();
-        // The caller's wait would have closed the circle. It comes last, as its detector saw it.
-        if let Some(own) = wait_chain.first_mut() {
-            own.key = key.clone();
-            own.key_hash = hash;
-            wait_chain.rotate_left(1);
-        }
-        kvrpcpb::Deadlock {
-            lock_ts: circle.get(1).map_or(0, |holder| holder.0),
-            lock_key: key,
-            deadlock_key_hash: hash,
-            wait_chain,
-        }
+/// A circle of waits: each transaction waits for the next one, the last one for the first, which is
+/// the caller. `keys` has the key that each waits for, `key` the caller's.
+fn deadlock(key: Bytes, circle: &[Timestamp], keys: Vec<Bytes>) -> kvrpcpb::Deadlock {
+    let next = circle.iter().cycle().skip(1);
+    let waits = circle.iter().zip(next).zip(keys);
+    let waits = waits.map(|((txn, other), key)| WaitForEntry {
+        txn: txn.0,
+        wait_for_txn: other.0,
+        key_hash: key_hash(&key),
+        key,
+        ..WaitForEntry::default()
+    });
+    let mut wait_chain: Vec<_> = waits.collect();
+    // The caller's wait would have closed the circle, so it comes last.
+    if !wait_chain.is_empty() {
+        wait_chain.rotate_left(1);
+    }
+    kvrpcpb::Deadlock {
+        lock_ts: circle.get(1).map_or(0, |holder| holder.0),
+        deadlock_key_hash: key_hash(&key),
+        lock_key: key,
+        wait_chain,
     }
 }
 

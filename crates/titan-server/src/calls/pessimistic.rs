@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan_mvcc::{PessimisticLock, Timestamp, Wait};
+use titan_mvcc::{LockDemands, LockedKey, PessimisticLock, Timestamp, Wait};
 
 use super::call::{Call, Work};
 use super::failure::Failure;
 use super::key_errors::Caller;
 use crate::proto::kvrpcpb::write_conflict::Reason;
 use crate::proto::kvrpcpb::{
-    AlreadyExist, Assertion, KeyError, PessimisticLockKeyResult, PessimisticLockRequest,
+    Assertion, PessimisticLockKeyResult, PessimisticLockKeyResultType, PessimisticLockRequest,
     PessimisticLockResponse, PessimisticLockWakeUpMode, PessimisticRollbackRequest,
     PessimisticRollbackResponse,
 };
@@ -28,13 +28,9 @@ impl Call for PessimisticLockRequest {
             work.check_sizes(key, &[])?;
         }
         let (start, for_update) = (Timestamp(self.start_version), Timestamp(self.for_update_ts));
-        let needs_absence = |at: usize| {
-            self.mutations
-                .get(at)
-                .is_some_and(|mutation| mutation.assertion() == Assertion::NotExist)
-        };
-        let checks_absence = (0..keys.len()).any(needs_absence);
-        let asks = self.return_values || self.check_existence || self.lock_only_if_exists;
+        let absent = self.mutations.iter();
+        let absent = absent.filter(|mutation| mutation.assertion() == Assertion::NotExist);
+        let absent: Vec<&[u8]> = absent.map(|mutation| &*mutation.key).collect();
         let request = PessimisticLock {
             primary: &self.primary_lock,
             start,
@@ -45,38 +41,24 @@ impl Call for PessimisticLockRequest {
                 Duration::ZERO => Wait::No,
                 time => Wait::For(time),
             },
-            return_values: asks || checks_absence,
+            return_values: self.return_values,
+        };
+        let demands = LockDemands {
+            absent: &absent,
+            only_existing: self.lock_only_if_exists,
+            existence: self.check_existence,
+            despite_conflicts: self.is_forced(),
         };
         let caller = Caller {
             start: self.start_version,
             primary: &self.primary_lock,
             reason: Reason::PessimisticRetry,
         };
-        let percolator = work.percolator();
-        let values = percolator
-            .pessimistic_lock(&keys, &request)
+        let locked = work
+            .percolator()
+            .pessimistic_lock_with(&keys, &request, &demands)
             .map_err(|error| caller.failure(error))?;
-        let existing = |(at, value): (usize, &Option<Bytes>)| value.is_some() && needs_absence(at);
-        if let Some(at) = values.iter().enumerate().position(existing) {
-            percolator
-                .pessimistic_rollback(&keys, start, for_update)
-                .map_err(|error| caller.failure(error))?;
-            return Err(Failure::from(KeyError {
-                already_exist: Some(AlreadyExist {
-                    key: keys.get(at).map_or_else(Bytes::new, |key| Bytes::clone(key)),
-                }),
-                ..KeyError::default()
-            }));
-        }
-        if self.lock_only_if_exists {
-            let found = keys.iter().zip(&values);
-            let missing = found.filter_map(|(key, value)| value.is_none().then_some(*key));
-            let missing: Vec<&Bytes> = missing.collect();
-            percolator
-                .pessimistic_rollback(&missing, start, for_update)
-                .map_err(|error| caller.failure(error))?;
-        }
-        Ok(self.answer(values))
+        Ok(self.answer(locked))
     }
 
     fn wait(&self) -> Duration {
@@ -89,25 +71,40 @@ impl Call for PessimisticLockRequest {
 }
 
 impl PessimisticLockRequest {
-    fn answer(&self, values: Vec<Option<Bytes>>) -> PessimisticLockResponse {
+    /// Returns true if keys are to be locked even if they were written meanwhile.
+    fn is_forced(&self) -> bool {
+        self.wake_up_mode() == PessimisticLockWakeUpMode::WakeUpModeForceLock
+    }
+
+    fn answer(&self, locked: Vec<LockedKey>) -> PessimisticLockResponse {
         let mut answer = PessimisticLockResponse::default();
-        let asks = self.return_values || self.check_existence;
-        if self.wake_up_mode() == PessimisticLockWakeUpMode::WakeUpModeForceLock {
-            let result = |value: Option<Bytes>| PessimisticLockKeyResult {
-                existence: asks && value.is_some(),
-                value: value.filter(|_| self.return_values).unwrap_or_default(),
-                ..PessimisticLockKeyResult::default()
-            };
-            answer.results = values.into_iter().map(result).collect();
+        if self.is_forced() {
+            answer.results = locked.into_iter().map(result).collect();
             return answer;
         }
-        if asks {
-            answer.not_founds = values.iter().map(Option::is_none).collect();
+        if self.return_values || self.check_existence {
+            let is_missing = |key: &LockedKey| key.exists == Some(false);
+            answer.not_founds = locked.iter().map(is_missing).collect();
         }
         if self.return_values {
-            answer.values = values.into_iter().map(Option::unwrap_or_default).collect();
+            let values = locked.into_iter().map(|key| key.value.unwrap_or_default());
+            answer.values = values.collect();
         }
         answer
+    }
+}
+
+fn result(locked: LockedKey) -> PessimisticLockKeyResult {
+    let kind = match locked.conflict {
+        None => PessimisticLockKeyResultType::LockResultNormal,
+        Some(_) => PessimisticLockKeyResultType::LockResultLockedWithConflict,
+    };
+    PessimisticLockKeyResult {
+        r#type: kind.into(),
+        existence: locked.exists == Some(true),
+        value: locked.value.unwrap_or_default(),
+        locked_with_conflict_ts: locked.conflict.unwrap_or_default().0,
+        skip_resolving_lock: false,
     }
 }
 

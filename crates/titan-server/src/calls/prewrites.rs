@@ -2,28 +2,36 @@
 
 use std::time::Duration;
 
-use titan_mvcc::{Mutation, Prewrite, Timestamp};
+use bytes::Bytes;
+use titan_mvcc::{
+    Assertion, ConflictCheck, Demands, Error, KeyDemand, Mutation, Prewrite, Prewritten, Timestamp,
+};
 
 use super::call::{Call, Work};
 use super::failure::Failure;
-use super::key_errors::Caller;
+use super::key_errors::{Caller, lock_info};
+use crate::proto::kvrpcpb::prewrite_request::PessimisticAction;
 use crate::proto::kvrpcpb::write_conflict::Reason;
 use crate::proto::kvrpcpb::{
-    self, CommitRequest, CommitResponse, Op, PrewriteRequest, PrewriteResponse,
+    self, AssertionLevel, CommitRequest, CommitResponse, KeyError, Op, PrewriteRequest,
+    PrewriteResponse,
 };
 use crate::regions::KeyForm;
 
 impl Call for PrewriteRequest {
     fn run(self, work: &Work<'_>) -> Result<PrewriteResponse, Failure> {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
-        within.keys(self.mutations.iter().map(|mutation| &mutation.key))?;
+        let keys: Vec<&Bytes> = self.mutations.iter().map(|m| &m.key).collect();
+        within.keys(&keys)?;
+        let mut bytes = 0;
         for mutation in &self.mutations {
             work.check_sizes(&mutation.key, &mutation.value)?;
+            bytes += mutation.key.len() + mutation.value.len();
         }
-        let mutations: Vec<_> = self.mutations.iter().map(mutation).collect::<Result<_, _>>()?;
+        let writes = self.writes()?;
         let start = Timestamp(self.start_version);
         let request = Prewrite {
-            mutations: &mutations,
+            mutations: &writes.mutations,
             primary: &self.primary_lock,
             start,
             read_at: start,
@@ -33,37 +41,112 @@ impl Call for PrewriteRequest {
             for_update: (self.for_update_ts > 0).then_some(Timestamp(self.for_update_ts)),
             secondaries: self.use_async_commit.then_some(&*self.secondaries),
         };
-        let caller = Caller {
-            start: self.start_version,
-            primary: &self.primary_lock,
-            reason: Reason::Optimistic,
+        let demands = Demands {
+            on_keys: &writes.on_keys,
+            absent: &writes.absent,
+            one_phase: self.try_one_pc,
+            max_commit: (self.max_commit_ts > 0).then_some(Timestamp(self.max_commit_ts)),
         };
-        let done = work
-            .percolator()
-            .prewrite(&request)
-            .map_err(|error| caller.failure(error))?;
-        let bytes = self.mutations.iter().map(|m| m.key.len() + m.value.len());
-        let keys = self.mutations.len();
-        work.node.note_written(&within, bytes.sum(), keys);
-        let commit = done.committed.unwrap_or(done.min_commit);
-        Ok(PrewriteResponse {
-            min_commit_ts: if self.use_async_commit { commit.0 } else { 0 },
-            ..PrewriteResponse::default()
-        })
+        let percolator = work.percolator();
+        match percolator.prewrite_with(&request, &demands) {
+            Ok(done) => {
+                work.node.note_written(&within, bytes, self.mutations.len());
+                Ok(self.answer(&done))
+            }
+            // The client resolves all of them before it repeats the call.
+            Err(Error::KeyIsLocked(first)) => {
+                let mut locks = percolator.locks_of_others(&keys, start);
+                if locks.is_empty() {
+                    locks.push(*first);
+                }
+                let locked = |lock| KeyError {
+                    locked: Some(lock_info(lock)),
+                    ..KeyError::default()
+                };
+                Ok(PrewriteResponse {
+                    errors: locks.iter().map(locked).collect(),
+                    ..PrewriteResponse::default()
+                })
+            }
+            Err(error) => {
+                let caller = Caller {
+                    start: self.start_version,
+                    primary: &self.primary_lock,
+                    reason: Reason::Optimistic,
+                };
+                Err(caller.failure(error))
+            }
+        }
     }
 }
 
-fn mutation(mutation: &kvrpcpb::Mutation) -> Result<Mutation<'_>, Failure> {
-    let (key, value) = (&*mutation.key, &*mutation.value);
-    Ok(match mutation.op() {
-        Op::Put => Mutation::Put { key, value },
-        Op::Del => Mutation::Delete { key },
-        Op::Lock => Mutation::Lock { key },
-        op => {
-            let reason = format!("a prewrite of {op:?} is not possible");
-            return Err(Failure::abort(reason));
+/// The mutations of a request in the form of the store.
+#[derive(Default)]
+struct Writes<'a> {
+    mutations: Vec<Mutation<'a>>,
+    on_keys: Vec<KeyDemand>,
+    absent: Vec<&'a [u8]>,
+}
+
+impl PrewriteRequest {
+    fn writes(&self) -> Result<Writes<'_>, Failure> {
+        let mut writes = Writes::default();
+        for (at, mutation) in self.mutations.iter().enumerate() {
+            let (key, value) = (&*mutation.key, &*mutation.value);
+            let write = match mutation.op() {
+                Op::Put | Op::Insert => Mutation::Put { key, value },
+                Op::Del => Mutation::Delete { key },
+                Op::Lock => Mutation::Lock { key },
+                Op::CheckNotExists => {
+                    writes.absent.push(key);
+                    continue;
+                }
+                op @ (Op::Rollback | Op::PessimisticLock) => {
+                    let reason = format!("{op:?} is no mutation of a prewrite");
+                    return Err(Failure::abort(reason));
+                }
+            };
+            writes.mutations.push(write);
+            writes.on_keys.push(self.demand(at, mutation));
         }
-    })
+        Ok(writes)
+    }
+
+    fn demand(&self, at: usize, mutation: &kvrpcpb::Mutation) -> KeyDemand {
+        let is_asserted = self.assertion_level() != AssertionLevel::Off;
+        let actions = &self.pessimistic_actions;
+        let action = actions
+            .get(at)
+            .and_then(|action| PessimisticAction::try_from(*action).ok());
+        KeyDemand {
+            absent: mutation.op() == Op::Insert,
+            assertion: match mutation.assertion() {
+                kvrpcpb::Assertion::Exist if is_asserted => Some(Assertion::Exists),
+                kvrpcpb::Assertion::NotExist if is_asserted => Some(Assertion::Absent),
+                _ => None,
+            },
+            check: match action {
+                Some(PessimisticAction::DoConstraintCheck) => ConflictCheck::Versions,
+                Some(PessimisticAction::SkipPessimisticCheck) if self.for_update_ts > 0 => {
+                    ConflictCheck::Nothing
+                }
+                _ => ConflictCheck::Usual,
+            },
+        }
+    }
+
+    fn answer(&self, done: &Prewritten) -> PrewriteResponse {
+        let mut answer = PrewriteResponse::default();
+        match done.committed {
+            Some(commit) if self.try_one_pc => answer.one_pc_commit_ts = commit.0,
+            Some(commit) if self.use_async_commit => answer.min_commit_ts = commit.0,
+            None if self.use_async_commit && done.is_async => {
+                answer.min_commit_ts = done.min_commit.0;
+            }
+            _ => {}
+        }
+        answer
+    }
 }
 
 impl Call for CommitRequest {

@@ -29,15 +29,26 @@ impl Call for GcRequest {
 impl Call for DeleteRangeRequest {
     fn run(self, work: &Work<'_>) -> Result<DeleteRangeResponse, Failure> {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
-        let (_from, _to) = within.range(&self.start_key, &self.end_key)?;
-        Err(Failure::abort("not yet"))
+        let (from, to) = within.range(&self.start_key, &self.end_key)?;
+        // Otherwise the keys are gone already, and only replicas are to be told.
+        if !self.notify_only {
+            let from = from.unwrap_or_default();
+            work.percolator()
+                .destroy_range(&from, to.as_deref())
+                .map_err(read_failure)?;
+        }
+        Ok(DeleteRangeResponse::default())
     }
 }
 
 impl Call for UnsafeDestroyRangeRequest {
     /// All regions: the range has no region of its own.
-    fn run(self, _work: &Work<'_>) -> Result<UnsafeDestroyRangeResponse, Failure> {
-        Err(Failure::abort("not yet"))
+    fn run(self, work: &Work<'_>) -> Result<UnsafeDestroyRangeResponse, Failure> {
+        let to = (!self.end_key.is_empty()).then_some(&*self.end_key);
+        work.percolator()
+            .destroy_range(&self.start_key, to)
+            .map_err(read_failure)?;
+        Ok(UnsafeDestroyRangeResponse::default())
     }
 }
 

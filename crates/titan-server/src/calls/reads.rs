@@ -1,7 +1,7 @@
 //! Points, batches and scans at a timestamp.
 
 use bytes::Bytes;
-use titan_mvcc::Direction;
+use titan_mvcc::{Direction, Error};
 
 use super::call::{Call, Work};
 use super::failure::Failure;
@@ -15,7 +15,7 @@ impl Call for GetRequest {
     fn run(self, work: &Work<'_>) -> Result<GetResponse, Failure> {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         within.keys([&self.key])?;
-        let snapshot = work.snapshot(self.version)?;
+        let snapshot = work.snapshot(self.version, self.context.as_ref())?;
         let value = snapshot.get(&self.key).map_err(read_failure)?;
         Ok(GetResponse {
             not_found: value.is_none(),
@@ -29,13 +29,17 @@ impl Call for BatchGetRequest {
     fn run(self, work: &Work<'_>) -> Result<BatchGetResponse, Failure> {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         within.keys(&self.keys)?;
-        let snapshot = work.snapshot(self.version)?;
+        let snapshot = work.snapshot(self.version, self.context.as_ref())?;
         let (mut pairs, mut size) = (Vec::new(), work.answer());
         for key in self.keys {
             work.check_time()?;
-            if let Some(value) = snapshot.get(&key).map_err(read_failure)? {
-                size.add(&key, &value)?;
-                pairs.push(pair(key, value));
+            match snapshot.get(&key) {
+                Ok(None) => {}
+                Ok(Some(value)) => {
+                    size.add(&key, &value)?;
+                    pairs.push(pair(key, value));
+                }
+                Err(error) => pairs.push(locked(error)?),
             }
         }
         Ok(BatchGetResponse {
@@ -58,7 +62,7 @@ impl Call for ScanRequest {
                 Direction::Backward,
             ),
         };
-        let snapshot = work.snapshot(self.version)?;
+        let snapshot = work.snapshot(self.version, self.context.as_ref())?;
         let scan = snapshot
             .scan(from.as_deref(), to.as_deref(), direction)
             .map_err(read_failure)?;
@@ -67,7 +71,13 @@ impl Call for ScanRequest {
         let step = self.sample_step.max(1) as usize;
         for row in scan.step_by(step).take(self.limit as usize) {
             work.check_time()?;
-            let row = row.map_err(read_failure)?;
+            let row = match row {
+                Ok(row) => row,
+                Err(error) => {
+                    pairs.push(locked(error)?);
+                    continue;
+                }
+            };
             let value = match self.key_only {
                 true => Bytes::new(),
                 false => row.value.fetch()?,
@@ -80,6 +90,17 @@ impl Call for ScanRequest {
             pairs,
             ..ScanResponse::default()
         })
+    }
+}
+
+/// The pair of a locked key; any other error ends the call.
+fn locked(error: Error) -> Result<KvPair, Failure> {
+    match read_failure(error) {
+        Failure::Key(error) if error.locked.is_some() => Ok(KvPair {
+            error: Some(*error),
+            ..KvPair::default()
+        }),
+        failure => Err(failure),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use titan_mvcc::Timestamp;
 use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
@@ -64,26 +65,17 @@ fn run(shared: &Shared, request: &TsoRequest) -> Result<TsoResponse, Status> {
         let reason = format!("{count} timestamps at once: at least 1, less than {MOST}");
         return Err(Status::invalid_argument(reason));
     }
-    let last = last_of_run(shared, count)?;
+    let first = shared.store().oracle().next_run(count.into());
+    let first = first.map_err(|error| Status::unavailable(error.to_string()))?;
     Ok(TsoResponse {
         header: header(shared),
         count,
-        timestamp: Some(message(last)),
+        timestamp: Some(message(Timestamp(first.0 + u64::from(count) - 1))),
     })
 }
 
-fn last_of_run(shared: &Shared, count: u32) -> Result<titan_mvcc::Timestamp, Status> {
-    let oracle = shared.store().oracle();
-    let mut last = None;
-    for _ in 0..count {
-        let next = oracle.next().map_err(|error| Status::unavailable(error.to_string()))?;
-        last = Some(next);
-    }
-    last.ok_or_else(|| Status::internal("no timestamp"))
-}
-
 /// A timestamp in the two parts of the protocol.
-pub(super) fn message(timestamp: titan_mvcc::Timestamp) -> pdpb::Timestamp {
+pub(super) fn message(timestamp: Timestamp) -> pdpb::Timestamp {
     let physical = timestamp.unix_time().as_millis();
     pdpb::Timestamp {
         physical: i64::try_from(physical).unwrap_or(i64::MAX),
