@@ -147,6 +147,39 @@ fn a_segment_that_is_dropped_ends_its_load() {
     }
 }
 
+/// The store tells the hook of a range that ends. No copy of it stays.
+#[test]
+fn a_range_that_the_store_destroys_is_dropped() {
+    let mut place = Place::new(14);
+    place.cache.segment_size = 4 << 10;
+    let cache = fill(&place);
+    let store = cache.store();
+    let (from, to) = (1_000_u32.to_be_bytes(), 2_000_u32.to_be_bytes());
+    let destroy = || store.percolator().destroy_range(&from, Some(&to)).unwrap();
+    cache.load(None, None).unwrap();
+    let before = store.snapshot();
+    destroy();
+    for snapshot in [&before, &store.snapshot()] {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let found = rows(snapshot, None, None, direction);
+            assert_eq!(found.len(), ROWS as usize - 1_000);
+        }
+        assert_eq!(snapshot.get(&from).unwrap(), None);
+        assert!(snapshot.get(&to).unwrap().is_some());
+    }
+    assert!(cache.stats().dropped_bypassed > 0, "{:?}", cache.stats());
+    cache.audit().unwrap();
+    put(store, &from, b"new");
+    cache.drop_range(None, None);
+    let mut load = cache.begin_load(None, None).unwrap();
+    load.step().unwrap();
+    destroy();
+    let ended = load.finish();
+    cache.audit().unwrap();
+    let found = store.snapshot().get(&from).unwrap();
+    assert_eq!(found, None, "{ended:?}");
+}
+
 #[test]
 fn a_load_that_does_not_fit_holds_nothing_and_writes_go_on() {
     let mut place = Place::new(4);

@@ -108,7 +108,9 @@ impl LockTable {
             }
             entries.next()?;
         }
-        locks.find_fallen_back(after);
+        if !mutant!(fall_back_forgotten) {
+            locks.find_fallen_back(after);
+        }
         Ok(locks)
     }
 
@@ -267,9 +269,9 @@ impl LockTable {
         Ok(value?)
     }
 
-    /// Makes the primary lock of an async commit one of a commit in two phases. The caller has taken
-    /// the latches of all its keys, and found a lock of a commit in two phases among them. That
-    /// lock stays as long as the transaction is undecided, so an opening finds it again.
+    /// Makes the primary lock of an async commit one of a commit in two phases. The caller has
+    /// taken the latches of all its keys, and found a lock of a commit in two phases among them.
+    /// That lock stays as long as the transaction is undecided, so an opening finds it again.
     pub(crate) fn fall_back(&self, primary: &[u8], start: Timestamp) {
         let mut table = self.table.write();
         if let Some(active) = table.by_key.get_mut(primary)

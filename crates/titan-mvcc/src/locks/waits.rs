@@ -84,8 +84,8 @@ impl Waits {
     }
 
     /// Waits while `is_locked` returns true, for the lock of the transaction `holder` on `key`.
-    /// Returns false at `deadline`, a monotonic time. A `waiter` without a start owns no locks, so it is in no
-    /// circle.
+    /// Returns false at `deadline`, a monotonic time. A `waiter` without a start owns no locks, so
+    /// it is in no circle.
     ///
     /// # Errors
     /// The reason why it does not wait.

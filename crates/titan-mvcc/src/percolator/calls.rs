@@ -28,12 +28,13 @@ use crate::timestamp::Timestamp;
 /// [`Store::oracle`](crate::Store::oracle). It prewrites all keys, takes a commit timestamp after
 /// all prewrites have returned, and commits the primary key, which commits the transaction. Then it
 /// commits the other keys. Each start timestamp identifies one transaction. Each call may be
-/// repeated, and is atomic, except [`Percolator::resolve_lock`], which ends locks in batches.
+/// repeated, and is atomic, except [`Percolator::resolve_lock`] and
+/// [`Percolator::pessimistic_rollback_range`], which end locks in batches.
 ///
 /// Every call but [`Percolator::scan_locks`] fails with `Engine` if the engine does, and with
 /// `Corruption` for entries that no version of the crate can have written. Those calls, except
-/// [`Percolator::heartbeat`] and [`Percolator::pessimistic_rollback`], fail with `InFuture` for a
-/// start, commit or reader that the oracle has not handed out.
+/// [`Percolator::heartbeat`] and rollbacks of pessimistic locks, fail with `InFuture` for a start,
+/// commit or reader that the oracle has not handed out.
 #[derive(Clone)]
 pub struct Percolator(pub(crate) Arc<Core>);
 
@@ -135,6 +136,22 @@ impl Percolator {
         for_update: Timestamp,
     ) -> Result<()> {
         pessimistic::pessimistic_rollback(self.core()?, &slices(keys), start, for_update)
+    }
+
+    /// Releases all pessimistic locks of a transaction that were taken at `for_update` or before,
+    /// from the key `from` to before `to`, or to the end. Writes a batch for each 256 keys; after
+    /// an error, earlier batches stay written. The call can be repeated.
+    ///
+    /// # Errors
+    /// Those of every call.
+    pub fn pessimistic_rollback_range(
+        &self,
+        start: Timestamp,
+        for_update: Timestamp,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Result<()> {
+        pessimistic::pessimistic_rollback_range(self.core()?, start, for_update, from, to)
     }
 
     /// Rolls a transaction back on these keys, locked or not: later prewrites of them fail.

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::Kind;
+use crate::format::lock::Lock;
 use crate::lookup::newest_change;
 use crate::timestamp::Timestamp;
 
@@ -38,6 +39,28 @@ pub struct KeyDemand {
     pub assertion: Option<Assertion>,
     /// The check for conflicts.
     pub check: ConflictCheck,
+    /// The timestamp for update of the pessimistic lock, if the client knows it. A lock with another
+    /// one is of a late copy of a request that the client gave up, and counts as lost: the key may
+    /// have been written before it.
+    pub locked_at: Option<Timestamp>,
+}
+
+impl KeyDemand {
+    /// Checks the pessimistic lock of a key.
+    ///
+    /// # Errors
+    /// `PessimisticLockNotFound` if it is not the one that the client knows.
+    pub(super) fn check_lock(&self, key: &[u8], lock: &Lock) -> Result<()> {
+        match self.locked_at {
+            Some(at) if at != lock.for_update && !mutant!(any_lock_converted) => {
+                Err(Error::PessimisticLockNotFound {
+                    key: Bytes::copy_from_slice(key),
+                    start: lock.start,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The state of a key that a client asserts.
@@ -52,8 +75,8 @@ pub enum Assertion {
 /// The check of a key for conflicts with writes of other transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConflictCheck {
-    /// That of the transaction. An optimistic one must find no later version. A pessimistic one
-    /// must have locked the key, or find no version after its start.
+    /// The check of the transaction. An optimistic one must find no later version. A pessimistic
+    /// one must have locked the key, or find no version after its start.
     #[default]
     Usual,
     /// No later version, also for a pessimistic transaction that has not locked the key.
@@ -78,7 +101,7 @@ pub(super) fn check_presence(
     let newest = newest_change(&core.versions, key)?;
     let exists = newest.is_some_and(|version| version.kind == Kind::Put);
     let key = Bytes::copy_from_slice(key);
-    if demand.absent && exists {
+    if demand.absent && exists && !mutant!(inserts_unchecked) {
         return Err(Error::AlreadyExists { key });
     }
     let is_right = match demand.assertion {

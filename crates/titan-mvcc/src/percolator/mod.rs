@@ -4,7 +4,8 @@
 //! which locks them with their values. Then it takes a commit timestamp and commits the *primary*
 //! key, which commits the transaction, and then the other keys. If the client dies, other
 //! transactions find its locks, and the primary key decides on them. Each call may be repeated. A
-//! call writes one batch of the engine, so it is atomic; only `resolve_lock` may write several.
+//! call writes one batch of the engine, so it is atomic; `resolve_lock` and
+//! `pessimistic_rollback_range` may write several.
 //!
 //! [`Transaction`](crate::Transaction) makes these calls for an application, a server makes them
 //! for its clients. Assumed of clients, as in TiKV: all timestamps are the oracle's, each start

@@ -64,7 +64,9 @@ pub(super) fn commit_in_one_phase(
         version.put_after(&mut engine_key);
         batch.put(&core.versions, engine_key, value)?;
     }
-    latches.note(commit);
+    if !mutant!(one_phase_unnoted) {
+        latches.note(commit);
+    }
     core.db.write(batch, &core.config.write)?;
     let unlocked = writes.iter().filter(|(_, replaced)| replaced.is_some());
     // ORDER: after the versions are published, so that a reader without a lock finds them.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use titan::{WriteBatch, WriteOptions};
 
 use super::resolve_for_write::wait_for_locks;
-use super::rollback::release_latched;
+use super::rollback::{RELEASED_AT_ONCE, release_latched};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, Owner};
@@ -272,8 +272,28 @@ pub(super) fn pessimistic_rollback(
     for_update: Timestamp,
 ) -> Result<()> {
     let _latches = core.latches.take(keys.iter().copied());
-    release_latched(core, keys, start, |lock| {
-        let is_older = lock.for_update <= for_update || mutant!(later_locks_released);
-        !lock.is_prewritten() && is_older
-    })
+    release_latched(core, keys, start, |lock| is_released(lock, for_update))
+}
+
+/// See [`Percolator::pessimistic_rollback_range`](super::Percolator::pessimistic_rollback_range).
+pub(super) fn pessimistic_rollback_range(
+    core: &Core,
+    start: Timestamp,
+    for_update: Timestamp,
+    from: &[u8],
+    to: Option<&[u8]>,
+) -> Result<()> {
+    let found = core
+        .locks
+        .keys_of(start, |lock| is_released(lock, for_update));
+    let is_within = |key: &&[u8]| *key >= from && to.is_none_or(|to| *key < to);
+    let keys: Vec<&[u8]> = found.iter().map(|key| &**key).filter(is_within).collect();
+    let mut pieces = keys.chunks(RELEASED_AT_ONCE);
+    pieces.try_for_each(|piece| pessimistic_rollback(core, piece, start, for_update))
+}
+
+/// Returns true for a lock that a rollback at `for_update` releases.
+fn is_released(lock: &Lock, for_update: Timestamp) -> bool {
+    let is_older = lock.for_update <= for_update || mutant!(later_locks_released);
+    !lock.is_prewritten() && is_older
 }

@@ -113,6 +113,7 @@ pub(crate) fn prewrite(
                 to_lock.push((mutation, None));
             }
             Found::Locked(lock) => {
+                demand.check_lock(key, &lock)?;
                 check_presence(core, key, start, demand)?;
                 if !mutant!(converted_lock_forgets_push) {
                     result.min_commit = result.min_commit.max(lock.min_commit);

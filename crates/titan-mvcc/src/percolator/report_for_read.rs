@@ -21,7 +21,8 @@ pub struct KnownLocks {
     pub reads_latest: bool,
 }
 
-/// Finds the place of the value of `key` at `at`. Ends no lock and waits for nothing.
+/// Finds the place of the value of `key` at `at`. Ends no lock. Waits for nothing, except that
+/// reading the value of a committed lock waits for a commit that is ending it.
 ///
 /// # Errors
 /// `KeyIsLocked` by a transaction that the client does not know; those of the engine.
@@ -43,12 +44,12 @@ pub(crate) fn report_for_read(
         if lock.kind == LockKind::Delete {
             return Ok(ReadFrom::Lock(None));
         }
-        let value = core.locks.prewritten_value(key)?;
-        // Otherwise another thread ended the lock, and the value may belong to a later one.
+        // Otherwise a commit could have removed the value, and not the lock yet.
+        let _latch = core.latches.take(std::iter::once(key));
         if core.locks.owned_by(key, lock.start).is_some() {
-            return match value {
-                Some(_) => Ok(ReadFrom::Lock(value)),
+            return match core.locks.prewritten_value(key)? {
                 None => Err(lost_value(key)),
+                value => Ok(ReadFrom::Lock(value)),
             };
         }
     }

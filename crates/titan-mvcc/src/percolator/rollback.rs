@@ -21,8 +21,8 @@ use crate::format::{Kind, Version, encode_key};
 use crate::lookup::{Outcome, outcome};
 use crate::timestamp::Timestamp;
 
-/// Locks that one batch removes.
-const RELEASED_AT_ONCE: usize = 256;
+/// The most locks that one batch removes.
+pub(super) const RELEASED_AT_ONCE: usize = 256;
 /// The value of a protected record; others are empty.
 const PROTECTED: &[u8] = b"p";
 

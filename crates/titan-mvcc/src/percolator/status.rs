@@ -59,7 +59,7 @@ pub struct StatusCheck<'a> {
 pub struct CheckedStatus {
     /// The status. `None` if the primary key has neither a lock nor a record, and may get one.
     pub status: Option<TransactionStatus>,
-    /// What the check has changed.
+    /// The change that the check has made.
     pub action: StatusAction,
 }
 

@@ -18,6 +18,7 @@
 //! | `second_actors` | another actor in the middle of a read or of a commit |
 //! | `space` | the report on space; overwriting everything again and again |
 //! | `golden` | Percolator calls and resolving as text, in all orders of several actors |
+//! | `clients` | clients of the Percolator calls that resolve locks themselves, with threads |
 //! | `histories` | random histories of several threads, checked for snapshot isolation |
 //! | `faults` | the disk fails in either phase of a commit |
 //! | `crash` | the machine stops at any operation of the disk |
@@ -40,6 +41,7 @@
 
 mod accounts;
 mod async_commit;
+mod clients;
 mod crash;
 mod faults;
 mod forks;

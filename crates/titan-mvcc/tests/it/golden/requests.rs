@@ -1,7 +1,7 @@
 //! Steps of clients elsewhere: requests with all their demands.
 //!
 //! - `prewrite` also takes inserts, `+K=V`, and `absent:K,K exists:K,K missing:K,K unchecked:K,K
-//!   unlocked:K,K one_phase max_commit:T`.
+//!   unlocked:K,K locked_at:K=T,K=T one_phase max_commit:T`.
 //! - `lock` also takes `absent:K,K existing existence forced`, and prints the states of the keys.
 //! - `check_status T K [reader:T now:T or_roll_back fallen_back pessimistic]`: prints the action.
 //! - `get K`, `list`: reads that report locks, with `at:T resolved:T,T committed:T,T latest`.
@@ -39,16 +39,28 @@ fn demand(words: &Words<'_>, key: &[u8], is_insert: bool) -> KeyDemand {
             (_, true) => ConflictCheck::Versions,
             _ => ConflictCheck::Usual,
         },
+        locked_at: None,
     }
 }
 
 impl World {
+    /// The timestamp that the option `locked_at` names for a key.
+    fn locked_at(&self, words: &Words<'_>, key: &[u8]) -> Option<Timestamp> {
+        let pairs = words.option("locked_at")?.split(',');
+        let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
+        let (_, name) = pairs.find(|(of, _)| of.as_bytes() == key)?;
+        Some(self.at(name))
+    }
+
     pub(super) fn prewrite(&mut self, words: &Words<'_>, start: Timestamp) -> Result<String> {
         let writes = words.rest(1).iter();
         let (mut mutations, mut on_keys) = (Vec::new(), Vec::new());
         for word in writes {
             let write: Mutation<'_> = mutation(word.strip_prefix('+').unwrap_or(word));
-            on_keys.push(demand(words, write.key(), word.starts_with('+')));
+            on_keys.push(KeyDemand {
+                locked_at: self.locked_at(words, write.key()),
+                ..demand(words, write.key(), word.starts_with('+'))
+            });
             mutations.push(write);
         }
         let absent = words.option("absent").map(list).unwrap_or_default();

@@ -10,7 +10,8 @@
 //! - `check_status`, `get`, `list`, `destroy` and more options: the calls of clients (`requests`).
 //! - `commit T C K...`, `rollback T K...`, `cleanup T K [now:T]`: the calls of these names.
 //! - `lock T K... for_update:T [primary:K since:T wait:S ttl:S values]`: takes pessimistic locks;
-//!   `unlock T K... for_update:T` releases them.
+//!   `unlock T K... for_update:T` releases them, `unlock_range T FROM TO for_update:T` those of a
+//!   range, up to the end for `-`.
 //! - `status T K [reader:T now:T or_roll_back]`, `secondaries T K...`, `heartbeat T K ttl:S`.
 //! - `resolve T [C] [K...]`: ends the locks of a transaction; `-` in place of `C` rolls back.
 //! - `txn W...`: runs an optimistic transaction of the store.
@@ -198,9 +199,8 @@ impl World {
             | "prewrite_own" | "commit_primary" | "commit_secondaries" => self.own(words),
             "get" | "list" => self.read_as_client(words),
             "destroy" => {
-                let to = words.arguments[1].as_bytes();
-                let to = (to != b"-").then_some(to);
-                self.calls().destroy_range(words.first().as_bytes(), to)?;
+                let (from, to) = range(&words.arguments);
+                self.calls().destroy_range(from, to)?;
                 // Snapshots have lost the range.
                 self.reads.clear();
                 done()
@@ -253,6 +253,12 @@ impl World {
             "unlock" => {
                 let for_update = self.option_at(words, "for_update").unwrap();
                 calls.pessimistic_rollback(&keys(1), start, for_update)?;
+                done()
+            }
+            "unlock_range" => {
+                let for_update = self.option_at(words, "for_update").unwrap();
+                let (from, to) = range(&words.arguments[1..]);
+                calls.pessimistic_rollback_range(start, for_update, from, to)?;
                 done()
             }
             "status" => {
@@ -454,6 +460,12 @@ impl World {
             }
         }
     }
+}
+
+/// The range of two arguments; `-` is the end.
+fn range<'a>(arguments: &[&'a str]) -> (&'a [u8], Option<&'a [u8]>) {
+    let to = arguments[1].as_bytes();
+    (arguments[0].as_bytes(), (to != b"-").then_some(to))
 }
 
 fn write(transaction: &mut Transaction, mutation: Mutation<'_>) {

@@ -17,7 +17,7 @@ pub(super) struct Words<'a> {
 }
 
 /// The options of all commands.
-const OPTIONS: [&str; 32] = [
+const OPTIONS: [&str; 33] = [
     "primary",
     "ttl",
     "async",
@@ -50,6 +50,7 @@ const OPTIONS: [&str; 32] = [
     "resolved",
     "committed",
     "latest",
+    "locked_at",
 ];
 
 impl<'a> Words<'a> {
