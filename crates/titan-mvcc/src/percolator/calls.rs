@@ -53,7 +53,7 @@ impl Percolator {
     /// `KeyIsLocked` by another transaction; `Conflict` if a key was written after the start;
     /// `RolledBack`; `PessimisticLockNotFound`; `BeforeSafePoint` if a version that would conflict,
     /// or the outcome of the transaction, may have been dropped; `Engine` with `InvalidArgument`
-    /// for two mutations of a key.
+    /// for two mutations of a key, and for an optimistic prewrite over an own pessimistic lock.
     pub fn prewrite(&self, request: &Prewrite<'_>) -> Result<Prewritten> {
         self.prewrite_with(request, &Demands::default())
     }

@@ -36,6 +36,7 @@ pub struct Prewrite<'a> {
     /// A lower bound of the commit timestamp, at most one after a timestamp of the oracle.
     pub min_commit: Timestamp,
     /// The last timestamp for update of a pessimistic transaction, which has locked all the keys.
+    /// `None` for an optimistic one, which has no pessimistic lock.
     pub for_update: Option<Timestamp>,
     /// The other keys of an async commit, if the primary key is among the mutations; empty in its
     /// other prewrites. The transaction commits with its last successful prewrite, at the largest
@@ -277,6 +278,9 @@ fn check(
         return match active.lock.start == start {
             false => Err(active.key_is_locked(key)),
             true if active.lock.is_prewritten() => Ok(Found::Prewritten(active.lock)),
+            true if request.for_update.is_none() && !mutant!(pessimistic_lock_ignored) => {
+                Err(pessimistic_lock_of_optimist(key, start))
+            }
             true => Ok(Found::Locked(active.lock)),
         };
     }
@@ -324,6 +328,16 @@ fn check(
             other: newest.start,
         }),
     }
+}
+
+/// The error for a prewrite without a timestamp for update over a pessimistic lock.
+fn pessimistic_lock_of_optimist(key: &[u8], start: Timestamp) -> Error {
+    let key = key.escape_ascii();
+    let what = format!(
+        "transaction {start} has a pessimistic lock on key \"{key}\", and its prewrite has no \
+         timestamp for update"
+    );
+    titan::Error::invalid_argument(what).into()
 }
 
 #[cfg(test)]
