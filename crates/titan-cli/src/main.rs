@@ -31,12 +31,12 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
+#[cfg(feature = "serve")]
+use commands::serve;
 use commands::{
     bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, ime, inspect, load, mvcc,
     options, put, repair, scan, space, stats,
 };
-#[cfg(feature = "serve")]
-use commands::serve;
 use global::Global;
 
 /// Load, read, inspect, check, repair and benchmark Titan databases.

@@ -67,13 +67,21 @@ impl Metrics {
     fn write_calls(&self, page: &mut String) -> std::fmt::Result {
         let calls = self.calls.read();
         let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
-        head(page, "titan_serve_calls_running", "gauge", "Calls that run.")?;
+        head(
+            page,
+            "titan_serve_calls_running",
+            "gauge",
+            "Calls that run.",
+        )?;
         writeln!(page, "titan_serve_calls_running {}", load(&self.running))?;
         let help = "Calls answered with an error.";
         head(page, "titan_serve_calls_failed_total", "counter", help)?;
         for (name, series) in &*calls {
             let failed = load(&series.failed);
-            writeln!(page, "titan_serve_calls_failed_total{{call=\"{name}\"}} {failed}")?;
+            writeln!(
+                page,
+                "titan_serve_calls_failed_total{{call=\"{name}\"}} {failed}"
+            )?;
         }
         let histogram = "titan_serve_call_seconds";
         head(page, histogram, "histogram", "Times of calls.")?;
@@ -122,17 +130,29 @@ fn write_state(page: &mut String, shared: &Shared) -> std::fmt::Result {
         writeln!(page, "{name} {value}")
     };
     let seconds = |at: titan_mvcc::Timestamp| at.unix_time().as_secs_f64();
-    gauge("titan_serve_regions", "Regions.", shared.regions.len() as f64)?;
+    gauge(
+        "titan_serve_regions",
+        "Regions.",
+        shared.regions.len() as f64,
+    )?;
     let now = seconds(store.now());
     gauge("titan_serve_now_seconds", "Time of the present.", now)?;
     let safe_point = seconds(store.safe_point());
-    gauge("titan_serve_safe_point_seconds", "Time of the safe point.", safe_point)?;
+    gauge(
+        "titan_serve_safe_point_seconds",
+        "Time of the safe point.",
+        safe_point,
+    )?;
     let wal = |db: &titan::Db| db.metrics().wal_bytes as f64;
     let logs = wal(store.db()) + wal(&shared.records);
     gauge("titan_serve_wal_bytes", "Bytes of logs.", logs)?;
     if let Some(cache) = shared.versions.cache() {
         let used = cache.stats().memory_used as f64;
-        gauge("titan_serve_range_cache_bytes", "Memory of the range cache.", used)?;
+        gauge(
+            "titan_serve_range_cache_bytes",
+            "Memory of the range cache.",
+            used,
+        )?;
     }
     Ok(())
 }

@@ -88,12 +88,18 @@ impl Node {
         let executor = Arc::new(Executor::new(Arc::clone(&shared)));
         let (stop, stopping) = watch::channel(false);
         let _inside = runtime.enter();
-        let metrics_address = metrics.as_ref().and_then(|metrics| metrics.local_addr().ok());
+        let metrics_address = metrics
+            .as_ref()
+            .and_then(|metrics| metrics.local_addr().ok());
         if let Some(metrics) = metrics {
             serve_metrics(metrics, Arc::clone(&executor));
         }
         let tikv = TikvService::new(Arc::clone(&executor), stopping.clone());
-        let pd = PdService::new(Arc::clone(&executor), stopping.clone(), options.tls.is_some());
+        let pd = PdService::new(
+            Arc::clone(&executor),
+            stopping.clone(),
+            options.tls.is_some(),
+        );
         let etcd = EtcdService::new(executor);
         let (request, any) = (limits.request_bytes, usize::MAX);
         let router = server
@@ -240,7 +246,8 @@ fn serve_metrics(listener: TcpListener, executor: Arc<Executor>) {
     let page = move || {
         let executor = Arc::clone(&executor);
         async move {
-            let page = tokio::task::spawn_blocking(move || executor.metrics.page(executor.shared()));
+            let page =
+                tokio::task::spawn_blocking(move || executor.metrics.page(executor.shared()));
             page.await.unwrap_or_default()
         }
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan_mvcc::{LockDemands, LockedKey, PessimisticLock, Timestamp, Wait};
+use titan_mvcc::{Error, LockDemands, LockedKey, PessimisticLock, Timestamp, Wait};
 
 use super::call::{Call, Work};
 use super::failure::Failure;
@@ -57,7 +57,11 @@ impl Call for PessimisticLockRequest {
         let locked = work
             .percolator()
             .pessimistic_lock_with(&keys, &request, &demands)
-            .map_err(|error| caller.failure(error))?;
+            .map_err(|error| match error {
+                // A conflict would make the client try again with a new timestamp, for ever.
+                Error::RolledBack { .. } => Failure::abort(error.to_string()),
+                error => caller.failure(error),
+            })?;
         Ok(self.answer(locked))
     }
 

@@ -118,7 +118,12 @@ impl PrewriteRequest {
         let action = actions
             .get(at)
             .and_then(|action| PessimisticAction::try_from(*action).ok());
+        let constraints = self.for_update_ts_constraints.iter();
+        let mut own = constraints.filter(|constraint| constraint.index as usize == at);
         KeyDemand {
+            locked_at: own
+                .next()
+                .map(|constraint| Timestamp(constraint.expected_for_update_ts)),
             absent: mutation.op() == Op::Insert,
             assertion: match mutation.assertion() {
                 kvrpcpb::Assertion::Exist if is_asserted => Some(Assertion::Exists),

@@ -151,7 +151,14 @@ impl Call for RawScanRequest {
         };
         let mut kvs = Vec::new();
         let mut size = work.answer();
-        scan.run(work, &within, &self.start_key, &self.end_key, &mut size, &mut kvs)?;
+        scan.run(
+            work,
+            &within,
+            &self.start_key,
+            &self.end_key,
+            &mut size,
+            &mut kvs,
+        )?;
         Ok(RawScanResponse {
             kvs,
             ..RawScanResponse::default()
@@ -201,7 +208,10 @@ impl Scan {
             true => (within.range_backward(from, to)?, Direction::Backward),
         };
         let (lower, upper) = (lower.as_deref(), upper.as_deref());
-        let mut scan = work.node.raw.scan(lower, upper, direction, self.keys_only)?;
+        let mut scan = work
+            .node
+            .raw
+            .scan(lower, upper, direction, self.keys_only)?;
         for _ in 0..self.limit {
             work.check_time()?;
             let Some((key, mut value)) = scan.next()? else {
@@ -223,10 +233,10 @@ impl Call for RawCasRequest {
         within.keys([&self.key])?;
         work.check_sizes(&self.key, &self.value)?;
         let expected = (!self.previous_not_exist).then_some(&*self.previous_value);
-        let swapped =
-            work.node
-                .raw
-                .compare_and_swap(&self.key, expected, &self.value, self.ttl)?;
+        let swapped = work
+            .node
+            .raw
+            .compare_and_swap(&self.key, expected, &self.value, self.ttl)?;
         if swapped.is_done {
             let bytes = self.key.len() + self.value.len();
             work.node.note_written(&within, bytes, 1);

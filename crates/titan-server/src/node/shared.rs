@@ -75,8 +75,8 @@ impl Shared {
     /// Notes that a call has written to its region.
     pub(crate) fn note_written(&self, within: &Within, bytes: usize, keys: usize) {
         let (bytes, keys) = within.written.add(bytes as u64, keys as u64);
-        let is_due = bytes >= self.sizes.bytes / PART_WRITTEN
-            || keys >= self.sizes.keys / PART_WRITTEN;
+        let is_due =
+            bytes >= self.sizes.bytes / PART_WRITTEN || keys >= self.sizes.keys / PART_WRITTEN;
         if is_due && let Some(to_check) = &*self.to_check.lock() {
             within.written.reset();
             // A keeper that is gone needs no regions.

@@ -122,9 +122,7 @@ impl RawStore {
         loop {
             let now = seconds_now();
             let stored = self.family.get(key)?;
-            let entry = stored
-                .clone()
-                .and_then(|stored| Entry::decode(stored, now));
+            let entry = stored.clone().and_then(|stored| Entry::decode(stored, now));
             let before = entry.map(|entry| entry.value);
             if before.as_deref() != expected {
                 let is_done = false;
@@ -132,12 +130,10 @@ impl RawStore {
             }
             let new = Entry::encode(value, ttl, now);
             // The stored bytes differ from the value: an expired one counts as none.
-            if self.family.compare_and_set_with(
-                key,
-                stored.as_deref(),
-                Some(&new),
-                &self.write,
-            )? {
+            if self
+                .family
+                .compare_and_set_with(key, stored.as_deref(), Some(&new), &self.write)?
+            {
                 let is_done = true;
                 return Ok(Swapped { is_done, before });
             }

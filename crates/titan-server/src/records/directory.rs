@@ -46,7 +46,9 @@ impl Directory {
         std::fs::create_dir_all(dir)
             .map_err(Error::io(format!("create the directory {}", dir.display())))?;
         let mut options = Options::default();
-        options.families.insert("regions".to_owned(), ColumnFamilyOptions::default());
+        options
+            .families
+            .insert("regions".to_owned(), ColumnFamilyOptions::default());
         let raw = ColumnFamilyOptions {
             compaction_filter: Some(Arc::new(DropExpired)),
             ..ColumnFamilyOptions::default()
@@ -111,7 +113,10 @@ fn refuse_foreign(dir: &Path, records: &Path) -> Result<()> {
         Some(_) if names.iter().any(|name| name == "CURRENT") => {
             Err(Error::not_a_node(dir, "it is a database"))
         }
-        Some(first) => Err(Error::not_a_node(dir, format!("it has {first} and no records"))),
+        Some(first) => Err(Error::not_a_node(
+            dir,
+            format!("it has {first} and no records"),
+        )),
     }
 }
 

@@ -133,9 +133,8 @@ impl SafePoints {
     fn drop_expired(&self, state: &mut State) -> Result<()> {
         let now = seconds_now();
         let mut batch = WriteBatch::new();
-        let expired = |(name, service): (&Bytes, &Service)| {
-            (service.until <= now).then(|| name.clone())
-        };
+        let expired =
+            |(name, service): (&Bytes, &Service)| (service.until <= now).then(|| name.clone());
         let expired: Vec<Bytes> = state.services.iter().filter_map(expired).collect();
         for name in &expired {
             batch.delete(&*self.db, [SERVICE, name].concat())?;

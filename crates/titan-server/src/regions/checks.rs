@@ -50,7 +50,10 @@ fn first_encoded_from(boundary: &[u8]) -> Bytes {
     }
     let mut last = [0; 8];
     last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-    let shortest = last.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+    let shortest = last
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |at| at + 1);
     let full = key.len();
     for len in shortest..=last.len() {
         key.truncate(full);
@@ -220,11 +223,23 @@ mod tests {
         for key in &keys {
             assert_eq!(first_encoded_from(&codec::encode_key(key)), key);
         }
-        for boundary in [&b"a"[..], b"aaaaaaaa", b"aaaaaaaab", b"", b"a\0\0\0\0\0\0\0\xf9"] {
+        for boundary in [
+            &b"a"[..],
+            b"aaaaaaaa",
+            b"aaaaaaaab",
+            b"",
+            b"a\0\0\0\0\0\0\0\xf9",
+        ] {
             let first = first_encoded_from(boundary);
-            assert!(codec::encode_key(&first).as_slice() >= boundary, "{boundary:?}");
-            for key in keys.iter().filter(|key| **key < *first) {
-                assert!(codec::encode_key(key).as_slice() < boundary, "{boundary:?} {key:?}");
+            assert!(
+                codec::encode_key(&first).as_slice() >= boundary,
+                "{boundary:?}"
+            );
+            for key in keys.iter().filter(|key| ***key < *first) {
+                assert!(
+                    codec::encode_key(key).as_slice() < boundary,
+                    "{boundary:?} {key:?}"
+                );
             }
         }
     }

@@ -4,14 +4,16 @@
 //! many of its calls run, or many bytes of its answers are not sent. If the client reads nothing for
 //! a while, its stream ends.
 
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use prost::Message;
-use tokio::sync::mpsc::{self, Sender, UnboundedSender};
+use tokio::sync::mpsc::{self, Receiver, Sender, UnboundedSender};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use super::executor::Executor;
@@ -36,7 +38,22 @@ const MESSAGE_BYTES: usize = 1 << 20;
 const UNSENT_BYTES: usize = 64 << 20;
 
 /// The answers of a stream.
-pub(crate) type Answers = ReceiverStream<Result<BatchCommandsResponse, Status>>;
+pub(crate) struct Answers {
+    messages: Receiver<Result<BatchCommandsResponse, Status>>,
+    unsent: Arc<Unsent>,
+}
+
+impl Stream for Answers {
+    type Item = Result<BatchCommandsResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = std::task::ready!(self.messages.poll_recv(context));
+        Poll::Ready(next.or_else(|| {
+            let is_first = self.unsent.is_given_up.swap(false, Ordering::Relaxed);
+            is_first.then(|| Err(Status::cancelled("the answers were not read")))
+        }))
+    }
+}
 
 /// An answer on its way.
 struct Ready {
@@ -46,11 +63,13 @@ struct Ready {
     _permit: OwnedSemaphorePermit,
 }
 
-/// The bytes of answers that are not sent.
+/// What is known of answers that are not sent.
 #[derive(Default)]
 struct Unsent {
     bytes: AtomicUsize,
     fell: Notify,
+    /// Set when the client has read nothing for too long.
+    is_given_up: AtomicBool,
 }
 
 impl Unsent {
@@ -77,8 +96,12 @@ pub(crate) fn answer_batches(
     let unsent = Arc::new(Unsent::default());
     let unread = executor.shared().limits.unread;
     tokio::spawn(send(to_send, out.clone(), Arc::clone(&unsent), unread));
-    tokio::spawn(take(executor, asked, stopping, ready, out, unsent));
-    ReceiverStream::new(answers)
+    let own = Arc::clone(&unsent);
+    tokio::spawn(take(executor, asked, stopping, ready, out, own));
+    Answers {
+        messages: answers,
+        unsent,
+    }
 }
 
 /// Takes calls from the stream until it ends, its answers have no reader, or the node stops.
@@ -106,7 +129,11 @@ async fn take(
             Ok(None) | Err(_) => return,
         };
         if requests.len() != request_ids.len() {
-            let reason = format!("{} calls have {} numbers", requests.len(), request_ids.len());
+            let reason = format!(
+                "{} calls have {} numbers",
+                requests.len(),
+                request_ids.len()
+            );
             let _ = out.send(Err(Status::invalid_argument(reason))).await;
             return;
         }
@@ -178,6 +205,7 @@ async fn send(
             sum = add(one);
         }
         if out.send_timeout(Ok(message), unread).await.is_err() {
+            unsent.is_given_up.store(true, Ordering::Relaxed);
             return;
         }
         unsent.bytes.fetch_sub(sum, Ordering::Relaxed);

@@ -60,11 +60,7 @@ impl Executor {
         result
     }
 
-    async fn run<C: Call>(
-        &self,
-        call: C,
-        deadline: Option<Instant>,
-    ) -> Result<C::Answer, Failure> {
+    async fn run<C: Call>(&self, call: C, deadline: Option<Instant>) -> Result<C::Answer, Failure> {
         let deadline = earlier(deadline, call.context());
         let bytes = call.encoded_len() / PERMIT_BYTES + 1;
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -130,7 +126,8 @@ impl Executor {
             };
             (held, run(&mut work))
         });
-        let failed = |_| Failure::from(Status::internal("the call failed: see the server's output"));
+        let failed =
+            |_| Failure::from(Status::internal("the call failed: see the server's output"));
         done.await.map_err(failed)
     }
 

@@ -6,6 +6,7 @@
 //! | `deadlines` | the moment at which a client gives up |
 //! | `tikv` | the key-value service: calls by themselves |
 //! | `batch` | calls in batches |
+//! | `headers` | the clusters of requests and answers |
 //! | `tso` | streams of timestamps |
 //! | `pd` | the placement driver |
 //! | `etcd` | the keys that clients save |
@@ -15,6 +16,7 @@ mod batch;
 mod deadlines;
 mod etcd;
 mod executor;
+mod headers;
 mod health;
 mod pd;
 mod tikv;

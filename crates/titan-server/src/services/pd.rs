@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::executor::{Executor, status};
+use super::headers::{check_cluster, header, header_with};
 use super::tso::{self, Runs, answer_runs};
 use crate::node::Shared;
 use crate::proto::metapb;
@@ -92,36 +93,6 @@ impl PdService {
     fn check(&self, header: Option<&RequestHeader>) -> Result<&Shared, Status> {
         check_cluster(self.shared(), header)?;
         Ok(self.shared())
-    }
-}
-
-/// The header of an answer.
-pub(super) fn header(shared: &Shared) -> Option<ResponseHeader> {
-    Some(ResponseHeader {
-        cluster_id: shared.cluster_id,
-        error: None,
-    })
-}
-
-/// The header of an answer with an error.
-fn header_with(shared: &Shared, kind: ErrorType, message: String) -> Option<ResponseHeader> {
-    Some(ResponseHeader {
-        cluster_id: shared.cluster_id,
-        error: Some(pdpb::Error {
-            r#type: kind.into(),
-            message,
-        }),
-    })
-}
-
-/// Refuses the client of another cluster.
-pub(super) fn check_cluster(shared: &Shared, header: Option<&RequestHeader>) -> Result<(), Status> {
-    let (asked, own) = (header.map_or(0, |header| header.cluster_id), shared.cluster_id);
-    match asked == own {
-        true => Ok(()),
-        false => Err(Status::failed_precondition(format!(
-            "mismatch cluster id, need {own} but got {asked}"
-        ))),
     }
 }
 
@@ -213,7 +184,9 @@ impl Pd for PdService {
         request: Request<AllocIdRequest>,
     ) -> Result<Response<AllocIdResponse>, Status> {
         self.check(request.get_ref().header.as_ref())?;
-        let id = self.executor.other("alloc_id", |shared| shared.ids.next().map_err(status));
+        let id = self
+            .executor
+            .other("alloc_id", |shared| shared.ids.next().map_err(status));
         Ok(Response::new(AllocIdResponse {
             id: id.await?,
             header: header(self.shared()),
@@ -391,7 +364,12 @@ impl Pd for PdService {
                 };
                 let parts = shared.regions.split(region.id, &[key]).map_err(status)?;
                 let parts = parts.unwrap_or_default();
-                new.extend(parts.iter().map(|part| part.id).filter(|id| *id != region.id));
+                new.extend(
+                    parts
+                        .iter()
+                        .map(|part| part.id)
+                        .filter(|id| *id != region.id),
+                );
             }
             Ok(new)
         });
@@ -439,10 +417,12 @@ impl Pd for PdService {
             safe_point,
             ..
         } = request.into_inner();
-        let set = self.executor.other("update_service_gc_safe_point", move |shared| {
-            let set = shared.safe_points.set_service(service_id, safe_point, ttl);
-            set.map_err(status)
-        });
+        let set = self
+            .executor
+            .other("update_service_gc_safe_point", move |shared| {
+                let set = shared.safe_points.set_service(service_id, safe_point, ttl);
+                set.map_err(status)
+            });
         let oldest = set.await?;
         Ok(Response::new(UpdateServiceGcSafePointResponse {
             header: header(self.shared()),

@@ -10,7 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use super::executor::Executor;
-use super::pd::{check_cluster, header};
+use super::headers::{check_cluster, header};
 use crate::node::Shared;
 use crate::proto::pdpb::{self, TsoRequest, TsoResponse};
 

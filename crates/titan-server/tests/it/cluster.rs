@@ -1,6 +1,6 @@
 //! A node in a directory, and its clients.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -53,10 +53,6 @@ impl Cluster {
             options,
             _temp: temp,
         }
-    }
-
-    pub fn dir(&self) -> &Path {
-        &self.dir
     }
 
     pub fn address(&self) -> String {

@@ -5,6 +5,6 @@ use titan_testkit::module_laws;
 module_laws! {
     "titan-server",
     circles: &[],
-    records: &["NodeOptions", "Shared"],
+    records: &[],
     sizes: &[],
 }

@@ -27,7 +27,15 @@ fn bytes_that_are_no_request_are_refused_and_the_node_goes_on() {
     let cluster = Cluster::new();
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
-    let calls = ["KvGet", "KvPrewrite", "KvScan", "RawBatchPut", "GetRegion", "Range", "SplitRegion"];
+    let calls = [
+        "KvGet",
+        "KvPrewrite",
+        "KvScan",
+        "RawBatchPut",
+        "GetRegion",
+        "Range",
+        "SplitRegion",
+    ];
     for _ in 0..400 {
         let method = dynamic::method(random.choice(calls).unwrap());
         let len = random.usize(1..60);
@@ -81,7 +89,10 @@ fn what_is_too_large_is_refused_with_its_reason() {
     };
     let all = runtime.block_on(tikv.raw_scan(scan(100)));
     assert_eq!(all.unwrap_err().code(), Code::ResourceExhausted);
-    let some = runtime.block_on(tikv.raw_scan(scan(9))).unwrap().into_inner();
+    let some = runtime
+        .block_on(tikv.raw_scan(scan(9)))
+        .unwrap()
+        .into_inner();
     assert_eq!(some.kvs.len(), 9);
 }
 
@@ -99,7 +110,10 @@ fn a_call_ends_at_its_deadline() {
         pairs: pairs.collect(),
         ..RawBatchPutRequest::default()
     };
-    cluster.runtime.block_on(tikv.raw_batch_put(request)).unwrap();
+    cluster
+        .runtime
+        .block_on(tikv.raw_batch_put(request))
+        .unwrap();
     let mut context = cluster.context_at(b"");
     context.max_execution_duration_ms = 1;
     let ranges = KeyRange::default();
@@ -109,7 +123,9 @@ fn a_call_ends_at_its_deadline() {
         each_limit: 2000,
         ..RawBatchScanRequest::default()
     };
-    let late = cluster.runtime.block_on(tikv.raw_batch_scan(request.clone()));
+    let late = cluster
+        .runtime
+        .block_on(tikv.raw_batch_scan(request.clone()));
     let error = late.unwrap().into_inner().region_error.unwrap();
     assert_eq!(error.server_is_busy.unwrap().reason, "deadline is exceeded");
     // The deadline of the transport.
@@ -149,22 +165,35 @@ fn a_client_that_does_not_read_loses_its_stream_and_nobody_else_waits() {
     });
     let ended = cluster.runtime.block_on(async {
         let (send, asked) = mpsc::channel(1);
-        let answers = tikv.batch_commands(ReceiverStream::new(asked)).await.unwrap();
+        let answers = tikv
+            .batch_commands(ReceiverStream::new(asked))
+            .await
+            .unwrap();
         let mut answers = answers.into_inner();
         let mut sent = 0;
         // Until the node takes no more calls: the stream is closed.
         while sent < 100_000 {
             let batch = BatchCommandsRequest {
-                requests: vec![Asked { cmd: Some(get.clone()) }],
+                requests: vec![Asked {
+                    cmd: Some(get.clone()),
+                }],
                 request_ids: vec![sent],
             };
-            if send.send(batch).await.is_err() {
-                break;
+            let sending = tokio::time::timeout(Duration::from_secs(2), send.send(batch));
+            match sending.await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => break,
             }
             sent += 1;
         }
         // What was on its way is read; then the stream ends.
-        while let Ok(Some(_)) = answers.message().await {}
+        loop {
+            match answers.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the stream ended well"),
+                Err(status) => break assert_eq!(status.code(), Code::Cancelled),
+            }
+        }
         sent
     });
     assert!(ended < 100_000);

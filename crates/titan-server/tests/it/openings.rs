@@ -24,7 +24,10 @@ fn other_machines_connect_with_tls_or_when_told() {
     assert!(matches!(error, Error::Exposed { .. }), "{error}");
     assert!(!dir.path().join("node").exists());
     options.insecure = true;
-    Node::start(dir.path().join("node"), &options).unwrap().stop().unwrap();
+    Node::start(dir.path().join("node"), &options)
+        .unwrap()
+        .stop()
+        .unwrap();
 }
 
 #[test]
@@ -36,10 +39,16 @@ fn a_taken_address_and_a_taken_directory_are_named() {
         ..options()
     };
     let error = refusal(dir.path().join("node"), &at_taken).to_string();
-    assert!(error.contains(&taken.local_addr().unwrap().to_string()), "{error}");
+    assert!(
+        error.contains(&taken.local_addr().unwrap().to_string()),
+        "{error}"
+    );
     let node = Node::start(dir.path().join("node"), &options()).unwrap();
     let error = refusal(dir.path().join("node"), &options());
-    assert!(matches!(&error, Error::Engine(e) if e.kind() == titan::ErrorKind::Locked), "{error}");
+    assert!(
+        matches!(&error, Error::Engine(e) if e.kind() == titan::ErrorKind::Locked),
+        "{error}"
+    );
     node.stop().unwrap();
 }
 
@@ -51,7 +60,10 @@ fn a_directory_of_something_else_is_left_as_it_is() {
     assert!(error.to_string().contains("letter.txt"), "{error}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     let database = tempfile::tempdir().unwrap();
-    titan::Db::open(database.path(), &titan::Options::default()).unwrap().close().unwrap();
+    titan::Db::open(database.path(), &titan::Options::default())
+        .unwrap()
+        .close()
+        .unwrap();
     let error = refusal(database.path().to_owned(), &options());
     assert!(error.to_string().contains("database"), "{error}");
 }
@@ -71,9 +83,16 @@ fn certificates_that_are_none_are_named() {
     std::fs::write(&file, "no certificate").unwrap();
     let error = refusal(dir.path().join("node"), &options).to_string();
     assert!(error.contains("no PEM"), "{error}");
-    std::fs::write(&file, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
+    std::fs::write(
+        &file,
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    )
+    .unwrap();
     let error = refusal(dir.path().join("node"), &options);
-    assert!(matches!(error, Error::Tls { .. } | Error::Transport(_)), "{error}");
+    assert!(
+        matches!(error, Error::Tls { .. } | Error::Transport(_)),
+        "{error}"
+    );
 }
 
 #[test]
@@ -89,10 +108,14 @@ fn a_port_file_appears_when_the_node_is_ready_and_metrics_count_calls() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), cluster.address());
     cluster.ts();
     let mut page = TcpStream::connect(cluster.metrics()).unwrap();
-    page.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    page.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut text = String::new();
     page.read_to_string(&mut text).unwrap();
-    assert!(text.contains("titan_serve_call_seconds_count{call=\"tso\"} 1"), "{text}");
+    assert!(
+        text.contains("titan_serve_call_seconds_count{call=\"tso\"} 1"),
+        "{text}"
+    );
     assert!(text.contains("titan_serve_regions 1"), "{text}");
     assert!(text.contains("titan_serve_range_cache_bytes"), "{text}");
 }

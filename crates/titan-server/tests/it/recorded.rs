@@ -57,7 +57,8 @@ impl golden::Machine for Machine {
         match name {
             "ts" => {
                 for name in rest.split(' ') {
-                    let ts = self.cluster.ts();
+                    // Apart from each other: a later number is none of these by accident.
+                    let ts = self.cluster.timestamps(8);
                     self.names.insert(ts, name.to_owned());
                 }
                 Vec::new()
@@ -76,7 +77,9 @@ impl golden::Machine for Machine {
             }
             "call" => {
                 let calls = input.iter();
-                calls.map(|line| format!("{line} -> {}", self.call(line))).collect()
+                calls
+                    .map(|line| format!("{line} -> {}", self.call(line)))
+                    .collect()
             }
             _ => panic!("unknown command: {command}"),
         }
@@ -109,12 +112,11 @@ impl Machine {
             Ok(bytes) => {
                 let text = dynamic::answer(&method, bytes);
                 let header = format!("header{{cluster_id:{}}}", self.cluster.id);
-                let text = text.replace(&header, "").trim().to_owned();
-                let text = text.replace(&self.cluster.id.to_string(), "$cluster");
-                let text = text.replace(&self.cluster.address(), "$address");
-                self.named(&text)
+                let text = text.replace(&header, "");
+                let text = text.trim_start_matches(',');
+                self.named(if text.is_empty() { "{}" } else { text })
             }
-            Err(status) => format!("{:?}: {}", status.code(), status.message()),
+            Err(status) => self.named(&format!("{:?}: {}", status.code(), status.message())),
         }
     }
 
@@ -145,19 +147,22 @@ impl Machine {
 
     /// The text with names in place of numbers of timestamps.
     fn named(&mut self, text: &str) -> String {
+        let text = text.replace(&self.cluster.id.to_string(), "$cluster");
+        let mut text = text.replace(&self.cluster.address(), "$address");
+        // The present depends on the clock.
+        if let Some((before, present)) = text.split_once(": it is ") {
+            let end = present.find(" now").unwrap();
+            text = format!("{before}: it is later{}", &present[end + 4..]);
+        }
         let (mut out, mut digits) = (String::new(), String::new());
-        let mut quoted = false;
         for c in text.chars().chain(['\0']) {
-            if c.is_ascii_digit() && !quoted {
+            if c.is_ascii_digit() {
                 digits.push(c);
                 continue;
             }
             if !digits.is_empty() {
                 out.push_str(&self.name_of(&digits));
                 digits.clear();
-            }
-            if c == '"' && !out.ends_with('\\') {
-                quoted = !quoted;
             }
             out.push(c);
         }

@@ -11,7 +11,9 @@ fn a_restarted_node_has_its_cluster_and_goes_on_with_later_timestamps() {
     let before = cluster.timestamps(1000) + 999;
     let id = cluster.id;
     cluster.restart();
-    let members = cluster.runtime.block_on(cluster.pd().get_members(GetMembersRequest::default()));
+    let members = cluster
+        .runtime
+        .block_on(cluster.pd().get_members(GetMembersRequest::default()));
     let header = members.unwrap().into_inner().header.unwrap();
     assert_eq!(header.cluster_id, id);
     assert!(cluster.ts() > before);
@@ -34,7 +36,9 @@ fn a_transaction_goes_on_after_a_restart_between_its_phases() {
         lock_ttl: 60_000,
         ..PrewriteRequest::default()
     };
-    let answer = cluster.runtime.block_on(cluster.tikv().kv_prewrite(prewrite));
+    let answer = cluster
+        .runtime
+        .block_on(cluster.tikv().kv_prewrite(prewrite));
     assert_eq!(answer.unwrap().into_inner().errors, []);
     cluster.restart();
     let get = |version| GetRequest {

@@ -77,7 +77,10 @@ fn a_batch_answers_every_call_by_its_number_in_any_order() {
     let mut tikv = cluster.tikv();
     cluster.runtime.block_on(async move {
         let (send, asked) = mpsc::channel(100);
-        let answers = tikv.batch_commands(ReceiverStream::new(asked)).await.unwrap();
+        let answers = tikv
+            .batch_commands(ReceiverStream::new(asked))
+            .await
+            .unwrap();
         let mut answers = answers.into_inner();
         let slow = Cmd::Empty(BatchCommandsEmptyRequest {
             test_id: 9,
@@ -157,7 +160,9 @@ fn a_lock_is_waited_for_and_its_owner_can_go_on() {
     let (first, second) = (cluster.ts(), cluster.ts());
     let mut tikv = cluster.tikv();
     let runtime = &cluster.runtime;
-    runtime.block_on(tikv.kv_pessimistic_lock(lock(first, -1))).unwrap();
+    runtime
+        .block_on(tikv.kv_pessimistic_lock(lock(first, -1)))
+        .unwrap();
     // It does not wait for ever.
     let began = Instant::now();
     let locked = runtime.block_on(tikv.kv_pessimistic_lock(lock(second, 200)));
@@ -176,7 +181,9 @@ fn a_lock_is_waited_for_and_its_owner_can_go_on() {
             for_update_ts: first,
             keys: vec!["k".into()],
         };
-        runtime.block_on(tikv.kv_pessimistic_rollback(release)).unwrap();
+        runtime
+            .block_on(tikv.kv_pessimistic_rollback(release))
+            .unwrap();
         assert_eq!(waiting.join().unwrap().errors, []);
     });
 }
@@ -232,4 +239,56 @@ fn regions_are_split_by_size_and_by_keys() {
         assert_eq!(pair[0].end_key, pair[1].start_key);
         assert!(titan_mvcc::codec::decode_key(&pair[1].start_key).is_some());
     }
+}
+
+#[test]
+fn the_transaction_that_closes_a_circle_of_waits_is_told_who_waits_for_whom() {
+    let cluster = Cluster::new();
+    let context = cluster.context();
+    let lock = |start: u64, key: &'static str, wait_timeout: i64| PessimisticLockRequest {
+        context: context.clone(),
+        mutations: vec![kvrpcpb::Mutation {
+            op: Op::PessimisticLock.into(),
+            key: key.into(),
+            ..kvrpcpb::Mutation::default()
+        }],
+        primary_lock: key.into(),
+        start_version: start,
+        for_update_ts: start,
+        lock_ttl: 60_000,
+        wait_timeout,
+        ..PessimisticLockRequest::default()
+    };
+    let (first, second) = (cluster.ts(), cluster.ts());
+    let runtime = &cluster.runtime;
+    let take = |request| {
+        let answer = runtime.block_on(cluster.tikv().kv_pessimistic_lock(request));
+        answer.unwrap().into_inner().errors
+    };
+    assert_eq!(take(lock(first, "a", -1)), []);
+    assert_eq!(take(lock(second, "b", -1)), []);
+    thread::scope(|scope| {
+        scope.spawn(|| take(lock(first, "b", 1000)));
+        // The wait of the other one may begin later than this one.
+        let deadlock = loop {
+            let errors = take(lock(second, "a", 1));
+            if let Some(deadlock) = errors[0].deadlock.clone() {
+                break deadlock;
+            }
+        };
+        assert_eq!((&*deadlock.lock_key, deadlock.lock_ts), (&b"a"[..], first));
+        let waits = deadlock.wait_chain.iter();
+        let waits: Vec<_> = waits.map(|w| (w.txn, w.wait_for_txn, &*w.key)).collect();
+        assert_eq!(waits, [(first, second, &b"b"[..]), (second, first, b"a")]);
+        let release = PessimisticRollbackRequest {
+            context: context.clone(),
+            start_version: second,
+            for_update_ts: second,
+            keys: vec!["b".into()],
+        };
+        let mut tikv = cluster.tikv();
+        runtime
+            .block_on(tikv.kv_pessimistic_rollback(release))
+            .unwrap();
+    });
 }
