@@ -73,6 +73,12 @@ impl From<errorpb::Error> for Failure {
     }
 }
 
+impl From<Box<errorpb::Error>> for Failure {
+    fn from(error: Box<errorpb::Error>) -> Self {
+        Failure::Region(error)
+    }
+}
+
 impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
         Failure::Key(Box::new(error))

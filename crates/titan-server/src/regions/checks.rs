@@ -65,6 +65,9 @@ fn first_encoded_from(boundary: &[u8]) -> Bytes {
     key.into()
 }
 
+/// The first key of a range, and the first one after it; `None` without one.
+pub(crate) type Bounds = (Option<Bytes>, Option<Bytes>);
+
 /// The current region of a call.
 pub(crate) struct Within {
     pub(crate) region: Region,
@@ -78,37 +81,37 @@ impl RegionMap {
         &self,
         context: Option<&Context>,
         form: KeyForm,
-    ) -> Result<Within, errorpb::Error> {
+    ) -> Result<Within, Box<errorpb::Error>> {
         let id = context.map_or(0, |context| context.region_id);
         let asked = context.and_then(|context| context.peer.as_ref());
         if let Some(peer) = asked
             && peer.store_id != STORE_ID
         {
-            return Err(errorpb::Error {
+            return Err(Box::new(errorpb::Error {
                 message: format!("this is store {STORE_ID}, not {}", peer.store_id),
                 store_not_match: Some(errorpb::StoreNotMatch {
                     request_store_id: peer.store_id,
                     actual_store_id: STORE_ID,
                 }),
                 ..errorpb::Error::default()
-            });
+            }));
         }
         let Some((region, written)) = self.of_id(id) else {
-            return Err(errorpb::Error {
+            return Err(Box::new(errorpb::Error {
                 message: format!("region {id} not found"),
                 region_not_found: Some(errorpb::RegionNotFound { region_id: id }),
                 ..errorpb::Error::default()
-            });
+            }));
         };
         let epoch = context.and_then(|context| context.region_epoch.as_ref());
         if epoch.map(|epoch| epoch.version) != Some(region.version) {
-            return Err(errorpb::Error {
+            return Err(Box::new(errorpb::Error {
                 message: format!("the epoch of region {id} is {}", region.version),
                 epoch_not_match: Some(errorpb::EpochNotMatch {
                     current_regions: vec![region.message()],
                 }),
                 ..errorpb::Error::default()
-            });
+            }));
         }
         Ok(Within {
             region,
@@ -132,7 +135,7 @@ impl RegionMap {
 
 impl Within {
     /// The first key of the region, and the first one after it.
-    pub(crate) fn bounds(&self) -> (Option<Bytes>, Option<Bytes>) {
+    pub(crate) fn bounds(&self) -> Bounds {
         let from = self.form.key_at(&self.region.start);
         (Some(from), self.upper(&Bytes::new()))
     }
@@ -141,7 +144,7 @@ impl Within {
     pub(crate) fn keys<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
-    ) -> Result<(), errorpb::Error> {
+    ) -> Result<(), Box<errorpb::Error>> {
         for key in keys {
             let placed = self.form.placed(key.as_ref());
             if !self.region.has(&placed) {
@@ -153,11 +156,7 @@ impl Within {
 
     /// The part of a range that the region has: from the key `from` to before the key `to`, where
     /// an empty key is no bound. The region must have `from`.
-    pub(crate) fn range(
-        &self,
-        from: &Bytes,
-        to: &Bytes,
-    ) -> Result<(Option<Bytes>, Option<Bytes>), errorpb::Error> {
+    pub(crate) fn range(&self, from: &Bytes, to: &Bytes) -> Result<Bounds, Box<errorpb::Error>> {
         if !from.is_empty() || !self.region.start.is_empty() {
             self.keys([from])?;
         }
@@ -170,7 +169,7 @@ impl Within {
         &self,
         from: &Bytes,
         to: &Bytes,
-    ) -> Result<(Option<Bytes>, Option<Bytes>), errorpb::Error> {
+    ) -> Result<Bounds, Box<errorpb::Error>> {
         let placed = self.form.placed(from);
         let is_beyond = !from.is_empty()
             && (*placed < *self.region.start || !self.region.ends_after(&placed))
@@ -195,9 +194,9 @@ impl Within {
         }
     }
 
-    fn not_in_region(&self, placed: &[u8]) -> errorpb::Error {
+    fn not_in_region(&self, placed: &[u8]) -> Box<errorpb::Error> {
         let Region { id, start, end, .. } = self.region.clone();
-        errorpb::Error {
+        Box::new(errorpb::Error {
             message: format!("key \"{}\" is not in region {id}", placed.escape_ascii()),
             key_not_in_region: Some(errorpb::KeyNotInRegion {
                 key: Bytes::copy_from_slice(placed),
@@ -206,7 +205,7 @@ impl Within {
                 end_key: end,
             }),
             ..errorpb::Error::default()
-        }
+        })
     }
 }
 

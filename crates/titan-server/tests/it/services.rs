@@ -44,7 +44,7 @@ fn timestamps_come_in_order_and_runs_do_not_overlap() {
         let mut answers = answers.into_inner();
         for count in 1..=50 {
             let request = TsoRequest {
-                header: header.clone(),
+                header,
                 count,
                 dc_location: String::new(),
             };
@@ -60,7 +60,7 @@ fn timestamps_come_in_order_and_runs_do_not_overlap() {
         }
         // Nobody gets none.
         let request = TsoRequest {
-            header: header.clone(),
+            header,
             ..TsoRequest::default()
         };
         send.send(request).await.unwrap();
