@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use titan::{ColumnFamily, Db, SystemClock, WriteOptions};
 
 use crate::error::Result;
@@ -12,7 +13,7 @@ use crate::locks::{Latches, LockTable};
 use crate::lookup::{RangeSource, ReadTotals};
 use crate::old_versions::FilterFamily;
 use crate::oracle::TimestampOracle;
-use crate::order::{CommitOrder, SafePoint};
+use crate::order::{CommitOrder, Hold, SafePoint};
 
 /// Options of commits and of waits for locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) timestamps: Timestamps,
     pub(crate) order: CommitOrder,
     pub(crate) safe_point: Arc<SafePoint>,
+    /// The hold of the opening, until the program takes it.
+    pub(crate) opening_hold: Mutex<Option<Hold>>,
     pub(crate) latches: Latches,
     pub(crate) locks: LockTable,
     pub(crate) config: Config,

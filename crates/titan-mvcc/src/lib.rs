@@ -95,9 +95,9 @@ pub use lookup::{Direction, Found, Part, PartRequest, RangeSource, ReadStats, So
 pub use oracle::TimestampOracle;
 pub use order::{Hold, HoldInfo};
 pub use percolator::{
-    Assertion, CheckedStatus, ConflictCheck, Demands, KeyDemand, KnownLocks, LockDemands,
-    LockedKey, Mutation, Percolator, PessimisticLock, Prewrite, Prewritten, SecondariesStatus,
-    StatusAction, StatusCheck, TransactionStatus, Wait,
+    AbsentKey, Assertion, CheckedStatus, ConflictCheck, Demands, KeyDemand, KnownLocks,
+    LockDemands, LockedKey, Mutation, Percolator, PessimisticLock, Prewrite, Prewritten,
+    SecondariesStatus, StatusAction, StatusCheck, TransactionStatus, Wait,
 };
 pub use read::{KeyVersions, Row, Scan, Snapshot, StoredVersion};
 pub use store::{

@@ -19,8 +19,8 @@ pub trait TimestampOracle: Send + Sync + 'static {
     /// gets, as from as many calls of [`TimestampOracle::next`]. All are of one millisecond.
     ///
     /// # Errors
-    /// Those of [`TimestampOracle::next`]; `Oracle` for more than 262,144, or if the oracle gives
-    /// only one at a time.
+    /// Those of [`TimestampOracle::next`]; `Oracle` for more than 262,144, if the oracle gives only
+    /// one at a time, or while runs are too far ahead of the clock.
     fn next_run(&self, count: u64) -> Result<Timestamp> {
         match count {
             0 | 1 => self.next(),

@@ -188,13 +188,10 @@ impl Percolator {
         roll_back_if_missing: bool,
     ) -> Result<TransactionStatus> {
         let check = StatusCheck {
-            primary,
-            start,
             reader,
             now,
             roll_back_if_missing,
-            has_fallen_back: false,
-            for_pessimistic: false,
+            ..StatusCheck::of(primary, start)
         };
         let checked = status::check(self.core()?, &check)?;
         // Only checks for a pessimistic lock leave it open.

@@ -1,12 +1,12 @@
 //! The demands of a prewrite on its keys, and their checks.
 
 use bytes::Bytes;
+use titan::LazyValue;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::format::Kind;
 use crate::format::lock::Lock;
-use crate::lookup::newest_change;
+use crate::lookup::{ReadStats, newest_change, value_at};
 use crate::timestamp::Timestamp;
 
 /// Demands of a prewrite beyond locks without conflicts. The default has none.
@@ -15,7 +15,7 @@ pub struct Demands<'a> {
     /// The demand on the key of each mutation, in their order. Keys beyond the end have none.
     pub on_keys: &'a [KeyDemand],
     /// Keys that must have no value. They are not locked.
-    pub absent: &'a [&'a [u8]],
+    pub absent: &'a [AbsentKey<'a>],
     /// Commits in this call and leaves no lock. The call must have all keys of the transaction.
     pub one_phase: bool,
     /// The last timestamp at which the transaction may commit in one phase or by an async commit.
@@ -30,6 +30,15 @@ impl Demands<'_> {
     }
 }
 
+/// A key that must have no value, and that the prewrite does not lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbsentKey<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The check for conflicts.
+    pub check: ConflictCheck,
+}
+
 /// The demand of a prewrite on one key. The default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyDemand {
@@ -39,9 +48,9 @@ pub struct KeyDemand {
     pub assertion: Option<Assertion>,
     /// The check for conflicts.
     pub check: ConflictCheck,
-    /// The timestamp for update of the pessimistic lock, if the client knows it. A lock with another
-    /// one is of a late copy of a request that the client gave up, and counts as lost: the key may
-    /// have been written before it.
+    /// The timestamp for update of the pessimistic lock, if the client knows it. A lock with
+    /// another one is of a late copy of a request that the client gave up, and counts as lost: the
+    /// key may have been written before it.
     pub locked_at: Option<Timestamp>,
 }
 
@@ -85,7 +94,8 @@ pub enum ConflictCheck {
     Nothing,
 }
 
-/// Checks the presence of the key's value. The caller has taken the latch of the key.
+/// Checks the presence of the key's value. The caller has taken the latch of the key. Cost: that of
+/// a read of the key. If an assertion fails, an iterator steps over locks.
 ///
 /// # Errors
 /// `AlreadyExists`, `AssertionFailed`; those of the engine.
@@ -98,10 +108,9 @@ pub(super) fn check_presence(
     if !demand.absent && demand.assertion.is_none() {
         return Ok(());
     }
-    let newest = newest_change(&core.versions, key)?;
-    let exists = newest.is_some_and(|version| version.kind == Kind::Put);
-    let key = Bytes::copy_from_slice(key);
+    let exists = present_value(core, key)?.is_some();
     if demand.absent && exists && !mutant!(inserts_unchecked) {
+        let key = Bytes::copy_from_slice(key);
         return Err(Error::AlreadyExists { key });
     }
     let is_right = match demand.assertion {
@@ -111,11 +120,23 @@ pub(super) fn check_presence(
     };
     match is_right {
         true => Ok(()),
-        false => Err(Error::AssertionFailed {
-            key,
-            start,
-            must_exist: demand.assertion == Some(Assertion::Exists),
-            existing: newest.map(|version| (version.start, version.commit)),
-        }),
+        false => {
+            let newest = newest_change(&core.versions, key)?;
+            Err(Error::AssertionFailed {
+                key: Bytes::copy_from_slice(key),
+                start,
+                must_exist: demand.assertion == Some(Assertion::Exists),
+                existing: newest.map(|version| (version.start, version.commit)),
+            })
+        }
     }
+}
+
+/// The newest value of a key. The caller has taken the latch of the key, and found no lock of
+/// another transaction.
+pub(super) fn present_value(core: &Core, key: &[u8]) -> Result<Option<LazyValue>> {
+    let mut read = ReadStats::default();
+    let value = value_at(&core.versions, key, Timestamp::MAX, &mut read);
+    core.reads.totals.add(read);
+    value
 }

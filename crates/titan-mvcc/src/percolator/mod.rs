@@ -61,7 +61,7 @@ mod status;
 
 pub use calls::Percolator;
 pub(crate) use commit::commit_at;
-pub use demands::{Assertion, ConflictCheck, Demands, KeyDemand};
+pub use demands::{AbsentKey, Assertion, ConflictCheck, Demands, KeyDemand};
 pub(crate) use end_locks::end_locks;
 pub use mutation::Mutation;
 pub(crate) use pessimistic::pessimistic_lock;

@@ -8,13 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan::{WriteBatch, WriteOptions};
 
+use super::demands::present_value;
 use super::resolve_for_write::wait_for_locks;
 use super::rollback::{RELEASED_AT_ONCE, release_latched};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, Owner};
 use crate::lock_info::LockKind;
-use crate::lookup::{Outcome, ReadStats, newest_version, newest_write, outcome, value_at};
+use crate::lookup::{Outcome, newest_version, newest_write, outcome};
 use crate::timestamp::Timestamp;
 
 /// A request for pessimistic locks.
@@ -114,6 +115,15 @@ pub(crate) fn pessimistic_lock(
     }
 }
 
+/// A key that the transaction may lock.
+struct Lockable<'a> {
+    key: &'a [u8],
+    /// The commit timestamp of a conflict, after which it is locked.
+    conflict: Option<Timestamp>,
+    /// True if its lock is to be written.
+    is_new: bool,
+}
+
 /// Locks the keys and returns their states, or `None` if another transaction has locked one.
 fn try_lock(
     core: &Core,
@@ -124,10 +134,9 @@ fn try_lock(
 ) -> Result<Option<Vec<LockedKey>>> {
     let start = request.start;
     let _latches = core.latches.take(keys.iter().copied());
-    // Each key with the conflict that it is locked after, and whether its lock is to be written.
-    let mut found: Vec<(&[u8], Option<Timestamp>, bool)> = Vec::with_capacity(keys.len());
+    let mut found = Vec::with_capacity(keys.len());
     for key in keys {
-        match core.locks.get(key) {
+        let (conflict, is_new) = match core.locks.get(key) {
             Some(active) if active.lock.start != start => return Ok(None),
             Some(active) if active.lock.is_prewritten() => {
                 return Err(Error::PrewrittenAlready {
@@ -138,38 +147,40 @@ fn try_lock(
             Some(active) if active.lock.for_update >= request.for_update => {
                 let later = active.lock.for_update;
                 let is_forced = demands.despite_conflicts && later > request.for_update;
-                found.push((key, is_forced.then_some(later), false));
+                (is_forced.then_some(later), false)
             }
-            Some(_) => found.push((key, None, true)),
-            None => {
-                let conflict = match check(core, key, request) {
-                    Err(Error::Conflict { committed, .. }) if demands.despite_conflicts => {
-                        Some(committed)
-                    }
-                    checked => checked.map(|()| None)?,
-                };
-                found.push((key, conflict, true));
-            }
-        }
+            Some(_) => (None, true),
+            None => match check(core, key, request) {
+                Err(Error::Conflict { committed, .. }) if demands.despite_conflicts => {
+                    (Some(committed), true)
+                }
+                checked => checked.map(|()| (None, true))?,
+            },
+        };
+        found.push(Lockable {
+            key,
+            conflict,
+            is_new,
+        });
     }
     // After the checks, which searched for versions that must not have been dropped.
     core.safe_point.check(request.since)?;
     // Before the locks are written, so that an unreadable value leaves none.
-    let states = found.iter().map(|(key, conflict, _)| {
-        let state = state(core, key, request, demands)?;
-        let conflict = *conflict;
-        Ok(LockedKey { conflict, ..state })
-    });
+    let states = found
+        .iter()
+        .map(|lockable| state(core, lockable, request, demands));
     let states: Vec<LockedKey> = states.collect::<Result<_>>()?;
     let primary = Bytes::copy_from_slice(request.primary);
     let mut batch = WriteBatch::new();
     let mut locks = Vec::with_capacity(found.len());
-    for ((key, conflict, _), _) in found
-        .into_iter()
-        .zip(&states)
-        .filter(|((_, _, is_new), state)| *is_new && state.is_locked)
-    {
-        let for_update = conflict.unwrap_or_default().max(request.for_update);
+    for (lockable, state) in found.iter().zip(&states) {
+        if !lockable.is_new || !state.is_locked {
+            continue;
+        }
+        let for_update = lockable
+            .conflict
+            .unwrap_or_default()
+            .max(request.for_update);
         let lock = Lock {
             kind: LockKind::Pessimistic,
             owner,
@@ -181,8 +192,9 @@ fn try_lock(
             txn_size: 0,
             secondaries: None,
         };
-        core.locks.batch_put(&mut batch, key, &lock, None)?;
-        locks.push((Bytes::copy_from_slice(key), lock));
+        core.locks
+            .batch_put(&mut batch, lockable.key, &lock, None)?;
+        locks.push((Bytes::copy_from_slice(lockable.key), lock));
     }
     if !locks.is_empty() {
         let inserted = core.locks.insert_all(locks)?;
@@ -202,22 +214,22 @@ fn try_lock(
 /// `AlreadyExists`; those of the engine.
 fn state(
     core: &Core,
-    key: &[u8],
+    lockable: &Lockable<'_>,
     request: &PessimisticLock<'_>,
     demands: &LockDemands<'_>,
 ) -> Result<LockedKey> {
+    let key = lockable.key;
     let is_absent = demands.absent.contains(&key);
     let mut state = LockedKey {
         value: None,
         exists: None,
         is_locked: true,
-        conflict: None,
+        conflict: lockable.conflict,
     };
     if !request.return_values && !demands.existence && !demands.only_existing && !is_absent {
         return Ok(state);
     }
-    let mut read = ReadStats::default();
-    let value = value_at(&core.versions, key, Timestamp::MAX, &mut read)?;
+    let value = present_value(core, key)?;
     if is_absent && value.is_some() {
         let key = Bytes::copy_from_slice(key);
         return Err(Error::AlreadyExists { key });

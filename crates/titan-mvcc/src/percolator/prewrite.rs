@@ -8,7 +8,7 @@ use bytes::Bytes;
 use titan::{WriteBatch, invariant};
 
 use super::commit::check_recorded;
-use super::demands::{ConflictCheck, Demands, KeyDemand, check_presence};
+use super::demands::{AbsentKey, ConflictCheck, Demands, KeyDemand, check_presence};
 use super::mutation::Mutation;
 use super::one_phase::commit_in_one_phase;
 use crate::core::Core;
@@ -96,7 +96,7 @@ pub(crate) fn prewrite(
     let keys = request.mutations.iter().map(Mutation::key);
     let latches = core
         .latches
-        .take(keys.chain(demands.absent.iter().copied()));
+        .take(keys.chain(demands.absent.iter().map(|absent| absent.key)));
     let mut result = Prewritten {
         min_commit: request.min_commit.max(start.next().unwrap_or(start)),
         committed: None,
@@ -146,8 +146,8 @@ pub(crate) fn prewrite(
         async_commit.map_or(Ok(()), |at| core.order.wait_for_commits(at))?;
         return Ok(result);
     }
-    for key in demands.absent {
-        check_absent(core, request, key)?;
+    for absent in demands.absent {
+        check_absent(core, request, absent)?;
     }
     // After the checks, which searched for versions that must not have been dropped.
     core.safe_point.check(request.conflicts_after())?;
@@ -249,19 +249,19 @@ pub(super) fn refuse_repeated_keys(mutations: &[Mutation<'_>]) -> Result<()> {
 }
 
 /// Checks a key that must have no value, and that is not locked.
-fn check_absent(core: &Core, request: &Prewrite<'_>, key: &[u8]) -> Result<()> {
-    let check_for = match request.for_update {
-        Some(_) => ConflictCheck::Nothing,
-        None => ConflictCheck::Versions,
+fn check_absent(core: &Core, request: &Prewrite<'_>, absent: &AbsentKey<'_>) -> Result<()> {
+    let check_for = match mutant!(absent_keys_unchecked) {
+        true => ConflictCheck::Nothing,
+        false => absent.check,
     };
-    match check(core, request, key, check_for)? {
+    match check(core, request, absent.key, check_for)? {
         Found::Prewritten(_) | Found::Committed(_) => Ok(()),
         Found::New | Found::Locked(_) => {
-            let absent = KeyDemand {
+            let demand = KeyDemand {
                 absent: true,
                 ..KeyDemand::default()
             };
-            check_presence(core, key, request.start, absent)
+            check_presence(core, absent.key, request.start, demand)
         }
     }
 }

@@ -51,6 +51,25 @@ pub struct StatusCheck<'a> {
     /// The caller has met a pessimistic lock, so the transaction may go on: an expired pessimistic
     /// primary lock is released, and no record is left.
     pub for_pessimistic: bool,
+    /// Refuses a key that is not the primary one of its lock. Otherwise the primary key of that
+    /// lock is checked in its place.
+    pub verify_is_primary: bool,
+}
+
+impl<'a> StatusCheck<'a> {
+    /// A check of the primary key that pushes nothing, expires nothing and leaves no record.
+    pub fn of(primary: &'a [u8], start: Timestamp) -> Self {
+        StatusCheck {
+            primary,
+            start,
+            reader: Timestamp::ZERO,
+            now: Timestamp::ZERO,
+            roll_back_if_missing: false,
+            has_fallen_back: false,
+            for_pessimistic: false,
+            verify_is_primary: true,
+        }
+    }
 }
 
 /// The answer to a [`StatusCheck`].
@@ -105,13 +124,8 @@ pub(super) fn check_expired(
     roll_back_if_missing: bool,
 ) -> Result<TransactionStatus> {
     let check = StatusCheck {
-        primary,
-        start,
-        reader: Timestamp::ZERO,
-        now: Timestamp::ZERO,
         roll_back_if_missing,
-        has_fallen_back: false,
-        for_pessimistic: false,
+        ..StatusCheck::of(primary, start)
     };
     let checked = check_if(core, &check, |active| core.locks.is_expired(active))?;
     // Only checks for a pessimistic lock leave it open.
@@ -129,42 +143,39 @@ fn check_if(
         reader,
         ..
     } = *check;
-    let answer = |status, action| Ok(CheckedStatus { status, action });
-    let rolled_back = Some(TransactionStatus::RolledBack);
-    let _latches = core.latches.take(std::iter::once(primary));
+    let latches = core.latches.take(std::iter::once(primary));
     let Some(active) = core.locks.owned_by(primary, start) else {
-        return match outcome(&core.versions, primary, start)? {
-            Outcome::Committed(at) => {
-                let committed = TransactionStatus::Committed(at);
-                answer(Some(committed), StatusAction::Nothing)
-            }
-            Outcome::RolledBack => answer(rolled_back, StatusAction::Nothing),
-            Outcome::Unknown if check.roll_back_if_missing && check.for_pessimistic => {
-                answer(None, StatusAction::MissingLeft)
-            }
-            Outcome::Unknown if check.roll_back_if_missing => {
-                roll_back_latched(core, &[primary], start, true)?;
-                answer(rolled_back, StatusAction::MissingRolledBack)
-            }
-            Outcome::Unknown => Err(Error::TransactionNotFound {
-                primary: Bytes::copy_from_slice(primary),
-                start,
-            }),
-        };
+        return check_missing(core, check);
     };
     let lock = &active.lock;
     if lock.primary != primary {
-        return Err(Error::PrimaryMismatch {
-            key: Bytes::copy_from_slice(primary),
-            lock: Box::new(lock.info(primary)),
-        });
+        if !check.verify_is_primary {
+            drop(latches);
+            let check = StatusCheck {
+                primary: &lock.primary,
+                verify_is_primary: true,
+                ..*check
+            };
+            return check_if(core, &check, expired);
+        }
+        if lock.is_prewritten() || check.for_pessimistic {
+            return Err(Error::PrimaryMismatch {
+                key: Bytes::copy_from_slice(primary),
+                lock: Box::new(lock.info(primary)),
+            });
+        }
+        // The caller has met a prewritten lock with this primary key, so a late copy of a request
+        // took the pessimistic one. A rollback ends it too.
+        return check_missing(core, check);
     }
+    let answer = |status, action| Ok(CheckedStatus { status, action });
     if !lock.is_async() && expired(&active) {
         if check.for_pessimistic && !lock.is_prewritten() {
             release_latched(core, &[primary], start, |_| true)?;
             return answer(None, StatusAction::ExpiredUnlocked);
         }
         roll_back_latched(core, &[primary], start, true)?;
+        let rolled_back = Some(TransactionStatus::RolledBack);
         return answer(rolled_back, StatusAction::ExpiredRolledBack);
     }
     // A reader at the last timestamp wants whatever is committed, and pushes nothing.
@@ -178,6 +189,32 @@ fn check_if(
     let now = core.locks.owned_by(primary, start).unwrap_or(active);
     let lock = Box::new(now.lock.info(primary));
     answer(Some(TransactionStatus::Running { lock, is_pushed }), action)
+}
+
+/// Checks the status of a transaction that has no lock on its primary key, or one that counts as
+/// none. The caller has taken the latch of the key.
+fn check_missing(core: &Core, check: &StatusCheck<'_>) -> Result<CheckedStatus> {
+    let (primary, start) = (check.primary, check.start);
+    let answer = |status, action| Ok(CheckedStatus { status, action });
+    let rolled_back = Some(TransactionStatus::RolledBack);
+    match outcome(&core.versions, primary, start)? {
+        Outcome::Committed(at) => {
+            let committed = TransactionStatus::Committed(at);
+            answer(Some(committed), StatusAction::Nothing)
+        }
+        Outcome::RolledBack => answer(rolled_back, StatusAction::Nothing),
+        Outcome::Unknown if check.roll_back_if_missing && check.for_pessimistic => {
+            answer(None, StatusAction::MissingLeft)
+        }
+        Outcome::Unknown if check.roll_back_if_missing => {
+            roll_back_latched(core, &[primary], start, true)?;
+            answer(rolled_back, StatusAction::MissingRolledBack)
+        }
+        Outcome::Unknown => Err(Error::TransactionNotFound {
+            primary: Bytes::copy_from_slice(primary),
+            start,
+        }),
+    }
 }
 
 /// See [`Percolator::heartbeat`](super::Percolator::heartbeat).

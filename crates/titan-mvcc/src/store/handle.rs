@@ -147,9 +147,15 @@ impl Store {
     /// process.
     ///
     /// # Errors
-    /// `BeforeSafePoint` if the safe point has passed `at`.
+    /// `BeforeSafePoint`, with the safe point, if that has passed `at`.
     pub fn hold(&self, name: impl Into<Cow<'static, str>>, at: Timestamp) -> Result<Hold> {
         self.core.safe_point.hold(name.into(), at)
+    }
+
+    /// Takes the hold of [`StoreOptions::held_at`](crate::StoreOptions::held_at), if the opening
+    /// had one and no call has taken it.
+    pub fn take_opening_hold(&self) -> Option<Hold> {
+        self.core.opening_hold.lock().take()
     }
 
     /// Lists the holds: named ones, snapshots and transactions, the oldest timestamp first.
@@ -207,7 +213,8 @@ impl Store {
     }
 
     /// The cost of all reads since the store was opened. Scans count when they end, reads of
-    /// transactions with their snapshots. Searches of commits for conflicts do not count.
+    /// transactions with their snapshots. Searches of commits for conflicts do not count, those of
+    /// prewrites and pessimistic locks for values do.
     pub fn read_stats(&self) -> ReadStats {
         self.core.reads.totals.sum()
     }

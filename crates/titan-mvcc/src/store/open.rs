@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use titan::{DbOptions, ErrorKind, WriteOptions};
 
 use super::handle::Store;
@@ -24,7 +25,8 @@ impl Store {
     /// set.
     ///
     /// # Errors
-    /// `NotVersioned` for a database that is not a store; `Oracle` if the oracle has no timestamp,
+    /// `NotVersioned` for a database that is not a store; `BeforeSafePoint` for a timestamp to be
+    /// [held](StoreOptions::held_at); `Oracle` if the oracle has no timestamp,
     /// or one before the store's safe point or last timestamps; `ClockAhead` if it is too far ahead
     /// of these and [`StoreOptions::refuse_clock_jump`] is set; those of
     /// [`Db::open`](titan::Db::open). A store whose timestamps have ended can be
@@ -68,6 +70,11 @@ impl Store {
         hook.attach(&order);
         let latches = Latches::new(order.visible());
         let safe_point = Arc::new(SafePoint::open(meta, Arc::clone(clock), &order, droppable)?);
+        // ORDER: before anything can move the safe point.
+        let opening_hold = options
+            .held_at
+            .map(|at| safe_point.hold("opening".into(), at));
+        let opening_hold = Mutex::new(opening_hold.transpose()?);
         let locks = LockTable::open(
             locks,
             Arc::clone(clock),
@@ -87,6 +94,7 @@ impl Store {
             },
             order,
             safe_point,
+            opening_hold,
             latches,
             locks,
             config: Config {

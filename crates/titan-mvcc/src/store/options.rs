@@ -8,6 +8,7 @@ use titan::{ColumnFamilyOptions, DbOptions, WriteOptions};
 use crate::core::TransactionOptions;
 use crate::lookup::RangeSource;
 use crate::oracle::TimestampOracle;
+use crate::timestamp::Timestamp;
 
 /// The options of a store.
 #[derive(Clone, Debug)]
@@ -48,6 +49,12 @@ pub struct StoreOptions {
     /// nothing is dropped otherwise. Default: ten minutes, as TiDB's. Longer transactions and
     /// snapshots hold the safe point, and a store takes little more space than its live rows.
     pub retention: Option<Duration>,
+    /// A timestamp that the safe point does not pass, from before the first sweep on, until the
+    /// program drops the result of
+    /// [`Store::take_opening_hold`](crate::Store::take_opening_hold). So holds of the last opening
+    /// can be taken again. If the safe point has passed it, the opening fails with
+    /// `BeforeSafePoint`. Default: `None`.
+    pub held_at: Option<Timestamp>,
     /// The time between two sweeps, which move the safe point and compact ranges with many old
     /// versions. A sweep that moves the safe point costs a synced write. `disable_auto_compactions`
     /// of `versions` does not stop sweeps. Default: ten seconds.
@@ -67,6 +74,7 @@ impl Default for StoreOptions {
             max_clock_jump: Duration::from_secs(366 * 24 * 3600),
             refuse_clock_jump: false,
             retention: Some(Duration::from_secs(600)),
+            held_at: None,
             sweep_interval: Duration::from_secs(10),
             transactions: TransactionOptions::default(),
         }

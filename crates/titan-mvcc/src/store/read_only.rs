@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::handle::Store;
 use super::options::StoreOptions;
 use crate::core::{Config, Core, Reads, Timestamps};
@@ -78,6 +80,7 @@ impl Store {
             },
             order,
             safe_point,
+            opening_hold: Mutex::default(),
             latches: Latches::new(visible),
             locks,
             config: Config {

@@ -45,8 +45,6 @@ impl<'s> Client<'s> {
     fn resolve(&mut self, met: &LockInfo, at: Timestamp) -> Result<Option<TransactionStatus>> {
         let is_expired = self.is_impatient || self.rng.u8(..8) == 0;
         let mut check = StatusCheck {
-            primary: &met.primary,
-            start: met.start,
             reader: at,
             now: if is_expired {
                 Timestamp::MAX
@@ -54,8 +52,8 @@ impl<'s> Client<'s> {
                 self.ts()
             },
             roll_back_if_missing: is_expired,
-            has_fallen_back: false,
             for_pessimistic: met.kind == LockKind::Pessimistic,
+            ..StatusCheck::of(&met.primary, met.start)
         };
         loop {
             let status = match self.calls.check_status(&check) {

@@ -2,8 +2,8 @@
 
 use titan::{ColumnFamily, CompactRangeOptions, WriteBatch, WriteOptions};
 use titan_mvcc::{
-    Direction, Error, Mutation, ReadStats, Snapshot, Store, Timestamp, TransactionStatus,
-    VersionKind,
+    Assertion, Demands, Direction, Error, KeyDemand, Mutation, ReadStats, Snapshot, Store,
+    Timestamp, TransactionStatus, VersionKind,
 };
 
 use super::percolator::Bench;
@@ -135,6 +135,49 @@ fn what_a_read_costs_does_not_depend_on_how_often_the_row_was_locked() {
             assert!(scan.next + scan.prev + scan.seek < 100, "{how:?}: {scan:?}");
         }
         assert_eq!(store.check(&mut |_| {}).unwrap().problems, []);
+    }
+}
+
+/// Inserts and assertions look whether the row has a value.
+#[test]
+fn what_a_demand_costs_does_not_depend_on_how_often_the_row_was_locked() {
+    let place = Place::new(8);
+    let store = place.open();
+    fill(&store);
+    let insert = KeyDemand {
+        absent: true,
+        ..KeyDemand::default()
+    };
+    let asserts = |assertion| KeyDemand {
+        assertion: Some(assertion),
+        ..KeyDemand::default()
+    };
+    // The cost of a prewrite that demands this of a row.
+    let cost = |key: &[u8], demand: KeyDemand| {
+        let start = store.oracle().next().unwrap();
+        let mutations = [Mutation::Lock { key }];
+        let request = super::percolator::request(start, key, &mutations);
+        let demands = Demands {
+            on_keys: &[demand],
+            ..Demands::default()
+        };
+        let calls = store.percolator();
+        let before = store.read_stats();
+        calls.prewrite_with(&request, &demands).unwrap();
+        let after = store.read_stats();
+        calls.batch_rollback(&[key], start).unwrap();
+        let steps = after.next + after.prev - before.next - before.prev;
+        (after.seek - before.seek, steps)
+    };
+    for locks in 1..=500 {
+        // The newest version of each row is a lock, and the record of a rollback is below.
+        lock(&store, How::OneBatch, &[LIVE, DEAD, NEVER]);
+        let found = [
+            cost(LIVE, asserts(Assertion::Exists)),
+            cost(DEAD, asserts(Assertion::Absent)),
+            cost(NEVER, insert),
+        ];
+        assert_eq!(found, [(2, 0), (1, 0), (1, 0)], "{locks} locks");
     }
 }
 

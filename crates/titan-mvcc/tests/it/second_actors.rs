@@ -266,8 +266,8 @@ fn a_read_finds_the_same_whatever_another_actor_does_in_its_middle() {
     }
 }
 
-/// A commit is written and not published. Readers do not see it; a reader at a later timestamp waits
-/// for it, and the safe point does not pass the visible timestamp.
+/// A commit is written and not published. Readers do not see it; a reader at a later timestamp
+/// waits for it, and the safe point does not pass the visible timestamp.
 #[test]
 fn nobody_sees_a_commit_before_it_is_published() {
     let mut place = Place::new(2);

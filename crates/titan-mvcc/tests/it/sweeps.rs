@@ -293,6 +293,47 @@ fn a_hold_keeps_the_safe_point_and_its_end_wakes_the_sweeper() {
     assert_eq!(store.safe_point(), last);
 }
 
+/// A hold ends with the process, and the first sweep comes with the next opening.
+#[test]
+fn a_hold_of_the_last_opening_is_kept_if_the_next_one_asks_for_it() {
+    let mut place = by_hand(13, HOUR);
+    let store = open_by_hand(&place);
+    let first = put(&store, b"a", b"1");
+    let last = put(&store, b"a", b"2");
+    store.close().unwrap();
+    drop(store);
+    place.clock.advance(2 * HOUR);
+    place.options.held_at = Some(first);
+    let store = open_by_hand(&place);
+    assert_eq!(store.safe_point(), first);
+    assert_eq!(store.holds()[0].name, "opening");
+    assert_eq!(
+        store.snapshot_at(first).unwrap().get(b"a").unwrap(),
+        Some(b"1"[..].into())
+    );
+    let named = store.hold("backup", first).unwrap();
+    let opening = store.take_opening_hold().unwrap();
+    assert_eq!(opening.timestamp(), first);
+    assert!(store.take_opening_hold().is_none());
+    drop((named, opening));
+    assert!(store.sweep().unwrap().safe_point >= last);
+    store.close().unwrap();
+    drop(store);
+    // Too late.
+    let refused = Store::open(DIR, &place.options).unwrap_err();
+    let safe_point = match refused {
+        Error::BeforeSafePoint { asked, safe_point } if asked == first => safe_point,
+        other => panic!("{other}"),
+    };
+    place.options.held_at = Some(safe_point);
+    let store = open_by_hand(&place);
+    assert_eq!(store.safe_point(), safe_point);
+    // A program that never takes it.
+    place.clock.advance(2 * HOUR);
+    put(&store, b"a", b"3");
+    assert_eq!(store.sweep().unwrap().safe_point, safe_point);
+}
+
 #[test]
 fn the_thread_sweeps_by_itself_and_again_after_the_next_commit() {
     let mut place = Place::new(8);

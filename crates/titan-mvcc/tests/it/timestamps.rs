@@ -7,7 +7,7 @@ use std::time::Duration;
 use titan::SystemClock;
 use titan_mvcc::{Error, Result, Store, StoreOptions, Timestamp, TimestampOracle};
 
-use super::setup::{DIR, Place, put, seeds};
+use super::setup::{DIR, JumpClock, Place, put, seeds};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -43,6 +43,64 @@ fn a_run_of_timestamps_is_of_one_millisecond_and_nobody_else_gets_them() {
     store.close().unwrap();
     drop(store);
     assert!(after < place.open().oracle().next().unwrap());
+}
+
+/// A clock that only its test moves: waits of other threads last as long as they say.
+struct ByHand(JumpClock);
+
+impl SystemClock for ByHand {
+    fn monotonic(&self) -> Duration {
+        self.0.monotonic()
+    }
+
+    fn unix_time(&self) -> Duration {
+        self.0.unix_time()
+    }
+
+    fn begin_wait(&self, timeout: Duration) -> Duration {
+        timeout
+    }
+
+    fn unique_id(&self) -> u128 {
+        self.0.unique_id()
+    }
+}
+
+/// Locks expire by timestamps, so a client that asks for many must not move time.
+#[test]
+fn runs_of_timestamps_outpace_the_clock_by_two_seconds_whatever_is_done_to_it() {
+    const MOST: u64 = 1 << 18;
+    let mut place = Place::new(17);
+    place.options.db.clock = Arc::new(ByHand(place.clock.clone()));
+    let mut store = place.open();
+    for step in 0..5 {
+        let mut taken = 0;
+        let refused = loop {
+            match store.oracle().next_run(MOST) {
+                Ok(_) => taken += 1,
+                Err(e) => break e,
+            }
+            assert!(taken < 2_010, "step {step}");
+        };
+        assert!(
+            refused.to_string().contains("ahead of the clock"),
+            "{refused}"
+        );
+        assert!(taken > 1_990, "step {step}: {taken}");
+        // Commits and single timestamps go on.
+        put(&store, b"k", b"v");
+        match step {
+            0 => {}
+            1 => place.clock.jump_ms(-HOUR_MS),
+            _ => {
+                store.close().unwrap();
+                drop(store);
+                store = place.open();
+            }
+        }
+        // The clock catches up with the runs, not with the hour.
+        place.clock.advance(Duration::from_secs(3));
+    }
 }
 
 #[test]

@@ -3,13 +3,14 @@
 //! - `prewrite` also takes inserts, `+K=V`, and `absent:K,K exists:K,K missing:K,K unchecked:K,K
 //!   unlocked:K,K locked_at:K=T,K=T one_phase max_commit:T`.
 //! - `lock` also takes `absent:K,K existing existence forced`, and prints the states of the keys.
-//! - `check_status T K [reader:T now:T or_roll_back fallen_back pessimistic]`: prints the action.
+//! - `check_status T K [reader:T now:T or_roll_back fallen_back pessimistic unverified]`:
+//!   prints the action.
 //! - `get K`, `list`: reads that report locks, with `at:T resolved:T,T committed:T,T latest`.
 //! - `destroy FROM TO`: destroys a range, up to the end for `-`.
 
 use titan_mvcc::{
-    Assertion, ConflictCheck, Demands, Direction, KeyDemand, KnownLocks, LockDemands, Mutation,
-    PessimisticLock, Prewrite, Result, Snapshot, StatusCheck, Timestamp, Wait,
+    AbsentKey, Assertion, ConflictCheck, Demands, Direction, KeyDemand, KnownLocks, LockDemands,
+    Mutation, PessimisticLock, Prewrite, Result, Snapshot, StatusCheck, Timestamp, Wait,
 };
 
 use super::answers;
@@ -64,7 +65,11 @@ impl World {
             mutations.push(write);
         }
         let absent = words.option("absent").map(list).unwrap_or_default();
-        let absent: Vec<&[u8]> = absent.iter().map(|key| &**key).collect();
+        let absent = absent.iter().map(|key| AbsentKey {
+            key,
+            check: demand(words, key, true).check,
+        });
+        let absent: Vec<_> = absent.collect();
         let demands = Demands {
             on_keys: &on_keys,
             absent: &absent,
@@ -137,13 +142,13 @@ impl World {
 
     pub(super) fn check_status(&mut self, words: &Words<'_>, start: Timestamp) -> Result<String> {
         let check = StatusCheck {
-            primary: words.arguments[1].as_bytes(),
-            start,
             reader: self.option_at(words, "reader").unwrap_or(Timestamp::ZERO),
             now: self.now(words)?,
             roll_back_if_missing: words.option("or_roll_back").is_some(),
             has_fallen_back: words.option("fallen_back").is_some(),
             for_pessimistic: words.option("pessimistic").is_some(),
+            verify_is_primary: words.option("unverified").is_none(),
+            ..StatusCheck::of(words.arguments[1].as_bytes(), start)
         };
         let checked = self.calls().check_status(&check)?;
         Ok(answers::checked(&checked, &mut self.names))

@@ -17,7 +17,7 @@ pub(super) struct Words<'a> {
 }
 
 /// The options of all commands.
-const OPTIONS: [&str; 33] = [
+const OPTIONS: [&str; 34] = [
     "primary",
     "ttl",
     "async",
@@ -51,6 +51,7 @@ const OPTIONS: [&str; 33] = [
     "committed",
     "latest",
     "locked_at",
+    "unverified",
 ];
 
 impl<'a> Words<'a> {
