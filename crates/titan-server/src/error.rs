@@ -33,6 +33,11 @@ pub enum Error {
         /// The address.
         address: SocketAddr,
     },
+    /// The node listens at all addresses, and does not know which one to tell clients.
+    NoAddress {
+        /// The address.
+        address: SocketAddr,
+    },
     /// Certificates or keys cannot be used.
     Tls {
         /// The reason.
@@ -56,7 +61,7 @@ impl Error {
         }
     }
 
-    /// The error for a failed operation; a closure's name of it, as in `map_err`.
+    /// Makes the error for a failed operation, for `map_err`.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         |source| Error::Io { doing, source }
@@ -102,6 +107,10 @@ impl fmt::Display for Error {
                 f,
                 "{address} can be reached from other machines, and there is no TLS: give a \
                  certificate, or allow it with --insecure"
+            ),
+            Error::NoAddress { address } => write!(
+                f,
+                "clients cannot connect to {address}: tell them an address with --advertise"
             ),
             Error::Tls { reason } => write!(f, "TLS: {reason}"),
             Error::Transport(source) => {

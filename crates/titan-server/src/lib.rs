@@ -20,8 +20,8 @@
 //! - An acknowledged write survives a crash of the process, and of the machine unless
 //!   [`NodeOptions::sync`] is off. So do locks, regions, safe points and handed-out numbers.
 //! - A call is done as a whole or not at all, whatever its client does meanwhile.
-//! - No call blocks the threads of the transport. Requests in flight are bounded in number and in
-//!   bytes; beyond that calls are told that the server is busy.
+//! - No call blocks the threads of the transport. Calls that run are bounded in number, their
+//!   requests and the answers of batches in bytes; beyond that the server is busy.
 //! - A scan returns as many rows as it was asked for, or all of its region.
 
 pub mod proto;

@@ -30,6 +30,10 @@ pub struct NodeOptions {
     pub limits: Limits,
     /// The sizes of regions.
     pub regions: RegionSizes,
+    /// Catches SIGTERM and SIGINT from the start on, for [`Node::run_until_signal`].
+    ///
+    /// [`Node::run_until_signal`]: crate::Node::run_until_signal
+    pub stops_by_signal: bool,
 }
 
 impl NodeOptions {
@@ -47,6 +51,7 @@ impl NodeOptions {
             retention: Some(Duration::from_secs(3600)),
             limits: Limits::default(),
             regions: RegionSizes::default(),
+            stops_by_signal: false,
         }
     }
 }
@@ -70,7 +75,8 @@ pub struct Limits {
     /// The most bytes of an answer. A larger one is refused: a scan that ended early would look
     /// like the end of its region.
     pub answer_bytes: usize,
-    /// The most bytes of requests that are accepted and not answered.
+    /// The most bytes of requests that are accepted and not answered, and as many of answers that
+    /// are not sent.
     pub bytes_in_flight: usize,
     /// The most calls that run at the same time.
     pub running: usize,
@@ -93,7 +99,7 @@ impl Default for Limits {
             bytes_in_flight: 512 << 20,
             running: (8 * cores).max(16),
             waiting: 256,
-            key_bytes: 4 << 10,
+            key_bytes: 8 << 10,
             value_bytes: 32 << 20,
             unread: Duration::from_secs(60),
         }
@@ -104,9 +110,9 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug)]
 pub struct RegionSizes {
     /// The size of a new region in bytes of keys and values. A region is split at one and a half
-    /// times the size.
+    /// times the size. At least 1.
     pub bytes: u64,
-    /// The number of keys of a new region.
+    /// The number of keys of a new region. At least 1.
     pub keys: u64,
 }
 

@@ -10,6 +10,7 @@ use axum::Router;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -45,6 +46,7 @@ pub struct Node {
     stop: watch::Sender<bool>,
     shared: Arc<Shared>,
     keeper: Keeper,
+    signals: Option<Signals>,
 }
 
 impl Node {
@@ -63,6 +65,10 @@ impl Node {
             let address = options.listen;
             return Err(Error::Exposed { address });
         }
+        if options.listen.ip().is_unspecified() && options.advertise.is_none() {
+            let address = options.listen;
+            return Err(Error::NoAddress { address });
+        }
         let limits = &options.limits;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -80,9 +86,13 @@ impl Node {
             .local_addr()
             .map_err(Error::io("read the own address"))?;
         let metrics = options.metrics.map(&listen).transpose()?;
+        let signals = match options.stops_by_signal {
+            true => Some(runtime.block_on(async { Signals::catch() })?),
+            false => None,
+        };
         let (to_check, checked) = mpsc::channel();
         let advertised = options.advertise.clone();
-        let advertised = advertised.unwrap_or_else(|| reachable(address).to_string());
+        let advertised = advertised.unwrap_or_else(|| address.to_string());
         let shared = Arc::new(Shared::open(dir.as_ref(), options, advertised, to_check)?);
         let keeper = Keeper::start(Arc::clone(&shared), checked)?;
         let executor = Arc::new(Executor::new(Arc::clone(&shared)));
@@ -133,6 +143,7 @@ impl Node {
             stop,
             shared,
             keeper,
+            signals,
         })
     }
 
@@ -146,14 +157,20 @@ impl Node {
         self.metrics
     }
 
-    /// Waits for SIGTERM or SIGINT, and stops.
+    /// Waits for SIGTERM or SIGINT, and stops. With [`NodeOptions::stops_by_signal`] signals count
+    /// from the start on.
     ///
     /// # Errors
     /// Those of [`Node::stop`]; `Io` if signals cannot be caught; `Transport` if it ends by itself.
     pub fn run_until_signal(mut self) -> Result<()> {
+        let signals = self.signals.take();
         let signal = self.runtime.block_on(async {
+            let mut signals = match signals {
+                Some(signals) => signals,
+                None => Signals::catch()?,
+            };
             tokio::select! {
-                signal = stop_signal() => signal,
+                () = signals.wait() => Ok(()),
                 ended = &mut self.serving => match ended {
                     Ok(Err(error)) => Err(Error::Transport(error)),
                     // Nobody stops it but this thread.
@@ -184,23 +201,35 @@ impl Node {
             let _ = runtime.block_on(async { timeout(LAST_ANSWERS, &mut serving).await });
         }
         serving.abort();
-        keeper.stop();
+        drop(keeper);
         let closed = shared.close();
         runtime.shutdown_timeout(LAST_ANSWERS);
         closed
     }
 }
 
-async fn stop_signal() -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let listen = |kind| signal(kind).map_err(Error::io("catch signals"));
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// The signals that stop a node.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Catches the signals. Within a runtime.
+    fn catch() -> Result<Self> {
+        let catch = |kind| signal(kind).map_err(Error::io("catch signals"));
+        Ok(Signals {
+            terminate: catch(SignalKind::terminate())?,
+            interrupt: catch(SignalKind::interrupt())?,
+        })
     }
-    Ok(())
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// The address by which this machine reaches a listener.

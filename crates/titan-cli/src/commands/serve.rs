@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::value_parser;
 use titan::{Error, ErrorKind, Result};
 use titan_server::{Node, NodeOptions, RegionSizes, TlsFiles};
 
@@ -44,10 +45,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOURS", default_value_t = 1)]
     retention: u64,
     /// Size of regions.
-    #[arg(long, value_name = "MIB", default_value_t = 96)]
+    #[arg(long, value_name = "MIB", default_value_t = 96, value_parser = value_parser!(u64).range(1..))]
     region_size: u64,
     /// Number of keys of regions.
-    #[arg(long, value_name = "N", default_value_t = 960_000)]
+    #[arg(long, value_name = "N", default_value_t = 960_000, value_parser = value_parser!(u64).range(1..))]
     region_keys: u64,
     /// File of the node's certificates, in PEM.
     #[arg(long, value_name = "FILE", requires = "key")]
@@ -103,6 +104,7 @@ fn options(args: &Args) -> NodeOptions {
         range_cache: args.ime.map(|mib| mib.saturating_mul(1 << 20)),
         sync: !args.no_sync,
         retention: (!retention.is_zero()).then_some(retention),
+        stops_by_signal: true,
         regions: RegionSizes {
             bytes: args.region_size.saturating_mul(1 << 20),
             keys: args.region_keys,
@@ -116,9 +118,10 @@ fn translated(error: titan_server::Error) -> Error {
     use titan_server::Error as Server;
     match error {
         Server::Engine(error) | Server::Store(titan_mvcc::Error::Engine(error)) => error,
-        Server::Exposed { .. } | Server::Tls { .. } | Server::NotANode { .. } => {
-            Error::invalid_argument(error.to_string())
-        }
+        Server::Exposed { .. }
+        | Server::NoAddress { .. }
+        | Server::Tls { .. }
+        | Server::NotANode { .. } => Error::invalid_argument(error.to_string()),
         Server::Io { .. } => Error::new(ErrorKind::Io, error.to_string()),
         error => Error::internal(error.to_string()),
     }

@@ -1,10 +1,11 @@
 //! The places of errors in answers.
 
+use bytes::Bytes;
 use prost::Message;
 use tonic::Status;
 
 use super::failure::Failure;
-use crate::proto::kvrpcpb::{self, Context, KeyError};
+use crate::proto::kvrpcpb::{self, Context, KeyError, KvPair};
 use crate::proto::{coprocessor, errorpb};
 
 /// A request, with what its answer can say about errors.
@@ -15,7 +16,7 @@ pub(crate) trait Answered: Message + Default + Clone + 'static {
     /// The name of the call, for metrics.
     const NAME: &'static str;
 
-    /// What the request says about its region and limits.
+    /// The region and the limits of the request.
     fn context(&self) -> Option<&Context>;
 
     /// The answer with a region error.
@@ -48,6 +49,15 @@ pub(crate) fn refused_in_batch<C: Answered>(failure: Failure) -> C::Answer {
             })
         })
     })
+}
+
+/// A pair of an answer.
+pub(super) fn pair(key: Bytes, value: Bytes) -> KvPair {
+    KvPair {
+        error: None,
+        key,
+        value,
+    }
 }
 
 /// An error of a key as text.

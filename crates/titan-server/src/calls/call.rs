@@ -1,13 +1,13 @@
-//! The trait of calls, and what a running call has.
+//! The trait of calls, and the means of a running call.
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use titan_mvcc::{KnownLocks, Percolator, Snapshot, Timestamp};
 
 use super::answers::Answered;
 use super::failure::Failure;
 use super::key_errors::read_failure;
+use super::reserved::Reserved;
 use crate::node::Shared;
 use crate::proto::errorpb;
 use crate::proto::kvrpcpb::Context;
@@ -24,13 +24,15 @@ pub(crate) trait Call: Answered {
     }
 }
 
-/// What a running call has.
+/// The means of a running call.
 pub(crate) struct Work<'a> {
     pub(crate) node: &'a Shared,
     /// The moment at which the client gives up.
     pub(crate) deadline: Option<Instant>,
     /// The time for which the call waits for locks.
     pub(crate) wait: Duration,
+    /// The memory of the answer.
+    pub(crate) reserved: &'a Reserved,
 }
 
 impl Work<'_> {
@@ -79,14 +81,18 @@ impl Work<'_> {
         }
     }
 
-    /// Counts the bytes of an answer.
-    pub(crate) fn answer(&self) -> AnswerSize {
-        let limit = self.node.limits.answer_bytes;
-        AnswerSize { limit, bytes: 0 }
+    /// Reserves memory for a part of the answer.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), Failure> {
+        self.reserved.grow(bytes)
     }
 
     /// Fails for a key or value beyond the limits.
-    pub(crate) fn check_sizes(&self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn check_sizes(
+        &self,
+        within: &Within,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Failure> {
         let limits = &self.node.limits;
         if key.len() > limits.key_bytes {
             let (len, limit) = (key.len(), limits.key_bytes);
@@ -101,30 +107,12 @@ impl Work<'_> {
                     limits.value_bytes
                 ),
                 raft_entry_too_large: Some(errorpb::RaftEntryTooLarge {
-                    region_id: 0,
+                    region_id: within.region.id,
                     entry_size: value.len() as u64,
                 }),
                 ..errorpb::Error::default()
             }));
         }
         Ok(())
-    }
-}
-
-/// The size of an answer that grows.
-pub(crate) struct AnswerSize {
-    limit: usize,
-    bytes: usize,
-}
-
-impl AnswerSize {
-    /// Counts a pair.
-    pub(crate) fn add(&mut self, key: &Bytes, value: &Bytes) -> Result<(), Failure> {
-        // Tags and lengths.
-        self.bytes += key.len() + value.len() + 16;
-        match self.bytes > self.limit {
-            true => Err(Failure::too_large(self.limit)),
-            false => Ok(()),
-        }
     }
 }

@@ -7,7 +7,7 @@ use crate::proto::errorpb;
 use crate::proto::kvrpcpb::KeyError;
 use crate::regions::STORE_ID;
 
-/// How long a client should wait before it repeats a call that found the server busy.
+/// The pause of a client before it repeats a call that found the server busy, in milliseconds.
 const BACKOFF_MS: u64 = 100;
 
 /// The failure of a call.
@@ -53,6 +53,27 @@ impl Failure {
     pub(crate) fn too_large(limit: usize) -> Self {
         let reason = format!("the answer exceeds {limit} bytes: ask for fewer keys at once");
         Failure::Status(Box::new(Status::resource_exhausted(reason)))
+    }
+
+    /// The failure of a write that may commit. One that fails while it is logged is not visible, but
+    /// may be there after the next opening, so only some errors say that nothing was done.
+    pub(crate) fn of_commit(error: &titan::Error) -> Option<Self> {
+        let is_certain = matches!(
+            error.kind(),
+            ErrorKind::Busy
+                | ErrorKind::TooManyOpenFiles
+                | ErrorKind::WritesStopped
+                | ErrorKind::InvalidArgument
+                | ErrorKind::ReadOnly
+        );
+        (!is_certain).then(|| {
+            let message = error.to_string();
+            Failure::from(errorpb::Error {
+                message: message.clone(),
+                undetermined_result: Some(errorpb::UndeterminedResult { message }),
+                ..errorpb::Error::default()
+            })
+        })
     }
 
     fn disk_full(reason: String) -> Self {

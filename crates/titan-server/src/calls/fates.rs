@@ -76,13 +76,13 @@ impl Call for CheckTxnStatusRequest {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         within.keys([&self.primary_key])?;
         let check = StatusCheck {
-            primary: &self.primary_key,
-            start: Timestamp(self.lock_ts),
             reader: Timestamp(self.caller_start_ts),
             now: Timestamp(self.current_ts),
             roll_back_if_missing: self.rollback_if_not_exist,
             has_fallen_back: self.force_sync_commit,
             for_pessimistic: self.resolving_pessimistic_lock,
+            verify_is_primary: self.verify_is_primary,
+            ..StatusCheck::of(&self.primary_key, Timestamp(self.lock_ts))
         };
         let checked = work
             .percolator()
@@ -138,7 +138,7 @@ impl Call for ScanLockRequest {
             limit => limit as usize,
         };
         let (percolator, until) = (work.percolator(), Timestamp(self.max_version));
-        let (mut locks, mut size) = (Vec::new(), work.answer());
+        let mut locks = Vec::new();
         let mut from = from.unwrap_or_default();
         while locks.len() < limit {
             work.check_time()?;
@@ -153,7 +153,9 @@ impl Call for ScanLockRequest {
                 }
                 // The next key.
                 from = [&*lock.key, &[0]].concat().into();
-                size.add(&lock.key, &lock.primary)?;
+                let secondaries = lock.secondaries.iter().flatten().map(Bytes::len);
+                let secondaries: usize = secondaries.sum();
+                work.reserve(lock.key.len() + lock.primary.len() + secondaries)?;
                 locks.push(lock_info(&lock));
             }
             if is_last || is_beyond {

@@ -1,6 +1,5 @@
 //! Errors of the store as errors of keys.
 
-use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +27,16 @@ impl Caller<'_> {
             primary: &NONE,
             reason: Reason::Unknown,
         }
+    }
+
+    /// The failure for an error of a call that may commit.
+    pub(super) fn commit_failure(&self, error: Error) -> Failure {
+        if let Error::Engine(error) = &error
+            && let Some(failure) = Failure::of_commit(error)
+        {
+            return failure;
+        }
+        self.failure(error)
     }
 
     /// The failure for an error of the store.
@@ -138,9 +147,13 @@ fn deadlock(key: Bytes, circle: &[Timestamp], keys: Vec<Bytes>) -> kvrpcpb::Dead
     if !wait_chain.is_empty() {
         wait_chain.rotate_left(1);
     }
+    // The caller's own key for which another transaction waits.
+    let caller = circle.first().map_or(0, |first| first.0);
+    let waited_for = wait_chain.iter().find(|wait| wait.wait_for_txn == caller);
     kvrpcpb::Deadlock {
         lock_ts: circle.get(1).map_or(0, |holder| holder.0),
-        deadlock_key_hash: key_hash(&key),
+        deadlock_key_hash: waited_for.map_or(0, |wait| wait.key_hash),
+        deadlock_key: waited_for.map_or_else(Bytes::new, |wait| wait.key.clone()),
         lock_key: key,
         wait_chain,
     }
@@ -190,8 +203,7 @@ pub(super) fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
+/// The hash by which clients find the key among their own.
 fn key_hash(key: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(key);
-    hasher.finish()
+    farmhash::fingerprint64(key)
 }

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | `failure` | the failure of a call, before it becomes part of an answer |
 //! | `answers` | the places of errors in answers |
-//! | `call` | the trait of calls, and what a running call has |
+//! | `reserved` | the memory that answers take until they are sent |
+//! | `call` | the trait of calls, and the means of a running call |
 //! | `key_errors` | errors of the store as errors of keys |
 //! | `reads` | points, batches and scans at a timestamp |
 //! | `prewrites` | prewrites, in one phase or two, and commits |
@@ -27,7 +28,9 @@ mod prewrites;
 mod ranges;
 mod raw;
 mod reads;
+mod reserved;
 
 pub(crate) use answers::{refused, refused_in_batch};
 pub(crate) use call::{Call, Work};
 pub(crate) use failure::Failure;
+pub(crate) use reserved::{PERMIT_BYTES, Reserved};

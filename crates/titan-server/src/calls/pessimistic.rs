@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::key_errors::Caller;
 use crate::proto::kvrpcpb::write_conflict::Reason;
 use crate::proto::kvrpcpb::{
-    Assertion, PessimisticLockKeyResult, PessimisticLockKeyResultType, PessimisticLockRequest,
+    Assertion, Op, PessimisticLockKeyResult, PessimisticLockKeyResultType, PessimisticLockRequest,
     PessimisticLockResponse, PessimisticLockWakeUpMode, PessimisticRollbackRequest,
     PessimisticRollbackResponse,
 };
@@ -24,8 +24,12 @@ impl Call for PessimisticLockRequest {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         let keys: Vec<&Bytes> = self.mutations.iter().map(|m| &m.key).collect();
         within.keys(&keys)?;
-        for key in &keys {
-            work.check_sizes(key, &[])?;
+        for mutation in &self.mutations {
+            if mutation.op != i32::from(Op::PessimisticLock) {
+                let reason = format!("operation {} is no lock", mutation.op);
+                return Err(Failure::abort(reason));
+            }
+            work.check_sizes(&within, &mutation.key, &[])?;
         }
         let (start, for_update) = (Timestamp(self.start_version), Timestamp(self.for_update_ts));
         let absent = self.mutations.iter();
@@ -117,9 +121,21 @@ impl Call for PessimisticRollbackRequest {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         within.keys(&self.keys)?;
         let (start, for_update) = (Timestamp(self.start_version), Timestamp(self.for_update_ts));
-        work.percolator()
-            .pessimistic_rollback(&self.keys, start, for_update)
-            .map_err(|error| Caller::of(self.start_version).failure(error))?;
+        let percolator = work.percolator();
+        let released = match self.keys.is_empty() {
+            false => percolator.pessimistic_rollback(&self.keys, start, for_update),
+            // All of the transaction in the region.
+            true => {
+                let for_update = match for_update {
+                    Timestamp::ZERO => Timestamp::MAX,
+                    for_update => for_update,
+                };
+                let (from, to) = within.bounds();
+                let from = from.unwrap_or_default();
+                percolator.pessimistic_rollback_range(start, for_update, &from, to.as_deref())
+            }
+        };
+        released.map_err(|error| Caller::of(self.start_version).failure(error))?;
         Ok(PessimisticRollbackResponse::default())
     }
 }

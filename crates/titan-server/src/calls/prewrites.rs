@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use titan_mvcc::{
-    Assertion, ConflictCheck, Demands, Error, KeyDemand, Mutation, Prewrite, Prewritten, Timestamp,
+    AbsentKey, Assertion, ConflictCheck, Demands, Error, KeyDemand, Mutation, Prewrite, Prewritten,
+    Timestamp,
 };
 
 use super::call::{Call, Work};
@@ -25,7 +26,7 @@ impl Call for PrewriteRequest {
         within.keys(&keys)?;
         let mut bytes = 0;
         for mutation in &self.mutations {
-            work.check_sizes(&mutation.key, &mutation.value)?;
+            work.check_sizes(&within, &mutation.key, &mutation.value)?;
             bytes += mutation.key.len() + mutation.value.len();
         }
         let writes = self.writes()?;
@@ -74,7 +75,10 @@ impl Call for PrewriteRequest {
                     primary: &self.primary_lock,
                     reason: Reason::Optimistic,
                 };
-                Err(caller.failure(error))
+                match self.try_one_pc || self.use_async_commit {
+                    true => Err(caller.commit_failure(error)),
+                    false => Err(caller.failure(error)),
+                }
             }
         }
     }
@@ -85,7 +89,7 @@ impl Call for PrewriteRequest {
 struct Writes<'a> {
     mutations: Vec<Mutation<'a>>,
     on_keys: Vec<KeyDemand>,
-    absent: Vec<&'a [u8]>,
+    absent: Vec<AbsentKey<'a>>,
 }
 
 impl PrewriteRequest {
@@ -93,21 +97,24 @@ impl PrewriteRequest {
         let mut writes = Writes::default();
         for (at, mutation) in self.mutations.iter().enumerate() {
             let (key, value) = (&*mutation.key, &*mutation.value);
-            let write = match mutation.op() {
-                Op::Put | Op::Insert => Mutation::Put { key, value },
-                Op::Del => Mutation::Delete { key },
-                Op::Lock => Mutation::Lock { key },
-                Op::CheckNotExists => {
-                    writes.absent.push(key);
+            let demand = self.demand(at, mutation);
+            // The getter of the field would take an unknown operation for a put.
+            let write = match Op::try_from(mutation.op) {
+                Ok(Op::Put | Op::Insert) => Mutation::Put { key, value },
+                Ok(Op::Del) => Mutation::Delete { key },
+                Ok(Op::Lock) => Mutation::Lock { key },
+                Ok(Op::CheckNotExists) => {
+                    let check = demand.check;
+                    writes.absent.push(AbsentKey { key, check });
                     continue;
                 }
-                op @ (Op::Rollback | Op::PessimisticLock) => {
-                    let reason = format!("{op:?} is no mutation of a prewrite");
+                Ok(Op::Rollback | Op::PessimisticLock) | Err(_) => {
+                    let reason = format!("operation {} is none of a prewrite", mutation.op);
                     return Err(Failure::abort(reason));
                 }
             };
             writes.mutations.push(write);
-            writes.on_keys.push(self.demand(at, mutation));
+            writes.on_keys.push(demand);
         }
         Ok(writes)
     }
@@ -161,7 +168,7 @@ impl Call for CommitRequest {
         let (start, commit) = (self.start_version, self.commit_version);
         work.percolator()
             .commit(&self.keys, Timestamp(start), Timestamp(commit))
-            .map_err(|error| Caller::of(start).failure(error))?;
+            .map_err(|error| Caller::of(start).commit_failure(error))?;
         Ok(CommitResponse {
             commit_version: commit,
             ..CommitResponse::default()

@@ -44,9 +44,13 @@ impl Call for DeleteRangeRequest {
 impl Call for UnsafeDestroyRangeRequest {
     /// All regions: the range has no region of its own.
     fn run(self, work: &Work<'_>) -> Result<UnsafeDestroyRangeResponse, Failure> {
-        let to = (!self.end_key.is_empty()).then_some(&*self.end_key);
+        // An empty message would destroy everything.
+        if self.start_key.is_empty() || self.end_key.is_empty() {
+            let reason = "a range to be destroyed needs a first and a last key";
+            return Err(Failure::abort(reason));
+        }
         work.percolator()
-            .destroy_range(&self.start_key, to)
+            .destroy_range(&self.start_key, Some(&self.end_key))
             .map_err(read_failure)?;
         Ok(UnsafeDestroyRangeResponse::default())
     }

@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 use titan_mvcc::Direction;
+use tonic::Status;
 
-use super::call::{AnswerSize, Call, Work};
+use super::answers::pair;
+use super::call::{Call, Work};
 use super::failure::Failure;
 use crate::proto::kvrpcpb::{
     Context, KvPair, RawBatchDeleteRequest, RawBatchDeleteResponse, RawBatchGetRequest,
@@ -27,10 +29,19 @@ fn within(work: &Work<'_>, context: Option<&Context>, family: &str) -> Result<Wi
     }
 }
 
+/// The failure of a write. If it may be there later, the client must not take it for undone.
+fn write_failure(error: titan::Error) -> Failure {
+    match Failure::of_commit(&error) {
+        Some(_) => Failure::from(Status::unknown(error.to_string())),
+        None => error.into(),
+    }
+}
+
 impl Call for RawGetRequest {
     fn run(self, work: &Work<'_>) -> Result<RawGetResponse, Failure> {
         within(work, self.context.as_ref(), &self.cf)?.keys([&self.key])?;
         let value = work.node.raw.get(&self.key)?;
+        work.reserve(value.as_ref().map_or(0, Bytes::len))?;
         Ok(RawGetResponse {
             not_found: value.is_none(),
             value: value.unwrap_or_default(),
@@ -54,11 +65,11 @@ impl Call for RawGetKeyTtlRequest {
 impl Call for RawBatchGetRequest {
     fn run(self, work: &Work<'_>) -> Result<RawBatchGetResponse, Failure> {
         within(work, self.context.as_ref(), &self.cf)?.keys(&self.keys)?;
-        let (mut pairs, mut size) = (Vec::new(), work.answer());
+        let mut pairs = Vec::new();
         for key in self.keys {
             work.check_time()?;
             if let Some(value) = work.node.raw.get(&key)? {
-                size.add(&key, &value)?;
+                work.reserve(key.len() + value.len())?;
                 pairs.push(pair(key, value));
             }
         }
@@ -73,12 +84,13 @@ impl Call for RawPutRequest {
     fn run(self, work: &Work<'_>) -> Result<RawPutResponse, Failure> {
         let within = within(work, self.context.as_ref(), &self.cf)?;
         within.keys([&self.key])?;
-        work.check_sizes(&self.key, &self.value)?;
-        work.node.raw.put([Put {
+        work.check_sizes(&within, &self.key, &self.value)?;
+        let put = Put {
             key: &self.key,
             value: &self.value,
             ttl: self.ttl,
-        }])?;
+        };
+        work.node.raw.put([put]).map_err(write_failure)?;
         let bytes = self.key.len() + self.value.len();
         work.node.note_written(&within, bytes, 1);
         Ok(RawPutResponse::default())
@@ -91,7 +103,7 @@ impl Call for RawBatchPutRequest {
         within.keys(self.pairs.iter().map(|pair| &pair.key))?;
         let (mut bytes, count) = (0, self.pairs.len());
         for KvPair { key, value, .. } in &self.pairs {
-            work.check_sizes(key, value)?;
+            work.check_sizes(&within, key, value)?;
             bytes += key.len() + value.len();
         }
         let ttls = match &*self.ttls {
@@ -109,7 +121,8 @@ impl Call for RawBatchPutRequest {
             value: &pair.value,
             ttl,
         });
-        work.node.raw.put(puts)?;
+        let done = work.node.raw.put(puts);
+        done.map_err(write_failure)?;
         work.node.note_written(&within, bytes, count);
         Ok(RawBatchPutResponse::default())
     }
@@ -118,7 +131,8 @@ impl Call for RawBatchPutRequest {
 impl Call for RawDeleteRequest {
     fn run(self, work: &Work<'_>) -> Result<RawDeleteResponse, Failure> {
         within(work, self.context.as_ref(), &self.cf)?.keys([&self.key])?;
-        work.node.raw.delete(&[self.key])?;
+        let done = work.node.raw.delete(&[self.key]);
+        done.map_err(write_failure)?;
         Ok(RawDeleteResponse::default())
     }
 }
@@ -126,7 +140,8 @@ impl Call for RawDeleteRequest {
 impl Call for RawBatchDeleteRequest {
     fn run(self, work: &Work<'_>) -> Result<RawBatchDeleteResponse, Failure> {
         within(work, self.context.as_ref(), &self.cf)?.keys(&self.keys)?;
-        work.node.raw.delete(&self.keys)?;
+        let done = work.node.raw.delete(&self.keys);
+        done.map_err(write_failure)?;
         Ok(RawBatchDeleteResponse::default())
     }
 }
@@ -136,7 +151,8 @@ impl Call for RawDeleteRangeRequest {
         let within = within(work, self.context.as_ref(), &self.cf)?;
         let (from, to) = within.range(&self.start_key, &self.end_key)?;
         let from = from.unwrap_or_default();
-        work.node.raw.delete_range(&from, to.as_deref())?;
+        let done = work.node.raw.delete_range(&from, to.as_deref());
+        done.map_err(write_failure)?;
         Ok(RawDeleteRangeResponse::default())
     }
 }
@@ -150,15 +166,7 @@ impl Call for RawScanRequest {
             is_backward: self.reverse,
         };
         let mut kvs = Vec::new();
-        let mut size = work.answer();
-        scan.run(
-            work,
-            &within,
-            &self.start_key,
-            &self.end_key,
-            &mut size,
-            &mut kvs,
-        )?;
+        scan.run(work, &within, &self.start_key, &self.end_key, &mut kvs)?;
         Ok(RawScanResponse {
             kvs,
             ..RawScanResponse::default()
@@ -174,10 +182,10 @@ impl Call for RawBatchScanRequest {
             keys_only: self.key_only,
             is_backward: self.reverse,
         };
-        let (mut kvs, mut size) = (Vec::new(), work.answer());
+        let mut kvs = Vec::new();
         for range in &self.ranges {
             let (from, to) = (&range.start_key, &range.end_key);
-            scan.run(work, &within, from, to, &mut size, &mut kvs)?;
+            scan.run(work, &within, from, to, &mut kvs)?;
         }
         Ok(RawBatchScanResponse {
             kvs,
@@ -200,7 +208,6 @@ impl Scan {
         within: &Within,
         from: &Bytes,
         to: &Bytes,
-        size: &mut AnswerSize,
         into: &mut Vec<KvPair>,
     ) -> Result<(), Failure> {
         let ((lower, upper), direction) = match self.is_backward {
@@ -220,7 +227,7 @@ impl Scan {
             if self.keys_only {
                 value = Bytes::new();
             }
-            size.add(&key, &value)?;
+            work.reserve(key.len() + value.len())?;
             into.push(pair(key, value));
         }
         Ok(())
@@ -231,12 +238,14 @@ impl Call for RawCasRequest {
     fn run(self, work: &Work<'_>) -> Result<RawCasResponse, Failure> {
         let within = within(work, self.context.as_ref(), &self.cf)?;
         within.keys([&self.key])?;
-        work.check_sizes(&self.key, &self.value)?;
+        work.check_sizes(&within, &self.key, &self.value)?;
         let expected = (!self.previous_not_exist).then_some(&*self.previous_value);
+        let new = (!self.delete).then_some(&*self.value);
         let swapped = work
             .node
             .raw
-            .compare_and_swap(&self.key, expected, &self.value, self.ttl)?;
+            .compare_and_swap(&self.key, expected, new, self.ttl)
+            .map_err(write_failure)?;
         if swapped.is_done {
             let bytes = self.key.len() + self.value.len();
             work.node.note_written(&within, bytes, 1);
@@ -247,13 +256,5 @@ impl Call for RawCasRequest {
             previous_value: swapped.before.unwrap_or_default(),
             ..RawCasResponse::default()
         })
-    }
-}
-
-fn pair(key: Bytes, value: Bytes) -> KvPair {
-    KvPair {
-        error: None,
-        key,
-        value,
     }
 }

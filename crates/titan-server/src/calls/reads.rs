@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use titan_mvcc::{Direction, Error};
 
+use super::answers::pair;
 use super::call::{Call, Work};
 use super::failure::Failure;
 use super::key_errors::read_failure;
@@ -17,6 +18,7 @@ impl Call for GetRequest {
         within.keys([&self.key])?;
         let snapshot = work.snapshot(self.version, self.context.as_ref())?;
         let value = snapshot.get(&self.key).map_err(read_failure)?;
+        work.reserve(value.as_ref().map_or(0, Bytes::len))?;
         Ok(GetResponse {
             not_found: value.is_none(),
             value: value.unwrap_or_default(),
@@ -30,13 +32,13 @@ impl Call for BatchGetRequest {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         within.keys(&self.keys)?;
         let snapshot = work.snapshot(self.version, self.context.as_ref())?;
-        let (mut pairs, mut size) = (Vec::new(), work.answer());
+        let mut pairs = Vec::new();
         for key in self.keys {
             work.check_time()?;
             match snapshot.get(&key) {
                 Ok(None) => {}
                 Ok(Some(value)) => {
-                    size.add(&key, &value)?;
+                    work.reserve(key.len() + value.len())?;
                     pairs.push(pair(key, value));
                 }
                 Err(error) => pairs.push(locked(error)?),
@@ -66,7 +68,7 @@ impl Call for ScanRequest {
         let scan = snapshot
             .scan(from.as_deref(), to.as_deref(), direction)
             .map_err(read_failure)?;
-        let (mut pairs, mut size) = (Vec::new(), work.answer());
+        let mut pairs = Vec::new();
         // Every row but the first of each step is left out.
         let step = self.sample_step.max(1) as usize;
         for row in scan.step_by(step).take(self.limit as usize) {
@@ -82,8 +84,8 @@ impl Call for ScanRequest {
                 true => Bytes::new(),
                 false => row.value.fetch()?,
             };
-            let key = row.key.into();
-            size.add(&key, &value)?;
+            let key = Bytes::from(row.key);
+            work.reserve(key.len() + value.len())?;
             pairs.push(pair(key, value));
         }
         Ok(ScanResponse {
@@ -101,13 +103,5 @@ fn locked(error: Error) -> Result<KvPair, Failure> {
             ..KvPair::default()
         }),
         failure => Err(failure),
-    }
-}
-
-fn pair(key: Bytes, value: Bytes) -> KvPair {
-    KvPair {
-        error: None,
-        key,
-        value,
     }
 }

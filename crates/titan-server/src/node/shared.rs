@@ -9,10 +9,10 @@ use titan::Db;
 use titan_mvcc::Store;
 
 use super::versions::Versions;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::{Limits, NodeOptions, RegionSizes};
 use crate::raw::RawStore;
-use crate::records::{Directory, Ids, SafePoints, SavedKeys};
+use crate::records::{Directory, Ids, SafePoints, SavedKeys, held_at};
 use crate::regions::{RegionMap, Within};
 
 /// A region is looked at when this part of its size was written since the last look.
@@ -47,7 +47,15 @@ impl Shared {
         to_check: Sender<u64>,
     ) -> Result<Self> {
         let directory = Directory::open(dir)?;
-        let versions = Versions::open(&directory.versions, options)?;
+        let held_at = held_at(&directory.db)?;
+        let versions = match Versions::open(&directory.versions, options, held_at) {
+            // The store's safe point has passed the promise of a service, which is forgotten.
+            Err(Error::Store(titan_mvcc::Error::BeforeSafePoint { .. })) => {
+                Versions::open(&directory.versions, options, None)?
+            }
+            opened => opened?,
+        };
+        directory.confirm()?;
         let records = directory.db;
         let ids = Arc::new(Ids::open(records.clone())?);
         let regions = RegionMap::open(records.clone(), directory.regions, Arc::clone(&ids))?;
@@ -75,8 +83,9 @@ impl Shared {
     /// Notes that a call has written to its region.
     pub(crate) fn note_written(&self, within: &Within, bytes: usize, keys: usize) {
         let (bytes, keys) = within.written.add(bytes as u64, keys as u64);
-        let is_due =
-            bytes >= self.sizes.bytes / PART_WRITTEN || keys >= self.sizes.keys / PART_WRITTEN;
+        let (after_bytes, after_keys) = within.written.due_after();
+        let is_due = bytes >= after_bytes.max(self.sizes.bytes / PART_WRITTEN)
+            || keys >= after_keys.max(self.sizes.keys / PART_WRITTEN);
         if is_due && let Some(to_check) = &*self.to_check.lock() {
             within.written.reset();
             // A keeper that is gone needs no regions.

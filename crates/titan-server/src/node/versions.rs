@@ -4,7 +4,7 @@ use std::path::Path;
 
 use titan::WriteOptions;
 use titan_ime::{CacheOptions, RangeCache};
-use titan_mvcc::{Store, StoreOptions};
+use titan_mvcc::{Store, StoreOptions, Timestamp};
 
 use crate::error::Result;
 use crate::options::NodeOptions;
@@ -16,15 +16,22 @@ pub(crate) enum Versions {
 }
 
 impl Versions {
+    /// Opens the store. Its safe point does not pass `held_at`.
+    ///
     /// # Errors
     /// Those of [`Store::open`].
-    pub(crate) fn open(dir: &Path, options: &NodeOptions) -> Result<Self> {
+    pub(crate) fn open(
+        dir: &Path,
+        options: &NodeOptions,
+        held_at: Option<Timestamp>,
+    ) -> Result<Self> {
         let store = StoreOptions {
             write: WriteOptions {
                 sync: options.sync,
                 ..WriteOptions::default()
             },
             retention: options.retention,
+            held_at,
             ..StoreOptions::default()
         };
         Ok(match options.range_cache {

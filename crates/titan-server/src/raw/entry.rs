@@ -45,7 +45,7 @@ impl Entry {
 }
 
 /// Seconds since 1970.
-pub(super) fn seconds_now() -> u64 {
+pub(crate) fn seconds_now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or(Duration::ZERO).as_secs()
 }

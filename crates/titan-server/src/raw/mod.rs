@@ -10,5 +10,6 @@ mod entry;
 mod expiry;
 mod store;
 
+pub(crate) use entry::seconds_now;
 pub(crate) use expiry::DropExpired;
 pub(crate) use store::{Put, RawStore};

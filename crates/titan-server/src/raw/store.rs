@@ -108,7 +108,8 @@ impl RawStore {
         self.db.write(batch, &self.write)
     }
 
-    /// Puts a value if the present one is `expected`, where `None` stands for no value.
+    /// Puts `new`, or deletes the key if that is `None`, if the present value is `expected`, where
+    /// `None` stands for no value.
     ///
     /// # Errors
     /// Those of the engine.
@@ -116,7 +117,7 @@ impl RawStore {
         &self,
         key: &[u8],
         expected: Option<&[u8]>,
-        value: &[u8],
+        new: Option<&[u8]>,
         ttl: u64,
     ) -> Result<Swapped> {
         loop {
@@ -128,12 +129,14 @@ impl RawStore {
                 let is_done = false;
                 return Ok(Swapped { is_done, before });
             }
-            let new = Entry::encode(value, ttl, now);
+            let entry = new.map(|value| Entry::encode(value, ttl, now));
             // The stored bytes differ from the value: an expired one counts as none.
-            if self
-                .family
-                .compare_and_set_with(key, stored.as_deref(), Some(&new), &self.write)?
-            {
+            if self.family.compare_and_set_with(
+                key,
+                stored.as_deref(),
+                entry.as_deref(),
+                &self.write,
+            )? {
                 let is_done = true;
                 return Ok(Swapped { is_done, before });
             }

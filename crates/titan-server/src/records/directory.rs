@@ -9,8 +9,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use titan::{ColumnFamily, ColumnFamilyOptions, Db, Options, WriteOptions};
+use titan::{ColumnFamily, ColumnFamilyOptions, Db, Options, WriteBatch, WriteOptions};
 
+use super::numbers;
 use crate::error::{Error, Result};
 use crate::raw::DropExpired;
 
@@ -41,7 +42,7 @@ impl Directory {
     /// # Errors
     /// `NotANode`; those of [`Db::open`].
     pub(crate) fn open(dir: &Path) -> Result<Self> {
-        let records = dir.join("node");
+        let (records, versions) = (dir.join("node"), dir.join("versions"));
         refuse_foreign(dir, &records)?;
         std::fs::create_dir_all(dir)
             .map_err(Error::io(format!("create the directory {}", dir.display())))?;
@@ -55,15 +56,13 @@ impl Directory {
         };
         options.families.insert("raw".to_owned(), raw);
         let db = Db::open(&records, &options)?;
-        let number = |key: &[u8]| -> Result<Option<u64>> {
-            let Some(stored) = db.get(key)? else {
-                return Ok(None);
-            };
-            let bytes = (*stored).try_into();
-            let bytes = bytes.map_err(|_| Error::not_a_node(dir, "its records are damaged"))?;
-            Ok(Some(u64::from_be_bytes(bytes)))
-        };
-        let cluster_id = match (number(FORMAT_KEY)?, number(CLUSTER_KEY)?) {
+        let cluster_id = match (
+            numbers::get(&db, FORMAT_KEY)?,
+            numbers::get(&db, CLUSTER_KEY)?,
+        ) {
+            (Some(FORMAT), Some(_)) if !versions.join("CURRENT").is_file() => {
+                return Err(Error::not_a_node(dir, "its store of versions is missing"));
+            }
             (Some(FORMAT), Some(cluster)) => cluster,
             (Some(format), _) if format != FORMAT => {
                 let found = format!("its format is {format}; this version knows {FORMAT}");
@@ -71,9 +70,8 @@ impl Directory {
             }
             (_, found) => {
                 let cluster = found.unwrap_or_else(new_cluster_id);
-                let mut batch = titan::WriteBatch::new();
+                let mut batch = WriteBatch::new();
                 batch.put(&*db, CLUSTER_KEY, cluster.to_be_bytes())?;
-                batch.put(&*db, FORMAT_KEY, FORMAT.to_be_bytes())?;
                 db.write(batch, &WriteOptions::synced())?;
                 cluster
             }
@@ -83,12 +81,27 @@ impl Directory {
             db.column_family(name).ok_or_else(missing)
         };
         Ok(Directory {
-            versions: dir.join("versions"),
+            versions,
             regions: family("regions")?,
             raw: family("raw")?,
             db,
             cluster_id,
         })
+    }
+}
+
+impl Directory {
+    /// Notes that the store of versions was made. From then on it must be there.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn confirm(&self) -> Result<()> {
+        if numbers::get(&self.db, FORMAT_KEY)?.is_none() {
+            let mut batch = WriteBatch::new();
+            batch.put(&*self.db, FORMAT_KEY, FORMAT.to_be_bytes())?;
+            self.db.write(batch, &WriteOptions::synced())?;
+        }
+        Ok(())
     }
 }
 
@@ -102,7 +115,7 @@ fn refuse_foreign(dir: &Path, records: &Path) -> Result<()> {
             return Err(Error::io(doing)(e));
         }
     };
-    if records.is_dir() {
+    if records.join("CURRENT").is_file() {
         return Ok(());
     }
     let names = listed.filter_map(Result::ok).map(|entry| entry.file_name());

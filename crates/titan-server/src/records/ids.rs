@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use titan::{Db, WriteOptions};
 
+use super::numbers;
 use crate::error::Result;
 
 /// The key of the first number that no run has.
@@ -30,12 +31,7 @@ impl Ids {
     /// # Errors
     /// Those of the engine; `Corruption`.
     pub(crate) fn open(db: Db) -> Result<Self> {
-        let next = match db.get(KEY)? {
-            None => FIRST,
-            Some(stored) => (*stored).try_into().map(u64::from_be_bytes).map_err(|_| {
-                titan::Error::new(titan::ErrorKind::Corruption, "the record of numbers")
-            })?,
-        };
+        let next = numbers::get(&db, KEY)?.unwrap_or(FIRST);
         Ok(Ids {
             db,
             state: Mutex::new(State {

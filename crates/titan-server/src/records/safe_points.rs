@@ -4,20 +4,23 @@
 //! safe points of their own for a time; while one lasts, the store keeps the versions that it
 //! needs. All are durable: a service that asked for an hour has it over a restart.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use bytes::Bytes;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use titan::{Db, ReadOptions, WriteBatch, WriteOptions};
 use titan_mvcc::{Hold, Store, Timestamp};
 
+use super::numbers;
 use crate::error::Result;
+use crate::raw::seconds_now;
 
 /// The key of the safe point of the cluster.
 const CLUSTER: &[u8] = b"gc safe point";
-/// What the keys of services begin with.
+/// The beginning of the keys of services.
 const SERVICE: &[u8] = b"gc service/";
+
+/// The service whose safe point is the store's own, by the name that clients know.
+const GARBAGE_COLLECTOR: &str = "gc_worker";
 
 /// The safe points of a node.
 pub(crate) struct SafePoints {
@@ -37,8 +40,8 @@ struct Service {
     at: u64,
     /// Seconds since 1970.
     until: u64,
-    /// Keeps the store's safe point. `None` if that has passed `at` already.
-    _hold: Option<Hold>,
+    /// Keeps the store's safe point.
+    _hold: Hold,
 }
 
 /// The oldest safe point of a service.
@@ -50,38 +53,69 @@ pub(crate) struct Oldest {
     pub(crate) ttl: i64,
 }
 
+/// The oldest safe point of a service whose time is not over. The store is to hold it from the
+/// opening on.
+///
+/// # Errors
+/// Those of the engine; `Corruption`.
+pub(crate) fn held_at(db: &Db) -> Result<Option<Timestamp>> {
+    let now = seconds_now();
+    let services = stored_services(db)?.into_iter();
+    let lasting = services.filter(|(_, _, until)| *until > now);
+    Ok(lasting.map(|(_, at, _)| Timestamp(at)).min())
+}
+
+/// The names, safe points and ends of the services on disk.
+fn stored_services(db: &Db) -> Result<Vec<(Bytes, u64, u64)>> {
+    let mut services = Vec::new();
+    let mut stored = db.iter(&ReadOptions::default())?;
+    stored.seek(SERVICE)?;
+    while stored.valid() {
+        let key = Bytes::copy_from_slice(stored.key());
+        let Some(name) = key.strip_prefix(SERVICE) else {
+            break;
+        };
+        let value = stored.value()?;
+        let number = |position| numbers::decode(&value, position, &key);
+        services.push((key.slice_ref(name), number(0)?, number(1)?));
+        stored.next()?;
+    }
+    Ok(services)
+}
+
 impl SafePoints {
-    /// Loads the safe points, and holds the store's safe point for services that have not expired.
+    /// Loads the safe points, and holds the store's safe point for services whose time is not over.
+    /// A service that the store's safe point has passed is forgotten.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Those of the engine; `Corruption`.
     pub(crate) fn open(db: Db, store: Store) -> Result<Self> {
         let mut state = State {
-            cluster: db.get(CLUSTER)?.map_or(0, |stored| number(&stored, 0)),
+            cluster: numbers::get(&db, CLUSTER)?.unwrap_or_default(),
             ..State::default()
         };
-        let mut stored = db.iter(&ReadOptions::default())?;
-        stored.seek(SERVICE)?;
-        while stored.valid() {
-            let Some(name) = stored.key().strip_prefix(SERVICE) else {
-                break;
-            };
-            let name = Bytes::copy_from_slice(name);
-            let value = stored.value()?;
-            let service = Service::new(&store, number(&value, 0), number(&value, 8));
-            state.services.insert(name, service);
-            stored.next()?;
+        for (name, at, until) in stored_services(&db)? {
+            if let Ok(hold) = store.hold("service", Timestamp(at)) {
+                let service = Service {
+                    at,
+                    until,
+                    _hold: hold,
+                };
+                state.services.insert(name, service);
+            }
         }
+        drop(store.take_opening_hold());
         let state = Mutex::new(state);
         Ok(SafePoints { db, store, state })
     }
 
-    /// The safe point of the cluster.
-    pub(crate) fn cluster(&self) -> u64 {
-        self.state.lock().cluster
+    /// The safe point of the cluster, or that of the store if it is later.
+    pub(crate) fn present(&self) -> u64 {
+        let cluster = self.state.lock().cluster;
+        cluster.max(self.store.safe_point().0)
     }
 
-    /// Moves the safe point of the cluster forward, and the store's behind it. Returns the present
+    /// Moves the safe point of the cluster forward, and the store's up to it. Returns the present
     /// one. An earlier one changes nothing.
     ///
     /// # Errors
@@ -105,7 +139,7 @@ impl SafePoints {
     }
 
     /// Sets the safe point of a service for a time, or ends it if `ttl` is not positive. One before
-    /// the oldest is refused: it changes nothing. Returns the oldest.
+    /// the oldest, or before the store's, is refused: it changes nothing. Returns the oldest.
     ///
     /// # Errors
     /// Those of the engine.
@@ -119,11 +153,27 @@ impl SafePoints {
             self.db.write(batch, &WriteOptions::synced())?;
             state.services.remove(&service);
         } else if at >= state.oldest().map_or(0, |oldest| oldest.at) {
+            // ORDER: held before the record promises it.
+            let hold = match self.store.hold("service", Timestamp(at)) {
+                Ok(hold) => hold,
+                Err(titan_mvcc::Error::BeforeSafePoint { safe_point, .. }) => {
+                    return Ok(Oldest {
+                        service: GARBAGE_COLLECTOR.into(),
+                        at: safe_point.0,
+                        ttl: i64::MAX,
+                    });
+                }
+                Err(e) => return Err(e.into()),
+            };
             let until = seconds_now().saturating_add(ttl.unsigned_abs());
             let value = [at.to_be_bytes(), until.to_be_bytes()].concat();
             batch.put(&*self.db, key, value)?;
             self.db.write(batch, &WriteOptions::synced())?;
-            let held = Service::new(&self.store, at, until);
+            let held = Service {
+                at,
+                until,
+                _hold: hold,
+            };
             state.services.insert(service, held);
         }
         Ok(state.oldest().unwrap_or_default())
@@ -155,16 +205,6 @@ impl SafePoints {
     }
 }
 
-impl Service {
-    fn new(store: &Store, at: u64, until: u64) -> Self {
-        Service {
-            at,
-            until,
-            _hold: store.hold("service", Timestamp(at)).ok(),
-        }
-    }
-}
-
 impl State {
     fn oldest(&self) -> Option<Oldest> {
         let now = seconds_now();
@@ -175,15 +215,4 @@ impl State {
             ttl: i64::try_from(service.until.saturating_sub(now)).unwrap_or(i64::MAX),
         })
     }
-}
-
-/// A number of a record; zero if the record is too short.
-fn number(stored: &[u8], from: usize) -> u64 {
-    let bytes = stored.get(from..).and_then(<[u8]>::first_chunk);
-    bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes))
-}
-
-fn seconds_now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or(Duration::ZERO).as_secs()
 }

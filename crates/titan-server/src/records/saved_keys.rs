@@ -4,9 +4,10 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use titan::{Db, ReadOptions, WriteBatch, WriteOptions};
 
-use crate::error::{Error, Result};
+use super::numbers;
+use crate::error::Result;
 
-/// What the keys begin with among the records.
+/// The beginning of the keys among the records.
 const PREFIX: &[u8] = b"etcd/";
 /// The key of the last revision.
 const REVISION: &[u8] = b"etcd revision";
@@ -62,14 +63,8 @@ impl SavedKeys {
     /// # Errors
     /// Those of the engine; `Corruption`.
     pub(crate) fn open(db: Db) -> Result<Self> {
-        let revision = match db.get(REVISION)? {
-            // The first revision of an empty store.
-            None => 1,
-            Some(stored) => (*stored).try_into().map(u64::from_be_bytes).map_err(|_| {
-                let what = "the revision of saved keys";
-                Error::from(titan::Error::new(titan::ErrorKind::Corruption, what))
-            })?,
-        };
+        // The first revision of an empty store is 1.
+        let revision = numbers::get(&db, REVISION)?.unwrap_or(1);
         let revision = Mutex::new(revision);
         Ok(SavedKeys { db, revision })
     }
@@ -89,11 +84,7 @@ impl SavedKeys {
         to: Option<&[u8]>,
         limit: usize,
     ) -> Result<(Vec<SavedKey>, usize)> {
-        let options = ReadOptions {
-            prefix: None,
-            ..ReadOptions::default()
-        };
-        let mut stored = self.db.iter(&options)?;
+        let mut stored = self.db.iter(&ReadOptions::default())?;
         stored.seek(&placed(from))?;
         let (mut found, mut all) = (Vec::new(), 0);
         while stored.valid() {

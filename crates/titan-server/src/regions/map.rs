@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 use crate::proto::metapb;
 use crate::records::Ids;
 
+/// A region that cannot be split is looked at after this part of it was written.
+const SHARE: u64 = 4;
+
 /// All regions of a node.
 pub(crate) struct RegionMap {
     db: Db,
@@ -45,6 +48,8 @@ struct Entry {
 pub(crate) struct Written {
     bytes: AtomicU64,
     keys: AtomicU64,
+    /// A region that was looked at and not split is not due again before these.
+    after: [AtomicU64; 2],
 }
 
 impl Written {
@@ -52,6 +57,19 @@ impl Written {
     pub(crate) fn add(&self, bytes: u64, keys: u64) -> (u64, u64) {
         let add = |sum: &AtomicU64, more| sum.fetch_add(more, Ordering::Relaxed) + more;
         (add(&self.bytes, bytes), add(&self.keys, keys))
+    }
+
+    /// The bytes and keys that are to be written before the next look.
+    pub(crate) fn due_after(&self) -> (u64, u64) {
+        let [bytes, keys] = &self.after;
+        (bytes.load(Ordering::Relaxed), keys.load(Ordering::Relaxed))
+    }
+
+    /// Waits with the next look for a share of the bytes and keys that a look has found.
+    pub(crate) fn wait_after(&self, found_bytes: u64, found_keys: u64) {
+        let [bytes, keys] = &self.after;
+        bytes.store(found_bytes / SHARE, Ordering::Relaxed);
+        keys.store(found_keys / SHARE, Ordering::Relaxed);
     }
 
     /// Forgets the writes, when a check begins.

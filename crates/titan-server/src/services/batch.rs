@@ -1,8 +1,8 @@
 //! Calls in batches: a stream of numbered calls, answered in any order.
 //!
 //! Answers that are ready at the same time share a message. A stream takes no further calls while
-//! many of its calls run, or many bytes of its answers are not sent. If the client reads nothing for
-//! a while, its stream ends.
+//! many of its calls run, or many bytes of its answers are not sent. If the client reads nothing
+//! for a while, its stream ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use super::executor::Executor;
-use crate::calls::{Call, refused_in_batch};
+use crate::calls::{Call, Reserved, refused_in_batch};
 use crate::proto::tikvpb::batch_commands_request::request::Cmd as Asked;
 use crate::proto::tikvpb::batch_commands_response::Response as Answer;
 use crate::proto::tikvpb::batch_commands_response::response::Cmd;
@@ -36,6 +36,9 @@ const ANSWERS: usize = 128;
 const MESSAGE_BYTES: usize = 1 << 20;
 /// A stream with so many bytes of answers that are not sent takes no further calls.
 const UNSENT_BYTES: usize = 64 << 20;
+
+/// The longest delay that a client can ask for.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// The answers of a stream.
 pub(crate) struct Answers {
@@ -60,10 +63,16 @@ struct Ready {
     id: u64,
     answer: Answer,
     bytes: usize,
-    _permit: OwnedSemaphorePermit,
+    _held: Held,
 }
 
-/// What is known of answers that are not sent.
+/// Permits that a call has until its answer is sent.
+struct Held {
+    _call: OwnedSemaphorePermit,
+    _memory: Option<Reserved>,
+}
+
+/// The answers that are not sent.
 #[derive(Default)]
 struct Unsent {
     bytes: AtomicUsize,
@@ -125,8 +134,13 @@ async fn take(
             request_ids,
         } = match message {
             Ok(Some(message)) => message,
-            // The client has left, or what it sent is no message.
-            Ok(None) | Err(_) => return,
+            // The client has left.
+            Ok(None) => return,
+            // It sent no message, or one that is too large.
+            Err(status) => {
+                let _ = out.send(Err(status)).await;
+                return;
+            }
         };
         if requests.len() != request_ids.len() {
             let reason = format!(
@@ -149,10 +163,13 @@ async fn take(
             let (executor, ready) = (Arc::clone(&executor), ready.clone());
             let unsent = Arc::clone(&unsent);
             tokio::spawn(async move {
-                let cmd = match request.cmd {
-                    Some(cmd) => Some(answer(&executor, cmd).await),
+                let (cmd, memory) = match request.cmd {
+                    Some(cmd) => tokio::select! {
+                        (cmd, memory) = answer(&executor, cmd) => (Some(cmd), memory),
+                        () = ready.closed() => return,
+                    },
                     // A call that this node does not know.
-                    None => None,
+                    None => (None, None),
                 };
                 let answer = Answer { cmd };
                 let bytes = answer.encoded_len();
@@ -161,7 +178,10 @@ async fn take(
                     id,
                     answer,
                     bytes,
-                    _permit: permit,
+                    _held: Held {
+                        _call: permit,
+                        _memory: memory,
+                    },
                 });
             });
         }
@@ -191,7 +211,7 @@ async fn send(
         let mut add = |one: Ready| {
             message.responses.push(one.answer);
             message.request_ids.push(one.id);
-            permits.push(one._permit);
+            permits.push(one._held);
             bytes += one.bytes;
             bytes
         };
@@ -214,12 +234,15 @@ async fn send(
 }
 
 /// Answers a call.
-async fn answer(executor: &Executor, asked: Asked) -> Cmd {
+async fn answer(executor: &Executor, asked: Asked) -> (Cmd, Option<Reserved>) {
     macro_rules! calls {
         ($($name:ident),*) => {
             match asked {
-                $(Asked::$name(call) => Cmd::$name(run(executor, call).await),)*
-                Asked::Empty(call) => Cmd::Empty(empty(call).await),
+                $(Asked::$name(call) => {
+                    let (answer, memory) = run(executor, call).await;
+                    (Cmd::$name(answer), Some(memory))
+                })*
+                Asked::Empty(call) => (Cmd::Empty(empty(call).await), None),
             }
         };
     }
@@ -254,16 +277,14 @@ async fn answer(executor: &Executor, asked: Asked) -> Cmd {
     )
 }
 
-async fn run<C: Call>(executor: &Executor, call: C) -> C::Answer {
-    match executor.call(call, None).await {
-        Ok(answer) => answer,
-        Err(failure) => refused_in_batch::<C>(failure),
-    }
+async fn run<C: Call>(executor: &Executor, call: C) -> (C::Answer, Reserved) {
+    let (result, memory) = executor.call(call, None).await;
+    (result.unwrap_or_else(refused_in_batch::<C>), memory)
 }
 
 /// The call by which clients test batches.
 async fn empty(call: BatchCommandsEmptyRequest) -> BatchCommandsEmptyResponse {
-    tokio::time::sleep(Duration::from_millis(call.delay_time)).await;
+    tokio::time::sleep(Duration::from_millis(call.delay_time).min(LONGEST_DELAY)).await;
     BatchCommandsEmptyResponse {
         test_id: call.test_id,
     }

@@ -150,10 +150,14 @@ impl Pd for PdService {
         &self,
         request: Request<GetMinTsRequest>,
     ) -> Result<Response<GetMinTsResponse>, Status> {
-        let shared = self.check(request.get_ref().header.as_ref())?;
+        self.check(request.get_ref().header.as_ref())?;
+        let next = self.executor.timestamps(|shared| {
+            let next = shared.store().oracle().next();
+            next.map_err(|error| Status::unavailable(error.to_string()))
+        });
         Ok(Response::new(GetMinTsResponse {
-            header: header(shared),
-            timestamp: Some(tso::message(shared.store().now())),
+            timestamp: Some(tso::message(next.await?)),
+            header: header(self.shared()),
         }))
     }
 
@@ -384,10 +388,13 @@ impl Pd for PdService {
         &self,
         request: Request<GetGcSafePointRequest>,
     ) -> Result<Response<GetGcSafePointResponse>, Status> {
-        let shared = self.check(request.get_ref().header.as_ref())?;
+        self.check(request.get_ref().header.as_ref())?;
+        let found = self.executor.other("get_gc_safe_point", |shared| {
+            Ok(shared.safe_points.present())
+        });
         Ok(Response::new(GetGcSafePointResponse {
-            header: header(shared),
-            safe_point: shared.safe_points.cluster(),
+            safe_point: found.await?,
+            header: header(self.shared()),
         }))
     }
 

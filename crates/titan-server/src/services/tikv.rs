@@ -28,7 +28,9 @@ impl TikvService {
 
     async fn answer<C: Call>(&self, request: Request<C>) -> Result<Response<C::Answer>, Status> {
         let deadline = of_metadata(request.metadata());
-        match self.executor.call(request.into_inner(), deadline).await {
+        // The transport takes the answer at once.
+        let (result, _reserved) = self.executor.call(request.into_inner(), deadline).await;
+        match result {
             Ok(answer) => Ok(Response::new(answer)),
             Err(failure) => refused::<C>(failure).map(Response::new),
         }

@@ -46,9 +46,17 @@ async fn take(
             () = out.closed() => return,
             _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
         };
-        // The client has left, or what it sent is no message.
-        let Ok(Some(request)) = request else { return };
-        let answer = executor.other("tso", move |shared| run(shared, &request));
+        let request = match request {
+            Ok(Some(request)) => request,
+            // The client has left.
+            Ok(None) => return,
+            // It sent no message.
+            Err(status) => {
+                let _ = out.send(Err(status)).await;
+                return;
+            }
+        };
+        let answer = executor.timestamps(move |shared| run(shared, &request));
         let answer = answer.await;
         let is_last = answer.is_err();
         if out.send_timeout(answer, unread).await.is_err() || is_last {

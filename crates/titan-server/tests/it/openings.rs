@@ -1,4 +1,4 @@
-//! What a node refuses to start with; metrics.
+//! Refused starts; metrics.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -24,6 +24,9 @@ fn other_machines_connect_with_tls_or_when_told() {
     assert!(matches!(error, Error::Exposed { .. }), "{error}");
     assert!(!dir.path().join("node").exists());
     options.insecure = true;
+    let error = refusal(dir.path().join("node"), &options);
+    assert!(matches!(error, Error::NoAddress { .. }), "{error}");
+    options.advertise = Some("here:1".to_owned());
     Node::start(dir.path().join("node"), &options)
         .unwrap()
         .stop()

@@ -42,6 +42,8 @@ impl Default for Machine {
         Machine {
             cluster: Cluster::with(NodeOptions {
                 regions: sizes,
+                // The safe point moves by calls alone.
+                retention: None,
                 ..options()
             }),
             names: BTreeMap::new(),

@@ -1,4 +1,4 @@
-//! What text cannot say: streams, times, many clients.
+//! Streams, times, several clients: beyond the recorded calls.
 
 use std::collections::HashSet;
 use std::thread;
