@@ -53,6 +53,12 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 180*time.Second)
 	defer cancel()
 	addr := []string{os.Args[1]}
+	if len(os.Args) > 4 {
+		// The files of an authority, of a certificate and of its key.
+		config.UpdateGlobal(func(c *config.Config) {
+			c.Security = config.NewSecurity(os.Args[2], os.Args[3], os.Args[4], nil)
+		})
+	}
 	c, err := txnkv.NewClient(addr)
 	check("connect", err)
 	must(err)
@@ -237,7 +243,7 @@ func main() {
 	check("gc", want(err == nil && sp > 0, "%v", err))
 	check("put after gc", put(c, "a", "9"))
 	// raw
-	r, err := rawkv.NewClient(ctx, addr, config.DefaultConfig().Security)
+	r, err := rawkv.NewClient(ctx, addr, config.GetGlobalConfig().Security)
 	check("raw connect", err)
 	must(err)
 	check("raw put", r.Put(ctx, []byte("rk"), []byte("rv")))

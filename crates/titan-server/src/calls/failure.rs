@@ -55,8 +55,9 @@ impl Failure {
         Failure::Status(Box::new(Status::resource_exhausted(reason)))
     }
 
-    /// The failure of a write that may commit. One that fails while it is logged is not visible, but
-    /// may be there after the next opening, so only some errors say that nothing was done.
+    /// The failure of a write that may commit. One that fails while it is logged is not visible,
+    /// but may be there after the next opening. So only some errors say that nothing was done;
+    /// they give `None`.
     pub(crate) fn of_commit(error: &titan::Error) -> Option<Self> {
         let is_certain = matches!(
             error.kind(),

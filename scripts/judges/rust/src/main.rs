@@ -237,7 +237,7 @@ async fn raw_run(r: &RawClient) -> Result<(), tikv_client::Error> {
     );
     r.batch_put((0..500u32).map(|i| KvPair::from((format!("q{i:04}"), "v".to_owned()))))
         .await?;
-    // Of a scan that reaches the last region, this version returns rows twice: it goes on at the first.
+    // A scan that reaches the last region goes on at the first one: rows come twice.
     check(
         "raw scan",
         Ok(r.scan("q".to_owned().."q0499x".to_owned(), 500)
