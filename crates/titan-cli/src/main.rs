@@ -31,6 +31,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
+#[cfg(feature = "serve")]
+use commands::serve;
 use commands::{
     bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, ime, inspect, load, mvcc,
     options, put, repair, scan, space, stats,
@@ -78,6 +80,8 @@ enum Command {
     Gc(gc::Args),
     Mvcc(mvcc::Args),
     Ime(ime::Args),
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::Args>),
     Bench(Box<bench::Args>),
     Options(options::Args),
 }
@@ -111,6 +115,8 @@ fn main() -> ExitCode {
         Command::Gc(args) => gc::run(args, global),
         Command::Mvcc(args) => mvcc::run(args, global),
         Command::Ime(args) => ime::run(args, global),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(args, global),
         Command::Bench(args) => bench::run(args, global),
         Command::Options(args) => options::run(args, global),
     };

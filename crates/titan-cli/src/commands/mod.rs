@@ -17,5 +17,7 @@ pub(crate) mod options;
 pub(crate) mod put;
 pub(crate) mod repair;
 pub(crate) mod scan;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 pub(crate) mod space;
 pub(crate) mod stats;

@@ -1,0 +1,146 @@
+//! The places of errors in answers.
+
+use bytes::Bytes;
+use prost::Message;
+use tonic::Status;
+
+use super::failure::Failure;
+use crate::proto::kvrpcpb::{self, Context, KeyError, KvPair};
+use crate::proto::{coprocessor, errorpb};
+
+/// A request, with what its answer can say about errors.
+pub(crate) trait Answered: Message + Default + Clone + 'static {
+    /// The answer.
+    type Answer: Message + Default + 'static;
+
+    /// The name of the call, for metrics.
+    const NAME: &'static str;
+
+    /// The region and the limits of the request.
+    fn context(&self) -> Option<&Context>;
+
+    /// The answer with a region error.
+    fn with_region_error(error: errorpb::Error) -> Self::Answer;
+
+    /// The answer with an error of a key, or a status if the answer has no place for it.
+    fn with_key_error(error: KeyError) -> Result<Self::Answer, Status>;
+}
+
+/// The answer of a call that has failed.
+pub(crate) fn refused<C: Answered>(failure: Failure) -> Result<C::Answer, Status> {
+    match failure {
+        Failure::Region(error) => Ok(C::with_region_error(*error)),
+        Failure::Key(error) => C::with_key_error(*error),
+        Failure::Status(status) => Err(*status),
+    }
+}
+
+/// The answer of a call within a batch that has failed. A status would end all its calls.
+pub(crate) fn refused_in_batch<C: Answered>(failure: Failure) -> C::Answer {
+    refused::<C>(failure).unwrap_or_else(|status| {
+        let abort = KeyError {
+            abort: status.message().to_owned(),
+            ..KeyError::default()
+        };
+        C::with_key_error(abort).unwrap_or_else(|status| {
+            C::with_region_error(errorpb::Error {
+                message: status.message().to_owned(),
+                ..errorpb::Error::default()
+            })
+        })
+    })
+}
+
+/// A pair of an answer.
+pub(super) fn pair(key: Bytes, value: Bytes) -> KvPair {
+    KvPair {
+        error: None,
+        key,
+        value,
+    }
+}
+
+/// An error of a key as text.
+fn text(error: KeyError) -> String {
+    match error.abort.is_empty() {
+        true => format!("{error:?}"),
+        false => error.abort,
+    }
+}
+
+/// Implements [`Answered`]. The place of key errors is one field, a list, a text, or none.
+macro_rules! answers {
+    ($($package:ident::$request:ident => $answer:ident, $name:literal, $place:ident;)*) => {
+        $(
+            impl Answered for $package::$request {
+                type Answer = $package::$answer;
+
+                const NAME: &'static str = $name;
+
+                fn context(&self) -> Option<&Context> {
+                    self.context.as_ref()
+                }
+
+                fn with_region_error(error: errorpb::Error) -> Self::Answer {
+                    $package::$answer {
+                        region_error: Some(error),
+                        ..Default::default()
+                    }
+                }
+
+                fn with_key_error(error: KeyError) -> Result<Self::Answer, Status> {
+                    answers!(@$place $package::$answer, error)
+                }
+            }
+        )*
+    };
+    (@one $package:ident::$answer:ident, $error:ident) => {
+        Ok($package::$answer { error: Some($error), ..Default::default() })
+    };
+    (@list $package:ident::$answer:ident, $error:ident) => {
+        Ok($package::$answer { errors: vec![$error], ..Default::default() })
+    };
+    (@text $package:ident::$answer:ident, $error:ident) => {
+        Ok($package::$answer { error: text($error), ..Default::default() })
+    };
+    (@other $package:ident::$answer:ident, $error:ident) => {
+        Ok($package::$answer { other_error: text($error), ..Default::default() })
+    };
+    (@none $package:ident::$answer:ident, $error:ident) => {
+        Err(Status::internal(text($error)))
+    };
+}
+
+answers! {
+    kvrpcpb::GetRequest => GetResponse, "get", one;
+    kvrpcpb::BatchGetRequest => BatchGetResponse, "batch_get", one;
+    kvrpcpb::ScanRequest => ScanResponse, "scan", one;
+    kvrpcpb::PrewriteRequest => PrewriteResponse, "prewrite", list;
+    kvrpcpb::CommitRequest => CommitResponse, "commit", one;
+    kvrpcpb::CleanupRequest => CleanupResponse, "cleanup", one;
+    kvrpcpb::BatchRollbackRequest => BatchRollbackResponse, "batch_rollback", one;
+    kvrpcpb::PessimisticLockRequest => PessimisticLockResponse, "pessimistic_lock", list;
+    kvrpcpb::PessimisticRollbackRequest => PessimisticRollbackResponse, "pessimistic_rollback", list;
+    kvrpcpb::TxnHeartBeatRequest => TxnHeartBeatResponse, "txn_heart_beat", one;
+    kvrpcpb::CheckTxnStatusRequest => CheckTxnStatusResponse, "check_txn_status", one;
+    kvrpcpb::CheckSecondaryLocksRequest => CheckSecondaryLocksResponse, "check_secondary_locks", one;
+    kvrpcpb::ScanLockRequest => ScanLockResponse, "scan_lock", one;
+    kvrpcpb::ResolveLockRequest => ResolveLockResponse, "resolve_lock", one;
+    kvrpcpb::GcRequest => GcResponse, "gc", one;
+    kvrpcpb::DeleteRangeRequest => DeleteRangeResponse, "delete_range", text;
+    kvrpcpb::UnsafeDestroyRangeRequest => UnsafeDestroyRangeResponse, "unsafe_destroy_range", text;
+    kvrpcpb::SplitRegionRequest => SplitRegionResponse, "split_region", none;
+    kvrpcpb::RawGetRequest => RawGetResponse, "raw_get", text;
+    kvrpcpb::RawBatchGetRequest => RawBatchGetResponse, "raw_batch_get", none;
+    kvrpcpb::RawPutRequest => RawPutResponse, "raw_put", text;
+    kvrpcpb::RawBatchPutRequest => RawBatchPutResponse, "raw_batch_put", text;
+    kvrpcpb::RawDeleteRequest => RawDeleteResponse, "raw_delete", text;
+    kvrpcpb::RawBatchDeleteRequest => RawBatchDeleteResponse, "raw_batch_delete", text;
+    kvrpcpb::RawDeleteRangeRequest => RawDeleteRangeResponse, "raw_delete_range", text;
+    kvrpcpb::RawScanRequest => RawScanResponse, "raw_scan", none;
+    kvrpcpb::RawBatchScanRequest => RawBatchScanResponse, "raw_batch_scan", none;
+    kvrpcpb::RawGetKeyTtlRequest => RawGetKeyTtlResponse, "raw_get_key_ttl", text;
+    kvrpcpb::RawCasRequest => RawCasResponse, "raw_compare_and_swap", text;
+    kvrpcpb::RawCoprocessorRequest => RawCoprocessorResponse, "raw_coprocessor", text;
+    coprocessor::Request => Response, "coprocessor", other;
+}

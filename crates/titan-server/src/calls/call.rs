@@ -1,0 +1,118 @@
+//! The trait of calls, and the means of a running call.
+
+use std::time::{Duration, Instant};
+
+use titan_mvcc::{KnownLocks, Percolator, Snapshot, Timestamp};
+
+use super::answers::Answered;
+use super::failure::Failure;
+use super::key_errors::read_failure;
+use super::reserved::Reserved;
+use crate::node::Shared;
+use crate::proto::errorpb;
+use crate::proto::kvrpcpb::Context;
+use crate::regions::{KeyForm, Within};
+
+/// A call of the key-value service.
+pub(crate) trait Call: Answered {
+    /// Runs the call. May block.
+    fn run(self, work: &Work<'_>) -> Result<Self::Answer, Failure>;
+
+    /// The time for which the call wants to wait for locks of other transactions.
+    fn wait(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// The means of a running call.
+pub(crate) struct Work<'a> {
+    pub(crate) node: &'a Shared,
+    /// The moment at which the client gives up.
+    pub(crate) deadline: Option<Instant>,
+    /// The time for which the call waits for locks.
+    pub(crate) wait: Duration,
+    /// The memory of the answer.
+    pub(crate) reserved: &'a Reserved,
+}
+
+impl Work<'_> {
+    /// The region of a call.
+    pub(crate) fn within(
+        &self,
+        context: Option<&Context>,
+        form: KeyForm,
+    ) -> Result<Within, Failure> {
+        Ok(self.node.regions.check(context, form)?)
+    }
+
+    /// The calls of Percolator transactions.
+    pub(crate) fn percolator(&self) -> Percolator {
+        self.node.store().percolator()
+    }
+
+    /// A snapshot at the timestamp of a reader, which resolves locks itself.
+    pub(crate) fn snapshot(
+        &self,
+        version: u64,
+        context: Option<&Context>,
+    ) -> Result<Snapshot, Failure> {
+        let store = self.node.store();
+        let snapshot = match Timestamp(version) {
+            Timestamp::MAX => store.snapshot(),
+            at => store.snapshot_at(at).map_err(read_failure)?,
+        };
+        let starts = |starts: &[u64]| starts.iter().copied().map(Timestamp).collect();
+        let mut known = KnownLocks {
+            reads_latest: version == u64::MAX,
+            ..KnownLocks::default()
+        };
+        if let Some(context) = context {
+            known.resolved = starts(&context.resolved_locks);
+            known.committed = starts(&context.committed_locks);
+        }
+        Ok(snapshot.reporting_locks(known))
+    }
+
+    /// Fails after the deadline.
+    pub(crate) fn check_time(&self) -> Result<(), Failure> {
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(Failure::deadline()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reserves memory for a part of the answer.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), Failure> {
+        self.reserved.grow(bytes)
+    }
+
+    /// Fails for a key or value beyond the limits.
+    pub(crate) fn check_sizes(
+        &self,
+        within: &Within,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Failure> {
+        let limits = &self.node.limits;
+        if key.len() > limits.key_bytes {
+            let (len, limit) = (key.len(), limits.key_bytes);
+            let reason = format!("key of {len} bytes is too large: the limit is {limit}");
+            return Err(Failure::abort(reason));
+        }
+        if value.len() > limits.value_bytes {
+            return Err(Failure::from(errorpb::Error {
+                message: format!(
+                    "value of {} bytes is too large: the limit is {}",
+                    value.len(),
+                    limits.value_bytes
+                ),
+                raft_entry_too_large: Some(errorpb::RaftEntryTooLarge {
+                    region_id: within.region.id,
+                    entry_size: value.len() as u64,
+                }),
+                ..errorpb::Error::default()
+            }));
+        }
+        Ok(())
+    }
+}

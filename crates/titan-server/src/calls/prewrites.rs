@@ -1,0 +1,177 @@
+//! Prewrites, in one phase or two, and commits.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use titan_mvcc::{
+    AbsentKey, Assertion, ConflictCheck, Demands, Error, KeyDemand, Mutation, Prewrite, Prewritten,
+    Timestamp,
+};
+
+use super::call::{Call, Work};
+use super::failure::Failure;
+use super::key_errors::{Caller, lock_info};
+use crate::proto::kvrpcpb::prewrite_request::PessimisticAction;
+use crate::proto::kvrpcpb::write_conflict::Reason;
+use crate::proto::kvrpcpb::{
+    self, AssertionLevel, CommitRequest, CommitResponse, KeyError, Op, PrewriteRequest,
+    PrewriteResponse,
+};
+use crate::regions::KeyForm;
+
+impl Call for PrewriteRequest {
+    fn run(self, work: &Work<'_>) -> Result<PrewriteResponse, Failure> {
+        let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
+        let keys: Vec<&Bytes> = self.mutations.iter().map(|m| &m.key).collect();
+        within.keys(&keys)?;
+        let mut bytes = 0;
+        for mutation in &self.mutations {
+            work.check_sizes(&within, &mutation.key, &mutation.value)?;
+            bytes += mutation.key.len() + mutation.value.len();
+        }
+        let writes = self.writes()?;
+        let start = Timestamp(self.start_version);
+        let request = Prewrite {
+            mutations: &writes.mutations,
+            primary: &self.primary_lock,
+            start,
+            read_at: start,
+            ttl: Duration::from_millis(self.lock_ttl),
+            txn_size: self.txn_size,
+            min_commit: Timestamp(self.min_commit_ts),
+            for_update: (self.for_update_ts > 0).then_some(Timestamp(self.for_update_ts)),
+            secondaries: self.use_async_commit.then_some(&*self.secondaries),
+        };
+        let demands = Demands {
+            on_keys: &writes.on_keys,
+            absent: &writes.absent,
+            one_phase: self.try_one_pc,
+            max_commit: (self.max_commit_ts > 0).then_some(Timestamp(self.max_commit_ts)),
+        };
+        let percolator = work.percolator();
+        match percolator.prewrite_with(&request, &demands) {
+            Ok(done) => {
+                work.node.note_written(&within, bytes, self.mutations.len());
+                Ok(self.answer(&done))
+            }
+            // The client resolves all of them before it repeats the call.
+            Err(Error::KeyIsLocked(first)) => {
+                let mut locks = percolator.locks_of_others(&keys, start);
+                if locks.is_empty() {
+                    locks.push(*first);
+                }
+                let locked = |lock| KeyError {
+                    locked: Some(lock_info(lock)),
+                    ..KeyError::default()
+                };
+                Ok(PrewriteResponse {
+                    errors: locks.iter().map(locked).collect(),
+                    ..PrewriteResponse::default()
+                })
+            }
+            Err(error) => {
+                let caller = Caller {
+                    start: self.start_version,
+                    primary: &self.primary_lock,
+                    reason: Reason::Optimistic,
+                };
+                match self.try_one_pc || self.use_async_commit {
+                    true => Err(caller.commit_failure(error)),
+                    false => Err(caller.failure(error)),
+                }
+            }
+        }
+    }
+}
+
+/// The mutations of a request in the form of the store.
+#[derive(Default)]
+struct Writes<'a> {
+    mutations: Vec<Mutation<'a>>,
+    on_keys: Vec<KeyDemand>,
+    absent: Vec<AbsentKey<'a>>,
+}
+
+impl PrewriteRequest {
+    fn writes(&self) -> Result<Writes<'_>, Failure> {
+        let mut writes = Writes::default();
+        for (at, mutation) in self.mutations.iter().enumerate() {
+            let (key, value) = (&*mutation.key, &*mutation.value);
+            let demand = self.demand(at, mutation);
+            // The getter of the field would take an unknown operation for a put.
+            let write = match Op::try_from(mutation.op) {
+                Ok(Op::Put | Op::Insert) => Mutation::Put { key, value },
+                Ok(Op::Del) => Mutation::Delete { key },
+                Ok(Op::Lock) => Mutation::Lock { key },
+                Ok(Op::CheckNotExists) => {
+                    let check = demand.check;
+                    writes.absent.push(AbsentKey { key, check });
+                    continue;
+                }
+                Ok(Op::Rollback | Op::PessimisticLock) | Err(_) => {
+                    let reason = format!("operation {} is none of a prewrite", mutation.op);
+                    return Err(Failure::abort(reason));
+                }
+            };
+            writes.mutations.push(write);
+            writes.on_keys.push(demand);
+        }
+        Ok(writes)
+    }
+
+    fn demand(&self, at: usize, mutation: &kvrpcpb::Mutation) -> KeyDemand {
+        let is_asserted = self.assertion_level() != AssertionLevel::Off;
+        let actions = &self.pessimistic_actions;
+        let action = actions
+            .get(at)
+            .and_then(|action| PessimisticAction::try_from(*action).ok());
+        let constraints = self.for_update_ts_constraints.iter();
+        let mut own = constraints.filter(|constraint| constraint.index as usize == at);
+        KeyDemand {
+            locked_at: own
+                .next()
+                .map(|constraint| Timestamp(constraint.expected_for_update_ts)),
+            absent: mutation.op() == Op::Insert,
+            assertion: match mutation.assertion() {
+                kvrpcpb::Assertion::Exist if is_asserted => Some(Assertion::Exists),
+                kvrpcpb::Assertion::NotExist if is_asserted => Some(Assertion::Absent),
+                _ => None,
+            },
+            check: match action {
+                Some(PessimisticAction::DoConstraintCheck) => ConflictCheck::Versions,
+                Some(PessimisticAction::SkipPessimisticCheck) if self.for_update_ts > 0 => {
+                    ConflictCheck::Nothing
+                }
+                _ => ConflictCheck::Usual,
+            },
+        }
+    }
+
+    fn answer(&self, done: &Prewritten) -> PrewriteResponse {
+        let mut answer = PrewriteResponse::default();
+        match done.committed {
+            Some(commit) if self.try_one_pc => answer.one_pc_commit_ts = commit.0,
+            Some(commit) if self.use_async_commit => answer.min_commit_ts = commit.0,
+            None if self.use_async_commit && done.is_async => {
+                answer.min_commit_ts = done.min_commit.0;
+            }
+            _ => {}
+        }
+        answer
+    }
+}
+
+impl Call for CommitRequest {
+    fn run(self, work: &Work<'_>) -> Result<CommitResponse, Failure> {
+        let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
+        within.keys(&self.keys)?;
+        let (start, commit) = (self.start_version, self.commit_version);
+        work.percolator()
+            .commit(&self.keys, Timestamp(start), Timestamp(commit))
+            .map_err(|error| Caller::of(start).commit_failure(error))?;
+        Ok(CommitResponse {
+            commit_version: commit,
+            ..CommitResponse::default()
+        })
+    }
+}

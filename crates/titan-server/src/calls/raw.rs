@@ -1,0 +1,260 @@
+//! Raw keys.
+
+use bytes::Bytes;
+use titan_mvcc::Direction;
+use tonic::Status;
+
+use super::answers::pair;
+use super::call::{Call, Work};
+use super::failure::Failure;
+use crate::proto::kvrpcpb::{
+    Context, KvPair, RawBatchDeleteRequest, RawBatchDeleteResponse, RawBatchGetRequest,
+    RawBatchGetResponse, RawBatchPutRequest, RawBatchPutResponse, RawBatchScanRequest,
+    RawBatchScanResponse, RawCasRequest, RawCasResponse, RawDeleteRangeRequest,
+    RawDeleteRangeResponse, RawDeleteRequest, RawDeleteResponse, RawGetKeyTtlRequest,
+    RawGetKeyTtlResponse, RawGetRequest, RawGetResponse, RawPutRequest, RawPutResponse,
+    RawScanRequest, RawScanResponse,
+};
+use crate::raw::Put;
+use crate::regions::{KeyForm, Within};
+
+/// The region of a raw call.
+fn within(work: &Work<'_>, context: Option<&Context>, family: &str) -> Result<Within, Failure> {
+    let within = work.within(context, KeyForm::Raw)?;
+    match family {
+        "" | "default" => Ok(within),
+        other => Err(Failure::abort(format!(
+            "invalid column family {other}: there is only default"
+        ))),
+    }
+}
+
+/// The failure of a write. If it may be there later, the client must not take it for undone.
+fn write_failure(error: titan::Error) -> Failure {
+    match Failure::of_commit(&error) {
+        Some(_) => Failure::from(Status::unknown(error.to_string())),
+        None => error.into(),
+    }
+}
+
+impl Call for RawGetRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawGetResponse, Failure> {
+        within(work, self.context.as_ref(), &self.cf)?.keys([&self.key])?;
+        let value = work.node.raw.get(&self.key)?;
+        work.reserve(value.as_ref().map_or(0, Bytes::len))?;
+        Ok(RawGetResponse {
+            not_found: value.is_none(),
+            value: value.unwrap_or_default(),
+            ..RawGetResponse::default()
+        })
+    }
+}
+
+impl Call for RawGetKeyTtlRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawGetKeyTtlResponse, Failure> {
+        within(work, self.context.as_ref(), &self.cf)?.keys([&self.key])?;
+        let ttl = work.node.raw.ttl(&self.key)?;
+        Ok(RawGetKeyTtlResponse {
+            not_found: ttl.is_none(),
+            ttl: ttl.unwrap_or_default(),
+            ..RawGetKeyTtlResponse::default()
+        })
+    }
+}
+
+impl Call for RawBatchGetRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawBatchGetResponse, Failure> {
+        within(work, self.context.as_ref(), &self.cf)?.keys(&self.keys)?;
+        let mut pairs = Vec::new();
+        for key in self.keys {
+            work.check_time()?;
+            if let Some(value) = work.node.raw.get(&key)? {
+                work.reserve(key.len() + value.len())?;
+                pairs.push(pair(key, value));
+            }
+        }
+        Ok(RawBatchGetResponse {
+            pairs,
+            ..RawBatchGetResponse::default()
+        })
+    }
+}
+
+impl Call for RawPutRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawPutResponse, Failure> {
+        let within = within(work, self.context.as_ref(), &self.cf)?;
+        within.keys([&self.key])?;
+        work.check_sizes(&within, &self.key, &self.value)?;
+        let put = Put {
+            key: &self.key,
+            value: &self.value,
+            ttl: self.ttl,
+        };
+        work.node.raw.put([put]).map_err(write_failure)?;
+        let bytes = self.key.len() + self.value.len();
+        work.node.note_written(&within, bytes, 1);
+        Ok(RawPutResponse::default())
+    }
+}
+
+impl Call for RawBatchPutRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawBatchPutResponse, Failure> {
+        let within = within(work, self.context.as_ref(), &self.cf)?;
+        within.keys(self.pairs.iter().map(|pair| &pair.key))?;
+        let (mut bytes, count) = (0, self.pairs.len());
+        for KvPair { key, value, .. } in &self.pairs {
+            work.check_sizes(&within, key, value)?;
+            bytes += key.len() + value.len();
+        }
+        let ttls = match &*self.ttls {
+            [] => vec![self.ttl; count],
+            [one] => vec![*one; count],
+            each if each.len() == count => each.to_vec(),
+            each => {
+                let given = each.len();
+                let reason = format!("{given} times to live for {count} pairs");
+                return Err(Failure::abort(reason));
+            }
+        };
+        let puts = self.pairs.iter().zip(ttls).map(|(pair, ttl)| Put {
+            key: &pair.key,
+            value: &pair.value,
+            ttl,
+        });
+        let done = work.node.raw.put(puts);
+        done.map_err(write_failure)?;
+        work.node.note_written(&within, bytes, count);
+        Ok(RawBatchPutResponse::default())
+    }
+}
+
+impl Call for RawDeleteRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawDeleteResponse, Failure> {
+        within(work, self.context.as_ref(), &self.cf)?.keys([&self.key])?;
+        let done = work.node.raw.delete(&[self.key]);
+        done.map_err(write_failure)?;
+        Ok(RawDeleteResponse::default())
+    }
+}
+
+impl Call for RawBatchDeleteRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawBatchDeleteResponse, Failure> {
+        within(work, self.context.as_ref(), &self.cf)?.keys(&self.keys)?;
+        let done = work.node.raw.delete(&self.keys);
+        done.map_err(write_failure)?;
+        Ok(RawBatchDeleteResponse::default())
+    }
+}
+
+impl Call for RawDeleteRangeRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawDeleteRangeResponse, Failure> {
+        let within = within(work, self.context.as_ref(), &self.cf)?;
+        let (from, to) = within.range(&self.start_key, &self.end_key)?;
+        let from = from.unwrap_or_default();
+        let done = work.node.raw.delete_range(&from, to.as_deref());
+        done.map_err(write_failure)?;
+        Ok(RawDeleteRangeResponse::default())
+    }
+}
+
+impl Call for RawScanRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawScanResponse, Failure> {
+        let within = within(work, self.context.as_ref(), &self.cf)?;
+        let scan = Scan {
+            limit: self.limit as usize,
+            keys_only: self.key_only,
+            is_backward: self.reverse,
+        };
+        let mut kvs = Vec::new();
+        scan.run(work, &within, &self.start_key, &self.end_key, &mut kvs)?;
+        Ok(RawScanResponse {
+            kvs,
+            ..RawScanResponse::default()
+        })
+    }
+}
+
+impl Call for RawBatchScanRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawBatchScanResponse, Failure> {
+        let within = within(work, self.context.as_ref(), &self.cf)?;
+        let scan = Scan {
+            limit: self.each_limit as usize,
+            keys_only: self.key_only,
+            is_backward: self.reverse,
+        };
+        let mut kvs = Vec::new();
+        for range in &self.ranges {
+            let (from, to) = (&range.start_key, &range.end_key);
+            scan.run(work, &within, from, to, &mut kvs)?;
+        }
+        Ok(RawBatchScanResponse {
+            kvs,
+            ..RawBatchScanResponse::default()
+        })
+    }
+}
+
+/// A scan of raw keys.
+struct Scan {
+    limit: usize,
+    keys_only: bool,
+    is_backward: bool,
+}
+
+impl Scan {
+    fn run(
+        &self,
+        work: &Work<'_>,
+        within: &Within,
+        from: &Bytes,
+        to: &Bytes,
+        into: &mut Vec<KvPair>,
+    ) -> Result<(), Failure> {
+        let ((lower, upper), direction) = match self.is_backward {
+            false => (within.range(from, to)?, Direction::Forward),
+            true => (within.range_backward(from, to)?, Direction::Backward),
+        };
+        let (lower, upper) = (lower.as_deref(), upper.as_deref());
+        let mut scan = work
+            .node
+            .raw
+            .scan(lower, upper, direction, self.keys_only)?;
+        for _ in 0..self.limit {
+            work.check_time()?;
+            let Some((key, mut value)) = scan.next()? else {
+                break;
+            };
+            if self.keys_only {
+                value = Bytes::new();
+            }
+            work.reserve(key.len() + value.len())?;
+            into.push(pair(key, value));
+        }
+        Ok(())
+    }
+}
+
+impl Call for RawCasRequest {
+    fn run(self, work: &Work<'_>) -> Result<RawCasResponse, Failure> {
+        let within = within(work, self.context.as_ref(), &self.cf)?;
+        within.keys([&self.key])?;
+        work.check_sizes(&within, &self.key, &self.value)?;
+        let expected = (!self.previous_not_exist).then_some(&*self.previous_value);
+        let new = (!self.delete).then_some(&*self.value);
+        let swapped = work
+            .node
+            .raw
+            .compare_and_swap(&self.key, expected, new, self.ttl)
+            .map_err(write_failure)?;
+        if swapped.is_done {
+            let bytes = self.key.len() + self.value.len();
+            work.node.note_written(&within, bytes, 1);
+        }
+        Ok(RawCasResponse {
+            succeed: swapped.is_done,
+            previous_not_exist: swapped.before.is_none(),
+            previous_value: swapped.before.unwrap_or_default(),
+            ..RawCasResponse::default()
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Points, batches and scans at a timestamp.
+
+use bytes::Bytes;
+use titan_mvcc::{Direction, Error};
+
+use super::answers::pair;
+use super::call::{Call, Work};
+use super::failure::Failure;
+use super::key_errors::read_failure;
+use crate::proto::kvrpcpb::{
+    BatchGetRequest, BatchGetResponse, GetRequest, GetResponse, KvPair, ScanRequest, ScanResponse,
+};
+use crate::regions::KeyForm;
+
+impl Call for GetRequest {
+    fn run(self, work: &Work<'_>) -> Result<GetResponse, Failure> {
+        let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
+        within.keys([&self.key])?;
+        let snapshot = work.snapshot(self.version, self.context.as_ref())?;
+        let value = snapshot.get(&self.key).map_err(read_failure)?;
+        work.reserve(value.as_ref().map_or(0, Bytes::len))?;
+        Ok(GetResponse {
+            not_found: value.is_none(),
+            value: value.unwrap_or_default(),
+            ..GetResponse::default()
+        })
+    }
+}
+
+impl Call for BatchGetRequest {
+    fn run(self, work: &Work<'_>) -> Result<BatchGetResponse, Failure> {
+        let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
+        within.keys(&self.keys)?;
+        let snapshot = work.snapshot(self.version, self.context.as_ref())?;
+        let mut pairs = Vec::new();
+        for key in self.keys {
+            work.check_time()?;
+            match snapshot.get(&key) {
+                Ok(None) => {}
+                Ok(Some(value)) => {
+                    work.reserve(key.len() + value.len())?;
+                    pairs.push(pair(key, value));
+                }
+                Err(error) => pairs.push(locked(error)?),
+            }
+        }
+        Ok(BatchGetResponse {
+            pairs,
+            ..BatchGetResponse::default()
+        })
+    }
+}
+
+impl Call for ScanRequest {
+    fn run(self, work: &Work<'_>) -> Result<ScanResponse, Failure> {
+        let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
+        let ((from, to), direction) = match self.reverse {
+            false => (
+                within.range(&self.start_key, &self.end_key)?,
+                Direction::Forward,
+            ),
+            true => (
+                within.range_backward(&self.start_key, &self.end_key)?,
+                Direction::Backward,
+            ),
+        };
+        let snapshot = work.snapshot(self.version, self.context.as_ref())?;
+        let scan = snapshot
+            .scan(from.as_deref(), to.as_deref(), direction)
+            .map_err(read_failure)?;
+        let mut pairs = Vec::new();
+        // Every row but the first of each step is left out.
+        let step = self.sample_step.max(1) as usize;
+        for row in scan.step_by(step).take(self.limit as usize) {
+            work.check_time()?;
+            let row = match row {
+                Ok(row) => row,
+                Err(error) => {
+                    pairs.push(locked(error)?);
+                    continue;
+                }
+            };
+            let value = match self.key_only {
+                true => Bytes::new(),
+                false => row.value.fetch()?,
+            };
+            let key = Bytes::from(row.key);
+            work.reserve(key.len() + value.len())?;
+            pairs.push(pair(key, value));
+        }
+        Ok(ScanResponse {
+            pairs,
+            ..ScanResponse::default()
+        })
+    }
+}
+
+/// The pair of a locked key; any other error ends the call.
+fn locked(error: Error) -> Result<KvPair, Failure> {
+    match read_failure(error) {
+        Failure::Key(error) if error.locked.is_some() => Ok(KvPair {
+            error: Some(*error),
+            ..KvPair::default()
+        }),
+        failure => Err(failure),
+    }
+}

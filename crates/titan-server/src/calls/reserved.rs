@@ -1,0 +1,67 @@
+//! The memory that answers take until they are sent.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::failure::Failure;
+
+/// Bytes that one permit stands for.
+pub(crate) const PERMIT_BYTES: usize = 1024;
+/// Permits that an answer takes at once, once it is larger.
+const STEP: usize = 64;
+/// Bytes of tags and lengths that each part of an answer has at most.
+const OVERHEAD: usize = 16;
+
+/// The memory of an answer. Given back when it is dropped.
+pub(crate) struct Reserved {
+    /// The memory of all answers.
+    all: Arc<Semaphore>,
+    /// The limit of one answer.
+    limit: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    bytes: usize,
+    permits: Option<OwnedSemaphorePermit>,
+}
+
+impl Reserved {
+    pub(crate) fn new(all: Arc<Semaphore>, limit: usize) -> Self {
+        Reserved {
+            all,
+            limit,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes memory for a part of the answer. A small answer takes none: calls in flight bound
+    /// them.
+    ///
+    /// # Errors
+    /// A status if the answer is too large; busy if all answers take too much.
+    pub(super) fn grow(&self, bytes: usize) -> Result<(), Failure> {
+        let mut state = self.state.lock();
+        state.bytes += bytes + OVERHEAD;
+        if state.bytes > self.limit {
+            return Err(Failure::too_large(self.limit));
+        }
+        let held = state.permits.as_ref().map_or(0, |held| held.num_permits());
+        let needed = state.bytes / PERMIT_BYTES;
+        if needed <= held {
+            return Ok(());
+        }
+        let more = (needed - held).max(STEP.min(needed));
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        let taken = Arc::clone(&self.all).try_acquire_many_owned(more);
+        let taken = taken.map_err(|_| Failure::busy("too many bytes of answers"))?;
+        match &mut state.permits {
+            Some(held) => held.merge(taken),
+            none => *none = Some(taken),
+        }
+        Ok(())
+    }
+}

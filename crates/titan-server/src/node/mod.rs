@@ -1,0 +1,16 @@
+//! The parts of an open node that all its calls share.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `versions` | the store of versions, with a range cache or without |
+//! | `shared` | the parts, opened and closed in order |
+//! | `keeper` | the thread that splits large regions and ends expired safe points |
+//! | `boundaries` | keys at which a large region is split |
+
+mod boundaries;
+mod keeper;
+mod shared;
+mod versions;
+
+pub(crate) use keeper::Keeper;
+pub(crate) use shared::Shared;

@@ -1,0 +1,105 @@
+//! The parts of an open node, opened and closed in order.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use parking_lot::Mutex;
+use titan::Db;
+use titan_mvcc::Store;
+
+use super::versions::Versions;
+use crate::error::{Error, Result};
+use crate::options::{Limits, NodeOptions, RegionSizes};
+use crate::raw::RawStore;
+use crate::records::{Directory, Ids, SafePoints, SavedKeys, held_at};
+use crate::regions::{RegionMap, Within};
+
+/// A region is looked at when this part of its size was written since the last look.
+const PART_WRITTEN: u64 = 8;
+
+/// The parts of an open node.
+pub(crate) struct Shared {
+    pub(crate) cluster_id: u64,
+    /// The address that clients are told to connect to.
+    pub(crate) address: String,
+    pub(crate) versions: Versions,
+    pub(crate) raw: RawStore,
+    pub(crate) regions: RegionMap,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) safe_points: SafePoints,
+    pub(crate) saved_keys: SavedKeys,
+    pub(crate) limits: Limits,
+    pub(crate) sizes: RegionSizes,
+    /// The database of records and raw keys.
+    pub(crate) records: Db,
+    /// Wakes the keeper for a region. Gone when the node stops.
+    pub(super) to_check: Mutex<Option<Sender<u64>>>,
+}
+
+impl Shared {
+    /// # Errors
+    /// `NotANode`; those of the store and the engine.
+    pub(crate) fn open(
+        dir: &Path,
+        options: &NodeOptions,
+        address: String,
+        to_check: Sender<u64>,
+    ) -> Result<Self> {
+        let directory = Directory::open(dir)?;
+        let held_at = held_at(&directory.db)?;
+        let versions = match Versions::open(&directory.versions, options, held_at) {
+            // The store's safe point has passed the promise of a service, which is forgotten.
+            Err(Error::Store(titan_mvcc::Error::BeforeSafePoint { .. })) => {
+                Versions::open(&directory.versions, options, None)?
+            }
+            opened => opened?,
+        };
+        directory.confirm()?;
+        let records = directory.db;
+        let ids = Arc::new(Ids::open(records.clone())?);
+        let regions = RegionMap::open(records.clone(), directory.regions, Arc::clone(&ids))?;
+        Ok(Shared {
+            cluster_id: directory.cluster_id,
+            address,
+            raw: RawStore::new(records.clone(), directory.raw, options.sync),
+            regions,
+            ids,
+            safe_points: SafePoints::open(records.clone(), versions.store().clone())?,
+            saved_keys: SavedKeys::open(records.clone())?,
+            versions,
+            limits: options.limits,
+            sizes: options.regions,
+            records,
+            to_check: Mutex::new(Some(to_check)),
+        })
+    }
+
+    /// The store of versions.
+    pub(crate) fn store(&self) -> &Store {
+        self.versions.store()
+    }
+
+    /// Notes that a call has written to its region.
+    pub(crate) fn note_written(&self, within: &Within, bytes: usize, keys: usize) {
+        let (bytes, keys) = within.written.add(bytes as u64, keys as u64);
+        let (after_bytes, after_keys) = within.written.due_after();
+        let is_due = bytes >= after_bytes.max(self.sizes.bytes / PART_WRITTEN)
+            || keys >= after_keys.max(self.sizes.keys / PART_WRITTEN);
+        if is_due && let Some(to_check) = &*self.to_check.lock() {
+            within.written.reset();
+            // A keeper that is gone needs no regions.
+            let _ = to_check.send(within.region.id);
+        }
+    }
+
+    /// Closes the databases. Later calls fail.
+    ///
+    /// # Errors
+    /// Those of [`Db::close`].
+    pub(crate) fn close(&self) -> Result<()> {
+        let closed = self.versions.close();
+        self.records.close()?;
+        closed
+    }
+}

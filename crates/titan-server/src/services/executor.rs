@@ -1,0 +1,191 @@
+//! Running calls on threads that may block, within limits.
+//!
+//! - Bytes of requests: a call beyond them is told that the server is busy.
+//! - Running calls: further ones wait, up to their deadline.
+//! - Calls that wait for locks have threads of their own, so that the owners of the locks go on.
+//! - Bytes of answers: a call whose answer would exceed them is told that the server is busy.
+//! - Timestamps and other services have threads of their own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout_at;
+use tonic::Status;
+
+use super::deadlines::earlier;
+use crate::calls::{Call, Failure, PERMIT_BYTES, Reserved, Work};
+use crate::metrics::Metrics;
+use crate::node::Shared;
+
+/// Threads for timestamps, which do not wait for calls that wait for the disk.
+const FOR_TIMESTAMPS: usize = 2;
+/// Threads for other services than the key-value one.
+const FOR_OTHERS: usize = 4;
+
+/// Runs the calls of all clients.
+pub(crate) struct Executor {
+    shared: Arc<Shared>,
+    pub(crate) metrics: Metrics,
+    bytes: Arc<Semaphore>,
+    /// Bytes of answers that are not sent.
+    answers: Arc<Semaphore>,
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    timestamps: Arc<Semaphore>,
+    others: Arc<Semaphore>,
+}
+
+impl Executor {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let limits = shared.limits;
+        let permits = |n: usize| Arc::new(Semaphore::new(n.clamp(1, Semaphore::MAX_PERMITS)));
+        Executor {
+            shared,
+            metrics: Metrics::default(),
+            bytes: permits(limits.bytes_in_flight / PERMIT_BYTES),
+            answers: permits(limits.bytes_in_flight.max(limits.answer_bytes) / PERMIT_BYTES),
+            running: permits(limits.running),
+            waiting: permits(limits.waiting),
+            timestamps: permits(FOR_TIMESTAMPS),
+            others: permits(FOR_OTHERS),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Runs a call. The memory of its answer is to be given back when that is sent.
+    pub(crate) async fn call<C: Call>(
+        &self,
+        call: C,
+        deadline: Option<Instant>,
+    ) -> (Result<C::Answer, Failure>, Reserved) {
+        let counted = self.metrics.begin(C::NAME);
+        let limit = self.shared.limits.answer_bytes;
+        let reserved = Reserved::new(Arc::clone(&self.answers), limit);
+        let (result, reserved) = match self.run(call, deadline, reserved).await {
+            Ok(done) => done,
+            Err(failure) => {
+                let none = Reserved::new(Arc::clone(&self.answers), limit);
+                (Err(failure), none)
+            }
+        };
+        if result.is_err() {
+            counted.failed();
+        }
+        (result, reserved)
+    }
+
+    async fn run<C: Call>(
+        &self,
+        call: C,
+        deadline: Option<Instant>,
+        reserved: Reserved,
+    ) -> Result<(Result<C::Answer, Failure>, Reserved), Failure> {
+        let deadline = earlier(deadline, call.context());
+        let bytes = call.encoded_len() / PERMIT_BYTES + 1;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let held = Arc::clone(&self.bytes).try_acquire_many_owned(bytes);
+        let held = held.map_err(|_| Failure::busy("too many bytes of requests"))?;
+        let wait = call.wait();
+        let again = (!wait.is_zero()).then(|| call.clone());
+        let run = move |shared: &Shared| {
+            let work = Work {
+                node: shared,
+                deadline,
+                wait: Duration::ZERO,
+                reserved: &reserved,
+            };
+            let result = call.run(&work);
+            (held, result, reserved)
+        };
+        let (held, result, reserved) = self.on_thread(&self.running, deadline, run).await?;
+        let is_locked = matches!(&result, Err(Failure::Key(error)) if error.locked.is_some());
+        let Some(again) = again.filter(|_| is_locked && self.waiting.available_permits() > 0)
+        else {
+            return Ok((result, reserved));
+        };
+        let run = move |shared: &Shared| {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let work = Work {
+                node: shared,
+                deadline,
+                wait: left.map_or(wait, |left| wait.min(left)),
+                reserved: &reserved,
+            };
+            let result = again.run(&work);
+            drop(held);
+            (result, reserved)
+        };
+        self.on_thread(&self.waiting, deadline, run).await
+    }
+
+    /// Runs a part of a call on a thread that may block, when there is a permit. The thread goes on
+    /// until it is done, whether the client waits or not.
+    async fn on_thread<T: Send + 'static>(
+        &self,
+        permits: &Arc<Semaphore>,
+        deadline: Option<Instant>,
+        run: impl FnOnce(&Shared) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let acquire = Arc::clone(permits).acquire_owned();
+        let permit = match deadline {
+            Some(deadline) => timeout_at(deadline.into(), acquire)
+                .await
+                .map_err(|_| Failure::deadline())?,
+            None => acquire.await,
+        };
+        let permit = permit.map_err(|_| Failure::busy("the server stops"))?;
+        let shared = Arc::clone(&self.shared);
+        let done = spawn_blocking(move || {
+            let _permit = permit;
+            run(&shared)
+        });
+        // Nobody knows what a call has done that panicked.
+        let failed = |_| Failure::from(Status::unknown("the call failed: see the server's output"));
+        done.await.map_err(failed)
+    }
+
+    /// Runs work of the placement driver, and of other services than the key-value one.
+    pub(crate) async fn other<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
+    ) -> Result<T, Status> {
+        self.counted(name, &self.others, run).await
+    }
+
+    /// Takes timestamps.
+    pub(crate) async fn timestamps<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
+    ) -> Result<T, Status> {
+        self.counted("tso", &self.timestamps, run).await
+    }
+
+    async fn counted<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        permits: &Arc<Semaphore>,
+        run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
+    ) -> Result<T, Status> {
+        let counted = self.metrics.begin(name);
+        let result = match self.on_thread(permits, None, run).await {
+            Ok(result) => result,
+            Err(Failure::Status(status)) => Err(*status),
+            Err(_) => Err(Status::unavailable("the server stops")),
+        };
+        if result.is_err() {
+            counted.failed();
+        }
+        result
+    }
+}
+
+/// The status for an error of a node's records.
+pub(crate) fn status(error: crate::Error) -> Status {
+    Status::internal(error.to_string())
+}

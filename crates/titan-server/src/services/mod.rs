@@ -1,0 +1,29 @@
+//! The services, as the transport calls them.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `executor` | running calls on threads that may block, within limits |
+//! | `deadlines` | the moment at which a client gives up |
+//! | `tikv` | the key-value service: calls by themselves |
+//! | `batch` | calls in batches |
+//! | `headers` | the clusters of requests and answers |
+//! | `tso` | streams of timestamps |
+//! | `pd` | the placement driver |
+//! | `etcd` | the keys that clients save |
+//! | `health` | the health check |
+
+mod batch;
+mod deadlines;
+mod etcd;
+mod executor;
+mod headers;
+mod health;
+mod pd;
+mod tikv;
+mod tso;
+
+pub(crate) use etcd::EtcdService;
+pub(crate) use executor::Executor;
+pub(crate) use health::HealthService;
+pub(crate) use pd::PdService;
+pub(crate) use tikv::TikvService;

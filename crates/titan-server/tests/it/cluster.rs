@@ -1,0 +1,161 @@
+//! A node in a directory, and its clients.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tonic::transport::Channel;
+
+use titan_server::proto::kvrpcpb::Context;
+use titan_server::proto::pdpb::pd_client::PdClient;
+use titan_server::proto::pdpb::{GetMembersRequest, GetRegionRequest, RequestHeader, TsoRequest};
+use titan_server::proto::tikvpb::tikv_client::TikvClient;
+use titan_server::{Node, NodeOptions};
+
+/// A node, and a connection to it.
+pub struct Cluster {
+    pub runtime: Runtime,
+    pub channel: Channel,
+    pub id: u64,
+    node: Option<Node>,
+    dir: PathBuf,
+    options: NodeOptions,
+    _temp: TempDir,
+}
+
+/// Options of a node at a free port, without waits for the disk.
+pub fn options() -> NodeOptions {
+    NodeOptions {
+        sync: false,
+        ..NodeOptions::new(([127, 0, 0, 1], 0).into())
+    }
+}
+
+impl Cluster {
+    pub fn new() -> Self {
+        Cluster::with(options())
+    }
+
+    pub fn with(options: NodeOptions) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("node");
+        let node = Node::start(&dir, &options).unwrap();
+        let runtime = runtime();
+        let channel = runtime.block_on(connect(&node));
+        let id = runtime.block_on(cluster_id(&channel));
+        Cluster {
+            runtime,
+            channel,
+            id,
+            node: Some(node),
+            dir,
+            options,
+            _temp: temp,
+        }
+    }
+
+    pub fn address(&self) -> String {
+        self.node.as_ref().unwrap().address().to_string()
+    }
+
+    pub fn metrics(&self) -> String {
+        let address = self.node.as_ref().unwrap().metrics_address();
+        address.unwrap().to_string()
+    }
+
+    /// Stops the node and starts it again in its directory.
+    pub fn restart(&mut self) {
+        self.node.take().unwrap().stop().unwrap();
+        let node = Node::start(&self.dir, &self.options).unwrap();
+        self.channel = self.runtime.block_on(connect(&node));
+        self.node = Some(node);
+    }
+
+    pub fn tikv(&self) -> TikvClient<Channel> {
+        TikvClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
+
+    pub fn pd(&self) -> PdClient<Channel> {
+        PdClient::new(self.channel.clone())
+    }
+
+    pub fn header(&self) -> Option<RequestHeader> {
+        Some(RequestHeader {
+            cluster_id: self.id,
+            sender_id: 0,
+        })
+    }
+
+    /// A run of timestamps: the first one.
+    pub fn timestamps(&self, count: u32) -> u64 {
+        let request = TsoRequest {
+            header: self.header(),
+            count,
+            dc_location: String::new(),
+        };
+        let mut pd = self.pd();
+        self.runtime.block_on(async move {
+            let asked = tokio_stream::once(request);
+            let mut answers = pd.tso(asked).await.unwrap().into_inner();
+            let answer = answers.message().await.unwrap().unwrap();
+            let last = answer.timestamp.unwrap();
+            ((last.physical as u64) << 18) + last.logical as u64 + 1 - u64::from(count)
+        })
+    }
+
+    pub fn ts(&self) -> u64 {
+        self.timestamps(1)
+    }
+
+    /// The context of the region with a boundary or key in the form of boundaries.
+    pub fn context_at(&self, key: &[u8]) -> Context {
+        let request = GetRegionRequest {
+            header: self.header(),
+            region_key: bytes::Bytes::copy_from_slice(key),
+            need_buckets: false,
+        };
+        let mut pd = self.pd();
+        let answer = self.runtime.block_on(pd.get_region(request)).unwrap();
+        let answer = answer.into_inner();
+        let region = answer.region.unwrap();
+        Context {
+            region_id: region.id,
+            region_epoch: region.region_epoch,
+            peer: answer.leader,
+            ..Context::default()
+        }
+    }
+
+    pub fn context(&self) -> Option<Context> {
+        Some(self.context_at(b""))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            node.stop().unwrap();
+        }
+    }
+}
+
+pub fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+async fn connect(node: &Node) -> Channel {
+    let endpoint = Channel::from_shared(format!("http://{}", node.address())).unwrap();
+    let endpoint = endpoint.connect_timeout(Duration::from_secs(10));
+    endpoint.connect().await.unwrap()
+}
+
+async fn cluster_id(channel: &Channel) -> u64 {
+    let mut pd = PdClient::new(channel.clone());
+    let members = pd.get_members(GetMembersRequest::default()).await.unwrap();
+    members.into_inner().header.unwrap().cluster_id
+}

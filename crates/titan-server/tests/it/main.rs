@@ -1,0 +1,29 @@
+//! Tests of a node through its port.
+//!
+//! | module | has |
+//! |---|---|
+//! | `cluster` | a node in a directory, and its clients |
+//! | `dynamic` | calls and answers as protobuf's text format |
+//! | `recorded` | the recorded calls of `tests/calls` |
+//! | `services` | what text cannot say: streams, times, many clients |
+//! | `restarts` | what a node has after it was stopped or killed |
+//! | `limits` | malformed and huge requests, clients that do not read, deadlines |
+//! | `openings` | what a node refuses to start with; TLS; metrics |
+//! | `layers` | the laws of modules |
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests fail by panicking; their helpers are for this binary alone"
+)]
+
+mod cluster;
+mod dynamic;
+mod layers;
+mod limits;
+mod openings;
+mod recorded;
+mod restarts;
+mod services;
