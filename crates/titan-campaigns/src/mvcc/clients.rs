@@ -381,7 +381,8 @@ impl World {
                 ended.doing("resolving")?;
                 self.rolled_back += txn.order.len();
                 let ended = txn.locked.clone();
-                if commit.is_none() {
+                // A crash may have taken the locks of one in doubt.
+                if commit.is_none() && !txn.is_doubtful {
                     ended.iter().for_each(|key| self.recorded(id, key));
                 }
                 self.unlock(id);
