@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::campaign::{self, Budget};
+use crate::campaign::Budget;
 
 /// Does operations of file systems on volumes of TiFS, without a mount.
 ///
@@ -27,6 +27,8 @@ pub(crate) struct TifsArgs {
 #[cfg(not(shuttle))]
 pub(crate) fn main(args: &TifsArgs) -> Result<ExitCode, String> {
     use titan_campaigns::tifs::{ROUND, replay, tifs};
+
+    use crate::campaign;
     match &args.replay {
         Some(file) => campaign::replay(file, replay),
         None => campaign::run("tifs", args.budget, |run| tifs(run, ROUND)),
