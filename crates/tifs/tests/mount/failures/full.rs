@@ -97,8 +97,7 @@ fn a_killed_full_volume_can_be_mounted() {
 
 /// Writes a file in small pieces until a write fails, and returns what was written. Nothing is
 /// synced.
-fn write_until_refused(path: &Path, seed: u8) -> Vec<u8> {
-    let mut file = File::create(path).unwrap();
+fn write_until_refused(mut file: File, seed: u8) -> Vec<u8> {
     let mut written = Vec::new();
     loop {
         let piece: Vec<u8> = (0..10_000).map(|i| (i % 251) as u8 ^ seed).collect();
@@ -123,8 +122,11 @@ fn what_a_write_accepted_on_a_full_volume_is_there() {
                     .unwrap()
             })
             .collect();
+        // Both names before the volume is full: then it may refuse further ones.
+        let files = [0, 1].map(|i| File::create(volume.join(format!("big-{i}"))).unwrap());
         let written: Vec<_> = (0..2)
-            .map(|i| write_until_refused(&volume.join(format!("big-{i}")), i))
+            .zip(files)
+            .map(|(seed, file)| write_until_refused(file, seed))
             .collect();
         for i in 0..2 {
             let inode = fs::metadata(volume.join(format!("big-{i}"))).unwrap().ino();
@@ -166,7 +168,7 @@ fn who_reads_on_a_full_volume_does_not_hear_that_there_is_no_room() {
             .iter()
             .map(|path| File::create(path).unwrap())
             .collect();
-        write_until_refused(&volume.join("big"), 0);
+        write_until_refused(File::create(volume.join("big")).unwrap(), 0);
         // These take of the room that is kept for the kernel's cache.
         let small = |mut file: &File| file.write_all(&[7; 3000]).and_then(|()| file.sync_all());
         let good: Vec<bool> = files.iter().map(|file| small(file).is_ok()).collect();
