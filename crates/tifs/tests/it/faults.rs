@@ -80,15 +80,19 @@ fn once_there_is_space_the_volume_goes_on_by_itself() {
     assert_eq!(failed, Some(Errno::NOSPC));
     // The first change afterwards tries, the others need not.
     assert_eq!(life.attempt(&ops[done]).unwrap(), Some(Errno::NOSPC));
-    let before = life.vfs.journal().len();
-    for op in &ops[done + 1..done + 50] {
-        assert_eq!(life.attempt(op).unwrap(), Some(Errno::NOSPC));
-    }
-    assert_eq!(
-        life.attempt(&Op::Sync {}.into()).unwrap(),
-        Some(Errno::NOSPC)
+    let mut is_tried = || {
+        let before = life.vfs.journal().len();
+        let sync = Op::Sync {}.into();
+        for op in ops[done + 1..done + 50].iter().chain([&sync]) {
+            assert_eq!(life.attempt(op).unwrap(), Some(Errno::NOSPC));
+        }
+        life.vfs.journal().len() > before
+    };
+    // A job that failed may still be ending at first.
+    assert!(
+        (0..3).any(|_| !is_tried()),
+        "the disk is tried again and again"
     );
-    assert_eq!(life.vfs.journal().len(), before, "nothing was tried");
     life.lockstep.compare().unwrap();
     let content = life.lockstep.world.volume.read(file, 0, 100);
     assert_eq!(content.unwrap(), &[7; 100][..], "what is there can be read");

@@ -28,9 +28,12 @@ fn a_directory_that_may_not_be_read_is_not_said_to_be_empty() {
     let dir = home.path().join("volume");
     make(&dir);
     fs::set_permissions(&dir, Permissions::from_mode(0o700)).unwrap();
-    // Where others can execute it, too.
+    // Where others can execute it, too. A process of its own writes it: children of other tests
+    // could keep a file open that this one writes, and then nobody can execute it.
     let program = home.path().join("tifs");
-    fs::copy(env!("CARGO_BIN_EXE_tifs"), &program).unwrap();
+    let mut copy = Command::new("cp");
+    let copied = copy.arg(env!("CARGO_BIN_EXE_tifs")).arg(&program).status();
+    assert!(copied.unwrap().success());
     for command in ["fsck", "stats", "mkfs", "dump"] {
         let mut command = {
             let mut run = Command::new(&program);
