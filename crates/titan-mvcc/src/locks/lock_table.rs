@@ -271,7 +271,7 @@ impl LockTable {
 
     /// Makes the primary lock of an async commit one of a commit in two phases. The caller has
     /// taken the latches of all its keys, and found a lock of a commit in two phases among them.
-    /// That lock stays as long as the transaction is undecided, so an opening finds it again.
+    /// An opening finds that lock again: it stays as long as the transaction is undecided.
     pub(crate) fn fall_back(&self, primary: &[u8], start: Timestamp) {
         let mut table = self.table.write();
         if let Some(active) = table.by_key.get_mut(primary)

@@ -115,32 +115,51 @@ fn write_committed(
             "{commit} is before the bound {min_commit}"
         );
         core.locks.batch_delete(&mut batch, key, lock)?;
-        let (kind, value) = match lock.kind {
-            LockKind::Put => (Kind::Put, value(core, key)?),
-            LockKind::Delete => (Kind::Delete, Bytes::new()),
-            // A pessimistic lock without a prewrite writes nothing.
-            LockKind::Lock | LockKind::Pessimistic => {
-                let value = LockValue {
-                    // No other transaction has written the key since it was locked.
-                    last_change: last_change(&core.versions, key),
-                    // Late calls and other locks of the transaction ask for its outcome.
-                    is_replaceable: false,
-                };
-                (Kind::Lock, value.encode(commit).into())
-            }
+        let value = match lock.kind {
+            LockKind::Put => value(core, key)?,
+            LockKind::Delete | LockKind::Lock | LockKind::Pessimistic => Bytes::new(),
         };
-        let version = Version {
-            commit,
-            start: lock.start,
-            kind,
-        };
-        let mut engine_key = encode_key(key);
-        version.put_after(&mut engine_key);
-        batch.put(&core.versions, engine_key, value)?;
+        put_version(core, &mut batch, (key, lock.kind, &value), start, commit)?;
     }
     core.db.write(batch, write)?;
     // ORDER: after the versions are published, so that a reader without a lock finds them.
     core.locks.remove(locked.iter().map(|(key, _)| *key));
+    Ok(())
+}
+
+/// Adds the version of a write that commits to a batch: a key, its lock, and its value if it has
+/// one. The caller has taken the latch of the key. Cost: a point read for a write that only locks.
+pub(super) fn put_version(
+    core: &Core,
+    batch: &mut WriteBatch,
+    (key, lock, value): (&[u8], LockKind, &[u8]),
+    start: Timestamp,
+    commit: Timestamp,
+) -> Result<()> {
+    let lock_value;
+    let (kind, value) = match lock {
+        LockKind::Put => (Kind::Put, value),
+        LockKind::Delete => (Kind::Delete, &b""[..]),
+        // A pessimistic lock without a prewrite writes nothing.
+        LockKind::Lock | LockKind::Pessimistic => {
+            let value = LockValue {
+                // No other transaction has written the key since it was locked.
+                last_change: last_change(&core.versions, key),
+                // Late calls and other locks of the transaction ask for its outcome.
+                is_replaceable: false,
+            };
+            lock_value = value.encode(commit);
+            (Kind::Lock, &lock_value[..])
+        }
+    };
+    let version = Version {
+        commit,
+        start,
+        kind,
+    };
+    let mut engine_key = encode_key(key);
+    version.put_after(&mut engine_key);
+    batch.put(&core.versions, engine_key, value)?;
     Ok(())
 }
 

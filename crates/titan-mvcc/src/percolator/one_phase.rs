@@ -2,14 +2,12 @@
 
 use titan::{WriteBatch, invariant};
 
+use super::commit::put_version;
 use super::mutation::Mutation;
 use crate::core::Core;
 use crate::error::Result;
 use crate::format::lock::Lock;
-use crate::format::{Kind, LockValue, Version, encode_key};
-use crate::lock_info::LockKind;
 use crate::locks::Taken;
-use crate::lookup::last_change;
 use crate::order::InFlight;
 use crate::timestamp::Timestamp;
 
@@ -41,28 +39,8 @@ pub(super) fn commit_in_one_phase(
             invariant!(bound <= commit, "{commit} is before the bound {bound}");
             core.locks.batch_delete(&mut batch, key, lock)?;
         }
-        let lock_value;
-        let (kind, value) = match mutation.kind() {
-            LockKind::Put => (Kind::Put, mutation.value().unwrap_or_default()),
-            LockKind::Delete => (Kind::Delete, &b""[..]),
-            LockKind::Lock | LockKind::Pessimistic => {
-                let value = LockValue {
-                    last_change: last_change(&core.versions, key),
-                    // A client without an answer repeats the call, and asks for the outcome.
-                    is_replaceable: false,
-                };
-                lock_value = value.encode(commit);
-                (Kind::Lock, &lock_value[..])
-            }
-        };
-        let version = Version {
-            commit,
-            start,
-            kind,
-        };
-        let mut engine_key = encode_key(key);
-        version.put_after(&mut engine_key);
-        batch.put(&core.versions, engine_key, value)?;
+        let write = (key, mutation.kind(), mutation.value().unwrap_or_default());
+        put_version(core, &mut batch, write, start, commit)?;
     }
     if !mutant!(one_phase_unnoted) {
         latches.note(commit);

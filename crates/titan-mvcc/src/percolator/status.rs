@@ -168,7 +168,6 @@ fn check_if(
         // took the pessimistic one. A rollback ends it too.
         return check_missing(core, check);
     }
-    let answer = |status, action| Ok(CheckedStatus { status, action });
     if !lock.is_async() && expired(&active) {
         if check.for_pessimistic && !lock.is_prewritten() {
             release_latched(core, &[primary], start, |_| true)?;
@@ -191,11 +190,14 @@ fn check_if(
     answer(Some(TransactionStatus::Running { lock, is_pushed }), action)
 }
 
+fn answer(status: Option<TransactionStatus>, action: StatusAction) -> Result<CheckedStatus> {
+    Ok(CheckedStatus { status, action })
+}
+
 /// Checks the status of a transaction that has no lock on its primary key, or one that counts as
 /// none. The caller has taken the latch of the key.
 fn check_missing(core: &Core, check: &StatusCheck<'_>) -> Result<CheckedStatus> {
     let (primary, start) = (check.primary, check.start);
-    let answer = |status, action| Ok(CheckedStatus { status, action });
     let rolled_back = Some(TransactionStatus::RolledBack);
     match outcome(&core.versions, primary, start)? {
         Outcome::Committed(at) => {
