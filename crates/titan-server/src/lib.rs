@@ -27,6 +27,7 @@
 pub mod proto;
 
 mod calls;
+mod clock;
 mod error;
 mod metrics;
 mod node;

@@ -12,17 +12,14 @@ use crate::proto::kvrpcpb::{
     RawCoprocessorResponse, SplitRegionRequest, SplitRegionResponse, UnsafeDestroyRangeRequest,
     UnsafeDestroyRangeResponse,
 };
+use crate::records::advance_store;
 use crate::regions::{KeyForm, Region};
 
 impl Call for GcRequest {
     fn run(self, work: &Work<'_>) -> Result<GcResponse, Failure> {
         work.within(self.context.as_ref(), KeyForm::Transactional)?;
-        let store = work.node.store();
-        let to = Timestamp(self.safe_point).min(store.now());
-        match store.advance_safe_point(to) {
-            Ok(_) | Err(titan_mvcc::Error::SafePointBackwards { .. }) => Ok(GcResponse::default()),
-            Err(error) => Err(read_failure(error)),
-        }
+        advance_store(work.node.store(), Timestamp(self.safe_point)).map_err(read_failure)?;
+        Ok(GcResponse::default())
     }
 }
 

@@ -1,7 +1,5 @@
 //! A value with its expiry, in bytes: seconds since 1970 (8, zero for never), then the value.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use bytes::{Buf, Bytes};
 
 /// The bytes before a value.
@@ -42,12 +40,6 @@ impl Entry {
     pub(super) fn ttl(&self, now: u64) -> u64 {
         self.expiry.saturating_sub(now)
     }
-}
-
-/// Seconds since 1970.
-pub(crate) fn seconds_now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or(Duration::ZERO).as_secs()
 }
 
 #[cfg(test)]

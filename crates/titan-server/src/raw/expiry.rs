@@ -7,7 +7,8 @@ use titan::{
     CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, Result,
 };
 
-use super::entry::{Entry, seconds_now};
+use super::entry::Entry;
+use crate::clock::seconds_now;
 
 /// Makes filters that drop expired values.
 pub(crate) struct DropExpired;

@@ -10,6 +10,5 @@ mod entry;
 mod expiry;
 mod store;
 
-pub(crate) use entry::seconds_now;
 pub(crate) use expiry::DropExpired;
 pub(crate) use store::{Put, RawStore};

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use titan::{ColumnFamily, Db, DbIterator, ReadOptions, Result, WriteBatch, WriteOptions};
 use titan_mvcc::Direction;
 
-use super::entry::{Entry, seconds_now};
+use super::entry::Entry;
+use crate::clock::seconds_now;
 
 /// The raw keys of a node.
 pub(crate) struct RawStore {

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use titan::{ColumnFamily, ColumnFamilyOptions, Db, Options, WriteBatch, WriteOptions};
+use titan::{ColumnFamily, ColumnFamilyOptions, Db, Options};
 
 use super::numbers;
 use crate::error::{Error, Result};
@@ -70,9 +70,7 @@ impl Directory {
             }
             (_, found) => {
                 let cluster = found.unwrap_or_else(new_cluster_id);
-                let mut batch = WriteBatch::new();
-                batch.put(&*db, CLUSTER_KEY, cluster.to_be_bytes())?;
-                db.write(batch, &WriteOptions::synced())?;
+                numbers::set(&db, CLUSTER_KEY, cluster)?;
                 cluster
             }
         };
@@ -97,9 +95,7 @@ impl Directory {
     /// Those of the engine.
     pub(crate) fn confirm(&self) -> Result<()> {
         if numbers::get(&self.db, FORMAT_KEY)?.is_none() {
-            let mut batch = WriteBatch::new();
-            batch.put(&*self.db, FORMAT_KEY, FORMAT.to_be_bytes())?;
-            self.db.write(batch, &WriteOptions::synced())?;
+            numbers::set(&self.db, FORMAT_KEY, FORMAT)?;
         }
         Ok(())
     }

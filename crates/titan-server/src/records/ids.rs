@@ -1,7 +1,7 @@
 //! Numbers that are handed out once: of regions, of their peers, and those that clients ask for.
 
 use parking_lot::Mutex;
-use titan::{Db, WriteOptions};
+use titan::Db;
 
 use super::numbers;
 use crate::error::Result;
@@ -49,10 +49,8 @@ impl Ids {
         let mut state = self.state.lock();
         if state.next == state.reserved {
             let reserved = state.next + RUN;
-            let mut batch = titan::WriteBatch::new();
-            batch.put(&*self.db, KEY, reserved.to_be_bytes())?;
             // ORDER: on disk before any of them is handed out.
-            self.db.write(batch, &WriteOptions::synced())?;
+            numbers::set(&self.db, KEY, reserved)?;
             state.reserved = reserved;
         }
         let id = state.next;

@@ -17,5 +17,5 @@ mod saved_keys;
 
 pub(crate) use directory::Directory;
 pub(crate) use ids::Ids;
-pub(crate) use safe_points::{SafePoints, held_at};
+pub(crate) use safe_points::{SafePoints, advance_store, held_at};
 pub(crate) use saved_keys::{SavedKey, SavedKeys};

@@ -1,6 +1,6 @@
 //! Numbers in records: eight bytes each, the most significant first.
 
-use titan::{Db, Error, ErrorKind, Result};
+use titan::{Db, Error, ErrorKind, Result, WriteBatch, WriteOptions};
 
 /// The number of a record, if there is one.
 ///
@@ -9,6 +9,16 @@ use titan::{Db, Error, ErrorKind, Result};
 pub(super) fn get(db: &Db, key: &[u8]) -> Result<Option<u64>> {
     let stored = db.get(key)?;
     stored.map(|stored| decode(&stored, 0, key)).transpose()
+}
+
+/// Writes the number of a record durably.
+///
+/// # Errors
+/// Those of the engine.
+pub(super) fn set(db: &Db, key: &[u8], number: u64) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(&**db, key, number.to_be_bytes())?;
+    db.write(batch, &WriteOptions::synced())
 }
 
 /// The number at a position of a record.

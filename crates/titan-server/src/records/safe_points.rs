@@ -4,15 +4,16 @@
 //! safe points of their own for a time; while one lasts, the store keeps the versions that it
 //! needs. All are durable: a service that asked for an hour has it over a restart.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use titan::{Db, ReadOptions, WriteBatch, WriteOptions};
 use titan_mvcc::{Hold, Store, Timestamp};
 
 use super::numbers;
+use crate::clock::seconds_now;
 use crate::error::Result;
-use crate::raw::seconds_now;
 
 /// The key of the safe point of the cluster.
 const CLUSTER: &[u8] = b"gc safe point";
@@ -124,18 +125,13 @@ impl SafePoints {
         let mut state = self.state.lock();
         self.drop_expired(&mut state)?;
         if to > state.cluster {
-            let mut batch = WriteBatch::new();
-            batch.put(&*self.db, CLUSTER, to.to_be_bytes())?;
-            self.db.write(batch, &WriteOptions::synced())?;
+            numbers::set(&self.db, CLUSTER, to)?;
             state.cluster = to;
         }
         let cluster = state.cluster;
         drop(state);
-        let to = Timestamp(cluster).min(self.store.now());
-        match self.store.advance_safe_point(to) {
-            Ok(_) | Err(titan_mvcc::Error::SafePointBackwards { .. }) => Ok(cluster),
-            Err(e) => Err(e.into()),
-        }
+        advance_store(&self.store, Timestamp(cluster))?;
+        Ok(cluster)
     }
 
     /// Sets the safe point of a service for a time, or ends it if `ttl` is not positive. One before
@@ -202,6 +198,18 @@ impl SafePoints {
     /// Those of the engine.
     pub(crate) fn expire(&self) -> Result<()> {
         self.drop_expired(&mut self.state.lock())
+    }
+}
+
+/// Moves the safe point of the store forward, at most to the present. An earlier one changes
+/// nothing.
+///
+/// # Errors
+/// Those of [`Store::advance_safe_point`].
+pub(crate) fn advance_store(store: &Store, to: Timestamp) -> titan_mvcc::Result<()> {
+    match store.advance_safe_point(to.min(store.now())) {
+        Ok(_) | Err(titan_mvcc::Error::SafePointBackwards { .. }) => Ok(()),
+        Err(e) => Err(e),
     }
 }
 

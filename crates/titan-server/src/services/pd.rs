@@ -9,6 +9,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::executor::{Executor, status};
 use super::headers::{check_cluster, header, header_with};
 use super::tso::{self, Runs, answer_runs};
+use crate::clock::{seconds_now, since_1970};
 use crate::node::Shared;
 use crate::proto::metapb;
 use crate::proto::pdpb::pd_server::Pd;
@@ -41,12 +42,11 @@ impl PdService {
         stopping: watch::Receiver<bool>,
         has_tls: bool,
     ) -> Self {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         PdService {
             executor,
             stopping,
             scheme: if has_tls { "https" } else { "http" },
-            started: now.map_or(0, |now| now.as_secs() as i64),
+            started: seconds_now() as i64,
         }
     }
 
@@ -75,7 +75,7 @@ impl PdService {
             state: metapb::StoreState::Up.into(),
             version: SPOKEN.to_owned(),
             start_timestamp: self.started,
-            last_heartbeat: now_nanos(),
+            last_heartbeat: i64::try_from(since_1970().as_nanos()).unwrap_or_default(),
             node_state: metapb::NodeState::Serving.into(),
             ..metapb::Store::default()
         }
@@ -109,13 +109,6 @@ fn limit_of(limit: i32) -> usize {
         Ok(0) | Err(_) => REGIONS_AT_ONCE,
         Ok(limit) => limit.min(REGIONS_AT_ONCE),
     }
-}
-
-fn now_nanos() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.ok()
-        .and_then(|now| i64::try_from(now.as_nanos()).ok())
-        .unwrap_or_default()
 }
 
 #[tonic::async_trait]
