@@ -49,12 +49,8 @@ fn a_mount_in_the_background_keeps_nothing_of_its_caller_open() {
     Volume::with(|volume| {
         volume.unmount();
         let held = volume.home().join("held");
-        let script = r#"exec 9>"$1" && exec "$0" --json mount "$2" "$3""#;
-        let mut shell = Command::new("sh");
-        shell.args(["-c", script, TIFS]);
-        let mounted = run(shell.args([&held, &volume.store(), &volume.path()]));
-        assert!(mounted.status.success(), "{mounted:?}");
-        let said: serde_json::Value = serde_json::from_slice(&mounted.stdout).unwrap();
+        let said = mount_by_script(volume, &held, "--json mount");
+        let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
         let _own = File::open(&held).unwrap();
         assert!(has_open("self", &held));
         assert!(!has_open(&said["pid"].to_string(), &held));
@@ -62,6 +58,16 @@ fn a_mount_in_the_background_keeps_nothing_of_its_caller_open() {
         assert_eq!(unmounted.status, 0, "{unmounted:?}");
         volume.check();
     });
+}
+
+/// Mounts a volume by a script that has `held` open as descriptor 9. Returns the output.
+fn mount_by_script(volume: &Volume, held: &Path, mount: &str) -> Vec<u8> {
+    let script = format!(r#"exec 9>"$1" && exec "$0" {mount} "$2" "$3""#);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, TIFS]);
+    let mounted = run(shell.args([held, &volume.store(), &volume.path()]));
+    assert!(mounted.status.success(), "{mounted:?}");
+    mounted.stdout
 }
 
 /// Whether a process has a file open, by whichever path.
@@ -78,11 +84,7 @@ fn a_mount_in_the_background_writes_its_log_to_a_descriptor_of_its_caller() {
         volume.unmount();
         let log = volume.home().join("log");
         // Every operation is slow, and the log says so.
-        let script = r#"exec 9>"$1" && exec "$0" mount "$2" "$3" -o slow=1ns,log=/dev/fd/9"#;
-        let mut shell = Command::new("sh");
-        shell.args(["-c", script, TIFS]);
-        let mounted = run(shell.args([&log, &volume.store(), &volume.path()]));
-        assert!(mounted.status.success(), "{mounted:?}");
+        mount_by_script(volume, &log, "mount -o slow=1ns,log=/dev/fd/9");
         fs::write(volume.join("file"), "slow").unwrap();
         let unmounted = tifs([OsStr::new("umount"), volume.path().as_os_str()]);
         assert_eq!(unmounted.status, 0, "{unmounted:?}");
