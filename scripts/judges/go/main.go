@@ -126,25 +126,21 @@ func main() {
 		must(t.Set([]byte(fmt.Sprintf("large%05d", i)), big))
 	}
 	check("large transaction", t.Commit(ctx))
-	t, _ = c.Begin()
-	it, err = t.Iter([]byte("large"), []byte("largf"))
-	n = 0
-	for err == nil && it.Valid() {
-		n++
-		err = it.Next()
+	scanLarge := func(name string) {
+		t, _ = c.Begin()
+		it, err = t.Iter([]byte("large"), []byte("largf"))
+		n = 0
+		for err == nil && it.Valid() {
+			n++
+			err = it.Next()
+		}
+		check(name, want(n == 3000 && err == nil, "%d %v", n, err))
 	}
-	check("large scan", want(n == 3000 && err == nil, "%d %v", n, err))
+	scanLarge("large scan")
 	// split and go on
 	_, err = c.SplitRegions(ctx, [][]byte{[]byte("large00100"), []byte("large02000")}, false, nil)
 	check("split", err)
-	t, _ = c.Begin()
-	it, err = t.Iter([]byte("large"), []byte("largf"))
-	n = 0
-	for err == nil && it.Valid() {
-		n++
-		err = it.Next()
-	}
-	check("scan over regions", want(n == 3000 && err == nil, "%d %v", n, err))
+	scanLarge("scan over regions")
 	it, err = t.IterReverse([]byte("largf"))
 	n = 0
 	for err == nil && it.Valid() && bytes.HasPrefix(it.Key(), []byte("large")) {
