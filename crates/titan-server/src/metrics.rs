@@ -20,6 +20,7 @@ const BOUNDS: [u64; 10] = [
 pub(crate) struct Metrics {
     calls: RwLock<BTreeMap<&'static str, Arc<Series>>>,
     running: AtomicU64,
+    unread: AtomicU64,
 }
 
 /// The counts of one kind of call.
@@ -55,6 +56,11 @@ impl Metrics {
         }
     }
 
+    /// Counts a stream that ended because its client read nothing.
+    pub(crate) fn count_unread_stream(&self) {
+        self.unread.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The page of metrics.
     pub(crate) fn page(&self, shared: &Shared) -> String {
         let mut page = String::new();
@@ -74,6 +80,10 @@ impl Metrics {
             "Calls that run.",
         )?;
         writeln!(page, "titan_serve_calls_running {}", load(&self.running))?;
+        let name = "titan_serve_streams_unread_total";
+        let help = "Streams that ended because their client read nothing.";
+        head(page, name, "counter", help)?;
+        writeln!(page, "{name} {}", load(&self.unread))?;
         let help = "Calls answered with an error.";
         head(page, "titan_serve_calls_failed_total", "counter", help)?;
         for (name, series) in &*calls {

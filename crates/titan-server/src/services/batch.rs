@@ -4,19 +4,17 @@
 //! many of its calls run, or many bytes of its answers are not sent. If the client reads nothing
 //! for a while, its stream ends.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use prost::Message;
-use tokio::sync::mpsc::{self, Receiver, Sender, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
-use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use super::executor::Executor;
+use super::streams::{Answers, Outlet, answers, drain};
 use crate::calls::{Call, Reserved, refused_in_batch};
 use crate::proto::tikvpb::batch_commands_request::request::Cmd as Asked;
 use crate::proto::tikvpb::batch_commands_response::Response as Answer;
@@ -40,24 +38,6 @@ const UNSENT_BYTES: usize = 64 << 20;
 /// The longest delay that a client can ask for.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// The answers of a stream.
-pub(crate) struct Answers {
-    messages: Receiver<Result<BatchCommandsResponse, Status>>,
-    unsent: Arc<Unsent>,
-}
-
-impl Stream for Answers {
-    type Item = Result<BatchCommandsResponse, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = std::task::ready!(self.messages.poll_recv(context));
-        Poll::Ready(next.or_else(|| {
-            let is_first = self.unsent.is_given_up.swap(false, Ordering::Relaxed);
-            is_first.then(|| Err(Status::cancelled("the answers were not read")))
-        }))
-    }
-}
-
 /// An answer on its way.
 struct Ready {
     id: u64,
@@ -77,8 +57,6 @@ struct Held {
 struct Unsent {
     bytes: AtomicUsize,
     fell: Notify,
-    /// Set when the client has read nothing for too long.
-    is_given_up: AtomicBool,
 }
 
 impl Unsent {
@@ -96,30 +74,28 @@ impl Unsent {
 /// Answers the calls of a stream.
 pub(crate) fn answer_batches(
     executor: Arc<Executor>,
-    asked: Streaming<BatchCommandsRequest>,
+    mut asked: Streaming<BatchCommandsRequest>,
     stopping: watch::Receiver<bool>,
-) -> Answers {
-    let (out, answers) = mpsc::channel(MESSAGES);
+) -> Answers<BatchCommandsResponse> {
+    let (out, answers) = answers(&executor, MESSAGES);
     // Bounded by the permits of calls.
     let (ready, to_send) = mpsc::unbounded_channel();
     let unsent = Arc::new(Unsent::default());
-    let unread = executor.shared().limits.unread;
-    tokio::spawn(send(to_send, out.clone(), Arc::clone(&unsent), unread));
-    let own = Arc::clone(&unsent);
-    tokio::spawn(take(executor, asked, stopping, ready, out, own));
-    Answers {
-        messages: answers,
-        unsent,
-    }
+    tokio::spawn(send(to_send, out.clone(), Arc::clone(&unsent)));
+    tokio::spawn(async move {
+        take(executor, &mut asked, stopping.clone(), ready, out, unsent).await;
+        drain(asked, stopping).await;
+    });
+    answers
 }
 
 /// Takes calls from the stream until it ends, its answers have no reader, or the node stops.
 async fn take(
     executor: Arc<Executor>,
-    mut asked: Streaming<BatchCommandsRequest>,
+    asked: &mut Streaming<BatchCommandsRequest>,
     mut stopping: watch::Receiver<bool>,
     ready: UnboundedSender<Ready>,
-    out: Sender<Result<BatchCommandsResponse, Status>>,
+    out: Outlet<BatchCommandsResponse>,
     unsent: Arc<Unsent>,
 ) {
     let permits = Arc::new(Semaphore::new(CALLS_AT_ONCE));
@@ -138,7 +114,7 @@ async fn take(
             Ok(None) => return,
             // It sent no message, or one that is too large.
             Err(status) => {
-                let _ = out.send(Err(status)).await;
+                out.send(Err(status)).await;
                 return;
             }
         };
@@ -148,7 +124,7 @@ async fn take(
                 requests.len(),
                 request_ids.len()
             );
-            let _ = out.send(Err(Status::invalid_argument(reason))).await;
+            out.send(Err(Status::invalid_argument(reason))).await;
             return;
         }
         for (request, id) in requests.into_iter().zip(request_ids) {
@@ -189,12 +165,11 @@ async fn take(
 }
 
 /// Sends answers, those that are ready together. Ends when the stream takes no further calls and
-/// all are answered, or the client reads nothing for the time of `unread`.
+/// all are answered, or the client reads nothing.
 async fn send(
     mut ready: mpsc::UnboundedReceiver<Ready>,
-    out: Sender<Result<BatchCommandsResponse, Status>>,
+    out: Outlet<BatchCommandsResponse>,
     unsent: Arc<Unsent>,
-    unread: Duration,
 ) {
     let mut next = None;
     loop {
@@ -224,8 +199,7 @@ async fn send(
             }
             sum = add(one);
         }
-        if out.send_timeout(Ok(message), unread).await.is_err() {
-            unsent.is_given_up.store(true, Ordering::Relaxed);
+        if !out.send(Ok(message)).await {
             return;
         }
         unsent.bytes.fetch_sub(sum, Ordering::Relaxed);

@@ -5,6 +5,7 @@
 //! | `executor` | running calls on threads that may block, within limits |
 //! | `deadlines` | the moment at which a client gives up |
 //! | `tikv` | the key-value service: calls by themselves |
+//! | `streams` | the answers of streams, and the ends of streams |
 //! | `batch` | calls in batches |
 //! | `headers` | the clusters of requests and answers |
 //! | `tso` | streams of timestamps |
@@ -19,6 +20,7 @@ mod executor;
 mod headers;
 mod health;
 mod pd;
+mod streams;
 mod tikv;
 mod tso;
 

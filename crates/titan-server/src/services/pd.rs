@@ -8,7 +8,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::executor::{Executor, status};
 use super::headers::{check_cluster, header, header_with};
-use super::tso::{self, Runs, answer_runs};
+use super::streams::Answers;
+use super::tso::{self, answer_runs};
 use crate::clock::{seconds_now, since_1970};
 use crate::node::Shared;
 use crate::proto::metapb;
@@ -113,7 +114,7 @@ fn limit_of(limit: i32) -> usize {
 
 #[tonic::async_trait]
 impl Pd for PdService {
-    type TsoStream = Runs;
+    type TsoStream = Answers<TsoResponse>;
 
     /// Answers clients that do not know the cluster yet.
     async fn get_members(

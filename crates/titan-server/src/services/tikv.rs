@@ -5,14 +5,15 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::batch::{Answers, answer_batches};
+use super::batch::answer_batches;
 use super::deadlines::of_metadata;
 use super::executor::Executor;
+use super::streams::Answers;
 use crate::calls::{Call, refused};
 use crate::proto::coprocessor;
 use crate::proto::kvrpcpb::{self, StoreSafeTsRequest, StoreSafeTsResponse};
-use crate::proto::tikvpb::BatchCommandsRequest;
 use crate::proto::tikvpb::tikv_server::Tikv;
+use crate::proto::tikvpb::{BatchCommandsRequest, BatchCommandsResponse};
 
 /// The key-value service.
 pub(crate) struct TikvService {
@@ -41,7 +42,7 @@ macro_rules! service {
     ($($method:ident: $request:ident => $answer:ident;)*) => {
         #[tonic::async_trait]
         impl Tikv for TikvService {
-            type BatchCommandsStream = Answers;
+            type BatchCommandsStream = Answers<BatchCommandsResponse>;
 
             $(
                 async fn $method(

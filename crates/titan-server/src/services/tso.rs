@@ -1,16 +1,14 @@
 //! Streams of timestamps, answered in order.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use titan_mvcc::Timestamp;
-use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::watch;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use super::executor::Executor;
 use super::headers::{check_cluster, header};
+use super::streams::{Answers, Outlet, answers, drain};
 use crate::node::Shared;
 use crate::proto::pdpb::{self, TsoRequest, TsoResponse};
 
@@ -19,27 +17,26 @@ const ANSWERS: usize = 16;
 /// The most timestamps of a request: those of a millisecond.
 const MOST: u32 = 1 << 18;
 
-/// The answers of a stream.
-pub(crate) type Runs = ReceiverStream<Result<TsoResponse, Status>>;
-
 /// Answers the requests of a stream.
 pub(crate) fn answer_runs(
     executor: Arc<Executor>,
-    asked: Streaming<TsoRequest>,
+    mut asked: Streaming<TsoRequest>,
     stopping: watch::Receiver<bool>,
-) -> Runs {
-    let (out, answers) = mpsc::channel(ANSWERS);
-    tokio::spawn(take(executor, asked, stopping, out));
-    ReceiverStream::new(answers)
+) -> Answers<TsoResponse> {
+    let (out, answers) = answers(&executor, ANSWERS);
+    tokio::spawn(async move {
+        take(executor, &mut asked, stopping.clone(), out).await;
+        drain(asked, stopping).await;
+    });
+    answers
 }
 
 async fn take(
     executor: Arc<Executor>,
-    mut asked: Streaming<TsoRequest>,
+    asked: &mut Streaming<TsoRequest>,
     mut stopping: watch::Receiver<bool>,
-    out: Sender<Result<TsoResponse, Status>>,
+    out: Outlet<TsoResponse>,
 ) {
-    let unread: Duration = executor.shared().limits.unread;
     loop {
         let request = tokio::select! {
             request = asked.message() => request,
@@ -52,14 +49,14 @@ async fn take(
             Ok(None) => return,
             // It sent no message.
             Err(status) => {
-                let _ = out.send(Err(status)).await;
+                out.send(Err(status)).await;
                 return;
             }
         };
         let answer = executor.timestamps(move |shared| run(shared, &request));
         let answer = answer.await;
         let is_last = answer.is_err();
-        if out.send_timeout(answer, unread).await.is_err() || is_last {
+        if !out.send(answer).await || is_last {
             return;
         }
     }

@@ -1,5 +1,7 @@
 //! A node in a directory, and its clients.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,9 +26,10 @@ pub struct Cluster {
     _temp: TempDir,
 }
 
-/// Options of a node at a free port, without waits for the disk.
+/// Options of a node at free ports, without waits for the disk.
 pub fn options() -> NodeOptions {
     NodeOptions {
+        metrics: Some(([127, 0, 0, 1], 0).into()),
         sync: false,
         ..NodeOptions::new(([127, 0, 0, 1], 0).into())
     }
@@ -59,9 +62,15 @@ impl Cluster {
         self.node.as_ref().unwrap().address().to_string()
     }
 
+    /// The page of metrics.
     pub fn metrics(&self) -> String {
-        let address = self.node.as_ref().unwrap().metrics_address();
-        address.unwrap().to_string()
+        let address = self.node.as_ref().unwrap().metrics_address().unwrap();
+        let mut page = TcpStream::connect(address).unwrap();
+        page.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        let mut text = String::new();
+        page.read_to_string(&mut text).unwrap();
+        text
     }
 
     /// Stops the node and starts it again in its directory.
