@@ -2,48 +2,24 @@
 //!
 //! Threads run transactions of all sorts on a few keys: optimistic and pessimistic, in one batch
 //! and in two phases, with and without async commit. Some are killed between the phases, and some
-//! give others up whose time is over, because a thread lets time jump. Each read and each commit is
-//! written down. Then it must hold, exactly:
-//!
-//! - Every read found the newest committed write at its snapshot.
-//! - Of two committed transactions that overlap, no two wrote or locked the same key.
-//! - A snapshot sees every commit that was acknowledged before it began.
+//! give others up whose time is over, because a thread lets time jump. A snapshot sees every commit
+//! that was acknowledged before it began.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use titan_mvcc::{Direction, Error, Result, Snapshot, Store, Timestamp, Transaction};
+use titan_testkit::versions::isolation::{Change, Content, History};
 
 use super::setup::{Place, seeds};
 
 const KEYS: u8 = 8;
 const TTL: Duration = Duration::from_secs(1_000_000);
 
-/// Each value is written once; none is a deletion or nothing.
-type Value = Option<u64>;
+/// What a transaction does to its keys: `None` locks one.
+type Writes = BTreeMap<u8, Option<Content>>;
 
-/// A transaction that has committed.
-struct Commit {
-    start: Timestamp,
-    commit: Timestamp,
-    /// Its writes; `None` for keys that it locked.
-    writes: BTreeMap<u8, Option<Value>>,
-}
-
-#[derive(Default)]
-struct History {
-    commits: Mutex<Vec<Commit>>,
-    reads: Mutex<Vec<(Timestamp, u8, Value)>>,
-    /// The last acknowledged commit.
-    acknowledged: AtomicU64,
-    /// The next value.
-    next: AtomicU64,
-}
-
-fn value_of(bytes: Option<bytes::Bytes>) -> Value {
+fn content_of(bytes: Option<bytes::Bytes>) -> Content {
     bytes.map(|bytes| u64::from_be_bytes(bytes[..8].try_into().unwrap()))
 }
 
@@ -77,7 +53,7 @@ impl Client<'_> {
     }
 
     fn read_only(&mut self) {
-        let acknowledged = self.history.acknowledged.load(Ordering::SeqCst);
+        let acknowledged = self.history.last_acknowledged();
         let snapshot = match self.rng.bool() {
             true => self.store.snapshot(),
             false => {
@@ -101,25 +77,24 @@ impl Client<'_> {
             false => Direction::Backward,
         };
         let rows = snapshot.scan(None, None, direction).unwrap();
-        let found: BTreeMap<u8, Value> = rows
+        let found: BTreeMap<u8, Content> = rows
             .map(|row| row.unwrap())
-            .map(|row| (row.key[0], value_of(Some(row.value.fetch().unwrap()))))
+            .map(|row| (row.key[0], content_of(Some(row.value.fetch().unwrap()))))
             .collect();
-        let mut reads = self.history.reads.lock();
         for key in 0..KEYS {
-            let value = found.get(&key).copied().flatten();
-            reads.push((snapshot.timestamp(), key, value));
+            let content = found.get(&key).copied().flatten();
+            self.history.read(snapshot.timestamp().0, key, content);
         }
     }
 
     fn read(&self, at: Timestamp, key: u8, found: Option<bytes::Bytes>) {
-        self.history.reads.lock().push((at, key, value_of(found)));
+        self.history.read(at.0, key, content_of(found));
     }
 
     /// A key, and what to do to it.
-    fn write(&mut self) -> (u8, Option<Value>) {
+    fn write(&mut self) -> (u8, Option<Content>) {
         let key = self.rng.u8(..KEYS);
-        let value = self.history.next.fetch_add(1, Ordering::SeqCst);
+        let value = self.history.new_value();
         let write = match self.rng.u32(..5) {
             0 => None,
             1 => Some(None),
@@ -137,7 +112,7 @@ impl Client<'_> {
     fn optimistic(&mut self) {
         let mut transaction = self.store.begin();
         let start = transaction.start();
-        let mut writes = BTreeMap::new();
+        let mut writes = Writes::new();
         for _ in 0..self.rng.usize(1..5) {
             let (key, write) = self.write();
             if !writes.contains_key(&key) {
@@ -196,7 +171,7 @@ impl Client<'_> {
 
     fn pessimistic(&mut self) {
         let mut transaction = self.store.begin_pessimistic().unwrap();
-        let mut writes: BTreeMap<u8, Option<Value>> = BTreeMap::new();
+        let mut writes = Writes::new();
         // It has the timestamp of the snapshot of a transaction that reads nothing for update.
         let mut start = None;
         for _ in 0..self.rng.usize(1..4) {
@@ -222,41 +197,12 @@ impl Client<'_> {
         self.committed(start, commit, writes);
     }
 
-    fn committed(&self, start: Timestamp, commit: Timestamp, writes: BTreeMap<u8, Option<Value>>) {
-        self.history
-            .acknowledged
-            .fetch_max(commit.0, Ordering::SeqCst);
-        self.history.commits.lock().push(Commit {
-            start,
-            commit,
-            writes,
-        });
+    fn committed(&self, start: Timestamp, commit: Timestamp, writes: Writes) {
+        let since = start.0;
+        let changes = writes.into_iter();
+        let changes = changes.map(|(key, content)| (key, Change { since, content }));
+        self.history.acknowledged(commit.0, changes.collect());
     }
-}
-
-fn check(history: &History) -> usize {
-    let mut commits = history.commits.lock();
-    commits.sort_by_key(|it| it.commit);
-    let mut newest: BTreeMap<u8, Timestamp> = BTreeMap::new();
-    for it in commits.iter() {
-        for key in it.writes.keys() {
-            if let Some(before) = newest.insert(*key, it.commit) {
-                assert!(
-                    before <= it.start,
-                    "{key}: {before} and {} overlap",
-                    it.commit
-                );
-            }
-        }
-    }
-    let reads = history.reads.lock();
-    for (at, key, found) in reads.iter() {
-        let until = commits.partition_point(|it| it.commit <= *at);
-        let mut writes = commits[..until].iter().rev();
-        let expected = writes.find_map(|it| it.writes.get(key).copied().flatten());
-        assert_eq!(*found, expected.flatten(), "{key} at {at}");
-    }
-    commits.len()
 }
 
 /// Runs a history. Returns how many transactions committed.
@@ -277,7 +223,7 @@ fn run(seed: u64, has_deaths: bool) -> usize {
     place.options.versions.min_blob_size = [0, 30, 4096][rng.usize(..3)];
     place.options.versions.write_buffer_size = 64 << 10;
     let store = place.open();
-    let history = Arc::new(History::default());
+    let history = History::default();
     std::thread::scope(|scope| {
         for n in 0..3 {
             let mut client = Client {
@@ -298,11 +244,10 @@ fn run(seed: u64, has_deaths: bool) -> usize {
     assert_eq!(locks, []);
     let snapshot = store.snapshot();
     for key in 0..KEYS {
-        let found = value_of(snapshot.get(&[key]).unwrap());
-        let read = (snapshot.timestamp(), key, found);
-        history.reads.lock().push(read);
+        let found = content_of(snapshot.get(&[key]).unwrap());
+        history.read(snapshot.timestamp().0, key, found);
     }
-    check(&history)
+    history.check().unwrap()
 }
 
 fn run_all(usual: u64, has_deaths: bool) {

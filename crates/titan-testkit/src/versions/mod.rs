@@ -46,6 +46,7 @@
 //!
 //! A list fits any outcome: an operation on a transaction that has ended does nothing.
 
+pub mod isolation;
 mod model;
 mod text;
 
