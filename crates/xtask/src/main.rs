@@ -21,6 +21,7 @@ mod pages;
 mod rebuild;
 mod rocksdb_matrix;
 mod sanitize;
+mod serve;
 mod shuttle;
 mod stress;
 mod tifs;
@@ -58,6 +59,7 @@ enum Command {
     Pages(pages::PagesArgs),
     RocksdbMatrix(rocksdb_matrix::MatrixArgs),
     Sanitize(sanitize::SanitizeArgs),
+    Serve(serve::ServeArgs),
     Shuttle(shuttle::ShuttleArgs),
     Stress(stress::StressArgs),
     Tifs(tifs::TifsArgs),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Pages(args) => pages::main(&args),
         Command::RocksdbMatrix(args) => rocksdb_matrix::main(&args),
         Command::Sanitize(args) => sanitize::main(&args),
+        Command::Serve(args) => serve::main(&args),
         Command::Shuttle(args) => shuttle::main(&args),
         Command::Stress(args) => stress::main(&args),
         Command::Tifs(args) => tifs::main(&args),

@@ -18,6 +18,8 @@ mod records;
 mod refusals;
 mod repair;
 mod scan;
+#[cfg(feature = "serve")]
+mod served;
 mod space;
 mod trees;
 mod usage;
