@@ -77,7 +77,7 @@ impl Cluster {
         let client = runtime.block_on(async {
             let client = TransactionClient::new_with_config(addresses.to_vec(), config);
             let client = tokio::time::timeout(patience, client).await;
-            let client = client.map_err(|_| no_answer(patience))?;
+            let client = client.map_err(|_| no_answer())?;
             client.map_err(|error| translated(&error))
         })?;
         Ok(Box::new(Cluster {
@@ -341,7 +341,7 @@ impl Transaction for Writes<'_> {
                         tokio::time::sleep(PAUSE).await;
                     }
                     Ok(Err(error)) => break translated(&error),
-                    Err(_) => break no_answer(cluster.patience),
+                    Err(_) => break no_answer(),
                 }
             };
             // Otherwise its locks last until they expire.

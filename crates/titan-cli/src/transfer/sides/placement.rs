@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status};
 
-use super::retries::{PAUSE, causes, no_answer};
+use super::retries::{NO_ANSWER, PAUSE, causes, no_answer};
 
 /// The placement driver of a cluster.
 pub(super) struct Placement {
@@ -49,8 +49,7 @@ impl Placement {
             cluster: 0,
             leader: Mutex::default(),
         };
-        let found = tokio::time::timeout(patience, placement.find()).await;
-        let found = found.map_err(|_| no_answer(patience))?;
+        let found = placement.find().await;
         let (cluster, leader) = found.map_err(|status| failed(&status))?;
         placement.cluster = cluster;
         placement.leader = Mutex::new(Some(leader));
@@ -146,7 +145,7 @@ impl Placement {
             let left = self.patience.saturating_sub(begun.elapsed());
             let asked = async { call(self.leader().await?, Some(header)).await };
             let Ok(answer) = tokio::time::timeout(left, asked).await else {
-                return Err(no_answer(self.patience));
+                return Err(no_answer());
             };
             let status = match answer {
                 Ok(answer) => return Ok(answer),
@@ -175,11 +174,14 @@ impl Placement {
         }
     }
 
-    /// Asks one member after the other for the number of the cluster and the leader.
+    /// Asks one member after the other for the number of the cluster and the leader. All have a
+    /// part of the time.
     async fn find(&self) -> Result<(u64, PdClient<Channel>), Status> {
         let mut last = Status::unavailable("no address");
+        let patience = self.patience / self.addresses.len().max(1) as u32;
         for address in &self.addresses {
-            match self.ask(address).await {
+            let asked = tokio::time::timeout(patience, self.ask(address)).await;
+            match asked.unwrap_or_else(|_| Err(Status::deadline_exceeded(NO_ANSWER))) {
                 Ok(found) => return Ok(found),
                 Err(status) => {
                     let said = format!("{address}: {}", status.message());
@@ -215,8 +217,7 @@ impl Placement {
         if let Some(tls) = &self.tls {
             endpoint = endpoint.tls_config(tls.clone()).map_err(unavailable)?;
         }
-        let endpoint = endpoint.connect_timeout(self.patience);
-        let channel = endpoint.timeout(self.patience).connect().await;
+        let channel = endpoint.connect().await;
         Ok(PdClient::new(channel.map_err(unavailable)?))
     }
 }

@@ -9,6 +9,9 @@ use tonic::Code;
 /// The time between two attempts.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
+/// The failure of a call without an answer.
+pub(super) const NO_ANSWER: &str = "no answer in time (--patience)";
+
 /// The fate of a call after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -132,16 +135,12 @@ pub(super) async fn repeated<T>(
                 tokio::time::sleep(PAUSE).await;
             }
             Ok(Err(error)) => return Err(translated(&error)),
-            Err(_) => return Err(last.unwrap_or_else(|| no_answer(patience))),
+            Err(_) => return Err(last.unwrap_or_else(no_answer)),
         }
     }
 }
 
 /// The error for a call without an answer.
-pub(super) fn no_answer(patience: Duration) -> Error {
-    let seconds = patience.as_secs();
-    Error::new(
-        ErrorKind::Io,
-        format!("the cluster did not answer for {seconds} s (--patience)"),
-    )
+pub(super) fn no_answer() -> Error {
+    Error::new(ErrorKind::Io, format!("the cluster: {NO_ANSWER}"))
 }
