@@ -99,7 +99,7 @@ fn check_same(header: &Header, wanted: &Header) -> Result<()> {
         return refused(format!("as of {}", header.timestamp));
     }
     if !header.is_resumable {
-        let what = "of a store that another process had open: it cannot go on";
+        let what = "of a store that was in use: it cannot go on";
         return refused(what.to_owned());
     }
     Ok(())

@@ -22,8 +22,9 @@ use crate::{keys, progress};
 /// Locks, older versions and raw keys are left out. After an interruption, run the same command
 /// again: it goes on as of the same timestamp, as long as the source can read it. The file is
 /// durable and complete when the command ends. A store is opened read-only; if another process has
-/// it open, it is read as of one moment, and such an export does not go on. Of a directory of titan
-/// serve, the store is the directory `versions`. A cluster holds its safe point meanwhile.
+/// it open, it is read as of one moment, and such an export does not go on. Nor does one of a store
+/// with locks. Of a directory of titan serve, the store is the directory `versions`. A cluster
+/// holds its safe point meanwhile.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

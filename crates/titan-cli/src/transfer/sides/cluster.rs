@@ -89,13 +89,14 @@ impl Cluster {
         }))
     }
 
-    fn options(&self) -> TransactionOptions {
+    /// Options with this many attempts after errors of regions and of the transport.
+    fn options(&self, attempts: u32) -> TransactionOptions {
         // Locks of dead clients last for seconds.
         let pauses = u32::try_from(self.patience.as_millis() / 500).unwrap_or(u32::MAX);
         TransactionOptions::new_optimistic()
             .drop_check(CheckLevel::None)
             .retry_options(RetryOptions::new(
-                Backoff::no_jitter_backoff(2, 500, 10),
+                Backoff::no_jitter_backoff(2, 500, attempts),
                 Backoff::no_jitter_backoff(2, 500, pauses.saturating_add(10)),
             ))
     }
@@ -177,7 +178,7 @@ impl Side for Cluster {
 
     fn begin<'a>(&'a self) -> Result<Box<dyn Transaction + 'a>> {
         let transaction = self.wait(repeated(self.patience, async || {
-            self.client.begin_with_options(self.options()).await
+            self.client.begin_with_options(self.options(10)).await
         }))?;
         Ok(Box::new(Writes {
             cluster: self,
@@ -256,7 +257,9 @@ impl Scan<'_> {
             let read = self.cluster.wait(repeated(self.cluster.patience, async || {
                 // A snapshot keeps all that it has read.
                 let at = tikv_client::Timestamp::from_version(self.at.0);
-                let mut snapshot = self.cluster.client.snapshot(at, self.cluster.options());
+                // The client repeats requests for too large answers as they are.
+                let options = self.cluster.options(2);
+                let mut snapshot = self.cluster.client.snapshot(at, options);
                 match snapshot.scan(bounds(range), self.rows).await {
                     Ok(rows) => Ok(Some(rows.collect::<Vec<_>>())),
                     Err(error) if fate(&error) == Fate::Smaller && self.rows > 1 => Ok(None),

@@ -46,9 +46,11 @@ impl Side for Directory {
         format!("store {}", self.identity)
     }
 
-    /// A view of a store that another process has open may lack commits at its timestamp.
+    /// A view of a store that another process has open may lack commits at its timestamp, and a
+    /// client may yet commit at it what it has locked.
     fn is_resumable(&self) -> bool {
-        self.store.db().moment().is_none()
+        let locks = self.store.percolator().scan_locks(Timestamp::MAX, b"", 1);
+        self.store.db().moment().is_none() && locks.is_empty()
     }
 
     fn timestamp(&self, at: Option<Timestamp>) -> Result<Timestamp> {

@@ -237,7 +237,7 @@ fn an_export_goes_on_only_with_the_same_data() {
     cut(&place.path("beside.x"), 1000);
     let said = place.fails(1, &["mvcc", "export", "db", "beside.x"]);
     assert!(
-        said.contains("that another process had open: it cannot go on"),
+        said.contains("of a store that was in use: it cannot go on"),
         "{said}"
     );
     store.close().unwrap();
