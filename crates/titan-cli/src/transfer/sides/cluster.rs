@@ -101,13 +101,22 @@ impl Cluster {
             ))
     }
 
-    fn service(&self) -> String {
-        format!("titan-mvcc-{}", std::process::id())
-    }
-
     fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
+
+    fn end_hold(&mut self) {
+        if let Some((at, renewals)) = self.hold.take() {
+            renewals.abort();
+            // After a failure it ends by itself.
+            let _ = self.wait(self.placement.hold(&service(at), at.0, 0));
+        }
+    }
+}
+
+/// The name under which the safe point is held at a timestamp. Other programs have other names.
+fn service(at: Timestamp) -> String {
+    format!("titan-mvcc-{}-{at}", std::process::id())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -139,7 +148,7 @@ impl Side for Cluster {
     }
 
     fn hold(&mut self, at: Timestamp) -> Result<()> {
-        let (placement, service) = (Arc::clone(&self.placement), self.service());
+        let (placement, service) = (Arc::clone(&self.placement), service(at));
         let seconds = HOLD_SECONDS.cast_signed();
         let oldest = self.wait(placement.hold(&service, at.0, seconds))?;
         // ORDER: after the hold, so that the safe point does not pass it later. A cluster answers
@@ -158,9 +167,8 @@ impl Side for Cluster {
                 let _ = placement.hold(&service, at.0, seconds).await;
             }
         });
-        if let Some((_, before)) = self.hold.replace((at, renewals)) {
-            before.abort();
-        }
+        self.end_hold();
+        self.hold = Some((at, renewals));
         Ok(())
     }
 
@@ -187,11 +195,7 @@ impl Side for Cluster {
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
-        if let Some((at, renewals)) = self.hold.take() {
-            renewals.abort();
-            // Otherwise it ends by itself.
-            let _ = self.wait(self.placement.hold(&self.service(), at.0, 0));
-        }
+        self.end_hold();
         Ok(())
     }
 }

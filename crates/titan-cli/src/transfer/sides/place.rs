@@ -40,7 +40,7 @@ pub(crate) struct Network {
     /// File of the authorities of a cluster with TLS, in PEM.
     #[arg(long, value_name = "FILE", requires_all = ["cert", "key"])]
     pub(super) ca: Option<PathBuf>,
-    /// File of this client's certificate, in PEM.
+    /// File of this client's certificate, in PEM. Needed even if the cluster asks for none.
     #[arg(long, value_name = "FILE", requires = "ca")]
     pub(super) cert: Option<PathBuf>,
     /// File of this client's private key, in PEM.

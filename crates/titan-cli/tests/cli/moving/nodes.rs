@@ -3,9 +3,10 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use serde_json::Value;
 use titan_mvcc::{Mutation, Prewrite, Timestamp};
 use titan_server::proto::pdpb::pd_client::PdClient;
 use titan_server::proto::pdpb::{
@@ -132,6 +133,35 @@ fn an_export_goes_on_over_regions_and_new_values() {
         assert_eq!(fs::read(place.path("back.x")).unwrap(), whole, "{len}");
     }
     node.stop().unwrap();
+}
+
+#[test]
+fn a_killed_import_goes_on() {
+    let place = Place::new();
+    let rows: Vec<_> = (0..500_u64)
+        .map(|n| (format!("key {n:03}").into_bytes(), noise(n, 20_000)))
+        .collect();
+    fill(place.path("db"), &rows);
+    export(&place, &["db", "x"]);
+    let (node, address) = start(&place.path("node"));
+    let mut importing = place
+        .command(&["mvcc", "import", "x", &address])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Whenever the kill comes, locks included.
+    loop {
+        let output = place.run(&["mvcc", "import", "x", &address, "--check", "--json"]);
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        if told["same"].as_u64().unwrap() > 0 {
+            break;
+        }
+    }
+    importing.kill().unwrap();
+    importing.wait().unwrap();
+    assert_eq!(import(&place, &["x", &address])["pairs"], 500);
+    node.stop().unwrap();
+    assert_eq!(rows_of(place.path("node/versions")), rows);
 }
 
 #[test]
