@@ -109,7 +109,7 @@ mod tests {
         let found = pairs(found).into_iter().map(Ok);
         let mut differences = Differences::new(&expected, found);
         let mut text = String::new();
-        while let Some(difference) = differences.next() {
+        for difference in differences.by_ref() {
             let difference = difference.unwrap();
             let sign = match &difference {
                 Difference::Missing(_) => '-',

@@ -28,7 +28,7 @@ use crate::{keys, progress};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Directory of a store, or tikv://HOST:PORT[,HOST:PORT] of placement drivers.
+    /// Directory of a store, or tikv:// and HOST:PORT of placement drivers, with commas between.
     #[arg(value_parser = Place::parse)]
     source: Place,
     /// File to write. A complete export is refused.

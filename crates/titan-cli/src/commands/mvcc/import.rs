@@ -28,7 +28,7 @@ use crate::{keys, progress};
 pub(crate) struct Args {
     /// File of titan mvcc export.
     pub(super) file: PathBuf,
-    /// Directory of a store, or tikv://HOST:PORT[,HOST:PORT] of placement drivers.
+    /// Directory of a store, or tikv:// and HOST:PORT of placement drivers, with commas between.
     #[arg(value_parser = Place::parse)]
     target: Place,
     /// Delete other keys in the range of the export, and replace other values.
