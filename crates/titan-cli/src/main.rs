@@ -23,6 +23,8 @@ mod output;
 mod owner;
 mod progress;
 mod status;
+mod store;
+mod transfer;
 mod usage;
 
 use std::ffi::OsString;
@@ -132,6 +134,11 @@ fn main() -> ExitCode {
                 && !matches!(command, Command::Check(_))
             {
                 match command {
+                    Command::Mvcc(args)
+                        if error.path().is_some() && error.path() == args.export_file() =>
+                    {
+                        output::suggest_exporting();
+                    }
                     // No file is damaged.
                     Command::Mvcc(_) if error.path().is_none() => {
                         output::suggest_deleting();

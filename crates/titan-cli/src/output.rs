@@ -151,6 +151,11 @@ pub(crate) fn suggest_deleting() {
     );
 }
 
+/// Says what helps against a damaged export.
+pub(crate) fn suggest_exporting() {
+    tell("titan: nothing was written; titan mvcc export to the same file mends it, or delete it");
+}
+
 /// Whether an error, or one that led to it, is of this kind.
 pub(crate) fn led_to_it(error: &Error, kind: ErrorKind) -> bool {
     let first: &(dyn std::error::Error + 'static) = error;

@@ -1,23 +1,25 @@
 //! `titan mvcc`: stores of versions.
 //!
-//! One file per command in `mvcc/`; `store` opens the store and translates errors.
+//! One file per command in `mvcc/`.
 
 mod check;
+mod export;
 mod gc;
 mod get;
+mod import;
 mod locks;
 mod put;
 mod scan;
-mod store;
 mod versions;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use titan::Result;
 
 use crate::global::Global;
 
-/// Read and write stores of versions, and drop their old versions
+/// Read and write stores of versions, drop their old versions, and move their data
 ///
 /// A store keeps the versions of each key, with the timestamps of the transactions that wrote them.
 /// A timestamp is a number: milliseconds since 1970 times 262,144, and a counter. Reads before the
@@ -44,6 +46,8 @@ enum Command {
     Locks(locks::Args),
     Gc(gc::Args),
     Check(check::Args),
+    Export(export::Args),
+    Import(import::Args),
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
@@ -55,5 +59,18 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         Command::Locks(args) => locks::run(args, global),
         Command::Gc(args) => gc::run(args, global),
         Command::Check(args) => check::run(args, global),
+        Command::Export(args) => export::run(args, global),
+        Command::Import(args) => import::run(args, global),
+    }
+}
+
+impl Args {
+    /// The file of an export that the command reads or writes.
+    pub(crate) fn export_file(&self) -> Option<&Path> {
+        match &self.command {
+            Command::Export(args) => Some(&args.file),
+            Command::Import(args) => Some(&args.file),
+            _ => None,
+        }
     }
 }

@@ -13,6 +13,7 @@ mod kept_options;
 mod keys;
 mod layers;
 mod looking;
+mod moving;
 mod mvcc;
 mod records;
 mod refusals;

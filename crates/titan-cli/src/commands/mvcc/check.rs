@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use titan::Result;
 use titan_mvcc::CheckReport;
 
-use super::store::{read, translated};
 use crate::commands::check::{Document, verdict};
 use crate::global::Global;
 use crate::output::{self, Out};
 use crate::progress;
+use crate::store::{read, translated};
 
 /// Verify that every entry is one that a store writes
 ///

@@ -14,9 +14,9 @@ use titan::{CollectGarbageOptions, Error, ErrorKind, Result};
 use titan_mvcc::{Store, Timestamp, VersionSpace};
 
 use super::super::gc::{shown_by, when_interrupted};
-use super::store::{AnyClock, timestamp, translated, write};
 use crate::global::Global;
 use crate::output::{self, Out};
+use crate::store::{AnyClock, timestamp, translated, write};
 use crate::{progress, usage};
 
 /// Move the safe point, drop the versions before it that no read can find, and free their space

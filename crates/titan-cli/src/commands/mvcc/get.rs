@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use titan::Result;
 use titan_mvcc::Timestamp;
 
-use super::store::{read, snapshot, timestamp, translated};
 use crate::entries::print_value;
 use crate::global::Global;
+use crate::store::{read, snapshot, timestamp, translated};
 use crate::{keys, status};
 
 /// Print the value of a key, byte for byte

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use titan::Result;
 use titan_mvcc::{LockInfo, LockKind, Timestamp};
 
-use super::store::{read, translated};
 use crate::global::Global;
 use crate::keys;
 use crate::output::Out;
+use crate::store::{read, translated};
 
 /// List the locks of transactions that have not ended, in the order of their keys
 ///

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use serde_json::json;
 use titan::Result;
 
-use super::store::{AnyClock, translated, write};
 use crate::commands::put::Entry;
 use crate::global::Global;
 use crate::output::Out;
+use crate::store::{AnyClock, translated, write};
 
 /// Store a new version of a key, and print its commit timestamp
 ///

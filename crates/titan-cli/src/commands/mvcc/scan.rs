@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use titan::Result;
 use titan_mvcc::{Direction, Scan, Timestamp};
 
-use super::store::{read, snapshot, timestamp, translated};
 use crate::entries::Entries;
 use crate::global::Global;
+use crate::store::{read, snapshot, timestamp, translated};
 use crate::{keys, output};
 
 /// Print the rows of a range as of a timestamp, in the order of their keys

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use titan::Result;
 use titan_mvcc::{Store, StoredVersion};
 
-use super::store::{read, translated};
 use crate::global::Global;
 use crate::output::Out;
+use crate::store::{read, translated};
 use crate::{keys, status};
 
 /// List the stored versions of a key, the newest first

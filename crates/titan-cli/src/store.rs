@@ -14,7 +14,7 @@ const VERSIONS: &str = "versions";
 
 /// Opens a store read-only. Changes nothing in its directory. If another process has it open, it is
 /// read as of one moment, which standard error names.
-pub(super) fn read(path: &Path, global: &Global) -> Result<Store> {
+pub(crate) fn read(path: &Path, global: &Global) -> Result<Store> {
     let options = options(global)?;
     let store = Store::open_read_only(path, &options).map_err(translated)?;
     output::tell_moment(store.db().moment(), global.json);
@@ -23,7 +23,7 @@ pub(super) fn read(path: &Path, global: &Global) -> Result<Store> {
 
 /// The option to accept a clock that is far ahead.
 #[derive(clap::Args)]
-pub(super) struct AnyClock {
+pub(crate) struct AnyClock {
     /// Accept a clock that is more than a year after the last timestamp of the store. Timestamps
     /// never go back: if the clock is wrong, the store's timestamps stay ahead of the time.
     #[arg(long)]
@@ -32,7 +32,7 @@ pub(super) struct AnyClock {
 
 /// Opens a store to change it, with synced writes and a fixed safe point. Refuses a clock that is
 /// far ahead unless the option accepts it.
-pub(super) fn write(path: &Path, global: &Global, create: bool, clock: &AnyClock) -> Result<Store> {
+pub(crate) fn write(path: &Path, global: &Global, create: bool, clock: &AnyClock) -> Result<Store> {
     let mut options = options(global)?;
     options.db.create_if_missing = create;
     options.refuse_clock_jump = !clock.any_clock;
@@ -53,7 +53,7 @@ fn options(global: &Global) -> Result<StoreOptions> {
 }
 
 /// Parses a timestamp of the user.
-pub(super) fn timestamp(text: &str) -> Result<Timestamp, &'static str> {
+pub(crate) fn timestamp(text: &str) -> Result<Timestamp, &'static str> {
     let number = text.parse();
     number
         .map(Timestamp)
@@ -64,7 +64,7 @@ pub(super) fn timestamp(text: &str) -> Result<Timestamp, &'static str> {
 ///
 /// The newest timestamp that a store knows is its last commit, or seconds later. A later one that
 /// has passed by the clock reads all commits.
-pub(super) fn snapshot(store: &Store, at: Option<Timestamp>) -> Result<Snapshot> {
+pub(crate) fn snapshot(store: &Store, at: Option<Timestamp>) -> Result<Snapshot> {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).ok();
     let clock = clock.and_then(Timestamp::at).unwrap_or(Timestamp::ZERO);
     match at {
@@ -75,7 +75,7 @@ pub(super) fn snapshot(store: &Store, at: Option<Timestamp>) -> Result<Snapshot>
 }
 
 /// Translates an error of the store into one of the engine, with which commands end.
-pub(super) fn translated(error: titan_mvcc::Error) -> Error {
+pub(crate) fn translated(error: titan_mvcc::Error) -> Error {
     use titan_mvcc::Error as Mvcc;
     let kind = match &error {
         Mvcc::Engine(source) => return source.clone(),

@@ -1,0 +1,67 @@
+//! The interface of sources and targets.
+
+use bytes::Bytes;
+use titan::Result;
+use titan_mvcc::Timestamp;
+
+use crate::transfer::pairs::{KeyRange, Pair};
+
+/// A source or target of data.
+pub(crate) trait Side {
+    /// A name that no other source has.
+    fn name(&self) -> String;
+
+    /// Whether a later reading at the same timestamp finds the same.
+    fn is_resumable(&self) -> bool;
+
+    /// The timestamp at which a reading is made: the given one, or that of the present.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a timestamp of the future, or one whose versions may have been
+    /// dropped; those of the side.
+    fn timestamp(&self, at: Option<Timestamp>) -> Result<Timestamp>;
+
+    /// Keeps the versions at a timestamp readable until the side is closed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if they may have been dropped; those of the side.
+    fn hold(&mut self, at: Timestamp) -> Result<()>;
+
+    /// The pairs of a range as of a timestamp, in their order. Ends after the first error.
+    ///
+    /// # Errors
+    /// Those of the side.
+    fn scan<'a>(&'a self, at: Timestamp, range: KeyRange) -> Result<Pairs<'a>>;
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// Those of the side.
+    fn begin<'a>(&'a self) -> Result<Box<dyn Transaction + 'a>>;
+
+    /// Ends the use of the side.
+    ///
+    /// # Errors
+    /// Those of the side.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Pairs in the order of their keys.
+pub(crate) type Pairs<'a> = Box<dyn Iterator<Item = Result<Pair>> + 'a>;
+
+/// A transaction of a side. Dropped, it writes nothing.
+pub(crate) trait Transaction {
+    /// The timestamp at which its writes must not meet later ones.
+    fn start(&self) -> Timestamp;
+
+    fn put(&mut self, pair: &Pair) -> Result<()>;
+
+    fn delete(&mut self, key: &Bytes) -> Result<()>;
+
+    /// Commits all or nothing.
+    ///
+    /// # Errors
+    /// `Conflict` if another client wrote one of the keys since the start; those of the side. It
+    /// may have committed after an error.
+    fn commit(self: Box<Self>) -> Result<()>;
+}
