@@ -14,7 +14,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A large value goes to a blob file. Whether it is there and its size are known without a read.
     db.put(b"picture", &vec![7; 100_000])?;
     db.flush()?;
-    let picture = db.get_lazy(b"picture", &Default::default())?;
+    let picture = db.get_lazy(b"picture")?;
     assert_eq!(
         picture
             .map(|value| value.fetch())

@@ -84,7 +84,7 @@ impl Transaction {
         let key = key.as_ref();
         match state.own(family, key) {
             Some(own) => Ok(own?.map(LazyValue::inline)),
-            None => family.get_lazy(key, &state.read_options(ReadOptions::default())),
+            None => family.get_lazy_with(key, &state.read_options(ReadOptions::default())),
         }
     }
 

@@ -95,7 +95,11 @@ impl TransactionIterator {
     }
 
     /// Moves to the first key not before `target`.
-    pub fn seek(&mut self, target: &[u8]) -> Result<()> {
+    pub fn seek(&mut self, target: impl AsRef<[u8]>) -> Result<()> {
+        self.seek_key(target.as_ref())
+    }
+
+    fn seek_key(&mut self, target: &[u8]) -> Result<()> {
         self.begin(Direction::Forward);
         self.database.seek(target)?;
         let from = match &self.lower {
@@ -107,7 +111,11 @@ impl TransactionIterator {
     }
 
     /// Moves to the last key not after `target`.
-    pub fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+    pub fn seek_for_prev(&mut self, target: impl AsRef<[u8]>) -> Result<()> {
+        self.seek_for_prev_key(target.as_ref())
+    }
+
+    fn seek_for_prev_key(&mut self, target: &[u8]) -> Result<()> {
         self.begin(Direction::Backward);
         self.database.seek_for_prev(target)?;
         let end = match &self.upper {
@@ -176,11 +184,11 @@ impl TransactionIterator {
         }
     }
 
-    /// The value. Ask for it before the key, as with [`DbIterator::value`].
+    /// The value.
     ///
     /// # Errors
     /// Those of [`DbIterator::value`].
-    pub fn value(&mut self) -> Result<Bytes> {
+    pub fn value(&self) -> Result<Bytes> {
         match self.own_value() {
             Some(value) => value.fetch(),
             None if self.valid() => self.database.value(),

@@ -129,7 +129,7 @@ impl Reader for ColumnFamily {
     type Error = Error;
 
     fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        ColumnFamily::get_lazy(self, key, &ReadOptions::default())
+        ColumnFamily::get_lazy(self, key)
     }
 
     fn scan(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Rows<'_, Error>> {
@@ -156,7 +156,7 @@ impl Reader for FamilyAtSnapshot<'_> {
     type Error = Error;
 
     fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        self.family.get_lazy(key, &self.options())
+        self.family.get_lazy_with(key, &self.options())
     }
 
     fn scan(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Rows<'_, Error>> {

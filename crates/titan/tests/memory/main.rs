@@ -104,7 +104,7 @@ fn live_and_close(round: usize) {
         let snapshot = db.snapshot();
         db.delete_range(&key(100), &key(150)).unwrap();
         db.flush_all().unwrap();
-        let lazy = db.get_lazy(&key(21), &ReadOptions::default()).unwrap();
+        let lazy = db.get_lazy(&key(21)).unwrap();
         db.collect_garbage(None, None, &Default::default()).unwrap();
         let at = ReadOptions {
             snapshot: Some(snapshot),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::checkpoint::CheckpointSummary;
 use super::column_family::ColumnFamily;
 use super::pause::GarbageCollectionPause;
-use crate::batch::WriteBatch;
+use crate::batch::{BatchTarget, WriteBatch};
 use crate::clock::SystemClock;
 use crate::db::commits::conditions::Conditions;
 use crate::db::core::shared::Core;
@@ -65,6 +65,18 @@ impl Deref for Db {
 
     fn deref(&self) -> &ColumnFamily {
         &self.default
+    }
+}
+
+impl From<&Db> for BatchTarget {
+    fn from(db: &Db) -> Self {
+        BatchTarget::from(&db.default)
+    }
+}
+
+impl From<&Db> for ColumnFamilyId {
+    fn from(db: &Db) -> Self {
+        db.default.id()
     }
 }
 
@@ -262,6 +274,28 @@ impl Db {
     ) -> Result<ColumnFamily> {
         let family = self.shared().create_family(name, options)?;
         Ok(self.handle(&family))
+    }
+
+    /// The family of this name; created with `options` if there is none. The options of a family
+    /// that exists stay as they are. Cost: a lookup, or that of [`Db::create_column_family`].
+    ///
+    /// # Errors
+    /// `InvalidOption`; those of writes.
+    pub fn open_or_create_column_family(
+        &self,
+        name: &str,
+        options: ColumnFamilyOptions,
+    ) -> Result<ColumnFamily> {
+        loop {
+            if let Some(family) = self.column_family(name) {
+                return Ok(family);
+            }
+            match self.create_column_family(name, options.clone()) {
+                // Somebody else was first, and may even have dropped it since.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                created => return created,
+            }
+        }
     }
 
     /// Drops a family and everything in it. This is durable on return, like every logged write

@@ -273,7 +273,7 @@ impl Way {
                 found.extend(value.map(|v| ("a".to_owned(), shown(&v))));
             }
             Way::GetLazy => {
-                if let Some(value) = family.get_lazy(b"a", options)? {
+                if let Some(value) = family.get_lazy_with(b"a", options)? {
                     found.insert("a".to_owned(), shown(&value.fetch()?));
                 }
             }
