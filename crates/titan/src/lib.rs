@@ -145,7 +145,7 @@ pub use options::{
     TakenOptions, WalRecoveryMode,
 };
 pub use process::Process;
-pub use read::{DbIterator, ReadOptions, Snapshot};
+pub use read::{DbIterator, KeyRange, Keys, Range, ReadOptions, Snapshot};
 pub use stats::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
     GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,

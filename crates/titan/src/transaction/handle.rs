@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::index::Pending;
+use super::index::{Index, Pending};
 use super::iterator::TransactionIterator;
 use super::options::{TransactionOptions, TransactionSnapshot};
 use super::state::{State, new_index};
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::lazy_value::LazyValue;
 use crate::locks::{LockKey, Mode, OwnerId};
 use crate::merge::full_merge;
-use crate::read::{ReadOptions, Snapshot};
+use crate::read::{Bounds, ReadOptions, Snapshot};
 use crate::sync::Mutex;
 use crate::wide_columns::WideColumns;
 
@@ -122,6 +122,21 @@ impl Transaction {
         family: &ColumnFamily,
         options: &ReadOptions,
     ) -> Result<TransactionIterator> {
+        let (options, own, bounds) = self.cursor_parts(family, options.clone())?;
+        Ok(TransactionIterator::new(
+            family.iter(&options)?,
+            own,
+            bounds,
+        ))
+    }
+
+    /// The parts of a cursor: how the database is read, the transaction's own writes, and its
+    /// bounds.
+    pub(super) fn cursor_parts(
+        &self,
+        family: &ColumnFamily,
+        options: ReadOptions,
+    ) -> Result<(ReadOptions, Index, Bounds)> {
         let state = &mut self.state.lock();
         self.used(state, family)?;
         if options.prefix_same_as_start {
@@ -130,10 +145,9 @@ impl Transaction {
             return Err(Error::unsupported(why));
         }
         let bounds = options.bounds(&**family.comparator(), options.prefix.as_deref())?;
-        let database = family.iter(&state.read_options(options.clone()))?;
         let own = state.written.get(&family.id()).cloned();
         let own = own.unwrap_or_else(|| new_index(family));
-        Ok(TransactionIterator::new(database, own, bounds))
+        Ok((state.read_options(options), own, bounds))
     }
 
     /// Reads a key that the transaction is going to write, or that its writes depend on: from now

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::index::{Index, Pending};
 use crate::error::{Error, Result};
 use crate::lazy_value::LazyValue;
-use crate::read::DbIterator;
+use crate::read::{Bounds, DbIterator, cursor};
 use crate::shared_map::Place;
 use crate::wide_columns::WideColumns;
 
@@ -49,11 +49,7 @@ pub struct TransactionIterator {
 impl TransactionIterator {
     /// Shows the entries of `database` below the writes in `own` within the bounds, which are those
     /// of `database`.
-    pub(super) fn new(
-        database: DbIterator,
-        own: Index,
-        (lower, upper): (Option<Vec<u8>>, Option<Vec<u8>>),
-    ) -> Self {
+    pub(super) fn new(database: DbIterator, own: Index, (lower, upper): Bounds) -> Self {
         TransactionIterator {
             database,
             own,
@@ -301,6 +297,8 @@ impl TransactionIterator {
         }
     }
 }
+
+cursor!(TransactionIterator);
 
 fn not_on_an_entry() -> Error {
     Error::invalid_argument("the iterator is not on an entry")

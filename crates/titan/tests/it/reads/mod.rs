@@ -3,4 +3,5 @@
 mod approximate;
 mod damaged_block;
 mod iterators;
+mod ranges;
 mod tombstones;
