@@ -324,16 +324,60 @@ impl Transaction {
     /// `Conflict`, which names the first such key: nothing was written, and the transaction is
     /// over. Begin another one and read again. Those of [`Db::write`].
     pub fn commit(self) -> Result<()> {
-        let (batch, conditions) = self.state.lock().take_writes()?;
+        // Its end releases the locks, also if the commit panics.
+        self.commit_writes()
+    }
+
+    /// Commits as [`Transaction::commit`] does, but a transaction that fails goes on as it was,
+    /// with its writes, guards, locks and save points. After `Busy` it may be tried again as it is;
+    /// after `Conflict`, once the key is taken back to a save point. A transaction that commits
+    /// begins anew, with the same options.
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// let mut transaction = db.begin(&titan::TransactionOptions::default())?;
+    /// transaction.put(&db, "order", "17 apples")?;
+    /// transaction.set_save_point();
+    /// transaction.put(&db, "last order", "17")?;
+    /// db.put("last order", "16")?;
+    /// if transaction.try_commit().is_err() {
+    ///     transaction.rollback_to_save_point()?;
+    ///     transaction.commit()?;
+    /// }
+    /// assert_eq!(db.get("order")?.unwrap(), "17 apples");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`].
+    pub fn try_commit(&mut self) -> Result<()> {
+        self.commit_writes()?;
+        let state = std::mem::take(&mut *self.state.lock());
+        self.release(state.tracked.keys());
+        if self.options.snapshot == TransactionSnapshot::AtBegin {
+            self.take_snapshot(&mut self.state.lock());
+        }
+        Ok(())
+    }
+
+    /// After an error the writes are as before.
+    fn commit_writes(&self) -> Result<()> {
+        let (mut batch, conditions) = self.state.lock().take_writes()?;
         let Some(conditions) = conditions else {
             return self.db.check_writable();
         };
         if mutant!(locks_released_before_publication) {
             self.release(self.state.lock().tracked.keys());
         }
-        let committed = self.db.write_if(batch, &conditions, &self.options.write);
+        let options = &self.options.write;
+        let committed = self.db.write_if(&mut batch, &conditions, options);
         gate!("transaction: committed");
-        // Its end releases the locks, also if the commit panics.
+        if committed.is_err() {
+            self.state.lock().batch = batch;
+        }
         committed
     }
 

@@ -307,7 +307,7 @@ impl ColumnFamily {
     fn write_one(&self, add: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {
         let mut batch = WriteBatch::new();
         add(&mut batch)?;
-        self.core.shared.write(batch, &WriteOptions::default())
+        self.core.shared.write(&mut batch, &WriteOptions::default())
     }
 
     /// Writes what is in the family's memtables to tables and blob files. Returns when it is done.

@@ -1,5 +1,6 @@
 //! The handle of an open database.
 
+use std::borrow::BorrowMut;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -315,7 +316,25 @@ impl Db {
         &self.shared().opening.taken
     }
 
-    /// Commits a batch: all of it or nothing, across families, after any crash.
+    /// Commits a batch: all of it or nothing, across families, after any crash. A batch that is lent
+    /// is empty afterwards, with its memory; after an error it is as before, to be tried again or
+    /// changed:
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// # use titan::{WriteBatch, WriteOptions};
+    /// let at_once = WriteOptions { no_slowdown: true, ..WriteOptions::default() };
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(&db, "key", "value")?;
+    /// match db.write(&mut batch, &at_once) {
+    ///     Err(busy) if busy.is_retryable() => db.write(batch, &WriteOptions::default())?,
+    ///     written => written?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `InvalidArgument` if it names a family that does not exist, or names one by a handle of
@@ -323,14 +342,22 @@ impl Db {
     /// it begins; `Busy` if writes are stalled and `no_slowdown` is set; `WritesStopped` after a
     /// background failure; `Io`, `NoSpace` if logging it failed, which stops writes too. It is then
     /// unknown whether the batch is there after the next opening; it is not visible before.
-    pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
-        self.shared().write(batch, options)
+    /// `Internal` if the thread that committed it panicked, with which it is lost.
+    pub fn write(
+        &self,
+        mut batch: impl BorrowMut<WriteBatch>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let batch = batch.borrow_mut();
+        self.shared().write(batch, options)?;
+        batch.clear();
+        Ok(())
     }
 
     /// Commits a batch if `conditions` hold: all of it, or nothing with the error `Conflict`. This
     /// is exact with respect to every other write: none of the keys was written between the
     /// snapshot of the conditions and the batch. A batch with nothing in it may be used to learn
-    /// whether conditions hold at one moment.
+    /// whether conditions hold at one moment. A batch may be lent, as to [`Db::write`].
     ///
     /// Cost: that of [`Db::write`], and for each condition a lookup in the memtables and in the
     /// tables that have something newer, on the caller's thread. If something was published
@@ -342,11 +369,14 @@ impl Db {
     /// earlier opening of this one; those of [`Db::write`]; those of reads.
     pub fn write_if(
         &self,
-        batch: WriteBatch,
+        mut batch: impl BorrowMut<WriteBatch>,
         conditions: &Conditions,
         options: &WriteOptions,
     ) -> Result<()> {
-        self.shared().write_if(batch, conditions, options)
+        let batch = batch.borrow_mut();
+        self.shared().write_if(batch, conditions, options)?;
+        batch.clear();
+        Ok(())
     }
 
     /// Whether `conditions` hold now: `Conflict` if not. They may fail a moment later.

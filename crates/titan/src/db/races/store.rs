@@ -316,7 +316,7 @@ pub(super) fn write(family: &ColumnFamily, entries: &Contents) {
     let mut batch = WriteBatch::new();
     add(&mut batch, family, entries);
     let shared = &family.core.shared;
-    shared.write(batch, &WriteOptions::default()).unwrap();
+    shared.write(&mut batch, &WriteOptions::default()).unwrap();
 }
 
 pub(super) fn add(batch: &mut WriteBatch, family: &ColumnFamily, entries: &Contents) {
