@@ -139,7 +139,7 @@ pub use gc::report::{
     BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport,
     SpaceUsage,
 };
-pub use lazy_value::{FindValue, LazyValue};
+pub use lazy_value::{FindValue, LazyValue, ValueReader};
 pub use options::{
     ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, OptionInfo, Options, Stated,
     TakenOptions, WalRecoveryMode,
