@@ -1,6 +1,7 @@
 //! The iterator of users.
 
 use std::cell::Cell;
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -545,5 +546,14 @@ impl DbIterator {
         self.window.reset();
         self.in_window = false;
         self.value_taken.set(false);
+    }
+}
+
+impl fmt::Debug for DbIterator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.valid() {
+            true => write!(f, "DbIterator(on {})", self.key().escape_ascii()),
+            false => write!(f, "DbIterator(on no entry)"),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Iterators over what a transaction sees: the database and, above it, its own writes.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use bytes::Bytes;
 
@@ -299,6 +300,15 @@ impl TransactionIterator {
 }
 
 cursor!(TransactionIterator);
+
+impl fmt::Debug for TransactionIterator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.valid() {
+            true => write!(f, "TransactionIterator(on {})", self.key().escape_ascii()),
+            false => write!(f, "TransactionIterator(on no entry)"),
+        }
+    }
+}
 
 fn not_on_an_entry() -> Error {
     Error::invalid_argument("the iterator is not on an entry")
