@@ -44,15 +44,15 @@ use crate::write::pipeline::CommitEnv;
 /// use titan::{Db, Options, WriteBatch, WriteOptions};
 ///
 /// let db = Db::open(path, &Options::default())?;
-/// db.put(b"greeting", b"hello")?;
-/// assert_eq!(db.get(b"greeting")?.as_deref(), Some(&b"hello"[..]));
+/// db.put("greeting", "hello")?;
+/// assert_eq!(db.get("greeting")?.as_deref(), Some(&b"hello"[..]));
 ///
-/// let pages = db.create_column_family("pages", Default::default())?;
+/// let pages = db.open_or_create_column_family("pages", Default::default())?;
 /// let mut batch = WriteBatch::new();
 /// batch.put(&pages, "home", vec![7; 100_000])?;
-/// batch.delete(&*db, "greeting")?;
+/// batch.delete(&db, "greeting")?;
 /// db.write(batch, &WriteOptions::synced())?;
-/// assert!(pages.contains_key(b"home")?);
+/// assert!(pages.contains_key("home")?);
 /// db.close()
 /// # }
 /// ```
