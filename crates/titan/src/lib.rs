@@ -52,14 +52,15 @@
 struct Pages;
 
 #[macro_use]
-extern crate titan_mutants;
-
-#[macro_use]
 mod gates;
 
 #[macro_use]
 #[doc(hidden)]
 pub mod invariants;
+
+#[macro_use]
+#[doc(hidden)]
+pub mod mutants;
 
 mod batch;
 mod blob;
