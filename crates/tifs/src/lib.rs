@@ -10,8 +10,8 @@
 // A call of `FileSystem` for which a volume has no method would call itself.
 #![deny(unconditional_recursion)]
 
-#[macro_use]
-extern crate titan_mutants;
+#[macro_use(mutant)]
+extern crate titan;
 
 pub mod bench;
 pub mod check;

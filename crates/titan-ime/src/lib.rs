@@ -63,8 +63,8 @@
 #[doc = include_str!("../README.md")]
 struct Pages;
 
-#[macro_use]
-extern crate titan_mutants;
+#[macro_use(mutant)]
+extern crate titan;
 
 mod cache;
 mod content;

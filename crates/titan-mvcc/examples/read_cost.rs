@@ -1,7 +1,7 @@
 //! Counts the instructions of reads of versions: points, scans in both directions.
 //!
 //! ```text
-//! cargo build --release -p titan-mvcc --example read_cost
+//! cargo build --release -p titandb-mvcc --example read_cost
 //! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/read_cost
 //! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
 //! ```

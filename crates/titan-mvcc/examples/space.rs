@@ -2,7 +2,7 @@
 //! versions after the safe point. Then the same while a hold keeps all versions, and after its end.
 //!
 //! ```text
-//! cargo run --release -p titan-mvcc --example space -- DIR [ROWS [OVERWRITES]]
+//! cargo run --release -p titandb-mvcc --example space -- DIR [ROWS [OVERWRITES]]
 //! ```
 //!
 //! Rows have 4 KiB of random bytes; without numbers there are 262,144, overwritten ten times. `DIR`

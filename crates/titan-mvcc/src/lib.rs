@@ -65,8 +65,8 @@
 #[doc = include_str!("../../../docs/mvcc.md")]
 struct Pages;
 
-#[macro_use]
-extern crate titan_mutants;
+#[macro_use(mutant)]
+extern crate titan;
 
 pub mod codec;
 mod core;

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 static REQUESTED: AtomicI64 = AtomicI64::new(0);
 static TAKEN: AtomicI64 = AtomicI64::new(0);
+static PEAK: AtomicI64 = AtomicI64::new(0);
 
 /// See the module.
 pub struct Counted;
@@ -33,7 +34,12 @@ pub fn live_bytes() -> i64 {
     REQUESTED.load(Ordering::SeqCst)
 }
 
-/// The same with what the allocator itself needs: glibc's keeps the size before each block, and
+/// The most bytes that were allocated at once, as requested, since the last call or the start.
+pub fn take_peak_bytes() -> i64 {
+    PEAK.swap(live_bytes(), Ordering::SeqCst)
+}
+
+/// [`live_bytes`] with what the allocator itself needs: glibc's keeps the size before each block, and
 /// gives out blocks of multiples of 16 bytes, at least 32.
 pub fn live_bytes_taken() -> i64 {
     TAKEN.load(Ordering::SeqCst)
@@ -44,7 +50,8 @@ fn taken(bytes: usize) -> i64 {
 }
 
 fn add(bytes: usize) {
-    REQUESTED.fetch_add(bytes as i64, Ordering::SeqCst);
+    let before = REQUESTED.fetch_add(bytes as i64, Ordering::SeqCst);
+    PEAK.fetch_max(before + bytes as i64, Ordering::SeqCst);
     TAKEN.fetch_add(taken(bytes), Ordering::SeqCst);
 }
 

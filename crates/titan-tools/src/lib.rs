@@ -13,8 +13,8 @@
 //! is a report: damage causes neither a panic nor an allocation larger than the bytes of a file can
 //! justify.
 
-#[macro_use]
-extern crate titan_mutants;
+#[macro_use(mutant)]
+extern crate titan;
 
 pub mod check;
 pub mod downgrade;

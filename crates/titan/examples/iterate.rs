@@ -6,35 +6,30 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
     let db = Db::open(dir.path(), &Options::default())?;
     for day in 1..=9 {
-        db.put(
-            format!("2026-11-0{day}").as_bytes(),
-            format!("entry {day}").as_bytes(),
-        )?;
+        db.put(format!("2026-11-0{day}"), format!("entry {day}"))?;
     }
 
-    let options = ReadOptions {
-        // A later write is not seen.
-        snapshot: Some(db.snapshot()),
-        lower_bound: Some(b"2026-11-03".to_vec()),
-        upper_bound: Some(b"2026-11-06".to_vec()),
-        ..ReadOptions::default()
-    };
-    db.delete(b"2026-11-04")?;
+    // A range sees the moment at which it is made.
+    let mut days = db.range("2026-11-03".."2026-11-06");
+    db.delete("2026-11-04")?;
+    let (day, entry) = days.next_back().ok_or("no entry")??;
+    assert_eq!((&*day, &*entry), (&b"2026-11-05"[..], &b"entry 5"[..]));
+    let days = days.into_keys().collect::<titan::Result<Vec<_>>>()?;
+    assert_eq!(days, ["2026-11-03", "2026-11-04"]);
 
-    let mut keys = Vec::new();
-    let mut entries = db.iter(&options)?;
-    entries.seek_to_first()?;
-    while entries.valid() {
-        keys.push(String::from_utf8(entries.key().to_vec())?);
-        // Values are read when they are asked for.
-        assert!(entries.value()?.starts_with(b"entry"));
-        entries.next()?;
-    }
-    assert_eq!(keys, ["2026-11-03", "2026-11-04", "2026-11-05"]);
+    // So do the reads by a snapshot.
+    let before = db.snapshot();
+    db.delete("2026-11-09")?;
+    assert_eq!(before.prefix(&db, "2026-11-").count(), 8);
+    let last = db.last_key_value()?.ok_or("no entry")?;
+    assert_eq!(last.0, "2026-11-08");
 
-    entries.seek_to_last()?;
-    assert_eq!(entries.key(), b"2026-11-05");
-    entries.prev()?;
-    assert_eq!(entries.key(), b"2026-11-04");
+    // A cursor copies nothing, and goes where it is told.
+    let mut cursor = db.iter(&ReadOptions::default())?;
+    cursor.seek("2026-11-04")?;
+    assert_eq!(cursor.key(), b"2026-11-05");
+    cursor.prev()?;
+    // Values are read when they are asked for.
+    assert_eq!(cursor.value()?, "entry 3");
     Ok(())
 }

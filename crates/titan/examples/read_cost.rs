@@ -2,7 +2,7 @@
 //! count the instructions of each:
 //!
 //! ```text
-//! cargo build --release --locked -p titan --example read_cost
+//! cargo build --release --locked -p titandb --example read_cost
 //! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/read_cost
 //! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
 //! ```

@@ -2,7 +2,7 @@
 //! column families grows. Both should hardly change.
 //!
 //! ```text
-//! cargo run --release --locked -p titan --example scaling -- [DIR [FILES [FAMILIES]]]
+//! cargo run --release --locked -p titandb --example scaling -- [DIR [FILES [FAMILIES]]]
 //! ```
 //!
 //! DIR is where databases are created and removed again, best in memory (default: /dev/shm). FILES

@@ -2,7 +2,7 @@
 //! instructions of each:
 //!
 //! ```text
-//! cargo build --release --locked -p titan --example write_cost
+//! cargo build --release --locked -p titandb --example write_cost
 //! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/write_cost
 //! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
 //! ```

@@ -104,6 +104,13 @@ impl ErrorKind {
     }
 }
 
+impl fmt::Display for ErrorKind {
+    /// [`ErrorKind::name`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// Errors of which some mean that the same work, begun again, may succeed: see
 /// [`Retry`](crate::Retry).
 pub trait Retryable {
@@ -362,6 +369,42 @@ impl fmt::Debug for Error {
     }
 }
 
+/// Errors of the same kind, with the same text, file and offset are equal, whatever led to them.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |e: &Error| {
+            let Inner { kind, offset, .. } = *e.0;
+            (kind, offset)
+        };
+        parts(self) == parts(other)
+            && self.message() == other.message()
+            && self.path() == other.path()
+    }
+}
+
+impl Eq for Error {}
+
+/// The source of the result is the error itself.
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind() {
+            ErrorKind::Corruption => Io::InvalidData,
+            ErrorKind::NoSpace => Io::StorageFull,
+            ErrorKind::NotFound => Io::NotFound,
+            ErrorKind::AlreadyExists => Io::AlreadyExists,
+            ErrorKind::InvalidArgument | ErrorKind::InvalidOption => Io::InvalidInput,
+            ErrorKind::Unsupported => Io::Unsupported,
+            ErrorKind::Locked | ErrorKind::Busy => Io::ResourceBusy,
+            ErrorKind::ReadOnly => Io::ReadOnlyFilesystem,
+            ErrorKind::LockTimeout => Io::TimedOut,
+            ErrorKind::Deadlock => Io::Deadlock,
+            _ => error.io_kind().unwrap_or(Io::Other),
+        };
+        std::io::Error::new(kind, error)
+    }
+}
+
 /// For reports: `{kind, message, file, offset}`. The message includes that of the source.
 #[cfg(feature = "serde")]
 impl Serialize for Error {
@@ -398,6 +441,22 @@ mod tests {
             e.to_string(),
             "corruption: reading the index: bad block: /db/000007.sst at offset 4096"
         );
+    }
+
+    #[test]
+    fn errors_are_compared_and_become_those_of_io() {
+        let damaged = || Error::corruption("bad block").at(Path::new("/db/1"), 7);
+        assert_eq!(damaged(), damaged().with_source(Error::internal("why")));
+        assert_ne!(damaged(), Error::corruption("bad block"));
+        let io = std::io::Error::from(damaged());
+        assert_eq!(io.kind(), std::io::ErrorKind::InvalidData);
+        let back = io.get_ref().and_then(|e| e.downcast_ref::<Error>());
+        assert_eq!(back, Some(&damaged()));
+        let refused = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let refused = Error::io(refused, "open", Path::new("/db"));
+        let kind = std::io::Error::from(refused).kind();
+        assert_eq!(kind, std::io::ErrorKind::PermissionDenied);
+        assert_eq!(ErrorKind::NoSpace.to_string(), "no space");
     }
 
     #[test]

@@ -1,26 +1,26 @@
 //! Titan: an embeddable key-value storage engine.
 //!
 //! ```
-//! use titan::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
+//! use titan::{Db, Options, WriteBatch, WriteOptions};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path();
 //! let db = Db::open(path, &Options::default())?;
-//! db.put(b"greeting", b"hello")?;
-//! assert_eq!(db.get(b"greeting")?.as_deref(), Some(&b"hello"[..]));
+//! db.put("greeting", "hello")?;
+//! assert_eq!(db.get("greeting")?.as_deref(), Some(&b"hello"[..]));
 //!
 //! // Several writes take effect together; synced, they survive a power failure.
 //! let mut batch = WriteBatch::new();
-//! batch.put(&*db, "picture", vec![7; 100_000])?;
-//! batch.delete(&*db, "greeting")?;
+//! batch.put(&db, "picture", vec![7; 100_000])?;
+//! batch.delete(&db, "greeting")?;
 //! db.write(batch, &WriteOptions::synced())?;
 //!
-//! // Iterators see one moment. They read values when they are asked for.
-//! let mut entries = db.iter(&ReadOptions::default())?;
-//! entries.seek_to_first()?;
-//! assert_eq!(entries.key(), b"picture");
-//! assert_eq!(entries.value()?.len(), 100_000);
+//! // A range sees one moment, from both ends.
+//! for entry in db.range("a".."z") {
+//!     let (key, value) = entry?;
+//!     assert_eq!((&*key, value.len()), (&b"picture"[..], 100_000));
+//! }
 //! db.close()?;
 //! # Ok(())
 //! # }
@@ -35,7 +35,7 @@
 //! |---|---|
 //! | open a database, read and write | [`Db`], [`ColumnFamily`], [`Options`] |
 //! | write several keys at once | [`WriteBatch`], [`WriteOptions`] |
-//! | read a moment, a range, a large value | [`Snapshot`], [`DbIterator`], [`LazyValue`] |
+//! | read a moment, a range, a large value | [`Snapshot`], [`Range`], [`DbIterator`], [`LazyValue`] |
 //! | read and write without conflicts | [`Db::transaction`], [`transaction`] |
 //! | combine values, drop expired ones | [`merge`], [`CompactionFilter`], [`TimeToLive`] |
 //! | know what happens | [`Statistics`], [`Metrics`], [`EventListener`], [`SpaceReport`] |
@@ -52,14 +52,15 @@
 struct Pages;
 
 #[macro_use]
-extern crate titan_mutants;
-
-#[macro_use]
 mod gates;
 
 #[macro_use]
 #[doc(hidden)]
 pub mod invariants;
+
+#[macro_use]
+#[doc(hidden)]
+pub mod mutants;
 
 mod batch;
 mod blob;
@@ -139,13 +140,13 @@ pub use gc::report::{
     BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport,
     SpaceUsage,
 };
-pub use lazy_value::{FindValue, LazyValue};
+pub use lazy_value::{FindValue, LazyValue, ValueReader};
 pub use options::{
     ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, OptionInfo, Options, Stated,
     TakenOptions, WalRecoveryMode,
 };
 pub use process::Process;
-pub use read::{DbIterator, ReadOptions, Snapshot};
+pub use read::{DbIterator, KeyRange, Keys, Range, ReadOptions, Snapshot};
 pub use stats::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
     GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,

@@ -21,6 +21,6 @@ pub(crate) struct BesideArgs {
 }
 
 pub(crate) fn main(args: &BesideArgs) -> Result<ExitCode, String> {
-    let titan = rebuild::beside_this("titan-cli", "titan")?;
+    let titan = rebuild::beside_this("titandb-cli", "titan")?;
     campaign::run("beside", args.budget, |run| beside(run, &titan, args.views))
 }

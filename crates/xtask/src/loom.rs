@@ -19,7 +19,7 @@ pub(crate) struct LoomArgs {
 
 pub(crate) fn main(args: &LoomArgs) -> Result<ExitCode, String> {
     let tally = Rebuild::with_cfg("loom").tests(|cargo| {
-        cargo.args(["--package", "titan", "--package", "titan-ime"]);
+        cargo.args(["--package", "titandb", "--package", "titandb-ime"]);
         cargo.args(["--lib", "--test", "loom", "--"]);
         // Every other test of the library needs real threads.
         let all = ["models::", "closing_beside"].map(str::to_owned).to_vec();

@@ -43,7 +43,7 @@ pub(crate) fn main(args: &SanitizeArgs) -> Result<ExitCode, String> {
     let tally = build.tests(|cargo| {
         cargo.args([
             "--package",
-            "titan",
+            "titandb",
             "--target",
             TARGET,
             "--lib",

@@ -34,7 +34,7 @@ pub(crate) fn main(args: &ServeArgs) -> Result<ExitCode, String> {
     use titan_campaigns::serve::{Round, serve};
 
     use crate::{campaign, rebuild};
-    let titan = rebuild::beside_this("titan-cli", "titan")?;
+    let titan = rebuild::beside_this("titandb-cli", "titan")?;
     let round = Round {
         transactions: args.round,
         between_kills: Duration::from_millis(args.between_kills),

@@ -436,7 +436,7 @@ fn lengths(
     options: &ReadOptions,
 ) -> Result<Vec<Option<usize>>> {
     let length = |key: &Vec<u8>| -> Result<Option<usize>> {
-        let Some(value) = family.get_lazy(key, options)? else {
+        let Some(value) = family.get_lazy_with(key, options)? else {
             return Ok(None);
         };
         // What a compressed value has as stored is not its length.

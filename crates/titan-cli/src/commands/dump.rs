@@ -189,7 +189,7 @@ impl<'a> Entries<'a> {
         }
         self.ahead = false;
         self.iterator = self.family.iter(&reading(false))?;
-        self.iterator.seek(last)?;
+        self.iterator.seek(&*last)?;
         match self.iterator.key() == last.as_slice() {
             true => self.iterator.next(),
             false => Ok(()),

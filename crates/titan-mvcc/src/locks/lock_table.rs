@@ -263,9 +263,7 @@ impl LockTable {
     /// # Errors
     /// Those of the engine.
     pub(crate) fn prewritten_value(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        let value = self
-            .family
-            .get_lazy(&value_key(key), &ReadOptions::default());
+        let value = self.family.get_lazy(&value_key(key));
         Ok(value?)
     }
 

@@ -195,7 +195,7 @@ impl World {
         rng.shuffle(&mut keys);
         let mut values = Vec::new();
         for key in keys {
-            if let Some(value) = handle.get_lazy(&key.bytes(window.actor), &options)? {
+            if let Some(value) = handle.get_lazy_with(&key.bytes(window.actor), &options)? {
                 values.push((key, value));
             }
         }

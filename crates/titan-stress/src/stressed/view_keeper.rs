@@ -77,7 +77,7 @@ impl KeptView {
         }
         let mut lazy = Vec::new();
         for (key, _) in &found {
-            if let Some(value) = handle.get_lazy(&key.bytes(window.actor), &options)? {
+            if let Some(value) = handle.get_lazy_with(&key.bytes(window.actor), &options)? {
                 lazy.push((*key, value));
             }
         }

@@ -283,7 +283,7 @@ impl Applier {
                 contains == found.is_some(),
                 "get says {sum:?}, contains_key {contains}"
             );
-            let lazy = family.get_lazy(&key, &options)?;
+            let lazy = family.get_lazy_with(&key, &options)?;
             if let (Some(lazy), Some(found)) = (&lazy, &found) {
                 let len = lazy.len().unwrap_or(found.len() as u64);
                 ensure!(len == found.len() as u64, "get_lazy: length {len}");

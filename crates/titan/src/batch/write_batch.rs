@@ -241,6 +241,22 @@ impl WriteBatch {
         self.ticket
     }
 
+    /// Takes the content out without leaving memory for another one: nothing may be done with what
+    /// stays but to put a batch in its place.
+    pub(crate) fn lend(&mut self) -> WriteBatch {
+        WriteBatch {
+            data: std::mem::take(&mut self.data),
+            opening: self.opening.take(),
+            save_points: std::mem::take(&mut self.save_points),
+            ticket: self.ticket.take(),
+        }
+    }
+
+    /// Whether the content was taken out.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.data.is_empty()
+    }
+
     /// Number of operations, [log data](WriteBatch::put_log_data) not counted.
     pub fn count(&self) -> u32 {
         match self.data.get(COUNT_OFFSET..).and_then(<[u8]>::first_chunk) {

@@ -59,13 +59,56 @@ impl ValueFetcher {
         user_key: &[u8],
         index: &BlobIndex,
     ) -> Result<Bytes> {
+        let get = |reader: &BlobFileReader, index: &BlobIndex| reader.get(user_key, index);
+        let value = self.read_located(locations, index, get)?;
+        self.count([&value]);
+        Ok(value)
+    }
+
+    /// Verifies the record of a value that is not compressed: see [`BlobFileReader::verify`].
+    pub(crate) fn verify(
+        &self,
+        locations: &dyn BlobLocations,
+        user_key: &[u8],
+        index: &BlobIndex,
+    ) -> Result<()> {
+        let verify = |reader: &BlobFileReader, index: &BlobIndex| reader.verify(user_key, index);
+        self.read_located(locations, index, verify)?;
+        stats::add(&self.statistics.blob_reads, 1);
+        stats::add(&self.statistics.blob_read_bytes, index.size);
+        Ok(())
+    }
+
+    /// Fills `buf` with a part of a value: see [`BlobFileReader::read_part`].
+    pub(crate) fn read_part(
+        &self,
+        locations: &dyn BlobLocations,
+        user_key: &[u8],
+        index: &BlobIndex,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<()> {
+        let len = user_key.len();
+        self.read_located(locations, index, |reader, index| {
+            reader.read_part(len, index, offset, buf)
+        })?;
+        stats::add(&self.statistics.blob_reads, 1);
+        stats::add(&self.statistics.blob_read_bytes, buf.len() as u64);
+        Ok(())
+    }
+
+    /// Reads from the physical file that has the record to which `index` points, with the pointer
+    /// within that file; again if the record has been moved meanwhile.
+    fn read_located<T>(
+        &self,
+        locations: &dyn BlobLocations,
+        index: &BlobIndex,
+        mut read: impl FnMut(&BlobFileReader, &BlobIndex) -> Result<T>,
+    ) -> Result<T> {
         let mut location = locations.location(index.file)?;
         loop {
-            match self.fetch_at(location, user_key, index) {
-                Ok(value) => {
-                    self.count([&value]);
-                    return Ok(value);
-                }
+            match self.read_at(location, index, &mut read) {
+                Ok(value) => return Ok(value),
                 // A collection may have relocated the record and removed its file since.
                 Err(e) => match locations.location(index.file)? {
                     newest if newest == location || mutant!(relocated_meanwhile) => {
@@ -77,17 +120,17 @@ impl ValueFetcher {
         }
     }
 
-    fn fetch_at(
+    fn read_at<T>(
         &self,
         location: BlobLocation,
-        user_key: &[u8],
         index: &BlobIndex,
-    ) -> Result<Bytes> {
+        read: impl FnOnce(&BlobFileReader, &BlobIndex) -> Result<T>,
+    ) -> Result<T> {
         gate!("fetch: located");
         let (file, index) = self.physical(location.physical, index)?;
         let reader = self.reader(file, location.column_family)?;
         gate!("fetch: file opened");
-        reader.get(user_key, &index)
+        read(&reader, &index)
     }
 
     /// The reader of a file, which must belong to the family that the location names: if a file of

@@ -95,7 +95,7 @@ impl RecordHeader {
         RecordHeader {
             key_len: key.len() as u64,
             value_len: stored.len() as u64,
-            blob_checksum: blob_checksum(key, stored),
+            blob_checksum: BlobChecksum::of(key, stored).masked(),
         }
     }
 
@@ -138,15 +138,42 @@ impl RecordHeader {
 
     /// Fails unless the checksum of key and stored value matches.
     pub(crate) fn verify_blob(&self, key: &[u8], stored: &[u8]) -> Result<()> {
-        if self.blob_checksum != blob_checksum(key, stored) {
+        self.verify_checksum(BlobChecksum::of(key, stored))
+    }
+
+    /// Fails unless the checksum is that of the record.
+    pub(crate) fn verify_checksum(&self, found: BlobChecksum) -> Result<()> {
+        if self.blob_checksum != found.masked() {
             return Err(Error::corruption("blob record does not match its checksum"));
         }
         Ok(())
     }
 }
 
-fn blob_checksum(key: &[u8], stored: &[u8]) -> u32 {
-    mask(crc32c_extend(crc32c(key), stored))
+/// The checksum of a key and of as much of its stored value as was added.
+#[derive(Clone, Copy)]
+pub(crate) struct BlobChecksum(u32);
+
+impl BlobChecksum {
+    pub(crate) fn of_key(key: &[u8]) -> Self {
+        BlobChecksum(crc32c(key))
+    }
+
+    fn of(key: &[u8], stored: &[u8]) -> Self {
+        let mut checksum = BlobChecksum::of_key(key);
+        checksum.add(stored);
+        checksum
+    }
+
+    /// Adds the next bytes of the stored value.
+    pub(crate) fn add(&mut self, stored: &[u8]) {
+        self.0 = crc32c_extend(self.0, stored);
+    }
+
+    /// As a record stores it.
+    fn masked(self) -> u32 {
+        mask(self.0)
+    }
 }
 
 /// The end of a sealed file.

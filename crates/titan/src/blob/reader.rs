@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::blob::layout::{BLOB_FILE_FRAME_LEN, FileFooter, FileHeader, RecordHeader};
+use crate::blob::layout::{
+    BLOB_FILE_FRAME_LEN, BlobChecksum, FileFooter, FileHeader, RecordHeader,
+};
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::compression::decompress;
@@ -14,6 +16,9 @@ use crate::vfs::ReadableFile;
 
 /// Number of unused bytes that a value may keep alive, however small it is.
 const SMALL_WASTE: u64 = 4 << 10;
+
+/// The most bytes of a value that are read at once to verify it.
+const PIECE: u64 = 1 << 20;
 
 /// An open blob file. Immutable: shared by all threads through an `Arc`.
 pub struct BlobFileReader {
@@ -134,6 +139,56 @@ impl BlobFileReader {
         let record = self.read(extent)?;
         let shared = worth_sharing(index.size, extent.len());
         self.value_in(&record, extent, user_key, index, shared)
+    }
+
+    /// Verifies the record of a value that is not compressed, as [`BlobFileReader::get`] does, in
+    /// pieces of at most 1 MiB.
+    ///
+    /// # Errors
+    /// Those of [`BlobFileReader::get`].
+    pub(super) fn verify(&self, user_key: &[u8], index: &BlobIndex) -> Result<()> {
+        let extent = self.extent(user_key.len(), index)?;
+        self.verify_in_pieces(extent, user_key, index)
+            .map_err(|e| e.at(&self.path, extent.start))
+    }
+
+    fn verify_in_pieces(&self, extent: Extent, user_key: &[u8], index: &BlobIndex) -> Result<()> {
+        let front = RecordHeader::LEN + user_key.len();
+        let front = self.file.read_exact_at(extent.start, front)?;
+        let header = RecordHeader::decode(&front)?;
+        check_lengths(&header, user_key, index.size)?;
+        let key = front.get(RecordHeader::LEN..).unwrap_or_default();
+        let mut checksum = BlobChecksum::of_key(key);
+        let mut piece = vec![0; PIECE.min(index.size) as usize];
+        let mut at = index.offset;
+        while at < extent.end {
+            let len = PIECE.min(extent.end - at);
+            let piece = piece.get_mut(..len as usize).unwrap_or_default();
+            self.file.fill_at(at, piece)?;
+            checksum.add(piece);
+            at += len;
+        }
+        header.verify_checksum(checksum)?;
+        check_key(key, user_key)
+    }
+
+    /// Fills `buf` with a part of the stored value that `index` points to, from `offset` on. The
+    /// part is not verified: see [`BlobFileReader::verify`].
+    pub(super) fn read_part(
+        &self,
+        user_key_len: usize,
+        index: &BlobIndex,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<()> {
+        let extent = self.extent(user_key_len, index)?;
+        let start = index.offset.saturating_add(offset);
+        if start.saturating_add(buf.len() as u64) > extent.end {
+            let text = "a part of a value is not within it";
+            return Err(Error::internal(text).at(&self.path, start));
+        }
+        let filled = self.file.fill_at(start, buf);
+        filled.map_err(|e| e.at(&self.path, start))
     }
 
     /// The number in the file's name.
@@ -303,26 +358,36 @@ pub(super) fn worth_sharing(value: u64, read: u64) -> bool {
 /// The stored value of a record that is whole, of this key and of this size.
 fn verified_value<'a>(record: &'a [u8], user_key: &[u8], size: u64) -> Result<&'a [u8]> {
     let header = RecordHeader::decode(record)?;
-    if (header.key_len, header.value_len) != (user_key.len() as u64, size) {
-        return Err(Error::corruption(format!(
-            "blob record has a key of {} and a value of {} bytes, its pointer says {} and {size}",
-            header.key_len,
-            header.value_len,
-            user_key.len()
-        )));
-    }
+    check_lengths(&header, user_key, size)?;
     let body = record.get(RecordHeader::LEN..).unwrap_or_default();
     let (key, stored) = body
         .split_at_checked(user_key.len())
         .filter(|(_, stored)| stored.len() as u64 == size)
         .ok_or_else(|| Error::corruption("blob record is cut off"))?;
     header.verify_blob(key, stored)?;
-    if key != user_key {
-        return Err(Error::corruption(
-            "blob record belongs to another key than its pointer",
-        ));
-    }
+    check_key(key, user_key)?;
     Ok(stored)
+}
+
+fn check_lengths(header: &RecordHeader, user_key: &[u8], size: u64) -> Result<()> {
+    if (header.key_len, header.value_len) == (user_key.len() as u64, size) {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "blob record has a key of {} and a value of {} bytes, its pointer says {} and {size}",
+        header.key_len,
+        header.value_len,
+        user_key.len()
+    )))
+}
+
+fn check_key(key: &[u8], user_key: &[u8]) -> Result<()> {
+    match key == user_key {
+        true => Ok(()),
+        false => Err(Error::corruption(
+            "blob record belongs to another key than its pointer",
+        )),
+    }
 }
 
 /// The longest value that `stored` compressed bytes can decompress to. Prevents a false size from

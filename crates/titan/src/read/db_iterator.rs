@@ -1,5 +1,7 @@
 //! The iterator of users.
 
+use std::cell::Cell;
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -26,6 +28,7 @@ use crate::version::StoredValues;
 use crate::wide_columns::WideColumns;
 
 /// Sources of an iterator.
+#[derive(Clone)]
 pub(crate) struct IteratorSource {
     pub(crate) super_version: Arc<SuperVersion>,
     pub(crate) open_files: Arc<OpenFiles>,
@@ -59,7 +62,7 @@ pub struct DbIterator {
     /// Whether the entry shown is the window's front; then `visible` is somewhere ahead of it.
     in_window: bool,
     /// Whether the value of the entry shown was read from a blob file.
-    value_taken: bool,
+    value_taken: Cell<bool>,
     fetcher: ValueFetcher,
     merge_operator: Option<Arc<dyn MergeOperator>>,
     super_version: Arc<SuperVersion>,
@@ -107,7 +110,7 @@ impl DbIterator {
             ranged,
             window: ValueWindow::new(options.prefetch_values, scans),
             in_window: false,
-            value_taken: false,
+            value_taken: Cell::new(false),
             fetcher,
             merge_operator,
             super_version,
@@ -141,7 +144,11 @@ impl DbIterator {
     }
 
     /// Moves to the first key not before `target`.
-    pub fn seek(&mut self, target: &[u8]) -> Result<()> {
+    pub fn seek(&mut self, target: impl AsRef<[u8]>) -> Result<()> {
+        self.seek_key(target.as_ref())
+    }
+
+    fn seek_key(&mut self, target: &[u8]) -> Result<()> {
         self.leave_window();
         self.start_at(Some(target))?;
         self.visible.seek(target)?;
@@ -149,7 +156,11 @@ impl DbIterator {
     }
 
     /// Moves to the last key not after `target`.
-    pub fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+    pub fn seek_for_prev(&mut self, target: impl AsRef<[u8]>) -> Result<()> {
+        self.seek_for_prev_key(target.as_ref())
+    }
+
+    fn seek_for_prev_key(&mut self, target: &[u8]) -> Result<()> {
         self.leave_window();
         self.start_at(Some(target))?;
         self.visible.seek_for_prev(target)?;
@@ -168,7 +179,7 @@ impl DbIterator {
 
     /// One key forward, whatever its prefix is.
     fn step(&mut self) -> Result<()> {
-        let took = std::mem::take(&mut self.value_taken);
+        let took = self.value_taken.take();
         if took {
             self.window.count_used();
         }
@@ -208,7 +219,7 @@ impl DbIterator {
                 self.visible.seek(&key)?;
             }
         }
-        self.value_taken = false;
+        self.value_taken.set(false);
         self.visible.prev()?;
         self.compare_prefix()
     }
@@ -221,25 +232,11 @@ impl DbIterator {
         }
     }
 
-    /// The value; read from its blob file, checksum verified, if it is in one. Takes the iterator
-    /// mutably, and so must come before [`key`](Self::key) where both are needed at once:
-    ///
-    /// ```
-    /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
-    /// # db.put(b"key", b"value")?;
-    /// # let mut iter = db.iter(&titan::ReadOptions::default())?;
-    /// # iter.seek_to_first()?;
-    /// let value = iter.value()?;
-    /// println!("{:?}: {value:?}", iter.key());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The value; read from its blob file, checksum verified, if it is in one.
     ///
     /// # Errors
     /// `InvalidArgument` if the iterator is not valid; `Corruption`, `Io` from the read.
-    pub fn value(&mut self) -> Result<Bytes> {
+    pub fn value(&self) -> Result<Bytes> {
         if !self.valid() {
             return Err(Error::invalid_argument("the iterator is not on an entry"));
         }
@@ -258,8 +255,8 @@ impl DbIterator {
     }
 
     /// Reads the value that the entry shown points to.
-    fn fetch(&mut self, index: &BlobIndex) -> Result<Bytes> {
-        self.value_taken = true;
+    fn fetch(&self, index: &BlobIndex) -> Result<Bytes> {
+        self.value_taken.set(true);
         self.window.take_value();
         let locations = &*self.super_version.version;
         let ahead = self.window.front().filter(|_| self.in_window);
@@ -453,7 +450,8 @@ impl DbIterator {
     ///
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
-    pub fn skip_prefix(&mut self, prefix: &[u8]) -> Result<()> {
+    pub fn skip_prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        let prefix = prefix.as_ref();
         self.skip_prefixes(|key| key.starts_with(prefix).then_some(prefix.len()))?;
         Ok(())
     }
@@ -506,7 +504,7 @@ impl DbIterator {
                 stepped += self.skip_in_window(len)?;
                 continue;
             }
-            let took = std::mem::take(&mut self.value_taken);
+            let took = self.value_taken.take();
             if took {
                 self.window.count_used();
             }
@@ -547,6 +545,15 @@ impl DbIterator {
     fn leave_window(&mut self) {
         self.window.reset();
         self.in_window = false;
-        self.value_taken = false;
+        self.value_taken.set(false);
+    }
+}
+
+impl fmt::Debug for DbIterator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.valid() {
+            true => write!(f, "DbIterator(on {})", self.key().escape_ascii()),
+            false => write!(f, "DbIterator(on no entry)"),
+        }
     }
 }

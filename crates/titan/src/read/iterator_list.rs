@@ -64,6 +64,22 @@ pub(crate) struct ListedIterator {
     list: Arc<IteratorList>,
 }
 
+impl Clone for ListedIterator {
+    /// Lists another iterator, which reads from the same and is as old.
+    fn clone(&self) -> Self {
+        let mut alive = self.list.alive.lock();
+        let number = alive.next;
+        alive.next += 1;
+        if let Some(iterator) = alive.iterators.get(&self.number).cloned() {
+            alive.iterators.insert(number, iterator);
+        }
+        ListedIterator {
+            number,
+            list: Arc::clone(&self.list),
+        }
+    }
+}
+
 impl Drop for ListedIterator {
     fn drop(&mut self) {
         let removed = self.list.alive.lock().iterators.remove(&self.number);
@@ -100,7 +116,11 @@ mod tests {
         assert_eq!(since(), [1, 2, 3]);
         drop(b);
         assert_eq!(since(), [1, 3]);
+        let again = a.clone();
+        assert_eq!(since(), [1, 3, 1]);
         drop((a, c));
+        assert_eq!(since(), [1]);
+        drop(again);
         assert!(since().is_empty());
     }
 }

@@ -9,6 +9,7 @@
 //! (`resolve.rs`).
 
 mod covered_run;
+mod cursor;
 mod db_iterator;
 mod first_in_prefix;
 pub(crate) mod found;
@@ -16,9 +17,11 @@ pub(crate) mod found;
 #[cfg(not(any(loom, shuttle)))]
 mod golden_tests;
 mod iterator_list;
+mod key_range;
 pub(crate) mod lookup;
 mod options;
 mod point_reader;
+mod range;
 mod ranged_source;
 pub(crate) mod resolve;
 mod search;
@@ -31,12 +34,17 @@ mod value_window;
 mod visible;
 mod written_since;
 
+pub(crate) use cursor::{Cursor, End, cursor};
 pub use db_iterator::DbIterator;
 pub(crate) use db_iterator::IteratorSource;
 pub(crate) use first_in_prefix::PrefixSearch;
 pub(crate) use iterator_list::{IteratorList, ListedIterator};
+pub use key_range::KeyRange;
+pub(crate) use options::Bounds;
 pub use options::ReadOptions;
 pub(crate) use point_reader::PointReader;
+pub(crate) use range::{CursorSource, FamilySource};
+pub use range::{Keys, Range};
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::SnapshotList;
 pub(crate) use super_version::SuperVersion;

@@ -53,7 +53,7 @@ impl Default for ReadOptions {
 }
 
 /// The first key to show and the first not to show any more.
-pub(super) type Bounds = (Option<Vec<u8>>, Option<Vec<u8>>);
+pub(crate) type Bounds = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 impl ReadOptions {
     /// The first key to show and the first not to show any more, within a prefix, in a family with

@@ -10,6 +10,7 @@
 //! this iterator both used, since later scans are mostly alike; or, if it is new, the last two of
 //! its family.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -84,7 +85,7 @@ pub(crate) struct ValueWindow {
     /// Number of values that this scan will probably use.
     expected: usize,
     /// Whether this scan has taken a value.
-    scanning: bool,
+    scanning: Cell<bool>,
 }
 
 impl ValueWindow {
@@ -99,7 +100,7 @@ impl ValueWindow {
             max,
             used: 0,
             used_before: None,
-            scanning: false,
+            scanning: Cell::new(false),
         }
     }
 
@@ -127,8 +128,8 @@ impl ValueWindow {
     }
 
     /// Notes a scan that took values; returns whether there was one.
-    fn end_scan(&mut self) -> bool {
-        let scanned = std::mem::take(&mut self.scanning);
+    fn end_scan(&self) -> bool {
+        let scanned = self.scanning.take();
         if scanned {
             self.history.note(self.used);
         }
@@ -136,8 +137,8 @@ impl ValueWindow {
     }
 
     /// Notes that the value of the current entry is taken.
-    pub(crate) fn take_value(&mut self) {
-        self.scanning = true;
+    pub(crate) fn take_value(&self) {
+        self.scanning.set(true);
     }
 
     /// Drops the front entry.

@@ -18,7 +18,7 @@ impl ColumnFamily {
     /// Those of reads and writes.
     pub fn compare_and_set(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<bool> {
@@ -31,11 +31,12 @@ impl ColumnFamily {
     /// Those of [`ColumnFamily::compare_and_set`].
     pub fn compare_and_set_with(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
         options: &WriteOptions,
     ) -> Result<bool> {
+        let key = key.as_ref();
         let db = self.database()?;
         loop {
             let snapshot = db.snapshot();
@@ -67,7 +68,7 @@ impl ColumnFamily {
     ///
     /// # Errors
     /// Those of [`ColumnFamily::compare_and_set`].
-    pub fn put_if_absent(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.compare_and_set(key, None, Some(value))
+    pub fn put_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        self.compare_and_set(key, None, Some(value.as_ref()))
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::index::Pending;
+use super::index::{Index, Pending};
 use super::iterator::TransactionIterator;
 use super::options::{TransactionOptions, TransactionSnapshot};
 use super::state::{State, new_index};
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::lazy_value::LazyValue;
 use crate::locks::{LockKey, Mode, OwnerId};
 use crate::merge::full_merge;
-use crate::read::{ReadOptions, Snapshot};
+use crate::read::{Bounds, ReadOptions, Snapshot};
 use crate::sync::Mutex;
 use crate::wide_columns::WideColumns;
 
@@ -84,7 +84,7 @@ impl Transaction {
         let key = key.as_ref();
         match state.own(family, key) {
             Some(own) => Ok(own?.map(LazyValue::inline)),
-            None => family.get_lazy(key, &state.read_options(ReadOptions::default())),
+            None => family.get_lazy_with(key, &state.read_options(ReadOptions::default())),
         }
     }
 
@@ -122,6 +122,21 @@ impl Transaction {
         family: &ColumnFamily,
         options: &ReadOptions,
     ) -> Result<TransactionIterator> {
+        let (options, own, bounds) = self.cursor_parts(family, options.clone())?;
+        Ok(TransactionIterator::new(
+            family.iter(&options)?,
+            own,
+            bounds,
+        ))
+    }
+
+    /// The parts of a cursor: how the database is read, the transaction's own writes, and its
+    /// bounds.
+    pub(super) fn cursor_parts(
+        &self,
+        family: &ColumnFamily,
+        options: ReadOptions,
+    ) -> Result<(ReadOptions, Index, Bounds)> {
         let state = &mut self.state.lock();
         self.used(state, family)?;
         if options.prefix_same_as_start {
@@ -130,10 +145,9 @@ impl Transaction {
             return Err(Error::unsupported(why));
         }
         let bounds = options.bounds(&**family.comparator(), options.prefix.as_deref())?;
-        let database = family.iter(&state.read_options(options.clone()))?;
         let own = state.written.get(&family.id()).cloned();
         let own = own.unwrap_or_else(|| new_index(family));
-        Ok(TransactionIterator::new(database, own, bounds))
+        Ok((state.read_options(options), own, bounds))
     }
 
     /// Reads a key that the transaction is going to write, or that its writes depend on: from now
@@ -310,16 +324,60 @@ impl Transaction {
     /// `Conflict`, which names the first such key: nothing was written, and the transaction is
     /// over. Begin another one and read again. Those of [`Db::write`].
     pub fn commit(self) -> Result<()> {
-        let (batch, conditions) = self.state.lock().take_writes()?;
+        // Its end releases the locks, also if the commit panics.
+        self.commit_writes()
+    }
+
+    /// Commits as [`Transaction::commit`] does, but a transaction that fails goes on as it was,
+    /// with its writes, guards, locks and save points. After `Busy` it may be tried again as it is;
+    /// after `Conflict`, once the key is taken back to a save point. A transaction that commits
+    /// begins anew, with the same options.
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// let mut transaction = db.begin(&titan::TransactionOptions::default())?;
+    /// transaction.put(&db, "order", "17 apples")?;
+    /// transaction.set_save_point();
+    /// transaction.put(&db, "last order", "17")?;
+    /// db.put("last order", "16")?;
+    /// if transaction.try_commit().is_err() {
+    ///     transaction.rollback_to_save_point()?;
+    ///     transaction.commit()?;
+    /// }
+    /// assert_eq!(db.get("order")?.unwrap(), "17 apples");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`].
+    pub fn try_commit(&mut self) -> Result<()> {
+        self.commit_writes()?;
+        let state = std::mem::take(&mut *self.state.lock());
+        self.release(state.tracked.keys());
+        if self.options.snapshot == TransactionSnapshot::AtBegin {
+            self.take_snapshot(&mut self.state.lock());
+        }
+        Ok(())
+    }
+
+    /// After an error the writes are as before.
+    fn commit_writes(&self) -> Result<()> {
+        let (mut batch, conditions) = self.state.lock().take_writes()?;
         let Some(conditions) = conditions else {
             return self.db.check_writable();
         };
         if mutant!(locks_released_before_publication) {
             self.release(self.state.lock().tracked.keys());
         }
-        let committed = self.db.write_if(batch, &conditions, &self.options.write);
+        let options = &self.options.write;
+        let committed = self.db.write_if(&mut batch, &conditions, options);
         gate!("transaction: committed");
-        // Its end releases the locks, also if the commit panics.
+        if committed.is_err() {
+            self.state.lock().batch = batch;
+        }
         committed
     }
 

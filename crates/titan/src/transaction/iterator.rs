@@ -1,13 +1,14 @@
 //! Iterators over what a transaction sees: the database and, above it, its own writes.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use bytes::Bytes;
 
 use super::index::{Index, Pending};
 use crate::error::{Error, Result};
 use crate::lazy_value::LazyValue;
-use crate::read::DbIterator;
+use crate::read::{Bounds, DbIterator, cursor};
 use crate::shared_map::Place;
 use crate::wide_columns::WideColumns;
 
@@ -49,11 +50,7 @@ pub struct TransactionIterator {
 impl TransactionIterator {
     /// Shows the entries of `database` below the writes in `own` within the bounds, which are those
     /// of `database`.
-    pub(super) fn new(
-        database: DbIterator,
-        own: Index,
-        (lower, upper): (Option<Vec<u8>>, Option<Vec<u8>>),
-    ) -> Self {
+    pub(super) fn new(database: DbIterator, own: Index, (lower, upper): Bounds) -> Self {
         TransactionIterator {
             database,
             own,
@@ -95,7 +92,11 @@ impl TransactionIterator {
     }
 
     /// Moves to the first key not before `target`.
-    pub fn seek(&mut self, target: &[u8]) -> Result<()> {
+    pub fn seek(&mut self, target: impl AsRef<[u8]>) -> Result<()> {
+        self.seek_key(target.as_ref())
+    }
+
+    fn seek_key(&mut self, target: &[u8]) -> Result<()> {
         self.begin(Direction::Forward);
         self.database.seek(target)?;
         let from = match &self.lower {
@@ -107,7 +108,11 @@ impl TransactionIterator {
     }
 
     /// Moves to the last key not after `target`.
-    pub fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+    pub fn seek_for_prev(&mut self, target: impl AsRef<[u8]>) -> Result<()> {
+        self.seek_for_prev_key(target.as_ref())
+    }
+
+    fn seek_for_prev_key(&mut self, target: &[u8]) -> Result<()> {
         self.begin(Direction::Backward);
         self.database.seek_for_prev(target)?;
         let end = match &self.upper {
@@ -176,11 +181,11 @@ impl TransactionIterator {
         }
     }
 
-    /// The value. Ask for it before the key, as with [`DbIterator::value`].
+    /// The value.
     ///
     /// # Errors
     /// Those of [`DbIterator::value`].
-    pub fn value(&mut self) -> Result<Bytes> {
+    pub fn value(&self) -> Result<Bytes> {
         match self.own_value() {
             Some(value) => value.fetch(),
             None if self.valid() => self.database.value(),
@@ -290,6 +295,17 @@ impl TransactionIterator {
                 return Ok(());
             }
             self.step_own();
+        }
+    }
+}
+
+cursor!(TransactionIterator);
+
+impl fmt::Debug for TransactionIterator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.valid() {
+            true => write!(f, "TransactionIterator(on {})", self.key().escape_ascii()),
+            false => write!(f, "TransactionIterator(on no entry)"),
         }
     }
 }

@@ -104,6 +104,7 @@ mod handle;
 mod index;
 mod iterator;
 mod options;
+mod ranges;
 mod reader;
 mod retry;
 mod state;

@@ -3,11 +3,10 @@
 use bytes::Bytes;
 
 use super::handle::Transaction;
-use super::iterator::TransactionIterator;
 use crate::db::ColumnFamily;
 use crate::error::{Error, Result, Retryable};
 use crate::lazy_value::LazyValue;
-use crate::read::{DbIterator, ReadOptions, Snapshot};
+use crate::read::{Cursor, End, ReadOptions, Snapshot};
 
 /// Rows in order, as a scan returns them: a key and its value, which is not read yet.
 pub type Rows<'r, E> = Box<dyn Iterator<Item = Result<(Bytes, LazyValue), E>> + 'r>;
@@ -129,18 +128,17 @@ impl Reader for ColumnFamily {
     type Error = Error;
 
     fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        ColumnFamily::get_lazy(self, key, &ReadOptions::default())
+        ColumnFamily::get_lazy(self, key)
     }
 
     fn scan(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Rows<'_, Error>> {
-        rows(
-            self.iter(&bounded(ReadOptions::default(), from, to))?,
-            false,
-        )
+        let options = bounded(ReadOptions::default(), from, to);
+        rows(self.iter(&options)?, End::Front)
     }
 
     fn scan_backward(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Rows<'_, Error>> {
-        rows(self.iter(&bounded(ReadOptions::default(), from, to))?, true)
+        let options = bounded(ReadOptions::default(), from, to);
+        rows(self.iter(&options)?, End::Back)
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
@@ -156,15 +154,21 @@ impl Reader for FamilyAtSnapshot<'_> {
     type Error = Error;
 
     fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
-        self.family.get_lazy(key, &self.options())
+        self.family.get_lazy_with(key, &self.options())
     }
 
     fn scan(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Rows<'_, Error>> {
-        rows(self.family.iter(&bounded(self.options(), from, to))?, false)
+        rows(
+            self.family.iter(&bounded(self.options(), from, to))?,
+            End::Front,
+        )
     }
 
     fn scan_backward(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Rows<'_, Error>> {
-        rows(self.family.iter(&bounded(self.options(), from, to))?, true)
+        rows(
+            self.family.iter(&bounded(self.options(), from, to))?,
+            End::Back,
+        )
     }
 
     fn contains(&self, key: &[u8]) -> Result<bool> {
@@ -181,12 +185,12 @@ impl Reader for FamilyInTransaction<'_> {
 
     fn scan(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Rows<'_, Error>> {
         let options = bounded(ReadOptions::default(), from, to);
-        rows(self.transaction.iter(self.family, &options)?, false)
+        rows(self.transaction.iter(self.family, &options)?, End::Front)
     }
 
     fn scan_backward(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Rows<'_, Error>> {
         let options = bounded(ReadOptions::default(), from, to);
-        rows(self.transaction.iter(self.family, &options)?, true)
+        rows(self.transaction.iter(self.family, &options)?, End::Back)
     }
 }
 
@@ -198,55 +202,24 @@ fn bounded(options: ReadOptions, from: Option<&[u8]>, to: Option<&[u8]>) -> Read
     }
 }
 
-/// The iterators of the database and of a transaction.
-trait Cursor {
-    fn begin(&mut self, backward: bool) -> Result<()>;
-    fn advance(&mut self, backward: bool) -> Result<()>;
-    fn row(&self) -> Option<Result<(Bytes, LazyValue)>>;
-}
-
-macro_rules! cursor {
-    ($iterator:ty) => {
-        impl Cursor for $iterator {
-            fn begin(&mut self, backward: bool) -> Result<()> {
-                match backward {
-                    false => self.seek_to_first(),
-                    true => self.seek_to_last(),
-                }
-            }
-
-            fn advance(&mut self, backward: bool) -> Result<()> {
-                match backward {
-                    false => self.next(),
-                    true => self.prev(),
-                }
-            }
-
-            fn row(&self) -> Option<Result<(Bytes, LazyValue)>> {
-                let key = || Bytes::copy_from_slice(self.key());
-                let row = |value| (key(), value);
-                self.valid().then(|| self.lazy_value().map(row))
-            }
-        }
-    };
-}
-
-cursor!(DbIterator);
-cursor!(TransactionIterator);
-
-/// The rows of a cursor that has not begun. An error ends them.
-fn rows<'r>(mut cursor: impl Cursor + 'r, backward: bool) -> Result<Rows<'r, Error>> {
-    cursor.begin(backward)?;
-    let mut left = cursor.row();
+/// The rows of a cursor that has not begun, from an end. An error ends them.
+fn rows<'r>(mut cursor: impl Cursor + 'r, from: End) -> Result<Rows<'r, Error>> {
+    fn row(cursor: &impl Cursor) -> Option<Result<(Bytes, LazyValue)>> {
+        let key = || Bytes::copy_from_slice(cursor.key());
+        let row = |value| (key(), value);
+        cursor.valid().then(|| cursor.lazy_value().map(row))
+    }
+    cursor.begin(from)?;
+    let mut left = row(&cursor);
     Ok(Box::new(std::iter::from_fn(move || {
-        let row = left.take()?;
-        if row.is_ok() {
-            left = match cursor.advance(backward) {
-                Ok(()) => cursor.row(),
+        let next = left.take()?;
+        if next.is_ok() {
+            left = match cursor.advance(from) {
+                Ok(()) => row(&cursor),
                 Err(e) => Some(Err(e)),
             };
         }
-        Some(row)
+        Some(next)
     })))
 }
 

@@ -112,3 +112,46 @@ fn contradictory_options_are_refused_at_the_beginning() {
         assert_eq!(kind(refused), Some(ErrorKind::InvalidArgument), "{begun:?}");
     }
 }
+
+#[test]
+fn a_transaction_that_could_not_commit_goes_on() {
+    for begun in all_options() {
+        let db = open();
+        let mut t = db.begin(&begun).unwrap();
+        t.put(&db, "kept", "1").unwrap();
+        t.set_save_point();
+        t.put(&db, "contended", "1").unwrap();
+        db.put("contended", "2").unwrap();
+        for _ in 0..2 {
+            assert_eq!(kind(t.try_commit()), Some(ErrorKind::Conflict), "{begun:?}");
+            assert_eq!(t.get(&db, "contended").unwrap().unwrap(), "1");
+            assert_eq!(db.get("kept").unwrap(), None);
+        }
+        let impatient = TransactionOptions {
+            locks: begun.locks.map(|locks| crate::LockOptions {
+                timeout: Some(std::time::Duration::ZERO),
+                ..locks
+            }),
+            snapshot: crate::TransactionSnapshot::None,
+            ..begun
+        };
+        let other = db.begin(&impatient).unwrap();
+        let waits = begun.locks.is_some();
+        assert_eq!(other.guard(&db, "kept").is_err(), waits, "{begun:?}");
+        t.rollback_to_save_point().unwrap();
+        t.try_commit().unwrap();
+        assert_eq!(db.get("kept").unwrap().unwrap(), "1");
+        assert_eq!(db.get("contended").unwrap().unwrap(), "2");
+        drop(other);
+        let other = db.begin(&impatient).unwrap();
+        other.put(&db, "kept", "2").unwrap();
+        other.commit().unwrap();
+        // It has begun anew: it knows the present, or what was there when it committed.
+        let at_begin = begun.snapshot == crate::TransactionSnapshot::AtBegin;
+        let seen = t.get(&db, "kept").unwrap().unwrap();
+        assert_eq!(seen, if at_begin { "1" } else { "2" }, "{begun:?}");
+        t.put(&db, "more", "3").unwrap();
+        t.commit().unwrap();
+        assert_eq!(db.get("more").unwrap().unwrap(), "3");
+    }
+}

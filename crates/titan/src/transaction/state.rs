@@ -61,11 +61,10 @@ impl State {
         index.insert(Bytes::copy_from_slice(key), pending);
     }
 
-    /// Writes, and the conditions under which they are made: nothing if no key was touched.
+    /// The writes, and the conditions under which they are made: none if no key was touched.
     pub(super) fn take_writes(&mut self) -> Result<(WriteBatch, Option<Conditions>)> {
-        let batch = std::mem::take(&mut self.batch);
         let Some(evidence) = self.evidence.as_ref().filter(|_| !self.tracked.is_empty()) else {
-            return Ok((batch, None));
+            return Ok((WriteBatch::new(), None));
         };
         let mut conditions = Conditions::since(evidence);
         let unguarded = mutant!(guards_have_no_effect);
@@ -75,7 +74,7 @@ impl State {
             }
             conditions.unchanged_since(key.family(), key.key(), tracked.since)?;
         }
-        Ok((batch, Some(conditions)))
+        Ok((std::mem::take(&mut self.batch), Some(conditions)))
     }
 
     pub(super) fn read_options(&self, options: ReadOptions) -> ReadOptions {

@@ -134,11 +134,12 @@ impl CommitPipeline {
         self.start_next(number)
     }
 
-    /// Commits a batch, alone or in a group, if its conditions hold.
+    /// Commits a batch, alone or in a group, if its conditions hold. It is as before then: see
+    /// [`CommitQueue::submit`].
     pub(crate) fn write(
         &self,
         env: &impl CommitEnv,
-        batch: WriteBatch,
+        batch: &mut WriteBatch,
         conditions: Option<Box<Checked>>,
         options: WriteOptions,
     ) -> Result<()> {

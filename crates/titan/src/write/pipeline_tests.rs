@@ -168,8 +168,8 @@ impl World {
         }
     }
 
-    pub(super) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        self.pipeline.write(&self.env, batch, None, options)
+    pub(super) fn write(&self, mut batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        self.pipeline.write(&self.env, &mut batch, None, options)
     }
 
     /// The value of a key that readers see.
@@ -327,10 +327,12 @@ fn a_batch_whose_condition_fails_is_refused_before_it_is_logged() {
         }))
     };
     let write = |keys: &[&[u8]], checked_to| {
-        let (env, batch) = (&world.env, batch(FAMILY, keys));
+        let (env, mut batch) = (&world.env, batch(FAMILY, keys));
+        let as_before = batch.clone();
         let written = world
             .pipeline
-            .write(env, batch, if_unchanged(checked_to), plain);
+            .write(env, &mut batch, if_unchanged(checked_to), plain);
+        assert_eq!(batch, as_before);
         written.map_err(|e| e.kind())
     };
     assert_eq!(write(&[b"b"], 0), Err(ErrorKind::Conflict));

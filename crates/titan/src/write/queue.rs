@@ -13,6 +13,7 @@ use super::conditions::Checked;
 use super::reentry::UserCode;
 use crate::batch::WriteBatch;
 use crate::error::{Error, Result};
+use crate::format::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
 use crate::write::WriteOptions;
@@ -37,7 +38,14 @@ pub(crate) struct Group {
     pub(crate) options: WriteOptions,
     /// The conditions of those batches that have any, each with the index of its batch.
     pub(crate) conditions: Vec<(usize, Box<Checked>)>,
-    refused: Vec<(usize, Error)>,
+    refused: Vec<Refused>,
+}
+
+/// A batch that was taken out of a group, by its index there.
+struct Refused {
+    index: usize,
+    error: Error,
+    batch: WriteBatch,
 }
 
 impl Group {
@@ -69,30 +77,60 @@ impl Group {
             self.batches.len()
         );
         if let Some(batch) = self.batches.get_mut(index) {
-            batch.clear();
-            self.refused.push((index, error));
+            let batch = std::mem::take(batch);
+            self.refused.push(Refused {
+                index,
+                error,
+                batch,
+            });
         }
+    }
+
+    fn refused(&self, index: usize) -> Option<&Refused> {
+        self.refused.iter().find(|refused| refused.index == index)
     }
 
     /// Whether a batch was taken out.
     pub(super) fn is_refused(&self, index: usize) -> bool {
-        self.refused.iter().any(|(refused, _)| *refused == index)
+        self.refused(index).is_some()
     }
 
     /// The result for a writer, if `result` holds for those that were not refused.
     pub(super) fn result_for(&self, index: usize, result: &Result<()>) -> Result<()> {
-        match self.refused.iter().find(|(refused, _)| *refused == index) {
-            Some((_, error)) => Err(error.clone()),
+        match self.refused(index) {
+            Some(refused) => Err(refused.error.clone()),
             None => result.clone(),
         }
     }
+
+    /// The end for a writer, who gets its batch back as it gave it. To be called once for each.
+    fn end_for(&mut self, index: usize, result: &Result<()>) -> End {
+        let result = self.result_for(index, result);
+        let refused = self.refused.iter_mut().find(|r| r.index == index);
+        let batch = match refused {
+            Some(refused) => Some(&mut refused.batch),
+            None => self.batches.get_mut(index),
+        };
+        let mut batch = batch.map(WriteBatch::lend);
+        if let Some(batch) = &mut batch {
+            batch.set_sequence(SequenceNumber::ZERO);
+        }
+        End { result, batch }
+    }
+}
+
+/// The end of a writer's wait.
+struct End {
+    result: Result<()>,
+    /// Its batch; lost if the thread that committed it panicked.
+    batch: Option<WriteBatch>,
 }
 
 enum Progress {
     Waiting,
     /// This writer leads now.
     Lead,
-    Done(Result<()>),
+    Done(End),
 }
 
 /// A batch and its conditions, if it has any.
@@ -123,6 +161,15 @@ impl Writer {
             has_moved_on: AtomicBool::new(false),
             moved_on: Condvar::new(),
         })
+    }
+
+    /// The end of a writer whose batch no leader took.
+    fn refused(&self, error: Error) -> End {
+        let submitted = self.submitted.lock().take();
+        End {
+            result: Err(error),
+            batch: submitted.map(|(batch, _)| batch),
+        }
     }
 
     fn set(&self, progress: Progress) {
@@ -168,26 +215,28 @@ pub(crate) struct CommitQueue {
 
 impl CommitQueue {
     /// Commits `batch`, alone or in a group: the leader calls its own `commit`, which must do the
-    /// same for every writer of a queue. Returns when the batch's group is done.
+    /// same for every writer of a queue. Returns when the batch's group is done. The batch is as
+    /// before then, also after a failure; but empty if the thread that committed it panicked.
     pub(crate) fn submit(
         &self,
-        batch: WriteBatch,
+        batch: &mut WriteBatch,
         conditions: Option<Box<Checked>>,
         options: WriteOptions,
         commit: impl FnOnce(&Lead<'_>, &mut Group) -> Result<()>,
     ) -> Result<()> {
-        let writer = Writer::new(Some((batch, conditions)), Some(options));
-        if let Some(result) = self.wait_for_lead(&writer) {
-            return result;
+        let mut lender = Lender(batch);
+        let writer = Writer::new(Some((lender.0.lend(), conditions)), Some(options));
+        if let Some(end) = self.wait_for_lead(&writer) {
+            return lender.end(end);
         }
         let lead = Lead(self);
         let (mut group, followers) = self.gather(&writer, options);
         let mut followers = Followers(followers);
         let result = commit(&lead, &mut group);
         for (index, follower) in (1..).zip(followers.0.drain(..)) {
-            follower.set(Progress::Done(group.result_for(index, &result)));
+            follower.set(Progress::Done(group.end_for(index, &result)));
         }
-        group.result_for(0, &result)
+        lender.end(group.end_for(0, &result))
     }
 
     /// Waits in line, then runs `f` while no batch is being committed.
@@ -196,8 +245,8 @@ impl CommitQueue {
         match self.wait_for_lead(&writer) {
             None => f(&Lead(self)),
             // No leader takes a writer without options into its group.
-            Some(Err(e)) => Err(e),
-            Some(Ok(())) => Err(Error::internal(
+            Some(End { result: Err(e), .. }) => Err(e),
+            Some(End { result: Ok(()), .. }) => Err(Error::internal(
                 "a writer left the commit queue without a result",
             )),
         }
@@ -232,8 +281,8 @@ impl CommitQueue {
         }
     }
 
-    /// Returns `None` when this writer leads, or its result if another one has led its group.
-    fn wait_for_lead(&self, writer: &Arc<Writer>) -> Option<Result<()>> {
+    /// Returns `None` when this writer leads, or its end if another one has led its group.
+    fn wait_for_lead(&self, writer: &Arc<Writer>) -> Option<End> {
         {
             let mut line = self.line.lock();
             if !line.led {
@@ -241,7 +290,7 @@ impl CommitQueue {
                 return None;
             }
             if let Err(e) = self.check_may_wait() {
-                return Some(Err(e));
+                return Some(writer.refused(e));
             }
             line.waiting.push_back(Arc::clone(writer));
         }
@@ -249,10 +298,10 @@ impl CommitQueue {
         writer.spin();
         let mut progress = writer.progress.lock();
         loop {
-            match &*progress {
+            match std::mem::replace(&mut *progress, Progress::Waiting) {
                 Progress::Waiting => writer.moved_on.wait(&mut progress),
                 Progress::Lead => return None,
-                Progress::Done(result) => return Some(result.clone()),
+                Progress::Done(end) => return Some(end),
             }
         }
     }
@@ -309,6 +358,27 @@ impl CommitQueue {
     }
 }
 
+/// The owner of a batch that was lent to the queue. If that never comes back, the owner gets an
+/// empty one.
+struct Lender<'b>(&'b mut WriteBatch);
+
+impl Lender<'_> {
+    fn end(&mut self, end: End) -> Result<()> {
+        if let Some(batch) = end.batch {
+            *self.0 = batch;
+        }
+        end.result
+    }
+}
+
+impl Drop for Lender<'_> {
+    fn drop(&mut self) {
+        if self.0.is_lent() {
+            *self.0 = WriteBatch::new();
+        }
+    }
+}
+
 /// The writers in a group besides its leader. If the leader panics, they get an error.
 struct Followers(Vec<Arc<Writer>>);
 
@@ -316,7 +386,10 @@ impl Drop for Followers {
     fn drop(&mut self) {
         for follower in self.0.drain(..) {
             let lost = Error::internal("the thread that committed panicked");
-            follower.set(Progress::Done(Err(lost)));
+            follower.set(Progress::Done(End {
+                result: Err(lost),
+                batch: None,
+            }));
         }
     }
 }
@@ -338,7 +411,7 @@ impl Lead<'_> {
         line.waiting.retain(|writer| {
             let refused = writer.options.as_ref().is_some_and(&matches);
             if refused {
-                writer.set(Progress::Done(Err(error.clone())));
+                writer.set(Progress::Done(writer.refused(error.clone())));
             }
             !refused
         });
@@ -391,7 +464,7 @@ mod tests {
                             Ok(())
                         };
                         queue
-                            .submit(batch, None, WriteOptions::default(), commit)
+                            .submit(&mut batch, None, WriteOptions::default(), commit)
                             .unwrap();
                     }
                 });
@@ -415,7 +488,7 @@ mod tests {
                 sync,
                 ..WriteOptions::default()
             };
-            queue.submit(batch, None, options, commit).unwrap();
+            queue.submit(&mut batch, None, options, commit).unwrap();
         };
         let groups = std::sync::Mutex::new(Vec::new());
         let note = |_: &Lead<'_>, group: &mut Group| {
@@ -456,7 +529,12 @@ mod tests {
                             no_slowdown,
                             ..WriteOptions::default()
                         };
-                        queue.submit(WriteBatch::new(), None, options, |_, _| Ok(()))
+                        let mut batch = WriteBatch::new();
+                        batch.put(ColumnFamilyId::DEFAULT, b"k", b"v").unwrap();
+                        let as_before = batch.clone();
+                        let result = queue.submit(&mut batch, None, options, |_, _| Ok(()));
+                        assert_eq!(batch, as_before);
+                        result
                     }));
                     waiting(n);
                 }
@@ -494,7 +572,8 @@ mod tests {
                             }
                             Ok(())
                         };
-                        let result = queue.submit(batch, None, WriteOptions::default(), commit);
+                        let result =
+                            queue.submit(&mut batch, None, WriteOptions::default(), commit);
                         assert_eq!(result.is_err(), bad);
                     }
                 });
@@ -506,14 +585,13 @@ mod tests {
     #[test]
     fn a_failure_reaches_the_whole_group_and_the_queue_goes_on() {
         let queue = CommitQueue::default();
-        let failed = queue.submit(WriteBatch::new(), None, WriteOptions::default(), |_, _| {
+        let batch = &mut WriteBatch::new();
+        let failed = queue.submit(batch, None, WriteOptions::default(), |_, _| {
             Err(Error::corruption("no"))
         });
         assert!(failed.unwrap_err().is_corruption());
         queue
-            .submit(WriteBatch::new(), None, WriteOptions::default(), |_, _| {
-                Ok(())
-            })
+            .submit(batch, None, WriteOptions::default(), |_, _| Ok(()))
             .unwrap();
     }
 }

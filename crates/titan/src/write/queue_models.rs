@@ -59,7 +59,7 @@ impl Committed {
             }
         };
         self.queue
-            .submit(batch(mark), None, WriteOptions::default(), commit)
+            .submit(&mut batch(mark), None, WriteOptions::default(), commit)
     }
 }
 
@@ -116,7 +116,7 @@ fn a_leader_that_fails_or_panics_passes_the_lead_on() {
             let submit = || {
                 panicking
                     .queue
-                    .submit(batch(1), None, WriteOptions::default(), commit)
+                    .submit(&mut batch(1), None, WriteOptions::default(), commit)
             };
             catch_unwind(AssertUnwindSafe(submit))
         });

@@ -125,7 +125,7 @@ pub(crate) fn check(family: &ColumnFamily, expected: &Rows, what: &str) {
         assert_eq!(multi.as_deref(), *value, "multi_get, {what}");
         let contains = family.contains_key(key).unwrap();
         assert_eq!(contains, value.is_some(), "contains_key, {what}");
-        let lazy = family.get_lazy(key, &ReadOptions::default()).unwrap();
+        let lazy = family.get_lazy(key).unwrap();
         let lazy = lazy.map(|v| v.fetch().unwrap());
         assert_eq!(lazy.as_deref(), *value, "get_lazy, {what}");
     }

@@ -101,7 +101,7 @@ impl Held {
         let (first, _) = pairs.first_key_value()?;
         let mut iterator = family.iter(&ReadOptions::default()).unwrap();
         iterator.seek_to_first().unwrap();
-        let value = family.get_lazy(first, &ReadOptions::default()).unwrap();
+        let value = family.get_lazy(first).unwrap();
         Some(Held {
             iterator,
             value: value.unwrap(),

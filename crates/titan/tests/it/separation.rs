@@ -113,7 +113,7 @@ fn every_way_to_read_a_blob_value_counts_it_once() {
     check("no values", &|| walk(&|_| {}), (0, 0));
     let take = |it: &mut DbIterator| drop(it.value().unwrap());
     check("iterator", &|| walk(&take), (2, 500));
-    let lazy = db.get_lazy(&key(2), &all).unwrap().unwrap();
+    let lazy = db.get_lazy_with(&key(2), &all).unwrap().unwrap();
     check("lazy, not fetched", &|| drop(lazy.clone()), (0, 0));
     check("lazy", &|| drop(lazy.fetch().unwrap()), (1, 300));
     check("lazy again", &|| drop(lazy.fetch().unwrap()), (1, 300));
@@ -227,10 +227,7 @@ fn each_blob_file_keeps_its_compression() {
             db.put(&key(n), &text(n)).unwrap();
         }
         db.flush().unwrap();
-        let stored = db
-            .get_lazy(&key(round), &ReadOptions::default())
-            .unwrap()
-            .unwrap();
+        let stored = db.get_lazy(&key(round)).unwrap().unwrap();
         let shorter = stored.stored_len() < text(round).len() as u64 / 2;
         assert_eq!(shorter, blob_compression_type != CompressionType::None);
         db.compact_range(None, None, &FORCE).unwrap();
@@ -298,10 +295,7 @@ fn a_blob_file_stays_while_someone_can_see_it() {
     };
     // A lazy value.
     fill();
-    let lazy = db
-        .get_lazy(&key(3), &ReadOptions::default())
-        .unwrap()
-        .unwrap();
+    let lazy = db.get_lazy(&key(3)).unwrap().unwrap();
     clear();
     assert_eq!(metrics(&db).blob_files, 0);
     assert!(!gone(&db));

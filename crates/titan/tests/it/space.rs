@@ -219,7 +219,7 @@ fn a_lazy_value_keeps_what_its_version_has() {
     let (options, clock) = timed(&vfs, manual());
     let db = open(&options);
     put(&db, 0..KEYS, 0);
-    let lazy = db.get_lazy(&key(1), &ReadOptions::default()).unwrap();
+    let lazy = db.get_lazy(&key(1)).unwrap();
     clock.advance(Duration::from_secs(5));
     put(&db, 0..KEYS, 1);
     compact(&db);

@@ -19,7 +19,7 @@ use titan::{
     Stated, WriteBatch, WriteOptions,
 };
 
-use titan_testkit::counted::{Counted, live_bytes};
+use titan_testkit::counted::{Counted, live_bytes, take_peak_bytes};
 
 #[global_allocator]
 static COUNTED: Counted = Counted;
@@ -104,7 +104,7 @@ fn live_and_close(round: usize) {
         let snapshot = db.snapshot();
         db.delete_range(&key(100), &key(150)).unwrap();
         db.flush_all().unwrap();
-        let lazy = db.get_lazy(&key(21), &ReadOptions::default()).unwrap();
+        let lazy = db.get_lazy(&key(21)).unwrap();
         db.collect_garbage(None, None, &Default::default()).unwrap();
         let at = ReadOptions {
             snapshot: Some(snapshot),
@@ -239,4 +239,22 @@ fn a_memtable_has_as_many_bytes_as_it_says() {
         assert_share(grown, counted, 80..=most, what);
         db.close().unwrap();
     }
+}
+
+#[test]
+fn a_large_value_is_read_in_little_memory() {
+    const SIZE: usize = 64 << 20;
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &options()).unwrap();
+    db.put("film", value(1, SIZE)).unwrap();
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let film = db.get_lazy("film").unwrap().unwrap();
+    let before = live_bytes();
+    take_peak_bytes();
+    let copied = std::io::copy(&mut film.reader(), &mut std::io::sink()).unwrap();
+    assert_eq!(copied, SIZE as u64);
+    let peak = take_peak_bytes() - before;
+    assert!(peak < 2 << 20, "{peak} bytes for a value of {SIZE}");
 }

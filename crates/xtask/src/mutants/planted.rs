@@ -166,7 +166,8 @@ mod tests {
     }
 
     fn table() -> Table {
-        toml::from_str("[lost]\nbug = 'a write is lost'\ntest = '-p titan --lib write::'").unwrap()
+        toml::from_str("[lost]\nbug = 'a write is lost'\ntest = '-p titandb --lib write::'")
+            .unwrap()
     }
 
     #[test]
@@ -179,7 +180,7 @@ mod tests {
         };
         assert_eq!((&*lost.name, &*lost.place), ("lost", "a.rs:2"));
         assert_eq!(lost.bug, "a write is lost");
-        assert_eq!(lost.target(), ["-p", "titan", "--lib"]);
+        assert_eq!(lost.target(), ["-p", "titandb", "--lib"]);
     }
 
     #[test]

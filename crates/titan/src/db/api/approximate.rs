@@ -19,7 +19,8 @@ impl ColumnFamily {
     ///
     /// # Errors
     /// Those of reads.
-    pub fn approximate_size(&self, begin: &[u8], end: &[u8]) -> Result<u64> {
+    pub fn approximate_size(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<u64> {
+        let (begin, end) = (begin.as_ref(), end.as_ref());
         self.check_usable()?;
         let version = &self.family.super_version.load().version;
         let comparator = &version.comparator;
@@ -69,7 +70,8 @@ impl ColumnFamily {
     ///
     /// # Errors
     /// Those of reads.
-    pub fn key_may_exist(&self, key: &[u8]) -> Result<bool> {
+    pub fn key_may_exist(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
         self.check_usable()?;
         let super_version = self.family.super_version.load();
         let last = self.core.shared.counters.last_sequence();

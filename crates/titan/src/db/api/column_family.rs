@@ -75,26 +75,44 @@ impl ColumnFamily {
     }
 
     /// The newest value of `key`. Cost: that of [`ColumnFamily::get_with`].
-    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         self.get_with(key, &ReadOptions::default())
     }
 
     /// The value of `key`, read with `options`. Cost: that of [`ColumnFamily::get_lazy`], and one
     /// read if the value is in a blob file.
-    pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
+    pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Bytes>> {
+        self.get_key(key.as_ref(), options)
+    }
+
+    // The bodies of generic calls are here, so that they are compiled once.
+    fn get_key(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
         let (super_version, sequence) = self.pin(options)?;
         self.reader(&super_version, sequence, options).get(key)
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: at most one block of each
     /// table whose range and filter admit the key, usually one in all, usually cached.
-    pub fn get_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
+    pub fn get_lazy(&self, key: impl AsRef<[u8]>) -> Result<Option<LazyValue>> {
+        self.get_lazy_with(key, &ReadOptions::default())
+    }
+
+    /// The same, read with `options`.
+    pub fn get_lazy_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+    ) -> Result<Option<LazyValue>> {
+        self.get_key_lazy(key.as_ref(), options)
+    }
+
+    fn get_key_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
         let (super_version, sequence) = self.pin(options)?;
         self.reader(&super_version, sequence, options).get_lazy(key)
     }
 
     /// The columns of `key`. Cost: that of [`ColumnFamily::get_entity_with`].
-    pub fn get_entity(&self, key: &[u8]) -> Result<Option<WideColumns>> {
+    pub fn get_entity(&self, key: impl AsRef<[u8]>) -> Result<Option<WideColumns>> {
         self.get_entity_with(key, &ReadOptions::default())
     }
 
@@ -103,19 +121,20 @@ impl ColumnFamily {
     /// for.
     pub fn get_entity_with(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<WideColumns>> {
         let (super_version, sequence) = self.pin(options)?;
-        self.reader(&super_version, sequence, options).columns(key)
+        let reader = self.reader(&super_version, sequence, options);
+        reader.columns(key.as_ref())
     }
 
     /// The first key not before `from` that begins with `prefix`, and its value. Cost: that of
     /// [`ColumnFamily::first_in_prefix_with`].
     pub fn first_in_prefix(
         &self,
-        from: &[u8],
-        prefix: &[u8],
+        from: impl AsRef<[u8]>,
+        prefix: impl AsRef<[u8]>,
     ) -> Result<Option<(Bytes, LazyValue)>> {
         self.first_in_prefix_with(from, prefix, &ReadOptions::default())
     }
@@ -132,25 +151,29 @@ impl ColumnFamily {
     /// `InvalidArgument` if the family's order of keys is not bytewise.
     pub fn first_in_prefix_with(
         &self,
-        from: &[u8],
-        prefix: &[u8],
+        from: impl AsRef<[u8]>,
+        prefix: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<(Bytes, LazyValue)>> {
         let (super_version, sequence) = self.pin_all(options)?;
         let reader = self.reader(&super_version, sequence, options);
         let extractor = self.family.prefix_extractor.as_deref();
-        reader.first_in_prefix(from, prefix, extractor)
+        reader.first_in_prefix(from.as_ref(), prefix.as_ref(), extractor)
     }
 
     /// Whether `key` has a value. Never touches a blob file. Cost: that of
     /// [`ColumnFamily::get_lazy`].
-    pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.contains_key_with(key, &ReadOptions::default())
     }
 
     /// Whether `key` has a value, read with `options`. Never touches a blob file. Cost: that of
     /// [`ColumnFamily::get_lazy`].
-    pub fn contains_key_with(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
+    pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
+        self.contains(key.as_ref(), options)
+    }
+
+    fn contains(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
         let (super_version, sequence) = self.pin(options)?;
         let found = self.reader(&super_version, sequence, options).lookup(key)?;
         Ok(found.value.is_some())
@@ -174,17 +197,39 @@ impl ColumnFamily {
         read().unwrap_or_else(|e: Error| keys.iter().map(|_| Err(e.clone())).collect())
     }
 
+    /// Finds many keys, in the order of the keys, all as of one moment, without reading their values
+    /// from blob files. Each key has its own result. Cost: that of [`ColumnFamily::get_lazy`] for
+    /// each key.
+    pub fn multi_get_lazy<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<LazyValue>>> {
+        let read = || {
+            let (super_version, sequence) = self.pin(options)?;
+            let reader = self.reader(&super_version, sequence, options);
+            let found = keys.iter().map(|key| reader.get_lazy(key.as_ref()));
+            Ok(found.collect())
+        };
+        read().unwrap_or_else(|e: Error| keys.iter().map(|_| Err(e.clone())).collect())
+    }
+
     /// An iterator over the family. Cost: O(tables of level 0 and levels) for its lists of tables;
     /// opens tables that have range deletions or may have, the first time; reads no entries. Its
     /// movements step over deleted keys that no compaction has dropped yet; where many are in a
     /// row, only once, and later iterators seek ([`ReadOptions::lower_bound`] is for queues),
     /// unless the family has a compaction filter.
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
+        DbIterator::new(self.iterator_source(options)?, options)
+    }
+
+    /// Everything that iterators see of one moment, with one of them counted.
+    pub(super) fn iterator_source(&self, options: &ReadOptions) -> Result<IteratorSource> {
         let (super_version, sequence) = self.pin_all(options)?;
         let shared = &self.core.shared;
         stats::add(&shared.opening.statistics.iterators, 1);
         let now = shared.opening.clock.monotonic();
-        let source = IteratorSource {
+        Ok(IteratorSource {
             listed: shared.pins.iterators.enter(&super_version, now),
             sequence,
             super_version,
@@ -194,13 +239,16 @@ impl ColumnFamily {
             prefix_extractor: self.family.prefix_extractor.clone(),
             scans: Arc::clone(&self.family.scans),
             dead: Arc::clone(&self.family.dead),
-        };
-        DbIterator::new(source, options)
+        })
     }
 
     /// Sets `key` to `value`, not synced. Cost: an append to the WAL, shared with writers that come
     /// at the same time, and an insertion into the memtable; it may wait while writes are stalled.
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_key(key.as_ref(), value.as_ref())
+    }
+
+    fn put_key(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.put(self, key, value))
     }
 
@@ -212,7 +260,7 @@ impl ColumnFamily {
     /// `InvalidArgument` if two columns have the same name.
     pub fn put_entity<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         columns: impl IntoIterator<Item = (N, V)>,
     ) -> Result<()> {
         self.write_one(|batch| batch.put_entity(self, key, columns))
@@ -225,7 +273,7 @@ impl ColumnFamily {
     ///
     /// # Errors
     /// `InvalidArgument` in a family without a merge operator.
-    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.write_one(|batch| batch.merge(self, key, operand))
     }
 
@@ -238,28 +286,28 @@ impl ColumnFamily {
     }
 
     /// Removes `key`, not synced. Cost: that of [`ColumnFamily::put`]; nothing is looked up.
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.write_one(|batch| batch.delete(self, key))
     }
 
     /// Removes `key`, which was put exactly once since it was last single-deleted, and was never
     /// deleted otherwise. Cheaper than [`ColumnFamily::delete`], since both entries are dropped
     /// when they meet. Used differently, older values may come back. Not synced.
-    pub fn single_delete(&self, key: &[u8]) -> Result<()> {
+    pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.write_one(|batch| batch.single_delete(self, key))
     }
 
     /// Removes all keys in `begin..end`, not synced; `InvalidArgument` if `end` comes before
     /// `begin`. Cost: that of [`ColumnFamily::put`], since it is one entry, however many keys the
     /// range has. Reads of the family check it until a compaction drops it.
-    pub fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
+    pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
         self.write_one(|batch| batch.delete_range(self, begin, end))
     }
 
     fn write_one(&self, add: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {
         let mut batch = WriteBatch::new();
         add(&mut batch)?;
-        self.core.shared.write(batch, &WriteOptions::default())
+        self.core.shared.write(&mut batch, &WriteOptions::default())
     }
 
     /// Writes what is in the family's memtables to tables and blob files. Returns when it is done.

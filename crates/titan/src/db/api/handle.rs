@@ -1,5 +1,6 @@
 //! The handle of an open database.
 
+use std::borrow::BorrowMut;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use super::checkpoint::CheckpointSummary;
 use super::column_family::ColumnFamily;
 use super::pause::GarbageCollectionPause;
-use crate::batch::WriteBatch;
+use crate::batch::{BatchTarget, WriteBatch};
 use crate::clock::SystemClock;
 use crate::db::commits::conditions::Conditions;
 use crate::db::core::shared::Core;
@@ -43,15 +44,15 @@ use crate::write::pipeline::CommitEnv;
 /// use titan::{Db, Options, WriteBatch, WriteOptions};
 ///
 /// let db = Db::open(path, &Options::default())?;
-/// db.put(b"greeting", b"hello")?;
-/// assert_eq!(db.get(b"greeting")?.as_deref(), Some(&b"hello"[..]));
+/// db.put("greeting", "hello")?;
+/// assert_eq!(db.get("greeting")?.as_deref(), Some(&b"hello"[..]));
 ///
-/// let pages = db.create_column_family("pages", Default::default())?;
+/// let pages = db.open_or_create_column_family("pages", Default::default())?;
 /// let mut batch = WriteBatch::new();
 /// batch.put(&pages, "home", vec![7; 100_000])?;
-/// batch.delete(&*db, "greeting")?;
+/// batch.delete(&db, "greeting")?;
 /// db.write(batch, &WriteOptions::synced())?;
-/// assert!(pages.contains_key(b"home")?);
+/// assert!(pages.contains_key("home")?);
 /// db.close()
 /// # }
 /// ```
@@ -65,6 +66,18 @@ impl Deref for Db {
 
     fn deref(&self) -> &ColumnFamily {
         &self.default
+    }
+}
+
+impl From<&Db> for BatchTarget {
+    fn from(db: &Db) -> Self {
+        BatchTarget::from(&db.default)
+    }
+}
+
+impl From<&Db> for ColumnFamilyId {
+    fn from(db: &Db) -> Self {
+        db.default.id()
     }
 }
 
@@ -264,6 +277,28 @@ impl Db {
         Ok(self.handle(&family))
     }
 
+    /// The family of this name; created with `options` if there is none. The options of a family
+    /// that exists stay as they are. Cost: a lookup, or that of [`Db::create_column_family`].
+    ///
+    /// # Errors
+    /// `InvalidOption`; those of writes.
+    pub fn open_or_create_column_family(
+        &self,
+        name: &str,
+        options: ColumnFamilyOptions,
+    ) -> Result<ColumnFamily> {
+        loop {
+            if let Some(family) = self.column_family(name) {
+                return Ok(family);
+            }
+            match self.create_column_family(name, options.clone()) {
+                // Somebody else was first, and may even have dropped it since.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                created => return created,
+            }
+        }
+    }
+
     /// Drops a family and everything in it. This is durable on return, like every logged write
     /// before. Handles of the family fail from now on; iterators and lazy values stay readable
     /// until they are dropped. Waits while a checkpoint flushes.
@@ -281,7 +316,25 @@ impl Db {
         &self.shared().opening.taken
     }
 
-    /// Commits a batch: all of it or nothing, across families, after any crash.
+    /// Commits a batch: all of it or nothing, across families, after any crash. A batch that is lent
+    /// is empty afterwards, with its memory; after an error it is as before, to be tried again or
+    /// changed:
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// # use titan::{WriteBatch, WriteOptions};
+    /// let at_once = WriteOptions { no_slowdown: true, ..WriteOptions::default() };
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(&db, "key", "value")?;
+    /// match db.write(&mut batch, &at_once) {
+    ///     Err(busy) if busy.is_retryable() => db.write(batch, &WriteOptions::default())?,
+    ///     written => written?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `InvalidArgument` if it names a family that does not exist, or names one by a handle of
@@ -289,14 +342,22 @@ impl Db {
     /// it begins; `Busy` if writes are stalled and `no_slowdown` is set; `WritesStopped` after a
     /// background failure; `Io`, `NoSpace` if logging it failed, which stops writes too. It is then
     /// unknown whether the batch is there after the next opening; it is not visible before.
-    pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
-        self.shared().write(batch, options)
+    /// `Internal` if the thread that committed it panicked, with which it is lost.
+    pub fn write(
+        &self,
+        mut batch: impl BorrowMut<WriteBatch>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let batch = batch.borrow_mut();
+        self.shared().write(batch, options)?;
+        batch.clear();
+        Ok(())
     }
 
     /// Commits a batch if `conditions` hold: all of it, or nothing with the error `Conflict`. This
     /// is exact with respect to every other write: none of the keys was written between the
     /// snapshot of the conditions and the batch. A batch with nothing in it may be used to learn
-    /// whether conditions hold at one moment.
+    /// whether conditions hold at one moment. A batch may be lent, as to [`Db::write`].
     ///
     /// Cost: that of [`Db::write`], and for each condition a lookup in the memtables and in the
     /// tables that have something newer, on the caller's thread. If something was published
@@ -308,11 +369,14 @@ impl Db {
     /// earlier opening of this one; those of [`Db::write`]; those of reads.
     pub fn write_if(
         &self,
-        batch: WriteBatch,
+        mut batch: impl BorrowMut<WriteBatch>,
         conditions: &Conditions,
         options: &WriteOptions,
     ) -> Result<()> {
-        self.shared().write_if(batch, conditions, options)
+        let batch = batch.borrow_mut();
+        self.shared().write_if(batch, conditions, options)?;
+        batch.clear();
+        Ok(())
     }
 
     /// Whether `conditions` hold now: `Conflict` if not. They may fail a moment later.

@@ -14,6 +14,7 @@
 //! is open for reading only. Assumes: handles may be used by any thread, and dropped in any order.
 
 pub(super) mod approximate;
+pub(super) mod at_snapshot;
 pub(super) mod checkpoint;
 pub(super) mod close;
 pub(super) mod collect_range;
@@ -22,6 +23,7 @@ pub(super) mod damaged_block;
 pub(super) mod families;
 pub(super) mod handle;
 pub(super) mod pause;
+pub(super) mod ranges;
 pub(super) mod resume;
 pub(super) mod secondary;
 pub(super) mod set_options;

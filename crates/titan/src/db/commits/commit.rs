@@ -131,14 +131,14 @@ impl Shared {
     }
 
     /// Commits a batch; see [`WriteOptions`] for what holds when it returns.
-    pub(crate) fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
+    pub(crate) fn write(&self, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
         self.submit(batch, None, options)
     }
 
     /// Commits a batch if conditions that the caller has checked still hold.
     pub(super) fn submit(
         &self,
-        batch: WriteBatch,
+        batch: &mut WriteBatch,
         conditions: Option<Box<Checked>>,
         options: &WriteOptions,
     ) -> Result<()> {

@@ -127,7 +127,7 @@ impl Shared {
     /// Commits a batch if the conditions hold.
     pub(crate) fn write_if(
         &self,
-        batch: WriteBatch,
+        batch: &mut WriteBatch,
         conditions: &Conditions,
         options: &WriteOptions,
     ) -> Result<()> {

@@ -52,7 +52,7 @@ fn the_family_may_be_dropped_and_created_again_before_the_relocation_is_installe
             let stop = gates.stop_at(gate);
             let collection = store.spawn_with("collection", &family, collect);
             stop.reached();
-            let lazy = family.get_lazy(b"c", &ReadOptions::default());
+            let lazy = family.get_lazy(b"c");
             let lazy = lazy.unwrap().unwrap();
             store.db.drop_column_family(&family).unwrap();
             let again = store.create("f");
@@ -99,7 +99,7 @@ fn what_becomes_garbage_meanwhile_stays_readable_where_it_was_taken() {
                 let snapshot = store.db.snapshot();
                 let mut iter = family.iter(&ReadOptions::default()).unwrap();
                 let lazy = |key: &str| {
-                    let value = family.get_lazy(key.as_bytes(), &ReadOptions::default());
+                    let value = family.get_lazy(key.as_bytes());
                     (key.to_owned(), value.unwrap().unwrap())
                 };
                 let values = ["a", "b", "c"].map(lazy);

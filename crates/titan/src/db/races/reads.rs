@@ -248,7 +248,7 @@ fn a_reader_across_a_switch_of_memtables_sees_no_half_of_a_batch() {
             batch.delete(&*store.db, b"a20").unwrap();
             batch.put(&*store.db, b"z", b"v").unwrap();
             let shared = &store.db.core.shared;
-            shared.write(batch, &WriteOptions::default()).unwrap();
+            shared.write(&mut batch, &WriteOptions::default()).unwrap();
             let mut iter = store.db.iter(&ReadOptions::default()).unwrap();
             assert_eq!(scan(&mut iter).unwrap(), contents([("z", "v")]));
             drop(iter);

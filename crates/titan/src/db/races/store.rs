@@ -273,7 +273,7 @@ impl Way {
                 found.extend(value.map(|v| ("a".to_owned(), shown(&v))));
             }
             Way::GetLazy => {
-                if let Some(value) = family.get_lazy(b"a", options)? {
+                if let Some(value) = family.get_lazy_with(b"a", options)? {
                     found.insert("a".to_owned(), shown(&value.fetch()?));
                 }
             }
@@ -316,7 +316,7 @@ pub(super) fn write(family: &ColumnFamily, entries: &Contents) {
     let mut batch = WriteBatch::new();
     add(&mut batch, family, entries);
     let shared = &family.core.shared;
-    shared.write(batch, &WriteOptions::default()).unwrap();
+    shared.write(&mut batch, &WriteOptions::default()).unwrap();
 }
 
 pub(super) fn add(batch: &mut WriteBatch, family: &ColumnFamily, entries: &Contents) {

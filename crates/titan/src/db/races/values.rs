@@ -86,7 +86,7 @@ fn get(family: &ColumnFamily) -> Contents {
 }
 
 fn get_lazy(family: &ColumnFamily) -> Contents {
-    let value = family.get_lazy(key(2).as_bytes(), &ReadOptions::default());
+    let value = family.get_lazy(key(2).as_bytes());
     [(key(2), shown(&value.unwrap().unwrap().fetch().unwrap()))].into()
 }
 
@@ -156,9 +156,7 @@ fn a_lazy_value_that_is_relocated_before_it_is_fetched_is_found() {
         race(move |gates| {
             let store = store(gates);
             let lazy = |n| {
-                let value = store
-                    .db
-                    .get_lazy(key(n).as_bytes(), &ReadOptions::default());
+                let value = store.db.get_lazy(key(n).as_bytes());
                 value.unwrap().unwrap()
             };
             let values: Vec<_> = (0..KEYS).map(lazy).collect();

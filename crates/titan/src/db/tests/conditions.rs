@@ -40,7 +40,10 @@ fn write_if(db: &Db, snapshot: &Snapshot, family: &ColumnFamily, key: &str) -> R
     conditions.unchanged(family, key)?;
     let mut batch = WriteBatch::new();
     batch.put(family, "to", "x")?;
-    db.write_if(batch, &conditions, &WriteOptions::default())
+    let as_before = batch.clone();
+    let written = db.write_if(&mut batch, &conditions, &WriteOptions::default());
+    assert!(written.is_ok() || batch == as_before, "it is lost");
+    written
 }
 
 #[track_caller]

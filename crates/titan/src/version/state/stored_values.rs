@@ -33,4 +33,19 @@ impl ValueSource for StoredValues {
     fn fetch(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes> {
         self.fetcher.fetch(&*self.version, user_key, index)
     }
+
+    fn verify(&self, user_key: &[u8], index: &BlobIndex) -> Result<()> {
+        self.fetcher.verify(&*self.version, user_key, index)
+    }
+
+    fn read_part(
+        &self,
+        user_key: &[u8],
+        index: &BlobIndex,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<()> {
+        let (fetcher, version) = (&self.fetcher, &*self.version);
+        fetcher.read_part(version, user_key, index, offset, buf)
+    }
 }

@@ -48,7 +48,7 @@ fn assert_reads(db: &Db, options: &ReadOptions, model: &Model, what: &str) {
         assert_eq!(found.unwrap().as_deref(), expected, "{what}");
         let found = db.get_with(key, options).unwrap();
         assert_eq!(found.as_deref(), expected, "{what}");
-        let lazy = db.get_lazy(key, options).unwrap();
+        let lazy = db.get_lazy_with(key, options).unwrap();
         let lazy = lazy.map(|lazy| lazy.fetch().unwrap());
         assert_eq!(lazy.as_deref(), expected, "{what}");
     }

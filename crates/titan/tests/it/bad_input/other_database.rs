@@ -39,7 +39,7 @@ fn a_snapshot_of_another_database() {
     let of_other = at(a.snapshot());
     for family in b.column_families() {
         refused(family.get_with(b"k", &of_other));
-        refused(family.get_lazy(b"k", &of_other));
+        refused(family.get_lazy_with(b"k", &of_other));
         refused(family.contains_key_with(b"k", &of_other));
         refused(family.iter(&of_other));
         let found = family.multi_get(&[b"k", b"k"], &of_other);

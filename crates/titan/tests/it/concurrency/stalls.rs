@@ -25,12 +25,18 @@ impl EventListener for Stalls {
 /// Writes, if that needs no waiting.
 fn put_at_once(db: &Db, key: &[u8], value: &[u8]) -> Result<()> {
     let mut batch = WriteBatch::new();
-    batch.put(&**db, key, value)?;
+    batch.put(db, key, value)?;
     let options = WriteOptions {
         no_slowdown: true,
         ..WriteOptions::default()
     };
-    db.write(batch, &options)
+    let as_before = batch.clone();
+    let written = db.write(&mut batch, &options);
+    match written.is_ok() {
+        true => assert!(batch.is_empty()),
+        false => assert_eq!(batch, as_before, "to be tried again"),
+    }
+    written
 }
 
 #[test]

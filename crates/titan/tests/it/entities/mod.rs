@@ -60,7 +60,7 @@ fn assert_reads(
         assert_eq!(multi.unwrap().as_deref(), value, "{what}");
         let got = family.get_with(key, options).unwrap();
         assert_eq!(got.as_deref(), value, "{what}");
-        let lazy = family.get_lazy(key, options).unwrap();
+        let lazy = family.get_lazy_with(key, options).unwrap();
         assert_eq!(lazy.map(|lazy| lazy.fetch().unwrap()).as_deref(), value);
         assert_eq!(
             family.contains_key_with(key, options).unwrap(),

@@ -140,7 +140,7 @@ fn values_in_the_last_level_are_removed_and_changed_without_reading_them() {
     for n in 0..100 {
         let found = db.get(&key(n)).unwrap().map(|v| v.to_vec());
         assert_eq!(found, expected(n, &value(n, len(n))), "{n}");
-        let lazy = db.get_lazy(&key(n), &Default::default()).unwrap();
+        let lazy = db.get_lazy(&key(n)).unwrap();
         if n % 4 == 2 {
             // Separated anew by its size.
             assert!(format!("{lazy:?}").contains("file"), "{lazy:?}");

@@ -24,7 +24,7 @@ fn what_a_reader_held_is_collected_once_it_has_gone() {
         let mut model = Model::new();
         write(&db, &mut model, 0, 1);
         let old = model.clone();
-        let lazy = db.get_lazy(&key(3), &ReadOptions::default());
+        let lazy = db.get_lazy(&key(3));
         let mut lazy = lazy.unwrap();
         let mut iter = Some(db.iter(&ReadOptions::default()).unwrap());
         match lazily {

@@ -234,7 +234,7 @@ fn an_iterator_reads_on_and_what_it_held_goes_after_it() {
     let old = model.clone();
     let mut iter = db.iter(&ReadOptions::default()).unwrap();
     iter.seek_to_first().unwrap();
-    let lazy = db.get_lazy(&key(3), &ReadOptions::default());
+    let lazy = db.get_lazy(&key(3));
     let lazy = lazy.unwrap().unwrap();
     put(&db, &mut model, 1, (0..KEYS).step_by(3));
     put(&db, &mut model, 2, (0..KEYS).step_by(4));

@@ -100,7 +100,7 @@ fn what_lives_is_moved_and_found_by_everybody() {
     }
     let old = model.clone();
     let snapshot = db.snapshot();
-    let before = db.get_lazy(&key(1), &ReadOptions::default());
+    let before = db.get_lazy(&key(1));
     let before = before.unwrap().unwrap();
     let mut iter = db.iter(&ReadOptions::default()).unwrap();
     iter.seek_to_first().unwrap();

@@ -109,10 +109,7 @@ fn what_anybody_reads_stays() {
     let mut model = Model::new();
     write(&db, &mut model, 0, 1, LEN);
     let old = model.clone();
-    let lazy = db
-        .get_lazy(&key(1), &ReadOptions::default())
-        .unwrap()
-        .unwrap();
+    let lazy = db.get_lazy(&key(1)).unwrap().unwrap();
     let mut iter = db.iter(&ReadOptions::default()).unwrap();
     write(&db, &mut model, 1, 3, LEN);
     write(&db, &mut model, 2, 3, LEN);

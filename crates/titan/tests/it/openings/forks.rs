@@ -137,7 +137,7 @@ fn a_child_reads_the_database_of_its_parent_and_changes_nothing() {
     let (db, other) = filled(place.path());
     let snapshot = db.snapshot();
     let iter = db.iter(&ReadOptions::default()).unwrap();
-    let lazy = db.get_lazy(&key(150), &ReadOptions::default()).unwrap();
+    let lazy = db.get_lazy(&key(150)).unwrap();
     let transaction = db.begin(&TransactionOptions::pessimistic()).unwrap();
     transaction.put(&db, key(7), "own").unwrap();
     let pause = db.pause_garbage_collection().unwrap();

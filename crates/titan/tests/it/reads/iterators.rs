@@ -310,10 +310,7 @@ fn an_iterator_sees_its_moment_whatever_becomes_of_the_files() {
     let _ = half_way.value().unwrap();
     half_way.next().unwrap();
     let mut of_dropped = family.iter(&ReadOptions::default()).unwrap();
-    let lazy = db.get_lazy(
-        pairs.iter().find(|(_, v)| v.len() == 700).unwrap().0,
-        &ReadOptions::default(),
-    );
+    let lazy = db.get_lazy(pairs.iter().find(|(_, v)| v.len() == 700).unwrap().0);
     let lazy = lazy.unwrap().unwrap();
 
     // Later writes; then compactions drop everything that they replaced, and the family is dropped.

@@ -3,4 +3,6 @@
 mod approximate;
 mod damaged_block;
 mod iterators;
+mod parts;
+mod ranges;
 mod tombstones;

@@ -1,10 +1,8 @@
-//! A value that is read when it is asked for.
-//!
-//! Owns [`LazyValue`]. Readers return it, and compaction filters get it. Assumes that the
-//! [`ValueSource`] of a separated value pins the file that has it.
+//! A value that was found, and the ways to read it.
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
@@ -17,7 +15,23 @@ use crate::merge::{MergeOperator, Operands};
 pub(crate) trait ValueSource: Send + Sync {
     /// The value of `user_key` to which `index` points.
     fn fetch(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes>;
+
+    /// Verifies a value that is not compressed. Reads it in pieces of at most 1 MiB.
+    fn verify(&self, user_key: &[u8], index: &BlobIndex) -> Result<()>;
+
+    /// Fills `buf` with a part of a value that is not compressed, from `offset` on, which is not
+    /// verified again.
+    fn read_part(
+        &self,
+        user_key: &[u8],
+        index: &BlobIndex,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<()>;
 }
+
+/// The longest value that is read as a whole for a part of it, in bytes.
+const READ_WHOLE: u64 = 1 << 20;
 
 /// Finds a value of a store on the engine that was not looked up yet: see [`LazyValue::deferred`].
 pub trait FindValue: Send + Sync {
@@ -31,22 +45,33 @@ pub trait FindValue: Send + Sync {
 /// A value that was found but, if it is in a blob file, not read yet. It stays readable for as long
 /// as it is alive, whatever is written, compacted or deleted meanwhile.
 #[derive(Clone)]
-pub struct LazyValue(Kind);
+pub struct LazyValue(pub(super) Kind);
 
 #[derive(Clone)]
-enum Kind {
+pub(super) enum Kind {
     Inline(Bytes),
     Blob {
         key: Bytes,
         index: BlobIndex,
         source: Arc<dyn ValueSource>,
+        verified: Verified,
     },
     Merged(Arc<Parts>),
     Deferred(Arc<dyn FindValue>),
 }
 
+/// Whether a value was verified, so that parts of it may be given.
+#[derive(Default)]
+pub(super) struct Verified(AtomicBool);
+
+impl Clone for Verified {
+    fn clone(&self) -> Self {
+        Verified(AtomicBool::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
 /// Parts of which a merge operator makes a value.
-struct Parts {
+pub(super) struct Parts {
     key: Bytes,
     base: Option<LazyValue>,
     /// Oldest first.
@@ -83,7 +108,13 @@ impl LazyValue {
     }
 
     pub(crate) fn blob(key: Bytes, index: BlobIndex, source: Arc<dyn ValueSource>) -> Self {
-        LazyValue(Kind::Blob { key, index, source })
+        let verified = Verified::default();
+        LazyValue(Kind::Blob {
+            key,
+            index,
+            source,
+            verified,
+        })
     }
 
     pub(crate) fn merged(
@@ -110,9 +141,70 @@ impl LazyValue {
     pub fn fetch(&self) -> Result<Bytes> {
         match &self.0 {
             Kind::Inline(value) => Ok(value.clone()),
-            Kind::Blob { key, index, source } => source.fetch(key, index),
+            Kind::Blob {
+                key, index, source, ..
+            } => source.fetch(key, index),
             Kind::Merged(parts) => parts.merge(),
             Kind::Deferred(finder) => finder.find()?.fetch(),
+        }
+    }
+
+    /// Copies a part of the value to `buf`, from byte `offset` on. Returns how many bytes these are:
+    /// less than `buf` has room for only at the end of the value.
+    ///
+    /// Cost: of a value of more than 1 MiB in a blob file that is not compressed, one read of the
+    /// part; but first, once for this lazy value, one of the whole, in pieces of 1 MiB, to verify
+    /// its checksum. So however large the value is, it takes 1 MiB of memory. Every other value is
+    /// [fetched](LazyValue::fetch) for each part.
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// db.put("film", vec![7; 5_000_000])?;
+    /// db.flush()?;
+    /// let film = db.get_lazy("film")?.unwrap();
+    /// let mut second = vec![0; 100_000];
+    /// assert_eq!(film.read_at(4_950_000, &mut second)?, 50_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`LazyValue::fetch`].
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        match &self.0 {
+            Kind::Blob {
+                key,
+                index,
+                source,
+                verified: Verified(verified),
+            } if self.is_read_in_parts() => {
+                let left = index.size.saturating_sub(offset);
+                let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+                let part = buf.get_mut(..len).unwrap_or_default();
+                if part.is_empty() {
+                    return Ok(0);
+                }
+                if !verified.load(Ordering::Relaxed) {
+                    source.verify(key, index)?;
+                    verified.store(true, Ordering::Relaxed);
+                }
+                source.read_part(key, index, offset, part)?;
+                Ok(len)
+            }
+            Kind::Deferred(finder) => finder.find()?.read_at(offset, buf),
+            _ => Ok(copy_part(&self.fetch()?, offset, buf)),
+        }
+    }
+
+    /// Whether a part of the value is read without the rest.
+    pub(super) fn is_read_in_parts(&self) -> bool {
+        match &self.0 {
+            Kind::Blob { index, .. } => {
+                index.compression == CompressionType::None && index.size > READ_WHOLE
+            }
+            _ => false,
         }
     }
 
@@ -143,6 +235,14 @@ impl LazyValue {
             Kind::Merged(_) | Kind::Deferred(_) => None,
         }
     }
+}
+
+/// Copies the part of `value` from `offset` on for which there is room. Returns its length.
+pub(super) fn copy_part(value: &[u8], offset: u64, buf: &mut [u8]) -> usize {
+    let from = usize::try_from(offset).unwrap_or(usize::MAX);
+    let left = value.get(from..).unwrap_or_default();
+    let copied = left.iter().zip(buf);
+    copied.map(|(from, to)| *to = *from).count()
 }
 
 impl fmt::Debug for LazyValue {

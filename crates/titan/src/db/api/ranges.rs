@@ -1,0 +1,101 @@
+//! Ranges of a family's keys, as iterators.
+
+use bytes::Bytes;
+
+use super::column_family::ColumnFamily;
+use crate::error::Result;
+use crate::read::{FamilySource, KeyRange, Keys, Range, ReadOptions};
+
+impl ColumnFamily {
+    /// The keys and values of a range, as of now, in order and from both ends.
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// for (fruit, price) in [("apple", "3"), ("banana", "1"), ("cherry", "9")] {
+    ///     db.put(fruit, price)?;
+    /// }
+    /// for entry in db.range("b"..) {
+    ///     let (fruit, price) = entry?;
+    ///     println!("{fruit:?} costs {price:?}");
+    /// }
+    /// let (last, _) = db.range(..).next_back().unwrap()?;
+    /// assert_eq!(last, "cherry");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Cost: that of [`ColumnFamily::iter`] for each end that is used, when it is first used, and
+    /// an item a copy of its key and value.
+    ///
+    /// # Errors
+    /// Those of reads are an item, the last one.
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        self.range_with(range, &ReadOptions::default())
+    }
+
+    /// The same, read with `options`; within their bounds and their prefix, where these are
+    /// narrower.
+    pub fn range_with(&self, range: impl KeyRange, options: &ReadOptions) -> Range {
+        let (options, edges) = options.within(&range, &**self.comparator());
+        Range::new(self.cursor_source(options), edges, self.comparator())
+    }
+
+    /// The keys that begin with `prefix` and their values, as of now: see [`ColumnFamily::range`].
+    /// With a [prefix extractor](crate::prefix::PrefixExtractor) whose prefixes `prefix`
+    /// determines, filters rule out tables.
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// db.put("user/7/name", "Ada")?;
+    /// db.put("user/7/town", "London")?;
+    /// db.put("user/8/name", "Grace")?;
+    /// assert_eq!(db.prefix("user/7/").count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ColumnFamily::range`]; `InvalidArgument` if the family's order of keys is not bytewise.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.prefix_with(prefix, &ReadOptions::default())
+    }
+
+    /// The same, read with `options`, within their bounds; `prefix` takes the place of theirs.
+    pub fn prefix_with(&self, prefix: impl AsRef<[u8]>, options: &ReadOptions) -> Range {
+        let options = ReadOptions {
+            prefix: Some(prefix.as_ref().to_vec()),
+            ..options.clone()
+        };
+        self.range_with(.., &options)
+    }
+
+    /// The keys of a range: see [`ColumnFamily::range`]. Reads no values.
+    pub fn keys(&self, range: impl KeyRange) -> Keys {
+        self.range(range).into_keys()
+    }
+
+    /// The same, read with `options`: see [`ColumnFamily::range_with`].
+    pub fn keys_with(&self, range: impl KeyRange, options: &ReadOptions) -> Keys {
+        self.range_with(range, options).into_keys()
+    }
+
+    /// The first key and its value. Cost: that of [`ColumnFamily::iter`] and of a seek.
+    pub fn first_key_value(&self) -> Result<Option<(Bytes, Bytes)>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The last key and its value. Cost: as [`ColumnFamily::first_key_value`].
+    pub fn last_key_value(&self) -> Result<Option<(Bytes, Bytes)>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// The source of cursors that see one moment.
+    pub(crate) fn cursor_source(&self, options: ReadOptions) -> Result<FamilySource> {
+        let source = self.iterator_source(&options)?;
+        Ok(FamilySource { source, options })
+    }
+}
