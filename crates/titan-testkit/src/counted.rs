@@ -39,8 +39,8 @@ pub fn take_peak_bytes() -> i64 {
     PEAK.swap(live_bytes(), Ordering::SeqCst)
 }
 
-/// [`live_bytes`] with what the allocator itself needs: glibc's keeps the size before each block, and
-/// gives out blocks of multiples of 16 bytes, at least 32.
+/// [`live_bytes`] with what the allocator itself needs: glibc's keeps the size before each block,
+/// and gives out blocks of multiples of 16 bytes, at least 32.
 pub fn live_bytes_taken() -> i64 {
     TAKEN.load(Ordering::SeqCst)
 }

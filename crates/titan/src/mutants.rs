@@ -9,8 +9,8 @@
 //! }
 //! ```
 //!
-//! Without `--cfg mutants` nothing of it is in the binary. `cargo xtask mutants` plants one bug after
-//! the other.
+//! Without `--cfg mutants` nothing of it is in the binary. `cargo xtask mutants` plants one bug
+//! after the other.
 
 /// Whether the bug of this name is planted: false, unless the crates are built with `--cfg mutants`
 /// and the environment variable `TITAN_MUTANT` has the name.

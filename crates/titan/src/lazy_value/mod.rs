@@ -3,8 +3,8 @@
 //! Owns [`LazyValue`] and [`ValueReader`]. Readers of the database return the first, and compaction
 //! filters get it. Assumes that the [`ValueSource`] of a separated value pins the file that has it.
 //!
-//! The checksum of a value in a blob file is over all of it. So before a part of it is given, all of
-//! it is verified, in pieces; once, since blob files do not change.
+//! The checksum of a value in a blob file is over all of it. So before a part of it is given, all
+//! of it is verified, in pieces; once, since blob files do not change.
 
 mod reader;
 mod value;

@@ -23,8 +23,8 @@ use crate::error::Result;
 /// ```
 ///
 /// Cost: a large value in a blob file that is not compressed is verified and then read in parts, as
-/// [`LazyValue::read_at`] says, so each read should ask for many bytes. Every other value is fetched
-/// by the first read, and in memory as long as the reader.
+/// [`LazyValue::read_at`] says, so each read should ask for many bytes. Every other value is
+/// fetched by the first read, and in memory as long as the reader.
 #[derive(Clone, Debug)]
 pub struct ValueReader {
     value: LazyValue,

@@ -149,8 +149,8 @@ impl LazyValue {
         }
     }
 
-    /// Copies a part of the value to `buf`, from byte `offset` on. Returns how many bytes these are:
-    /// less than `buf` has room for only at the end of the value.
+    /// Copies a part of the value to `buf`, from byte `offset` on. Returns how many bytes these
+    /// are: less than `buf` has room for only at the end of the value.
     ///
     /// Cost: of a value of more than 1 MiB in a blob file that is not compressed, one read of the
     /// part; but first, once for this lazy value, one of the whole, in pieces of 1 MiB, to verify

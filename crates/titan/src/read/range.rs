@@ -59,7 +59,7 @@ pub struct Keys(Ends);
 
 /// Both ends of a range.
 struct Ends {
-    /// What remains; `None` at the end and after an error.
+    /// The rest of the range; `None` at its end and after an error.
     open: Result<Option<Open>>,
 }
 

@@ -197,9 +197,8 @@ impl ColumnFamily {
         read().unwrap_or_else(|e: Error| keys.iter().map(|_| Err(e.clone())).collect())
     }
 
-    /// Finds many keys, in the order of the keys, all as of one moment, without reading their values
-    /// from blob files. Each key has its own result. Cost: that of [`ColumnFamily::get_lazy`] for
-    /// each key.
+    /// Finds many keys, in the order of the keys, all as of one moment. Reads no value from a blob
+    /// file. Each key has its own result. Cost: that of [`ColumnFamily::get_lazy`] for each key.
     pub fn multi_get_lazy<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -244,6 +243,7 @@ impl ColumnFamily {
 
     /// Sets `key` to `value`, not synced. Cost: an append to the WAL, shared with writers that come
     /// at the same time, and an insertion into the memtable; it may wait while writes are stalled.
+    /// The batch and the memtable each have a copy of the value.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_key(key.as_ref(), value.as_ref())
     }

@@ -316,9 +316,9 @@ impl Db {
         &self.shared().opening.taken
     }
 
-    /// Commits a batch: all of it or nothing, across families, after any crash. A batch that is lent
-    /// is empty afterwards, with its memory; after an error it is as before, to be tried again or
-    /// changed:
+    /// Commits a batch: all of it or nothing, across families, after any crash. A batch that is
+    /// lent is empty afterwards, with its memory; after an error it is as before, to be tried again
+    /// or changed:
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {

@@ -101,7 +101,7 @@ fn set(pairs: &mut Pairs, order: &dyn Comparator, key: Vec<u8>, value: Option<Ve
     }
 }
 
-/// What of the pairs is in the range.
+/// The pairs that are in the range.
 fn within(pairs: &Pairs, order: &dyn Comparator, range: &impl KeyRange) -> Pairs {
     let (start, end) = range.bounds();
     let starts = |key: &[u8]| match start {
