@@ -16,7 +16,7 @@ use super::setup::{Place, seeds};
 const KEYS: u8 = 8;
 const TTL: Duration = Duration::from_secs(1_000_000);
 
-/// What a transaction does to its keys: `None` locks one.
+/// The writes of a transaction by key: `None` locks one.
 type Writes = BTreeMap<u8, Option<Content>>;
 
 fn content_of(bytes: Option<bytes::Bytes>) -> Content {
