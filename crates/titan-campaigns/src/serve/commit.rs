@@ -26,7 +26,7 @@ enum Prewritten {
     Committed(u64),
     Locked,
     /// The error after which it cannot commit.
-    Refused(KeyError),
+    Refused(Box<KeyError>),
     /// The connection broke.
     Lost,
 }
@@ -125,10 +125,10 @@ impl Client<'_> {
             };
             match &error.locked {
                 Some(lock) => drop(self.pass(lock, 0)?),
-                None => return Ok(Prewritten::Refused(error.clone())),
+                None => return Ok(Prewritten::Refused(Box::new(error.clone()))),
             }
         }
-        Ok(Prewritten::Refused(KeyError::default()))
+        Ok(Prewritten::Refused(Box::default()))
     }
 
     fn prewrite_once(&mut self, it: &Committing, many: usize) -> Called<Vec<PrewriteResponse>> {
