@@ -10,10 +10,12 @@ use crate::format::numbers::FileNumber;
 use crate::fuzzing::MemoryFile;
 use crate::vfs::{ReadableFile, WritableFile};
 
-/// A file in memory whose appends and syncs fail while `failing` is set.
+/// A file in memory whose appends and syncs fail while `failing` is set. A failed append leaves half
+/// of its data.
 #[derive(Clone, Default)]
 struct MemFile {
     bytes: Arc<Mutex<Vec<u8>>>,
+    appended: usize,
     failing: Arc<Mutex<bool>>,
 }
 
@@ -28,12 +30,22 @@ impl MemFile {
 
 impl WritableFile for MemFile {
     fn append(&mut self, data: &[u8]) -> Result<()> {
-        self.outcome()?;
-        self.bytes.lock().extend_from_slice(data);
+        let outcome = self.outcome();
+        let written = match outcome {
+            Ok(()) => data,
+            Err(_) => &data[..data.len() / 2],
+        };
+        self.bytes.lock().extend_from_slice(written);
+        outcome?;
+        self.appended += data.len();
         Ok(())
     }
     fn sync(&mut self) -> Result<()> {
         self.outcome()
+    }
+    fn cut_failed_append(&mut self) -> Result<()> {
+        self.bytes.lock().truncate(self.appended);
+        Ok(())
     }
 }
 
@@ -189,6 +201,20 @@ fn the_first_error_is_final() {
         assert_eq!(writer.sync().unwrap_err().to_string(), error.to_string());
         assert_eq!(file.bytes.lock().len(), size);
     }
+}
+
+#[test]
+fn a_log_whose_append_failed_ends_with_the_record_before() {
+    let file = MemFile::default();
+    let mut writer = LogWriter::new(Box::new(file.clone()), &path());
+    writer.add_record(b"one").unwrap();
+    *file.failing.lock() = true;
+    writer.add_record(b"two").unwrap_err();
+    assert_ne!(*file.bytes.lock(), written(&[b"one".to_vec()]));
+    *file.failing.lock() = false;
+    writer.end_after_failed_append().unwrap();
+    assert_eq!(*file.bytes.lock(), written(&[b"one".to_vec()]));
+    writer.add_record(b"three").unwrap_err();
 }
 
 /// The records that are whole within the first `cut` bytes.
