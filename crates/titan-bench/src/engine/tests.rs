@@ -116,6 +116,7 @@ fn versions_are_those_that_were_built() {
         let package = match engine.name() {
             "rocksdb" | "rocksdb-blob" => "librocksdb-sys",
             "lmdb" => "heed",
+            "titan" => "titandb",
             name => name,
         };
         let built = version(package);
