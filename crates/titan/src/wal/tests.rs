@@ -10,8 +10,8 @@ use crate::format::numbers::FileNumber;
 use crate::fuzzing::MemoryFile;
 use crate::vfs::{ReadableFile, WritableFile};
 
-/// A file in memory whose appends and syncs fail while `failing` is set. A failed append leaves half
-/// of its data.
+/// A file in memory whose appends and syncs fail while `failing` is set. A failed append leaves
+/// half of its data.
 #[derive(Clone, Default)]
 struct MemFile {
     bytes: Arc<Mutex<Vec<u8>>>,
