@@ -27,7 +27,6 @@
 pub mod proto;
 
 mod calls;
-mod clock;
 mod error;
 mod metrics;
 mod node;

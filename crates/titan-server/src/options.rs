@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use titan::DbOptions;
+
 /// The options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
@@ -30,6 +32,8 @@ pub struct NodeOptions {
     pub limits: Limits,
     /// The sizes of regions.
     pub regions: RegionSizes,
+    /// Options of both databases: file system, clock, caches, threads.
+    pub db: DbOptions,
     /// Catches SIGTERM and SIGINT from the start on, for [`Node::run_until_signal`].
     ///
     /// [`Node::run_until_signal`]: crate::Node::run_until_signal
@@ -51,6 +55,7 @@ impl NodeOptions {
             retention: Some(Duration::from_secs(3600)),
             limits: Limits::default(),
             regions: RegionSizes::default(),
+            db: DbOptions::default(),
             stops_by_signal: false,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use parking_lot::Mutex;
-use titan::Db;
+use titan::{Db, SystemClock};
 use titan_mvcc::Store;
 
 use super::versions::Versions;
@@ -33,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) sizes: RegionSizes,
     /// The database of records and raw keys.
     pub(crate) records: Db,
+    pub(crate) clock: Arc<dyn SystemClock>,
     /// Wakes the keeper for a region. Gone when the node stops.
     pub(super) to_check: Mutex<Option<Sender<u64>>>,
 }
@@ -46,8 +47,9 @@ impl Shared {
         address: String,
         to_check: Sender<u64>,
     ) -> Result<Self> {
-        let directory = Directory::open(dir)?;
-        let held_at = held_at(&directory.db)?;
+        let directory = Directory::open(dir, &options.db)?;
+        let clock = Arc::clone(&options.db.clock);
+        let held_at = held_at(&directory.db, clock.unix_time())?;
         let versions = match Versions::open(&directory.versions, options, held_at) {
             // The store's safe point has passed the promise of a service, which is forgotten.
             Err(Error::Store(titan_mvcc::Error::BeforeSafePoint { .. })) => {
@@ -62,15 +64,16 @@ impl Shared {
         Ok(Shared {
             cluster_id: directory.cluster_id,
             address,
-            raw: RawStore::new(records.clone(), directory.raw, options.sync),
+            raw: RawStore::new(records.clone(), directory.raw, options),
             regions,
             ids,
-            safe_points: SafePoints::open(records.clone(), versions.store().clone())?,
+            safe_points: SafePoints::open(records.clone(), versions.store().clone(), options)?,
             saved_keys: SavedKeys::open(records.clone())?,
             versions,
             limits: options.limits,
             sizes: options.regions,
             records,
+            clock,
             to_check: Mutex::new(Some(to_check)),
         })
     }

@@ -26,6 +26,7 @@ impl Versions {
         held_at: Option<Timestamp>,
     ) -> Result<Self> {
         let store = StoreOptions {
+            db: options.db.clone(),
             write: WriteOptions {
                 sync: options.sync,
                 ..WriteOptions::default()

@@ -10,7 +10,6 @@ use super::executor::{Executor, status};
 use super::headers::{check_cluster, header, header_with};
 use super::streams::Answers;
 use super::tso::{self, answer_runs};
-use crate::clock::{seconds_now, since_1970};
 use crate::node::Shared;
 use crate::proto::metapb;
 use crate::proto::pdpb::pd_server::Pd;
@@ -43,11 +42,12 @@ impl PdService {
         stopping: watch::Receiver<bool>,
         has_tls: bool,
     ) -> Self {
+        let started = executor.shared().clock.unix_time().as_secs();
         PdService {
             executor,
             stopping,
             scheme: if has_tls { "https" } else { "http" },
-            started: seconds_now() as i64,
+            started: started as i64,
         }
     }
 
@@ -69,6 +69,7 @@ impl PdService {
 
     fn store(&self) -> metapb::Store {
         let address = self.shared().address.clone();
+        let now = self.shared().clock.unix_time();
         metapb::Store {
             id: STORE_ID,
             peer_address: address.clone(),
@@ -76,7 +77,7 @@ impl PdService {
             state: metapb::StoreState::Up.into(),
             version: SPOKEN.to_owned(),
             start_timestamp: self.started,
-            last_heartbeat: i64::try_from(since_1970().as_nanos()).unwrap_or_default(),
+            last_heartbeat: i64::try_from(now.as_nanos()).unwrap_or_default(),
             node_state: metapb::NodeState::Serving.into(),
             ..metapb::Store::default()
         }
