@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `versions` | the store of versions, with a range cache or without |
 //! | `shared` | the parts, opened and closed in order |
-//! | `keeper` | the thread that splits large regions and ends expired safe points |
+//! | `keeper` | the thread that splits large regions, ends expired safe points, resumes writes |
 //! | `boundaries` | keys at which a large region is split |
 
 mod boundaries;

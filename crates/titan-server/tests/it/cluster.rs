@@ -23,7 +23,7 @@ pub struct Cluster {
     node: Option<Node>,
     dir: PathBuf,
     options: NodeOptions,
-    _temp: TempDir,
+    _temp: Option<TempDir>,
 }
 
 /// Options of a node at free ports, without waits for the disk.
@@ -42,7 +42,13 @@ impl Cluster {
 
     pub fn with(options: NodeOptions) -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let dir = temp.path().join("node");
+        let mut cluster = Cluster::at(temp.path().join("node"), options);
+        cluster._temp = Some(temp);
+        cluster
+    }
+
+    /// A node in a directory that outlives it.
+    pub fn at(dir: PathBuf, options: NodeOptions) -> Self {
         let node = Node::start(&dir, &options).unwrap();
         let runtime = runtime();
         let channel = runtime.block_on(connect(&node));
@@ -54,7 +60,7 @@ impl Cluster {
             node: Some(node),
             dir,
             options,
-            _temp: temp,
+            _temp: None,
         }
     }
 
@@ -71,6 +77,11 @@ impl Cluster {
         let mut text = String::new();
         page.read_to_string(&mut text).unwrap();
         text
+    }
+
+    /// Stops the node, which may have failed.
+    pub fn abandon(mut self) {
+        let _ = self.node.take().unwrap().stop();
     }
 
     /// Stops the node and starts it again in its directory.

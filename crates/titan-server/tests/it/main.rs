@@ -7,6 +7,8 @@
 //! | `recorded` | the recorded calls of `tests/calls` |
 //! | `services` | what text cannot say: streams, times, many clients |
 //! | `restarts` | what a node has after it was stopped or killed |
+//! | `place` | a simulated disk and a clock that a test sets |
+//! | `failures` | commits whose write fails |
 //! | `limits` | malformed and huge requests, clients that do not read, deadlines |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
 //! | `layers` | the laws of modules |
@@ -21,9 +23,11 @@
 
 mod cluster;
 mod dynamic;
+mod failures;
 mod layers;
 mod limits;
 mod openings;
+mod place;
 mod recorded;
 mod restarts;
 mod services;
