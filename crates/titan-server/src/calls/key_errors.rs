@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use titan_mvcc::{Error, LockInfo, LockKind, Timestamp};
 
+use super::call::Work;
 use super::failure::Failure;
 use crate::proto::deadlock::WaitForEntry;
 use crate::proto::kvrpcpb::write_conflict::Reason;
@@ -30,9 +31,9 @@ impl Caller<'_> {
     }
 
     /// The failure for an error of a call that may commit.
-    pub(super) fn commit_failure(&self, error: Error) -> Failure {
+    pub(super) fn commit_failure(&self, error: Error, work: &Work<'_>) -> Failure {
         if let Error::Engine(error) = &error
-            && let Some(failure) = Failure::of_commit(error)
+            && let Some(failure) = Failure::of_commit(error, work.node.store().db())
         {
             return failure;
         }

@@ -3,12 +3,14 @@
 //! | file | owns |
 //! |---|---|
 //! | `versions` | the store of versions, with a range cache or without |
+//! | `room` | the room that is kept on the device |
 //! | `shared` | the parts, opened and closed in order |
 //! | `keeper` | the thread that splits large regions, ends expired safe points, resumes writes |
 //! | `boundaries` | keys at which a large region is split |
 
 mod boundaries;
 mod keeper;
+mod room;
 mod shared;
 mod versions;
 

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use titan::{Db, SystemClock};
 use titan_mvcc::Store;
 
+use super::room::Room;
 use super::versions::Versions;
 use crate::error::{Error, Result};
 use crate::options::{Limits, NodeOptions, RegionSizes};
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     /// The database of records and raw keys.
     pub(crate) records: Db,
     pub(crate) clock: Arc<dyn SystemClock>,
+    pub(crate) room: Room,
     /// Wakes the keeper for a region. Gone when the node stops.
     pub(super) to_check: Mutex<Option<Sender<u64>>>,
 }
@@ -74,6 +76,7 @@ impl Shared {
             sizes: options.regions,
             records,
             clock,
+            room: Room::new(Arc::clone(&options.db.vfs), dir),
             to_check: Mutex::new(Some(to_check)),
         })
     }

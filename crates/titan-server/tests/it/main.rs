@@ -9,6 +9,7 @@
 //! | `restarts` | what a node has after it was stopped or killed |
 //! | `place` | a simulated disk and a clock that a test sets |
 //! | `failures` | commits whose write fails |
+//! | `full_disk` | a disk that is almost full, and full |
 //! | `limits` | malformed and huge requests, clients that do not read, deadlines |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
 //! | `layers` | the laws of modules |
@@ -24,6 +25,7 @@
 mod cluster;
 mod dynamic;
 mod failures;
+mod full_disk;
 mod layers;
 mod limits;
 mod openings;
