@@ -18,7 +18,7 @@
 //! # Promises
 //!
 //! - An acknowledged write survives a crash of the process, and of the machine unless
-//!   [`NodeOptions::sync`] is off. So do locks, regions, safe points and handed-out numbers.
+//!   [`StorageOptions::sync`] is off. So do locks, regions, safe points and handed-out numbers.
 //! - A call is done as a whole or not at all, whatever its client does meanwhile.
 //! - No call blocks the threads of the transport. Calls that run are bounded in number, their
 //!   requests and the answers of batches in bytes; beyond that the server is busy.
@@ -38,5 +38,5 @@ mod server;
 mod services;
 
 pub use error::{Error, Result};
-pub use options::{Limits, NodeOptions, RegionSizes, TlsFiles};
+pub use options::{Limits, NodeOptions, RegionSizes, StorageOptions, TlsFiles};
 pub use server::Node;

@@ -21,19 +21,12 @@ pub struct NodeOptions {
     pub tls: Option<TlsFiles>,
     /// Allows connections of other machines without TLS.
     pub insecure: bool,
-    /// The limit of memory of the range cache; `None` without one.
-    pub range_cache: Option<usize>,
-    /// Waits for the disk in each commit. Otherwise a power failure may lose the last ones.
-    pub sync: bool,
-    /// The time for which replaced versions can be read; `None` until a client moves the safe
-    /// point.
-    pub retention: Option<Duration>,
+    /// The options of its databases.
+    pub storage: StorageOptions,
     /// The limits of calls.
     pub limits: Limits,
     /// The sizes of regions.
     pub regions: RegionSizes,
-    /// Options of both databases: file system, clock, caches, threads.
-    pub db: DbOptions,
     /// Catches SIGTERM and SIGINT from the start on, for [`Node::run_until_signal`].
     ///
     /// [`Node::run_until_signal`]: crate::Node::run_until_signal
@@ -50,13 +43,39 @@ impl NodeOptions {
             metrics: None,
             tls: None,
             insecure: false,
+            storage: StorageOptions::default(),
+            limits: Limits::default(),
+            regions: RegionSizes::default(),
+            stops_by_signal: false,
+        }
+    }
+}
+
+/// The options of the databases of a node.
+#[derive(Clone, Debug)]
+pub struct StorageOptions {
+    /// Options of both databases: file system, clock, caches, threads.
+    pub db: DbOptions,
+    /// The limit of memory of the range cache; `None` without one.
+    pub range_cache: Option<usize>,
+    /// Waits for the disk in each commit. Otherwise a power failure may lose the last ones.
+    pub sync: bool,
+    /// The time for which replaced versions can be read; `None` until a client moves the safe
+    /// point.
+    pub retention: Option<Duration>,
+    /// Refuses a start with a clock that is more than a year after the last timestamp. Otherwise
+    /// [`Node::clock_jump`](crate::Node::clock_jump) reports it.
+    pub refuse_clock_jump: bool,
+}
+
+impl Default for StorageOptions {
+    fn default() -> Self {
+        StorageOptions {
+            db: DbOptions::default(),
             range_cache: None,
             sync: true,
             retention: Some(Duration::from_secs(3600)),
-            limits: Limits::default(),
-            regions: RegionSizes::default(),
-            db: DbOptions::default(),
-            stops_by_signal: false,
+            refuse_clock_jump: false,
         }
     }
 }

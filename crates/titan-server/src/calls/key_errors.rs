@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan_mvcc::{Error, LockInfo, LockKind, Timestamp};
+use titan_mvcc::{Error, LockInfo, LockKind, Store, Timestamp};
 
-use super::call::Work;
 use super::failure::Failure;
 use crate::proto::deadlock::WaitForEntry;
 use crate::proto::kvrpcpb::write_conflict::Reason;
@@ -31,9 +30,9 @@ impl Caller<'_> {
     }
 
     /// The failure for an error of a call that may commit.
-    pub(super) fn commit_failure(&self, error: Error, work: &Work<'_>) -> Failure {
+    pub(super) fn commit_failure(&self, error: Error, store: &Store) -> Failure {
         if let Error::Engine(error) = &error
-            && let Some(failure) = Failure::of_commit(error, work.node.store().db())
+            && let Some(failure) = Failure::of_commit(error, store.db())
         {
             return failure;
         }

@@ -77,7 +77,7 @@ impl Call for PrewriteRequest {
                     reason: Reason::Optimistic,
                 };
                 match self.try_one_pc || self.use_async_commit {
-                    true => Err(caller.commit_failure(error, work)),
+                    true => Err(caller.commit_failure(error, work.node.store())),
                     false => Err(caller.failure(error)),
                 }
             }
@@ -169,7 +169,7 @@ impl Call for CommitRequest {
         let (start, commit) = (self.start_version, self.commit_version);
         work.percolator()
             .commit(&self.keys, Timestamp(start), Timestamp(commit))
-            .map_err(|error| Caller::of(start).commit_failure(error, work))?;
+            .map_err(|error| Caller::of(start).commit_failure(error, work.node.store()))?;
         Ok(CommitResponse {
             commit_version: commit,
             ..CommitResponse::default()

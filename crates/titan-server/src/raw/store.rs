@@ -11,7 +11,7 @@ use titan::{
 use titan_mvcc::Direction;
 
 use super::entry::Entry;
-use crate::options::NodeOptions;
+use crate::options::StorageOptions;
 
 /// The raw keys of a node.
 pub(crate) struct RawStore {
@@ -37,7 +37,7 @@ pub(crate) struct Swapped {
 }
 
 impl RawStore {
-    pub(crate) fn new(db: Db, family: ColumnFamily, options: &NodeOptions) -> Self {
+    pub(crate) fn new(db: Db, family: ColumnFamily, options: &StorageOptions) -> Self {
         let write = WriteOptions {
             sync: options.sync,
             ..WriteOptions::default()

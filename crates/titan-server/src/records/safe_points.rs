@@ -15,7 +15,6 @@ use titan_mvcc::{Hold, Store, Timestamp};
 
 use super::numbers;
 use crate::error::Result;
-use crate::options::NodeOptions;
 
 /// The key of the safe point of the cluster.
 const CLUSTER: &[u8] = b"gc safe point";
@@ -92,7 +91,7 @@ impl SafePoints {
     ///
     /// # Errors
     /// Those of the engine; `Corruption`.
-    pub(crate) fn open(db: Db, store: Store, options: &NodeOptions) -> Result<Self> {
+    pub(crate) fn open(db: Db, store: Store, clock: Arc<dyn SystemClock>) -> Result<Self> {
         let mut state = State {
             cluster: numbers::get(&db, CLUSTER)?.unwrap_or_default(),
             ..State::default()
@@ -111,7 +110,7 @@ impl SafePoints {
         Ok(SafePoints {
             db,
             store,
-            clock: Arc::clone(&options.db.clock),
+            clock,
             state: Mutex::new(state),
         })
     }

@@ -12,6 +12,7 @@
 //! | `pd` | the placement driver |
 //! | `etcd` | the keys that clients save |
 //! | `health` | the health check |
+//! | `routes` | all services, for a transport |
 
 mod batch;
 mod deadlines;
@@ -20,12 +21,10 @@ mod executor;
 mod headers;
 mod health;
 mod pd;
+mod routes;
 mod streams;
 mod tikv;
 mod tso;
 
-pub(crate) use etcd::EtcdService;
 pub(crate) use executor::Executor;
-pub(crate) use health::HealthService;
-pub(crate) use pd::PdService;
-pub(crate) use tikv::TikvService;
+pub(crate) use routes::routes;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use titan::SystemClock;
 use tokio::sync::watch;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -11,6 +12,7 @@ use super::headers::{check_cluster, header, header_with};
 use super::streams::Answers;
 use super::tso::{self, answer_runs};
 use crate::node::Shared;
+use crate::options::NodeOptions;
 use crate::proto::metapb;
 use crate::proto::pdpb::pd_server::Pd;
 use crate::proto::pdpb::{self, *};
@@ -34,20 +36,27 @@ pub(crate) struct PdService {
     scheme: &'static str,
     /// Seconds since 1970.
     started: i64,
+    clock: Arc<dyn SystemClock>,
 }
 
 impl PdService {
     pub(crate) fn new(
         executor: Arc<Executor>,
         stopping: watch::Receiver<bool>,
-        has_tls: bool,
+        options: &NodeOptions,
     ) -> Self {
-        let started = executor.shared().clock.unix_time().as_secs();
+        let clock = Arc::clone(&options.storage.db.clock);
+        let started = clock.unix_time().as_secs();
         PdService {
             executor,
             stopping,
-            scheme: if has_tls { "https" } else { "http" },
+            scheme: if options.tls.is_some() {
+                "https"
+            } else {
+                "http"
+            },
             started: started as i64,
+            clock,
         }
     }
 
@@ -69,7 +78,7 @@ impl PdService {
 
     fn store(&self) -> metapb::Store {
         let address = self.shared().address.clone();
-        let now = self.shared().clock.unix_time();
+        let now = self.clock.unix_time();
         metapb::Store {
             id: STORE_ID,
             peer_address: address.clone(),

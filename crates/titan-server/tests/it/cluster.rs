@@ -13,7 +13,7 @@ use titan_server::proto::kvrpcpb::Context;
 use titan_server::proto::pdpb::pd_client::PdClient;
 use titan_server::proto::pdpb::{GetMembersRequest, GetRegionRequest, RequestHeader, TsoRequest};
 use titan_server::proto::tikvpb::tikv_client::TikvClient;
-use titan_server::{Node, NodeOptions};
+use titan_server::{Node, NodeOptions, StorageOptions};
 
 /// A node, and a connection to it.
 pub struct Cluster {
@@ -30,8 +30,16 @@ pub struct Cluster {
 pub fn options() -> NodeOptions {
     NodeOptions {
         metrics: Some(([127, 0, 0, 1], 0).into()),
-        sync: false,
+        storage: unsynced(),
         ..NodeOptions::new(([127, 0, 0, 1], 0).into())
+    }
+}
+
+/// Storage without waits for the disk.
+pub fn unsynced() -> StorageOptions {
+    StorageOptions {
+        sync: false,
+        ..StorageOptions::default()
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `place` | a simulated disk and a clock that a test sets |
 //! | `failures` | commits whose write fails |
 //! | `full_disk` | a disk that is almost full, and full |
+//! | `clocks` | a clock that jumps |
 //! | `limits` | malformed and huge requests, clients that do not read, deadlines |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
 //! | `layers` | the laws of modules |
@@ -22,6 +23,7 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod clocks;
 mod cluster;
 mod dynamic;
 mod failures;

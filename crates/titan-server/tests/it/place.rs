@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use titan::{DbOptions, StdClock, SystemClock};
-use titan_server::NodeOptions;
+use titan_server::{NodeOptions, StorageOptions};
 use titan_testkit::sim::{Loss, SimVfs};
 
 use crate::cluster::{Cluster, options};
@@ -58,12 +58,14 @@ impl Place {
 
     pub fn options(&self) -> NodeOptions {
         NodeOptions {
-            sync: true,
-            retention: None,
-            db: DbOptions {
-                vfs: Arc::new(self.vfs.clone()),
-                clock: Arc::new(self.clock.clone()),
-                ..DbOptions::default()
+            storage: StorageOptions {
+                retention: None,
+                db: DbOptions {
+                    vfs: Arc::new(self.vfs.clone()),
+                    clock: Arc::new(self.clock.clone()),
+                    ..DbOptions::default()
+                },
+                ..StorageOptions::default()
             },
             ..options()
         }
