@@ -21,7 +21,8 @@
 //!   [`StorageOptions::sync`] is off. So do locks, regions, safe points and handed-out numbers.
 //! - A call is done as a whole or not at all, whatever its client does meanwhile.
 //! - No call blocks the threads of the transport. Calls that run are bounded in number, their
-//!   requests and the answers of batches in bytes; beyond that the server is busy.
+//!   requests in bytes, also while these arrive, and the answers of batches too; beyond that the
+//!   server is busy.
 //! - A scan returns as many rows as it was asked for, or all of its region.
 
 pub mod proto;

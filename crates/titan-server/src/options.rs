@@ -99,8 +99,8 @@ pub struct Limits {
     /// The most bytes of an answer. A larger one is refused: a scan that ended early would look
     /// like the end of its region.
     pub answer_bytes: usize,
-    /// The most bytes of requests that are accepted and not answered, and as many of answers that
-    /// are not sent.
+    /// The most bytes of requests that are accepted and not answered. As many may have arrived in
+    /// part, and as many of answers may wait to be sent.
     pub bytes_in_flight: usize,
     /// The most calls that run at the same time.
     pub running: usize,

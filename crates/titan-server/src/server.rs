@@ -14,13 +14,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tonic::body::Body;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tower::util::MapRequestLayer;
 
 use crate::error::{Error, Result};
 use crate::node::{Keeper, Shared};
 use crate::options::{NodeOptions, TlsFiles};
-use crate::services::{Executor, routes};
+use crate::services::{Arriving, Executor, routes};
 
 /// Threads beyond those of calls: for files, names and signals.
 const SPARE_THREADS: usize = 8;
@@ -97,15 +99,19 @@ impl Node {
         let metrics_address = metrics
             .as_ref()
             .and_then(|metrics| metrics.local_addr().ok());
+        let arriving = Arriving::new(limits.bytes_in_flight.max(limits.request_bytes));
         if let Some(metrics) = metrics {
-            serve_metrics(metrics, Arc::clone(&executor));
+            serve_metrics(metrics, Arc::clone(&executor), arriving.clone());
         }
+        let counted =
+            move |request: http::Request<Body>| request.map(|body| arriving.counted(body));
         let router = server
             .initial_stream_window_size(WINDOWS.0)
             .initial_connection_window_size(WINDOWS.1)
             .max_concurrent_streams(STREAMS)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .tcp_keepalive(Some(KEEPALIVE))
+            .layer(MapRequestLayer::new(counted))
             .add_routes(routes(&executor, &stopping, options));
         let mut stopped = stopping;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
@@ -258,12 +264,12 @@ fn write_port_file(file: &Path, address: SocketAddr) -> Result<()> {
     fs::rename(&new, file).map_err(Error::io(doing()))
 }
 
-fn serve_metrics(listener: TcpListener, executor: Arc<Executor>) {
+fn serve_metrics(listener: TcpListener, executor: Arc<Executor>, arriving: Arriving) {
     let page = move || {
-        let executor = Arc::clone(&executor);
+        let (executor, arriving) = (Arc::clone(&executor), arriving.bytes());
         async move {
-            let page =
-                tokio::task::spawn_blocking(move || executor.metrics.page(executor.shared()));
+            let page = move || executor.metrics.page(executor.shared(), arriving);
+            let page = tokio::task::spawn_blocking(page);
             page.await.unwrap_or_default()
         }
     };

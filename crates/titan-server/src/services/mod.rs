@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `executor` | running calls on threads that may block, within limits |
+//! | `arriving` | the memory that requests take while they arrive |
 //! | `deadlines` | the moment at which a client gives up |
 //! | `tikv` | the key-value service: calls by themselves |
 //! | `streams` | the answers of streams, and the ends of streams |
@@ -14,6 +15,7 @@
 //! | `health` | the health check |
 //! | `routes` | all services, for a transport |
 
+mod arriving;
 mod batch;
 mod deadlines;
 mod etcd;
@@ -26,5 +28,6 @@ mod streams;
 mod tikv;
 mod tso;
 
+pub(crate) use arriving::Arriving;
 pub(crate) use executor::Executor;
 pub(crate) use routes::routes;
