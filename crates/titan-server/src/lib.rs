@@ -25,6 +25,9 @@
 //!   server is busy.
 //! - A scan returns as many rows as it was asked for, or all of its region.
 
+#[cfg(not(doc))]
+#[doc(hidden)]
+pub mod internals;
 pub mod proto;
 
 mod calls;
