@@ -27,7 +27,7 @@ pub(crate) struct AnyClock {
     /// Accept a clock that is more than a year after the last timestamp of the store. Timestamps
     /// never go back: if the clock is wrong, the store's timestamps stay ahead of the time.
     #[arg(long)]
-    any_clock: bool,
+    pub(crate) any_clock: bool,
 }
 
 /// Opens a store to change it, with synced writes and a fixed safe point. Refuses a clock that is

@@ -18,16 +18,19 @@
 //! # Promises
 //!
 //! - An acknowledged write survives a crash of the process, and of the machine unless
-//!   [`NodeOptions::sync`] is off. So do locks, regions, safe points and handed-out numbers.
+//!   [`StorageOptions::sync`] is off. So do locks, regions, safe points and handed-out numbers.
 //! - A call is done as a whole or not at all, whatever its client does meanwhile.
 //! - No call blocks the threads of the transport. Calls that run are bounded in number, their
-//!   requests and the answers of batches in bytes; beyond that the server is busy.
+//!   requests in bytes, also while these arrive, and the answers of batches too; beyond that the
+//!   server is busy.
 //! - A scan returns as many rows as it was asked for, or all of its region.
 
+#[cfg(not(doc))]
+#[doc(hidden)]
+pub mod internals;
 pub mod proto;
 
 mod calls;
-mod clock;
 mod error;
 mod metrics;
 mod node;
@@ -39,5 +42,5 @@ mod server;
 mod services;
 
 pub use error::{Error, Result};
-pub use options::{Limits, NodeOptions, RegionSizes, TlsFiles};
+pub use options::{Limits, NodeOptions, RegionSizes, StorageOptions, TlsFiles};
 pub use server::Node;

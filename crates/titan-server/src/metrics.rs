@@ -61,12 +61,12 @@ impl Metrics {
         self.unread.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The page of metrics.
-    pub(crate) fn page(&self, shared: &Shared) -> String {
+    /// The page of metrics, with the bytes of requests that arrive.
+    pub(crate) fn page(&self, shared: &Shared, arriving: usize) -> String {
         let mut page = String::new();
         // Writing to a string does not fail.
         let _ = self.write_calls(&mut page);
-        let _ = write_state(&mut page, shared);
+        let _ = write_state(&mut page, shared, arriving);
         page
     }
 
@@ -133,7 +133,7 @@ impl Drop for Running<'_> {
     }
 }
 
-fn write_state(page: &mut String, shared: &Shared) -> std::fmt::Result {
+fn write_state(page: &mut String, shared: &Shared, arriving: usize) -> std::fmt::Result {
     let store = shared.store();
     let mut gauge = |name: &str, help: &str, value: f64| {
         head(page, name, "gauge", help)?;
@@ -145,6 +145,8 @@ fn write_state(page: &mut String, shared: &Shared) -> std::fmt::Result {
         "Regions.",
         shared.regions.len() as f64,
     )?;
+    let help = "Bytes of requests that have arrived in part.";
+    gauge("titan_serve_arriving_bytes", help, arriving as f64)?;
     let now = seconds(store.now());
     gauge("titan_serve_now_seconds", "Time of the present.", now)?;
     let safe_point = seconds(store.safe_point());

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use titan::DbOptions;
+
 /// The options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
@@ -19,13 +21,8 @@ pub struct NodeOptions {
     pub tls: Option<TlsFiles>,
     /// Allows connections of other machines without TLS.
     pub insecure: bool,
-    /// The limit of memory of the range cache; `None` without one.
-    pub range_cache: Option<usize>,
-    /// Waits for the disk in each commit. Otherwise a power failure may lose the last ones.
-    pub sync: bool,
-    /// The time for which replaced versions can be read; `None` until a client moves the safe
-    /// point.
-    pub retention: Option<Duration>,
+    /// The options of its databases.
+    pub storage: StorageOptions,
     /// The limits of calls.
     pub limits: Limits,
     /// The sizes of regions.
@@ -46,12 +43,39 @@ impl NodeOptions {
             metrics: None,
             tls: None,
             insecure: false,
-            range_cache: None,
-            sync: true,
-            retention: Some(Duration::from_secs(3600)),
+            storage: StorageOptions::default(),
             limits: Limits::default(),
             regions: RegionSizes::default(),
             stops_by_signal: false,
+        }
+    }
+}
+
+/// The options of the databases of a node.
+#[derive(Clone, Debug)]
+pub struct StorageOptions {
+    /// Options of both databases: file system, clock, caches, threads.
+    pub db: DbOptions,
+    /// The limit of memory of the range cache; `None` without one.
+    pub range_cache: Option<usize>,
+    /// Waits for the disk in each commit. Otherwise a power failure may lose the last ones.
+    pub sync: bool,
+    /// The time for which replaced versions can be read; `None` until a client moves the safe
+    /// point.
+    pub retention: Option<Duration>,
+    /// Refuses a start with a clock that is more than a year after the last timestamp. Otherwise
+    /// [`Node::clock_jump`](crate::Node::clock_jump) reports it.
+    pub refuse_clock_jump: bool,
+}
+
+impl Default for StorageOptions {
+    fn default() -> Self {
+        StorageOptions {
+            db: DbOptions::default(),
+            range_cache: None,
+            sync: true,
+            retention: Some(Duration::from_secs(3600)),
+            refuse_clock_jump: false,
         }
     }
 }
@@ -75,8 +99,8 @@ pub struct Limits {
     /// The most bytes of an answer. A larger one is refused: a scan that ended early would look
     /// like the end of its region.
     pub answer_bytes: usize,
-    /// The most bytes of requests that are accepted and not answered, and as many of answers that
-    /// are not sent.
+    /// The most bytes of requests that are accepted and not answered. As many may have arrived in
+    /// part, and as many of answers may wait to be sent.
     pub bytes_in_flight: usize,
     /// The most calls that run at the same time.
     pub running: usize,

@@ -14,17 +14,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tonic::body::Body;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tower::util::MapRequestLayer;
 
 use crate::error::{Error, Result};
 use crate::node::{Keeper, Shared};
 use crate::options::{NodeOptions, TlsFiles};
-use crate::proto::etcdserverpb::kv_server::KvServer;
-use crate::proto::health::health_server::HealthServer;
-use crate::proto::pdpb::pd_server::PdServer;
-use crate::proto::tikvpb::tikv_server::TikvServer;
-use crate::services::{EtcdService, Executor, HealthService, PdService, TikvService};
+use crate::services::{Arriving, Executor, routes};
 
 /// Threads beyond those of calls: for files, names and signals.
 const SPARE_THREADS: usize = 8;
@@ -101,31 +99,20 @@ impl Node {
         let metrics_address = metrics
             .as_ref()
             .and_then(|metrics| metrics.local_addr().ok());
+        let arriving = Arriving::new(limits.bytes_in_flight.max(limits.request_bytes));
         if let Some(metrics) = metrics {
-            serve_metrics(metrics, Arc::clone(&executor));
+            serve_metrics(metrics, Arc::clone(&executor), arriving.clone());
         }
-        let tikv = TikvService::new(Arc::clone(&executor), stopping.clone());
-        let pd = PdService::new(
-            Arc::clone(&executor),
-            stopping.clone(),
-            options.tls.is_some(),
-        );
-        let etcd = EtcdService::new(executor);
-        let (request, any) = (limits.request_bytes, usize::MAX);
+        let counted =
+            move |request: http::Request<Body>| request.map(|body| arriving.counted(body));
         let router = server
             .initial_stream_window_size(WINDOWS.0)
             .initial_connection_window_size(WINDOWS.1)
             .max_concurrent_streams(STREAMS)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .tcp_keepalive(Some(KEEPALIVE))
-            .add_service(
-                TikvServer::new(tikv)
-                    .max_decoding_message_size(request)
-                    .max_encoding_message_size(any),
-            )
-            .add_service(PdServer::new(pd).max_encoding_message_size(any))
-            .add_service(KvServer::new(etcd))
-            .add_service(HealthServer::new(HealthService));
+            .layer(MapRequestLayer::new(counted))
+            .add_routes(routes(&executor, &stopping, options));
         let mut stopped = stopping;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let serving = runtime.spawn(router.serve_with_incoming_shutdown(incoming, async move {
@@ -155,6 +142,12 @@ impl Node {
     /// The address of the page of metrics.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics
+    }
+
+    /// The distance of the clock from the last timestamp of the run before, if it is more than a
+    /// year.
+    pub fn clock_jump(&self) -> Option<Duration> {
+        self.shared.store().clock_jump()
     }
 
     /// Waits for SIGTERM or SIGINT, and stops. With [`NodeOptions::stops_by_signal`] signals count
@@ -271,12 +264,12 @@ fn write_port_file(file: &Path, address: SocketAddr) -> Result<()> {
     fs::rename(&new, file).map_err(Error::io(doing()))
 }
 
-fn serve_metrics(listener: TcpListener, executor: Arc<Executor>) {
+fn serve_metrics(listener: TcpListener, executor: Arc<Executor>, arriving: Arriving) {
     let page = move || {
-        let executor = Arc::clone(&executor);
+        let (executor, arriving) = (Arc::clone(&executor), arriving.bytes());
         async move {
-            let page =
-                tokio::task::spawn_blocking(move || executor.metrics.page(executor.shared()));
+            let page = move || executor.metrics.page(executor.shared(), arriving);
+            let page = tokio::task::spawn_blocking(page);
             page.await.unwrap_or_default()
         }
     };

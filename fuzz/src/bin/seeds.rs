@@ -9,7 +9,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use titan_campaigns::fuzz::bases;
+use titan_campaigns::fuzz::{self, bases};
 
 /// The most inputs of a target, and the most bytes of one and of all of them.
 const FILES: usize = 24;
@@ -44,6 +44,9 @@ fn main() -> Result<()> {
             bytes[0] = n as u8;
             found.entry(target).or_default().insert(bytes);
         }
+    }
+    for target in ["requests", "calls", "placement"] {
+        found.insert(target, fuzz::seeds(target));
     }
     for (target, inputs) in found {
         keep(&root.join("corpus").join(target), inputs)?;

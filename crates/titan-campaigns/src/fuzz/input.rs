@@ -23,6 +23,13 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// The next bytes, so many or what is left.
+    pub(super) fn take(&mut self, len: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(len.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
     /// A number below `n`, which must be positive.
     pub(super) fn below(&mut self, n: usize) -> usize {
         let wide = u16::from_le_bytes([self.byte(), self.byte()]);

@@ -1,9 +1,11 @@
-//! Fuzz targets besides the decoders of `titan::fuzzing`: whole databases.
+//! Fuzz targets besides the decoders of `titan::fuzzing`: whole databases, and nodes.
 //!
 //! | target | input | property |
 //! |---|---|---|
 //! | [`directory`] | damage to the files of a small database | no panic, no hang; only written values are read |
 //! | [`operations`] | operations, and a crash at their end | the model's outcomes; then a prefix |
+//! | [`requests`] | a request of a node | decoded, encoded and decoded again, it is the same |
+//! | [`calls`], [`placement`] | calls to the services of a node | no panic, no hang; the node is sound, also after a crash |
 //!
 //! The databases to damage are committed in `fuzz/directories`; [`bases::create`] recreates them.
 
@@ -14,11 +16,15 @@ mod damage;
 mod directory;
 mod input;
 mod operations;
+#[cfg(not(shuttle))]
+mod services;
 #[cfg(test)]
 mod tests;
 
 pub use directory::directory;
 pub use operations::operations;
+#[cfg(not(shuttle))]
+pub use services::{calls, placement, requests, seeds};
 
 use titan::Options;
 use titan_testkit::sim::SimVfs;

@@ -1,4 +1,4 @@
-//! Runs both targets on their committed corpus, and on noise.
+//! Runs the targets on their committed corpus, and on noise.
 
 use std::path::Path;
 
@@ -34,6 +34,19 @@ fn damaged_directories_are_errors_or_what_was_written() {
 #[test]
 fn operations_agree_with_the_model_and_survive_a_crash() {
     on_corpus_and_noise("operations", 200, super::operations);
+}
+
+#[cfg(not(shuttle))]
+#[test]
+fn requests_are_the_same_when_they_are_decoded_again() {
+    on_corpus_and_noise("requests", 200, super::requests);
+}
+
+#[cfg(not(shuttle))]
+#[test]
+fn calls_leave_a_sound_node() {
+    on_corpus_and_noise("calls", 100, super::calls);
+    on_corpus_and_noise("placement", 100, super::placement);
 }
 
 /// Noise usually damages too much for anything to open: this flips one place in each file.

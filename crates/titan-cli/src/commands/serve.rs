@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use clap::value_parser;
 use titan::{Error, ErrorKind, Result};
-use titan_server::{Node, NodeOptions, RegionSizes, TlsFiles};
+use titan_server::{Node, NodeOptions, RegionSizes, StorageOptions, TlsFiles};
 
 use crate::global::Global;
 use crate::output::Out;
+use crate::store::{self, AnyClock};
 
 /// Serve a directory by TiKV's protocol: one machine, durable, NOT replicated
 ///
@@ -62,6 +63,8 @@ pub(crate) struct Args {
     /// Let other machines connect without TLS.
     #[arg(long)]
     insecure: bool,
+    #[command(flatten)]
+    clock: AnyClock,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -101,9 +104,13 @@ fn options(args: &Args) -> NodeOptions {
         metrics: args.metrics_listen,
         tls,
         insecure: args.insecure,
-        range_cache: args.ime.map(|mib| mib.saturating_mul(1 << 20)),
-        sync: !args.no_sync,
-        retention: (!retention.is_zero()).then_some(retention),
+        storage: StorageOptions {
+            range_cache: args.ime.map(|mib| mib.saturating_mul(1 << 20)),
+            sync: !args.no_sync,
+            retention: (!retention.is_zero()).then_some(retention),
+            refuse_clock_jump: !args.clock.any_clock,
+            ..StorageOptions::default()
+        },
         stops_by_signal: true,
         regions: RegionSizes {
             bytes: args.region_size.saturating_mul(1 << 20),
@@ -117,7 +124,8 @@ fn options(args: &Args) -> NodeOptions {
 fn translated(error: titan_server::Error) -> Error {
     use titan_server::Error as Server;
     match error {
-        Server::Engine(error) | Server::Store(titan_mvcc::Error::Engine(error)) => error,
+        Server::Engine(error) => error,
+        Server::Store(error) => store::translated(error),
         Server::Exposed { .. }
         | Server::NoAddress { .. }
         | Server::Tls { .. }

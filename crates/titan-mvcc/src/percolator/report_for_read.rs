@@ -19,6 +19,9 @@ pub struct KnownLocks {
     /// True for a client that reads whatever is committed. A lock of a primary key does not count,
     /// unless it is that of an async commit, which may have committed.
     pub reads_latest: bool,
+    /// True for a client that reads what is committed when it asks, and may read something else
+    /// later: no lock counts.
+    pub reads_committed: bool,
 }
 
 /// Finds the place of the value of `key` at `at`. Ends no lock. Waits for nothing, except that
@@ -32,7 +35,7 @@ pub(crate) fn report_for_read(
     at: Timestamp,
     known: &KnownLocks,
 ) -> Result<ReadFrom> {
-    while let Some(active) = core.locks.get(key) {
+    while let Some(active) = core.locks.get(key).filter(|_| !known.reads_committed) {
         let lock = &active.lock;
         let is_undecided = known.reads_latest && *lock.primary == *key && !lock.is_async();
         if !active.affects_read_at(at) || known.resolved.contains(&lock.start) || is_undecided {

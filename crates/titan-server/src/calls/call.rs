@@ -10,7 +10,7 @@ use super::key_errors::read_failure;
 use super::reserved::Reserved;
 use crate::node::Shared;
 use crate::proto::errorpb;
-use crate::proto::kvrpcpb::Context;
+use crate::proto::kvrpcpb::{Context, DiskFullOpt, IsolationLevel};
 use crate::regions::{KeyForm, Within};
 
 /// A call of the key-value service.
@@ -62,8 +62,13 @@ impl Work<'_> {
             at => store.snapshot_at(at).map_err(read_failure)?,
         };
         let starts = |starts: &[u64]| starts.iter().copied().map(Timestamp).collect();
+        let isolation = context.map_or(IsolationLevel::Si, Context::isolation_level);
+        if isolation == IsolationLevel::RcCheckTs {
+            return Err(Failure::abort("the isolation level RCCheckTS is not known"));
+        }
         let mut known = KnownLocks {
             reads_latest: version == u64::MAX,
+            reads_committed: isolation == IsolationLevel::Rc,
             ..KnownLocks::default()
         };
         if let Some(context) = context {
@@ -84,6 +89,18 @@ impl Work<'_> {
     /// Reserves memory for a part of the answer.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), Failure> {
         self.reserved.grow(bytes)
+    }
+
+    /// Fails a call that begins something while the disk is almost full. Its context may insist.
+    pub(crate) fn check_room(&self, context: Option<&Context>) -> Result<(), Failure> {
+        let opt = context.map_or(DiskFullOpt::default(), Context::disk_full_opt);
+        if opt != DiskFullOpt::NotAllowedOnFull {
+            return Ok(());
+        }
+        match self.node.room.lack() {
+            None => Ok(()),
+            Some(reason) => Err(Failure::disk_full(reason)),
+        }
     }
 
     /// Fails for a key or value beyond the limits.

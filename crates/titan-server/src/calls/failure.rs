@@ -1,6 +1,6 @@
 //! The failure of a call, before it becomes part of an answer.
 
-use titan::ErrorKind;
+use titan::{Db, ErrorKind};
 use tonic::Status;
 
 use crate::proto::errorpb;
@@ -55,18 +55,21 @@ impl Failure {
         Failure::Status(Box::new(Status::resource_exhausted(reason)))
     }
 
-    /// The failure of a write that may commit. One that fails while it is logged is not visible,
-    /// but may be there after the next opening. So only some errors say that nothing was done;
-    /// they give `None`.
-    pub(crate) fn of_commit(error: &titan::Error) -> Option<Self> {
-        let is_certain = matches!(
-            error.kind(),
+    /// The failure of a write to `db` that may commit. One that fails while it is logged is not
+    /// visible, but may be there after the next opening. So only some errors say that nothing was
+    /// done; they give `None`.
+    pub(crate) fn of_commit(error: &titan::Error, db: &Db) -> Option<Self> {
+        let is_certain = match error.kind() {
             ErrorKind::Busy
-                | ErrorKind::TooManyOpenFiles
-                | ErrorKind::WritesStopped
-                | ErrorKind::InvalidArgument
-                | ErrorKind::ReadOnly
-        );
+            | ErrorKind::TooManyOpenFiles
+            | ErrorKind::WritesStopped
+            | ErrorKind::InvalidArgument
+            | ErrorKind::ReadOnly => true,
+            // One that was not logged for want of room stops nothing. If writes were stopped and go
+            // on by now, what had failed will not be there.
+            ErrorKind::NoSpace => db.background_error().is_none(),
+            _ => false,
+        };
         (!is_certain).then(|| {
             let message = error.to_string();
             Failure::from(errorpb::Error {
@@ -77,7 +80,8 @@ impl Failure {
         })
     }
 
-    fn disk_full(reason: String) -> Self {
+    /// The disk has no room for the call.
+    pub(crate) fn disk_full(reason: String) -> Self {
         Failure::Region(Box::new(errorpb::Error {
             message: format!("disk full: {reason}"),
             disk_full: Some(errorpb::DiskFull {

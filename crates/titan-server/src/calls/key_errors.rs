@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan_mvcc::{Error, LockInfo, LockKind, Timestamp};
+use titan_mvcc::{Error, LockInfo, LockKind, Store, Timestamp};
 
 use super::failure::Failure;
 use crate::proto::deadlock::WaitForEntry;
@@ -30,9 +30,9 @@ impl Caller<'_> {
     }
 
     /// The failure for an error of a call that may commit.
-    pub(super) fn commit_failure(&self, error: Error) -> Failure {
+    pub(super) fn commit_failure(&self, error: Error, store: &Store) -> Failure {
         if let Error::Engine(error) = &error
-            && let Some(failure) = Failure::of_commit(error)
+            && let Some(failure) = Failure::of_commit(error, store.db())
         {
             return failure;
         }

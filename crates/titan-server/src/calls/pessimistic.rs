@@ -24,6 +24,7 @@ impl Call for PessimisticLockRequest {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         let keys: Vec<&Bytes> = self.mutations.iter().map(|m| &m.key).collect();
         within.keys(&keys)?;
+        work.check_room(self.context.as_ref())?;
         for mutation in &self.mutations {
             if mutation.op != i32::from(Op::PessimisticLock) {
                 let reason = format!("operation {} is no lock", mutation.op);

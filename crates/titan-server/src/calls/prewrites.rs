@@ -24,6 +24,7 @@ impl Call for PrewriteRequest {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         let keys: Vec<&Bytes> = self.mutations.iter().map(|m| &m.key).collect();
         within.keys(&keys)?;
+        work.check_room(self.context.as_ref())?;
         let mut bytes = 0;
         for mutation in &self.mutations {
             work.check_sizes(&within, &mutation.key, &mutation.value)?;
@@ -76,7 +77,7 @@ impl Call for PrewriteRequest {
                     reason: Reason::Optimistic,
                 };
                 match self.try_one_pc || self.use_async_commit {
-                    true => Err(caller.commit_failure(error)),
+                    true => Err(caller.commit_failure(error, work.node.store())),
                     false => Err(caller.failure(error)),
                 }
             }
@@ -168,7 +169,7 @@ impl Call for CommitRequest {
         let (start, commit) = (self.start_version, self.commit_version);
         work.percolator()
             .commit(&self.keys, Timestamp(start), Timestamp(commit))
-            .map_err(|error| Caller::of(start).commit_failure(error))?;
+            .map_err(|error| Caller::of(start).commit_failure(error, work.node.store()))?;
         Ok(CommitResponse {
             commit_version: commit,
             ..CommitResponse::default()

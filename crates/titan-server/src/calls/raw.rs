@@ -30,8 +30,9 @@ fn within(work: &Work<'_>, context: Option<&Context>, family: &str) -> Result<Wi
 }
 
 /// The failure of a write. If it may be there later, the client must not take it for undone.
-fn write_failure(error: titan::Error) -> Failure {
-    match Failure::of_commit(&error) {
+fn write_failure(work: &Work<'_>) -> impl FnOnce(titan::Error) -> Failure {
+    let db = &work.node.records;
+    |error| match Failure::of_commit(&error, db) {
         Some(_) => Failure::from(Status::unknown(error.to_string())),
         None => error.into(),
     }
@@ -84,13 +85,14 @@ impl Call for RawPutRequest {
     fn run(self, work: &Work<'_>) -> Result<RawPutResponse, Failure> {
         let within = within(work, self.context.as_ref(), &self.cf)?;
         within.keys([&self.key])?;
+        work.check_room(self.context.as_ref())?;
         work.check_sizes(&within, &self.key, &self.value)?;
         let put = Put {
             key: &self.key,
             value: &self.value,
             ttl: self.ttl,
         };
-        work.node.raw.put([put]).map_err(write_failure)?;
+        work.node.raw.put([put]).map_err(write_failure(work))?;
         let bytes = self.key.len() + self.value.len();
         work.node.note_written(&within, bytes, 1);
         Ok(RawPutResponse::default())
@@ -101,6 +103,7 @@ impl Call for RawBatchPutRequest {
     fn run(self, work: &Work<'_>) -> Result<RawBatchPutResponse, Failure> {
         let within = within(work, self.context.as_ref(), &self.cf)?;
         within.keys(self.pairs.iter().map(|pair| &pair.key))?;
+        work.check_room(self.context.as_ref())?;
         let (mut bytes, count) = (0, self.pairs.len());
         for KvPair { key, value, .. } in &self.pairs {
             work.check_sizes(&within, key, value)?;
@@ -122,7 +125,7 @@ impl Call for RawBatchPutRequest {
             ttl,
         });
         let done = work.node.raw.put(puts);
-        done.map_err(write_failure)?;
+        done.map_err(write_failure(work))?;
         work.node.note_written(&within, bytes, count);
         Ok(RawBatchPutResponse::default())
     }
@@ -132,7 +135,7 @@ impl Call for RawDeleteRequest {
     fn run(self, work: &Work<'_>) -> Result<RawDeleteResponse, Failure> {
         within(work, self.context.as_ref(), &self.cf)?.keys([&self.key])?;
         let done = work.node.raw.delete(&[self.key]);
-        done.map_err(write_failure)?;
+        done.map_err(write_failure(work))?;
         Ok(RawDeleteResponse::default())
     }
 }
@@ -141,7 +144,7 @@ impl Call for RawBatchDeleteRequest {
     fn run(self, work: &Work<'_>) -> Result<RawBatchDeleteResponse, Failure> {
         within(work, self.context.as_ref(), &self.cf)?.keys(&self.keys)?;
         let done = work.node.raw.delete(&self.keys);
-        done.map_err(write_failure)?;
+        done.map_err(write_failure(work))?;
         Ok(RawBatchDeleteResponse::default())
     }
 }
@@ -152,7 +155,7 @@ impl Call for RawDeleteRangeRequest {
         let (from, to) = within.range(&self.start_key, &self.end_key)?;
         let from = from.unwrap_or_default();
         let done = work.node.raw.delete_range(&from, to.as_deref());
-        done.map_err(write_failure)?;
+        done.map_err(write_failure(work))?;
         Ok(RawDeleteRangeResponse::default())
     }
 }
@@ -238,6 +241,9 @@ impl Call for RawCasRequest {
     fn run(self, work: &Work<'_>) -> Result<RawCasResponse, Failure> {
         let within = within(work, self.context.as_ref(), &self.cf)?;
         within.keys([&self.key])?;
+        if !self.delete {
+            work.check_room(self.context.as_ref())?;
+        }
         work.check_sizes(&within, &self.key, &self.value)?;
         let expected = (!self.previous_not_exist).then_some(&*self.previous_value);
         let new = (!self.delete).then_some(&*self.value);
@@ -245,7 +251,7 @@ impl Call for RawCasRequest {
             .node
             .raw
             .compare_and_swap(&self.key, expected, new, self.ttl)
-            .map_err(write_failure)?;
+            .map_err(write_failure(work))?;
         if swapped.is_done {
             let bytes = self.key.len() + self.value.len();
             work.node.note_written(&within, bytes, 1);

@@ -34,7 +34,7 @@ pub(super) fn boundaries(
     ) else {
         return Ok(None);
     };
-    let mut cuts = Cuts::new(shared.sizes);
+    let mut cuts = Cuts::new(regions.sizes);
     let (from, to) = rows.bounds();
     // Locks stay as they are, and locked rows do not count.
     let snapshot = shared.store().snapshot();

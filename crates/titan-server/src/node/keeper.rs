@@ -1,4 +1,5 @@
-//! The thread that splits large regions and ends expired safe points.
+//! The thread that splits large regions, ends expired safe points, and lets writes go on after a
+//! failure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,12 +7,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use titan::{Db, ErrorKind};
+
 use super::boundaries::boundaries;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 
-/// The time between two looks for expired safe points.
-const INTERVAL: Duration = Duration::from_secs(10);
+/// The time between two looks for expired safe points and for failures.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The running thread. It stops when this is dropped.
 pub(crate) struct Keeper {
@@ -57,6 +60,8 @@ fn run(shared: &Shared, to_check: &Receiver<u64>, is_stopping: &AtomicBool) {
     while !is_stopping.load(Ordering::Relaxed) {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
+            resume(shared.store().db());
+            resume(&shared.records);
             let _ = shared.safe_points.expire();
             due = Instant::now() + INTERVAL;
         }
@@ -69,5 +74,19 @@ fn run(shared: &Shared, to_check: &Receiver<u64>, is_stopping: &AtomicBool) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+/// Lets writes go on if the cause is gone that stopped them: the disk was full, or has failed. A
+/// cause that persists stops them again, with nothing lost.
+fn resume(db: &Db) {
+    let may_pass = |kind| {
+        matches!(
+            kind,
+            ErrorKind::NoSpace | ErrorKind::Io | ErrorKind::TooManyOpenFiles
+        )
+    };
+    if db.background_error().is_some_and(|e| may_pass(e.kind())) {
+        let _ = db.resume();
     }
 }

@@ -8,9 +8,10 @@ use parking_lot::Mutex;
 use titan::Db;
 use titan_mvcc::Store;
 
+use super::room::Room;
 use super::versions::Versions;
 use crate::error::{Error, Result};
-use crate::options::{Limits, NodeOptions, RegionSizes};
+use crate::options::{Limits, NodeOptions};
 use crate::raw::RawStore;
 use crate::records::{Directory, Ids, SafePoints, SavedKeys, held_at};
 use crate::regions::{RegionMap, Within};
@@ -30,9 +31,9 @@ pub(crate) struct Shared {
     pub(crate) safe_points: SafePoints,
     pub(crate) saved_keys: SavedKeys,
     pub(crate) limits: Limits,
-    pub(crate) sizes: RegionSizes,
     /// The database of records and raw keys.
     pub(crate) records: Db,
+    pub(crate) room: Room,
     /// Wakes the keeper for a region. Gone when the node stops.
     pub(super) to_check: Mutex<Option<Sender<u64>>>,
 }
@@ -46,31 +47,40 @@ impl Shared {
         address: String,
         to_check: Sender<u64>,
     ) -> Result<Self> {
-        let directory = Directory::open(dir)?;
-        let held_at = held_at(&directory.db)?;
-        let versions = match Versions::open(&directory.versions, options, held_at) {
+        let storage = &options.storage;
+        let directory = Directory::open(dir, &storage.db)?;
+        let clock = &storage.db.clock;
+        let held_at = held_at(&directory.db, clock.unix_time())?;
+        let versions = match Versions::open(&directory.versions, storage, held_at) {
             // The store's safe point has passed the promise of a service, which is forgotten.
             Err(Error::Store(titan_mvcc::Error::BeforeSafePoint { .. })) => {
-                Versions::open(&directory.versions, options, None)?
+                Versions::open(&directory.versions, storage, None)?
             }
             opened => opened?,
         };
         directory.confirm()?;
         let records = directory.db;
         let ids = Arc::new(Ids::open(records.clone())?);
-        let regions = RegionMap::open(records.clone(), directory.regions, Arc::clone(&ids))?;
+        let regions = RegionMap::open(
+            records.clone(),
+            directory.regions,
+            Arc::clone(&ids),
+            options.regions,
+        )?;
+        let (store, clock) = (versions.store().clone(), Arc::clone(clock));
+        let safe_points = SafePoints::open(records.clone(), store, clock)?;
         Ok(Shared {
             cluster_id: directory.cluster_id,
             address,
-            raw: RawStore::new(records.clone(), directory.raw, options.sync),
+            raw: RawStore::new(records.clone(), directory.raw, storage),
             regions,
             ids,
-            safe_points: SafePoints::open(records.clone(), versions.store().clone())?,
+            safe_points,
             saved_keys: SavedKeys::open(records.clone())?,
             versions,
             limits: options.limits,
-            sizes: options.regions,
             records,
+            room: Room::new(Arc::clone(&storage.db.vfs), dir),
             to_check: Mutex::new(Some(to_check)),
         })
     }
@@ -84,8 +94,9 @@ impl Shared {
     pub(crate) fn note_written(&self, within: &Within, bytes: usize, keys: usize) {
         let (bytes, keys) = within.written.add(bytes as u64, keys as u64);
         let (after_bytes, after_keys) = within.written.due_after();
-        let is_due = bytes >= after_bytes.max(self.sizes.bytes / PART_WRITTEN)
-            || keys >= after_keys.max(self.sizes.keys / PART_WRITTEN);
+        let sizes = &self.regions.sizes;
+        let is_due = bytes >= after_bytes.max(sizes.bytes / PART_WRITTEN)
+            || keys >= after_keys.max(sizes.keys / PART_WRITTEN);
         if is_due && let Some(to_check) = &*self.to_check.lock() {
             within.written.reset();
             // A keeper that is gone needs no regions.

@@ -7,7 +7,7 @@ use titan_ime::{CacheOptions, RangeCache};
 use titan_mvcc::{Store, StoreOptions, Timestamp};
 
 use crate::error::Result;
-use crate::options::NodeOptions;
+use crate::options::StorageOptions;
 
 /// The open store of versions.
 pub(crate) enum Versions {
@@ -22,16 +22,18 @@ impl Versions {
     /// Those of [`Store::open`].
     pub(crate) fn open(
         dir: &Path,
-        options: &NodeOptions,
+        options: &StorageOptions,
         held_at: Option<Timestamp>,
     ) -> Result<Self> {
         let store = StoreOptions {
+            db: options.db.clone(),
             write: WriteOptions {
                 sync: options.sync,
                 ..WriteOptions::default()
             },
             retention: options.retention,
             held_at,
+            refuse_clock_jump: options.refuse_clock_jump,
             ..StoreOptions::default()
         };
         Ok(match options.range_cache {

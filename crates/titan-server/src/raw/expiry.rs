@@ -3,15 +3,19 @@
 //! A value in a blob file is not read for this. It stays until it is overwritten or deleted; reads
 //! do not find it.
 
+use std::sync::Arc;
+
 use titan::{
     CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, Result,
+    SystemClock,
 };
 
 use super::entry::Entry;
-use crate::clock::seconds_now;
 
 /// Makes filters that drop expired values.
-pub(crate) struct DropExpired;
+pub(crate) struct DropExpired {
+    pub(crate) clock: Arc<dyn SystemClock>,
+}
 
 impl CompactionFilterFactory for DropExpired {
     fn name(&self) -> &str {
@@ -19,7 +23,7 @@ impl CompactionFilterFactory for DropExpired {
     }
 
     fn create(&self, _context: &FilterContext<'_>) -> Option<Box<dyn CompactionFilter>> {
-        let now = seconds_now();
+        let now = self.clock.unix_time().as_secs();
         Some(Box::new(Filter { now }))
     }
 }

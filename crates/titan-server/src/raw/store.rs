@@ -2,18 +2,23 @@
 //!
 //! Each call is atomic, and so is each batch. A compare-and-swap is atomic with every other write.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use titan::{ColumnFamily, Db, DbIterator, ReadOptions, Result, WriteBatch, WriteOptions};
+use titan::{
+    ColumnFamily, Db, DbIterator, ReadOptions, Result, SystemClock, WriteBatch, WriteOptions,
+};
 use titan_mvcc::Direction;
 
 use super::entry::Entry;
-use crate::clock::seconds_now;
+use crate::options::StorageOptions;
 
 /// The raw keys of a node.
 pub(crate) struct RawStore {
     db: Db,
     family: ColumnFamily,
     write: WriteOptions,
+    clock: Arc<dyn SystemClock>,
 }
 
 /// A put of a raw key.
@@ -32,12 +37,22 @@ pub(crate) struct Swapped {
 }
 
 impl RawStore {
-    pub(crate) fn new(db: Db, family: ColumnFamily, sync: bool) -> Self {
+    pub(crate) fn new(db: Db, family: ColumnFamily, options: &StorageOptions) -> Self {
         let write = WriteOptions {
-            sync,
+            sync: options.sync,
             ..WriteOptions::default()
         };
-        RawStore { db, family, write }
+        RawStore {
+            db,
+            family,
+            write,
+            clock: Arc::clone(&options.db.clock),
+        }
+    }
+
+    /// Seconds since 1970.
+    fn now(&self) -> u64 {
+        self.clock.unix_time().as_secs()
     }
 
     /// The value of a key.
@@ -46,7 +61,7 @@ impl RawStore {
     /// Those of the engine.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         let stored = self.family.get(key)?;
-        let entry = stored.and_then(|stored| Entry::decode(stored, seconds_now()));
+        let entry = stored.and_then(|stored| Entry::decode(stored, self.now()));
         Ok(entry.map(|entry| entry.value))
     }
 
@@ -55,7 +70,7 @@ impl RawStore {
     /// # Errors
     /// Those of the engine.
     pub(crate) fn ttl(&self, key: &[u8]) -> Result<Option<u64>> {
-        let now = seconds_now();
+        let now = self.now();
         let stored = self.family.get(key)?;
         let entry = stored.and_then(|stored| Entry::decode(stored, now));
         Ok(entry.map(|entry| entry.ttl(now)))
@@ -66,7 +81,7 @@ impl RawStore {
     /// # Errors
     /// Those of the engine.
     pub(crate) fn put<'a>(&self, puts: impl IntoIterator<Item = Put<'a>>) -> Result<()> {
-        let now = seconds_now();
+        let now = self.now();
         let mut batch = WriteBatch::new();
         for Put { key, value, ttl } in puts {
             batch.put(&self.family, key, Entry::encode(value, ttl, now))?;
@@ -122,7 +137,7 @@ impl RawStore {
         ttl: u64,
     ) -> Result<Swapped> {
         loop {
-            let now = seconds_now();
+            let now = self.now();
             let stored = self.family.get(key)?;
             let entry = stored.clone().and_then(|stored| Entry::decode(stored, now));
             let before = entry.map(|entry| entry.value);
@@ -171,7 +186,7 @@ impl RawStore {
         Ok(RawScan {
             stored,
             direction,
-            now: seconds_now(),
+            now: self.now(),
         })
     }
 }

@@ -5,11 +5,11 @@
 //! DIR/node       records of the node, and raw keys
 //! ```
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use titan::{ColumnFamily, ColumnFamilyOptions, Db, Options};
+use titan::vfs::Vfs;
+use titan::{ColumnFamily, ColumnFamilyOptions, Db, DbOptions, Options};
 
 use super::numbers;
 use crate::error::{Error, Result};
@@ -41,17 +41,21 @@ impl Directory {
     ///
     /// # Errors
     /// `NotANode`; those of [`Db::open`].
-    pub(crate) fn open(dir: &Path) -> Result<Self> {
+    pub(crate) fn open(dir: &Path, options: &DbOptions) -> Result<Self> {
         let (records, versions) = (dir.join("node"), dir.join("versions"));
-        refuse_foreign(dir, &records)?;
-        std::fs::create_dir_all(dir)
-            .map_err(Error::io(format!("create the directory {}", dir.display())))?;
-        let mut options = Options::default();
+        let vfs = &options.vfs;
+        refuse_foreign(&**vfs, dir, &records)?;
+        vfs.create_dir_all(dir)?;
+        let clock = Arc::clone(&options.clock);
+        let mut options = Options {
+            db: options.clone(),
+            ..Options::default()
+        };
         options
             .families
             .insert("regions".to_owned(), ColumnFamilyOptions::default());
         let raw = ColumnFamilyOptions {
-            compaction_filter: Some(Arc::new(DropExpired)),
+            compaction_filter: Some(Arc::new(DropExpired { clock })),
             ..ColumnFamilyOptions::default()
         };
         options.families.insert("raw".to_owned(), raw);
@@ -60,7 +64,7 @@ impl Directory {
             numbers::get(&db, FORMAT_KEY)?,
             numbers::get(&db, CLUSTER_KEY)?,
         ) {
-            (Some(FORMAT), Some(_)) if !versions.join("CURRENT").is_file() => {
+            (Some(FORMAT), Some(_)) if !has_database(&*options.db.vfs, &versions)? => {
                 return Err(Error::not_a_node(dir, "its store of versions is missing"));
             }
             (Some(FORMAT), Some(cluster)) => cluster,
@@ -102,20 +106,15 @@ impl Directory {
 }
 
 /// Refuses a directory that has files and no records.
-fn refuse_foreign(dir: &Path, records: &Path) -> Result<()> {
-    let listed = match std::fs::read_dir(dir) {
-        Ok(listed) => listed,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(e) => {
-            let doing = format!("list the directory {}", dir.display());
-            return Err(Error::io(doing)(e));
-        }
+fn refuse_foreign(vfs: &dyn Vfs, dir: &Path, records: &Path) -> Result<()> {
+    let mut names = match vfs.read_dir(dir) {
+        Ok(names) => names,
+        Err(e) if e.is_not_found() => return Ok(()),
+        Err(e) => return Err(e.into()),
     };
-    if records.join("CURRENT").is_file() {
+    if has_database(vfs, records)? {
         return Ok(());
     }
-    let names = listed.filter_map(Result::ok).map(|entry| entry.file_name());
-    let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
     names.sort();
     match names.first() {
         None => Ok(()),
@@ -127,6 +126,11 @@ fn refuse_foreign(dir: &Path, records: &Path) -> Result<()> {
             format!("it has {first} and no records"),
         )),
     }
+}
+
+/// Returns true for a directory with a database.
+fn has_database(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+    Ok(vfs.exists(&dir.join("CURRENT"))?)
 }
 
 /// A number that no other cluster has, probably: clients refuse a cluster with another number

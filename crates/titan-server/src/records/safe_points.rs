@@ -5,14 +5,15 @@
 //! needs. All are durable: a service that asked for an hour has it over a restart.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use titan::{Db, ReadOptions, WriteBatch, WriteOptions};
+use titan::{Db, ReadOptions, SystemClock, WriteBatch, WriteOptions};
 use titan_mvcc::{Hold, Store, Timestamp};
 
 use super::numbers;
-use crate::clock::seconds_now;
 use crate::error::Result;
 
 /// The key of the safe point of the cluster.
@@ -27,6 +28,7 @@ const GARBAGE_COLLECTOR: &str = "gc_worker";
 pub(crate) struct SafePoints {
     db: Db,
     store: Store,
+    clock: Arc<dyn SystemClock>,
     state: Mutex<State>,
 }
 
@@ -54,15 +56,14 @@ pub(crate) struct Oldest {
     pub(crate) ttl: i64,
 }
 
-/// The oldest safe point of a service whose time is not over. The store is to hold it from the
+/// The oldest safe point of a service whose time is not over `now`, since 1970. The store is to hold it from the
 /// opening on.
 ///
 /// # Errors
 /// Those of the engine; `Corruption`.
-pub(crate) fn held_at(db: &Db) -> Result<Option<Timestamp>> {
-    let now = seconds_now();
+pub(crate) fn held_at(db: &Db, now: Duration) -> Result<Option<Timestamp>> {
     let services = stored_services(db)?.into_iter();
-    let lasting = services.filter(|(_, _, until)| *until > now);
+    let lasting = services.filter(|(_, _, until)| *until > now.as_secs());
     Ok(lasting.map(|(_, at, _)| Timestamp(at)).min())
 }
 
@@ -90,7 +91,7 @@ impl SafePoints {
     ///
     /// # Errors
     /// Those of the engine; `Corruption`.
-    pub(crate) fn open(db: Db, store: Store) -> Result<Self> {
+    pub(crate) fn open(db: Db, store: Store, clock: Arc<dyn SystemClock>) -> Result<Self> {
         let mut state = State {
             cluster: numbers::get(&db, CLUSTER)?.unwrap_or_default(),
             ..State::default()
@@ -106,8 +107,17 @@ impl SafePoints {
             }
         }
         drop(store.take_opening_hold());
-        let state = Mutex::new(state);
-        Ok(SafePoints { db, store, state })
+        Ok(SafePoints {
+            db,
+            store,
+            clock,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Seconds since 1970.
+    fn now(&self) -> u64 {
+        self.clock.unix_time().as_secs()
     }
 
     /// The safe point of the cluster, or that of the store if it is later.
@@ -148,7 +158,7 @@ impl SafePoints {
             batch.delete(&*self.db, key)?;
             self.db.write(batch, &WriteOptions::synced())?;
             state.services.remove(&service);
-        } else if at >= state.oldest().map_or(0, |oldest| oldest.at) {
+        } else if at >= state.oldest(self.now()).map_or(0, |oldest| oldest.at) {
             // ORDER: held before the record promises it.
             let hold = match self.store.hold("service", Timestamp(at)) {
                 Ok(hold) => hold,
@@ -161,7 +171,7 @@ impl SafePoints {
                 }
                 Err(e) => return Err(e.into()),
             };
-            let until = seconds_now().saturating_add(ttl.unsigned_abs());
+            let until = self.now().saturating_add(ttl.unsigned_abs());
             let value = [at.to_be_bytes(), until.to_be_bytes()].concat();
             batch.put(&*self.db, key, value)?;
             self.db.write(batch, &WriteOptions::synced())?;
@@ -172,12 +182,12 @@ impl SafePoints {
             };
             state.services.insert(service, held);
         }
-        Ok(state.oldest().unwrap_or_default())
+        Ok(state.oldest(self.now()).unwrap_or_default())
     }
 
     /// Forgets services whose time is over.
     fn drop_expired(&self, state: &mut State) -> Result<()> {
-        let now = seconds_now();
+        let now = self.now();
         let mut batch = WriteBatch::new();
         let expired =
             |(name, service): (&Bytes, &Service)| (service.until <= now).then(|| name.clone());
@@ -214,8 +224,7 @@ pub(crate) fn advance_store(store: &Store, to: Timestamp) -> titan_mvcc::Result<
 }
 
 impl State {
-    fn oldest(&self) -> Option<Oldest> {
-        let now = seconds_now();
+    fn oldest(&self, now: u64) -> Option<Oldest> {
         let (name, service) = self.services.iter().min_by_key(|(_, service)| service.at)?;
         Some(Oldest {
             service: name.clone(),

@@ -15,6 +15,7 @@ use titan::{ColumnFamily, Db, ReadOptions, WriteBatch, WriteOptions, invariant};
 
 use super::region::Region;
 use crate::error::{Error, Result};
+use crate::options::RegionSizes;
 use crate::proto::metapb;
 use crate::records::Ids;
 
@@ -23,6 +24,7 @@ const SHARE: u64 = 4;
 
 /// All regions of a node.
 pub(crate) struct RegionMap {
+    pub(crate) sizes: RegionSizes,
     db: Db,
     /// Regions by their numbers.
     family: ColumnFamily,
@@ -97,7 +99,12 @@ impl RegionMap {
     ///
     /// # Errors
     /// `NotANode` if the regions do not cover all keys; those of the engine.
-    pub(crate) fn open(db: Db, family: ColumnFamily, ids: Arc<Ids>) -> Result<Self> {
+    pub(crate) fn open(
+        db: Db,
+        family: ColumnFamily,
+        ids: Arc<Ids>,
+        sizes: RegionSizes,
+    ) -> Result<Self> {
         let mut state = State::default();
         let mut stored = family.iter(&ReadOptions::default())?;
         stored.seek_to_first()?;
@@ -128,6 +135,7 @@ impl RegionMap {
             )));
         }
         Ok(RegionMap {
+            sizes,
             db,
             family,
             ids,

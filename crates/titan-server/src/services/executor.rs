@@ -1,6 +1,6 @@
 //! Running calls on threads that may block, within limits.
 //!
-//! - Bytes of requests: a call beyond them is told that the server is busy.
+//! - Bytes of requests, once they are decoded: a call beyond them is told that the server is busy.
 //! - Running calls: further ones wait, up to their deadline.
 //! - Calls that wait for locks have threads of their own, so that the owners of the locks go on.
 //! - Bytes of answers: a call whose answer would exceed them is told that the server is busy.

@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `executor` | running calls on threads that may block, within limits |
+//! | `arriving` | the memory that requests take while they arrive |
 //! | `deadlines` | the moment at which a client gives up |
 //! | `tikv` | the key-value service: calls by themselves |
 //! | `streams` | the answers of streams, and the ends of streams |
@@ -12,7 +13,9 @@
 //! | `pd` | the placement driver |
 //! | `etcd` | the keys that clients save |
 //! | `health` | the health check |
+//! | `routes` | all services, for a transport |
 
+mod arriving;
 mod batch;
 mod deadlines;
 mod etcd;
@@ -20,12 +23,11 @@ mod executor;
 mod headers;
 mod health;
 mod pd;
+mod routes;
 mod streams;
 mod tikv;
 mod tso;
 
-pub(crate) use etcd::EtcdService;
+pub(crate) use arriving::Arriving;
 pub(crate) use executor::Executor;
-pub(crate) use health::HealthService;
-pub(crate) use pd::PdService;
-pub(crate) use tikv::TikvService;
+pub(crate) use routes::routes;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use titan::SystemClock;
 use tokio::sync::watch;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -10,8 +11,8 @@ use super::executor::{Executor, status};
 use super::headers::{check_cluster, header, header_with};
 use super::streams::Answers;
 use super::tso::{self, answer_runs};
-use crate::clock::{seconds_now, since_1970};
 use crate::node::Shared;
+use crate::options::NodeOptions;
 use crate::proto::metapb;
 use crate::proto::pdpb::pd_server::Pd;
 use crate::proto::pdpb::{self, *};
@@ -35,19 +36,27 @@ pub(crate) struct PdService {
     scheme: &'static str,
     /// Seconds since 1970.
     started: i64,
+    clock: Arc<dyn SystemClock>,
 }
 
 impl PdService {
     pub(crate) fn new(
         executor: Arc<Executor>,
         stopping: watch::Receiver<bool>,
-        has_tls: bool,
+        options: &NodeOptions,
     ) -> Self {
+        let clock = Arc::clone(&options.storage.db.clock);
+        let started = clock.unix_time().as_secs();
         PdService {
             executor,
             stopping,
-            scheme: if has_tls { "https" } else { "http" },
-            started: seconds_now() as i64,
+            scheme: if options.tls.is_some() {
+                "https"
+            } else {
+                "http"
+            },
+            started: started as i64,
+            clock,
         }
     }
 
@@ -69,6 +78,7 @@ impl PdService {
 
     fn store(&self) -> metapb::Store {
         let address = self.shared().address.clone();
+        let now = self.clock.unix_time();
         metapb::Store {
             id: STORE_ID,
             peer_address: address.clone(),
@@ -76,7 +86,7 @@ impl PdService {
             state: metapb::StoreState::Up.into(),
             version: SPOKEN.to_owned(),
             start_timestamp: self.started,
-            last_heartbeat: i64::try_from(since_1970().as_nanos()).unwrap_or_default(),
+            last_heartbeat: i64::try_from(now.as_nanos()).unwrap_or_default(),
             node_state: metapb::NodeState::Serving.into(),
             ..metapb::Store::default()
         }

@@ -10,6 +10,7 @@ use super::deadlines::of_metadata;
 use super::executor::Executor;
 use super::streams::Answers;
 use crate::calls::{Call, refused};
+use crate::node::safe_ts;
 use crate::proto::coprocessor;
 use crate::proto::kvrpcpb::{self, StoreSafeTsRequest, StoreSafeTsResponse};
 use crate::proto::tikvpb::tikv_server::Tikv;
@@ -57,15 +58,18 @@ macro_rules! service {
                 &self,
                 _request: Request<StoreSafeTsRequest>,
             ) -> Result<Response<StoreSafeTsResponse>, Status> {
-                let safe_ts = self.executor.shared().store().now().0;
+                let found = self.executor.other("get_store_safe_ts", |shared| {
+                    Ok(safe_ts(shared.store()).0)
+                });
+                let safe_ts = found.await?;
                 Ok(Response::new(StoreSafeTsResponse { safe_ts }))
             }
 
             async fn coprocessor(
                 &self,
-                _request: Request<coprocessor::Request>,
+                request: Request<coprocessor::Request>,
             ) -> Result<Response<coprocessor::Response>, Status> {
-                Err(Status::unimplemented("this node computes nothing: read the keys"))
+                self.answer(request).await
             }
 
             async fn batch_commands(
@@ -110,5 +114,6 @@ service! {
     raw_batch_scan: RawBatchScanRequest => RawBatchScanResponse;
     raw_get_key_ttl: RawGetKeyTtlRequest => RawGetKeyTtlResponse;
     raw_compare_and_swap: RawCasRequest => RawCasResponse;
+    raw_coprocessor: RawCoprocessorRequest => RawCoprocessorResponse;
     split_region: SplitRegionRequest => SplitRegionResponse;
 }

@@ -13,7 +13,7 @@ use titan_server::proto::kvrpcpb::Context;
 use titan_server::proto::pdpb::pd_client::PdClient;
 use titan_server::proto::pdpb::{GetMembersRequest, GetRegionRequest, RequestHeader, TsoRequest};
 use titan_server::proto::tikvpb::tikv_client::TikvClient;
-use titan_server::{Node, NodeOptions};
+use titan_server::{Node, NodeOptions, StorageOptions};
 
 /// A node, and a connection to it.
 pub struct Cluster {
@@ -23,15 +23,23 @@ pub struct Cluster {
     node: Option<Node>,
     dir: PathBuf,
     options: NodeOptions,
-    _temp: TempDir,
+    _temp: Option<TempDir>,
 }
 
 /// Options of a node at free ports, without waits for the disk.
 pub fn options() -> NodeOptions {
     NodeOptions {
         metrics: Some(([127, 0, 0, 1], 0).into()),
-        sync: false,
+        storage: unsynced(),
         ..NodeOptions::new(([127, 0, 0, 1], 0).into())
+    }
+}
+
+/// Storage without waits for the disk.
+pub fn unsynced() -> StorageOptions {
+    StorageOptions {
+        sync: false,
+        ..StorageOptions::default()
     }
 }
 
@@ -42,7 +50,13 @@ impl Cluster {
 
     pub fn with(options: NodeOptions) -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let dir = temp.path().join("node");
+        let mut cluster = Cluster::at(temp.path().join("node"), options);
+        cluster._temp = Some(temp);
+        cluster
+    }
+
+    /// A node in a directory that outlives it.
+    pub fn at(dir: PathBuf, options: NodeOptions) -> Self {
         let node = Node::start(&dir, &options).unwrap();
         let runtime = runtime();
         let channel = runtime.block_on(connect(&node));
@@ -54,7 +68,7 @@ impl Cluster {
             node: Some(node),
             dir,
             options,
-            _temp: temp,
+            _temp: None,
         }
     }
 
@@ -71,6 +85,11 @@ impl Cluster {
         let mut text = String::new();
         page.read_to_string(&mut text).unwrap();
         text
+    }
+
+    /// Stops the node, which may have failed.
+    pub fn abandon(mut self) {
+        let _ = self.node.take().unwrap().stop();
     }
 
     /// Stops the node and starts it again in its directory.

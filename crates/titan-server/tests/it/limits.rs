@@ -2,9 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use std::pin::Pin;
+use std::task::{Context as Waker, Poll};
+
+use bytes::Bytes;
+use http_body::Frame;
+use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Request};
+use tonic::body::Body;
+use tonic::client::GrpcService;
+use tonic::{Code, Request, Status};
 
 use titan_server::proto::kvrpcpb::*;
 use titan_server::proto::tikvpb::batch_commands_request::Request as Asked;
@@ -229,4 +237,70 @@ fn calls_beyond_the_bytes_in_flight_are_told_to_wait() {
     let busy = cluster.runtime.block_on(tikv.raw_put(put)).unwrap();
     let error = busy.into_inner().region_error.unwrap();
     assert!(error.server_is_busy.unwrap().backoff_ms > 0);
+}
+
+/// A body whose pieces a test sends.
+struct Pieces(mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        waker: &mut Waker<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let piece = self.0.poll_recv(waker);
+        piece.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+#[test]
+fn messages_that_arrive_slowly_share_a_limit_before_they_are_decoded() {
+    const VALUE: usize = 150_000;
+    let cluster = with(Limits {
+        bytes_in_flight: 200_000,
+        request_bytes: 200_000,
+        ..Limits::default()
+    });
+    let mut tikv = cluster.tikv();
+    let put = RawPutRequest {
+        context: cluster.context(),
+        key: "k".into(),
+        value: vec![1; VALUE].into(),
+        ..RawPutRequest::default()
+    };
+    let message = put.encode_to_vec();
+    let length = (message.len() as u32).to_be_bytes();
+    let framed = Bytes::from([&[0], &length[..], &message].concat());
+    let request = |body: Body| {
+        http::Request::post(format!("http://{}/tikvpb.Tikv/RawPut", cluster.address()))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(body)
+            .unwrap()
+    };
+    let is_refused = |result: Result<_, Status>| match result {
+        Ok(_) => false,
+        Err(status) => {
+            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+            true
+        }
+    };
+    cluster.runtime.block_on(async {
+        let (send, pieces) = mpsc::channel(1);
+        let mut channel = cluster.channel.clone();
+        std::future::poll_fn(|waker| channel.poll_ready(waker))
+            .await
+            .unwrap();
+        let slow = tokio::spawn(channel.call(request(Body::new(Pieces(pieces)))));
+        send.send(framed.slice(..100_000)).await.unwrap();
+        // There is no room for as much once more.
+        while !cluster.metrics().contains("arriving_bytes 100352\n") {}
+        assert!(is_refused(tikv.raw_put(put.clone()).await));
+        send.send(framed.slice(100_000..)).await.unwrap();
+        drop(send);
+        assert_eq!(slow.await.unwrap().unwrap().status(), 200);
+        assert!(!is_refused(tikv.raw_put(put).await));
+    });
 }

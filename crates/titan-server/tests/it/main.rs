@@ -7,6 +7,10 @@
 //! | `recorded` | the recorded calls of `tests/calls` |
 //! | `services` | what text cannot say: streams, times, many clients |
 //! | `restarts` | what a node has after it was stopped or killed |
+//! | `place` | a simulated disk and a clock that a test sets |
+//! | `failures` | commits whose write fails |
+//! | `full_disk` | a disk that is almost full, and full |
+//! | `clocks` | a clock that jumps |
 //! | `limits` | malformed and huge requests, clients that do not read, deadlines |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
 //! | `layers` | the laws of modules |
@@ -19,11 +23,15 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod clocks;
 mod cluster;
 mod dynamic;
+mod failures;
+mod full_disk;
 mod layers;
 mod limits;
 mod openings;
+mod place;
 mod recorded;
 mod restarts;
 mod services;

@@ -3,9 +3,9 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 
-use titan_server::{Error, Node, NodeOptions, TlsFiles};
+use titan_server::{Error, Node, NodeOptions, StorageOptions, TlsFiles};
 
-use crate::cluster::{Cluster, options};
+use crate::cluster::{Cluster, options, unsynced};
 
 fn refusal(dir: PathBuf, options: &NodeOptions) -> Error {
     match Node::start(dir, options) {
@@ -103,7 +103,10 @@ fn a_port_file_appears_when_the_node_is_ready_and_metrics_count_calls() {
     let file = dir.path().join("port");
     let cluster = Cluster::with(NodeOptions {
         port_file: Some(file.clone()),
-        range_cache: Some(1 << 20),
+        storage: StorageOptions {
+            range_cache: Some(1 << 20),
+            ..unsynced()
+        },
         ..options()
     });
     assert_eq!(std::fs::read_to_string(&file).unwrap(), cluster.address());

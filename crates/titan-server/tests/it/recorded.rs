@@ -18,8 +18,9 @@ use std::fmt::Write;
 use titan_mvcc::codec::encode_key;
 use titan_testkit::golden;
 
-use crate::cluster::{Cluster, options};
+use crate::cluster::Cluster;
 use crate::dynamic;
+use crate::place::Place;
 use titan_server::{NodeOptions, RegionSizes};
 
 /// Numbers from here on are timestamps.
@@ -35,16 +36,16 @@ struct Machine {
 
 impl Default for Machine {
     fn default() -> Self {
+        // Times depend on nothing but the calls, and the safe point moves by calls alone.
+        let place = Place::new();
         let sizes = RegionSizes {
             bytes: 1 << 20,
             keys: 10_000,
         };
         Machine {
-            cluster: Cluster::with(NodeOptions {
+            cluster: place.start_with(NodeOptions {
                 regions: sizes,
-                // The safe point moves by calls alone.
-                retention: None,
-                ..options()
+                ..place.options()
             }),
             names: BTreeMap::new(),
             unnamed: 0,
@@ -197,6 +198,7 @@ titan_testkit::golden_tests! {
     "tests/calls",
     async_commits,
     heartbeats,
+    isolation,
     locks,
     members,
     one_phase,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use titan_server::NodeOptions;
 use titan_server::proto::kvrpcpb::{self, *};
 use titan_server::proto::pdpb::{GetMembersRequest, UpdateServiceGcSafePointRequest};
+use titan_server::{NodeOptions, StorageOptions};
 
-use crate::cluster::{Cluster, options};
+use crate::cluster::{Cluster, options, unsynced};
 
 #[test]
 fn a_restarted_node_has_its_cluster_and_goes_on_with_later_timestamps() {
@@ -67,7 +67,10 @@ fn a_transaction_goes_on_after_a_restart_between_its_phases() {
 #[test]
 fn a_service_keeps_its_safe_point_over_a_restart_whatever_the_retention() {
     let mut cluster = Cluster::with(NodeOptions {
-        retention: Some(Duration::from_millis(1)),
+        storage: StorageOptions {
+            retention: Some(Duration::from_millis(1)),
+            ..unsynced()
+        },
         ..options()
     });
     let (mut tikv, at) = (cluster.tikv(), cluster.ts());

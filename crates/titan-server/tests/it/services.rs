@@ -294,3 +294,49 @@ fn the_transaction_that_closes_a_circle_of_waits_is_told_who_waits_for_whom() {
             .unwrap();
     });
 }
+
+#[test]
+fn the_safe_timestamp_is_before_what_may_still_commit() {
+    let cluster = Cluster::new();
+    let context = cluster.context();
+    let mut tikv = cluster.tikv();
+    let safe = || {
+        let request = StoreSafeTsRequest::default();
+        let answer = cluster
+            .runtime
+            .block_on(cluster.tikv().get_store_safe_ts(request));
+        answer.unwrap().into_inner().safe_ts
+    };
+    let start = cluster.ts();
+    let request = PrewriteRequest {
+        context: context.clone(),
+        mutations: vec![put("k", "v")],
+        primary_lock: "k".into(),
+        start_version: start,
+        lock_ttl: 3000,
+        ..PrewriteRequest::default()
+    };
+    let answer = cluster.runtime.block_on(tikv.kv_prewrite(request)).unwrap();
+    assert_eq!(answer.into_inner(), PrewriteResponse::default());
+    // Another one commits in the meantime.
+    let request = PrewriteRequest {
+        context: context.clone(),
+        mutations: vec![put("l", "v")],
+        primary_lock: "l".into(),
+        start_version: cluster.ts(),
+        try_one_pc: true,
+        ..PrewriteRequest::default()
+    };
+    let answer = cluster.runtime.block_on(tikv.kv_prewrite(request)).unwrap();
+    assert!(answer.into_inner().one_pc_commit_ts > start);
+    assert!(safe() < start);
+    let commit_version = cluster.ts();
+    let request = CommitRequest {
+        context,
+        start_version: start,
+        keys: vec!["k".into()],
+        commit_version,
+    };
+    cluster.runtime.block_on(tikv.kv_commit(request)).unwrap();
+    assert!(safe() >= commit_version);
+}

@@ -12,7 +12,7 @@ use titan_server::proto::pdpb::pd_client::PdClient;
 use titan_server::proto::pdpb::{
     GetMembersRequest, RequestHeader, ScanRegionsRequest, UpdateGcSafePointRequest,
 };
-use titan_server::{Node, NodeOptions, RegionSizes, TlsFiles};
+use titan_server::{Node, NodeOptions, RegionSizes, StorageOptions, TlsFiles};
 use titan_testkit::requirement;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
@@ -22,7 +22,10 @@ use crate::Place;
 
 fn options() -> NodeOptions {
     NodeOptions {
-        sync: false,
+        storage: StorageOptions {
+            sync: false,
+            ..StorageOptions::default()
+        },
         regions: RegionSizes {
             bytes: 1 << 20,
             keys: 40,

@@ -165,6 +165,7 @@ impl World {
             resolved: timestamps("resolved"),
             committed: timestamps("committed"),
             reads_latest: words.option("latest").is_some(),
+            ..KnownLocks::default()
         };
         let snapshot: Snapshot = match self.option_at(words, "at") {
             Some(at) => self.store().snapshot_at(at)?,

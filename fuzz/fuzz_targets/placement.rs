@@ -1,0 +1,4 @@
+//! See `titan_campaigns::fuzz::placement`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| titan_campaigns::fuzz::placement(data));
