@@ -56,8 +56,8 @@ pub(crate) struct Oldest {
     pub(crate) ttl: i64,
 }
 
-/// The oldest safe point of a service whose time is not over `now`, since 1970. The store is to hold it from the
-/// opening on.
+/// The oldest safe point of a service whose time is not over `now`, since 1970. The store is to
+/// hold it from the opening on.
 ///
 /// # Errors
 /// Those of the engine; `Corruption`.

@@ -27,8 +27,8 @@ use crate::campaign::{self, Budget};
 use build::Instrumentation;
 use libfuzzer::Fuzzer;
 
-/// The targets that run whole databases and nodes: they are so much slower that they get more of the
-/// time.
+/// The targets that run whole databases and nodes: they are so much slower that they get more of
+/// the time.
 const SLOW: [&str; 4] = ["calls", "directory", "operations", "placement"];
 const SHARES_OF_SLOW: u32 = 5;
 /// Number of runs of a decoder that count as one run of a slow target.
@@ -49,8 +49,8 @@ pub(crate) struct FuzzArgs {
     /// Only this target; may be repeated.
     #[arg(long, value_name = "T")]
     target: Vec<String>,
-    /// Continue until each decoder has run N times, and whole databases and nodes a fiftieth of it; at most
-    /// for the given time.
+    /// Continue until each decoder has run N times, and whole databases and nodes a fiftieth of
+    /// it; at most for the given time.
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
     /// The number of processes at once; without it, the number of cores.
