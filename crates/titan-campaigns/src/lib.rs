@@ -19,7 +19,7 @@
 //! | [`metamorphic`] | many configurations, equal outcomes |
 //! | [`mvcc`] | random histories of a store of versions, and their model |
 //! | [`ime`] | the same with a range cache |
-//! | `serve` | campaign: transactions over the network on a node that is killed; not with `--cfg shuttle` |
+//! | `serve` | campaign: transactions over the network on a node that is killed; only with feature `serve` |
 //! | `tifs` | volumes of TiFS, and their model; not with `--cfg shuttle` |
 //! | [`wal_damage`] | campaign: every byte of a WAL file is damaged |
 //! | [`beside`] | campaign: each view of a database under full load is one moment of its history |
@@ -59,7 +59,7 @@ pub mod regression;
 pub mod run;
 #[cfg(shuttle)]
 pub mod schedules;
-#[cfg(not(shuttle))]
+#[cfg(feature = "serve")]
 pub mod serve;
 pub mod session;
 pub mod settings;

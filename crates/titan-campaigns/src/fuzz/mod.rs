@@ -16,14 +16,14 @@ mod damage;
 mod directory;
 mod input;
 mod operations;
-#[cfg(not(shuttle))]
+#[cfg(feature = "serve")]
 mod services;
 #[cfg(test)]
 mod tests;
 
 pub use directory::directory;
 pub use operations::operations;
-#[cfg(not(shuttle))]
+#[cfg(feature = "serve")]
 pub use services::{calls, placement, requests, seeds};
 
 use titan::Options;

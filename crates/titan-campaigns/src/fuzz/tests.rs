@@ -36,13 +36,13 @@ fn operations_agree_with_the_model_and_survive_a_crash() {
     on_corpus_and_noise("operations", 200, super::operations);
 }
 
-#[cfg(not(shuttle))]
+#[cfg(feature = "serve")]
 #[test]
 fn requests_are_the_same_when_they_are_decoded_again() {
     on_corpus_and_noise("requests", 200, super::requests);
 }
 
-#[cfg(not(shuttle))]
+#[cfg(feature = "serve")]
 #[test]
 fn calls_leave_a_sound_node() {
     on_corpus_and_noise("calls", 100, super::calls);
