@@ -110,6 +110,10 @@ impl Volume {
     /// # Errors
     /// `ENOSPC`.
     fn found(&self, part: fn(&HostSpace) -> u64, bytes: u64) -> Result<u64> {
+        // Room that was found before and not yet used is a part of what is found now.
+        for before in [&self.room.bytes, &self.room.replacing] {
+            before.store(0, Ordering::Relaxed);
+        }
         let mut host = (self.options.host_space)()?;
         let mut log = self.kv.log_size()?;
         // Moving the log for a few bytes each time would move it at each change in the end.
