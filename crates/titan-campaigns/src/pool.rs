@@ -12,7 +12,7 @@ use titan_testkit::failure::{self, CheckFailure, Checked};
 
 use crate::run::Run;
 
-/// A step of a job that takes this long is taken to hang.
+/// A job without progress for this long is taken to hang.
 const HANG: Duration = Duration::from_secs(120);
 /// The interval at which the jobs are checked.
 const LOOK: Duration = Duration::from_millis(200);
@@ -39,6 +39,11 @@ impl Task {
     /// hangs.
     pub fn step(&self, describe: impl Fn() -> String + Send + 'static) {
         *self.step.lock() = (Instant::now(), Box::new(describe));
+    }
+
+    /// Notes progress within the current step.
+    pub fn advance(&self) {
+        self.step.lock().0 = Instant::now();
     }
 
     /// Counts `n` more passes.

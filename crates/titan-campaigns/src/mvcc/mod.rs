@@ -101,7 +101,7 @@ impl Mvcc {
             let name = of.name;
             task.step(move || format!("{name}, list {seed}"));
             let ops = Generator::new(of, seed).list(len);
-            match history(of, &ops) {
+            match history(of, &ops, || task.advance()) {
                 Ok(seen) => {
                     all.lock().add(name, &seen);
                     task.pass(ops.len() as u64);
@@ -126,8 +126,8 @@ fn lists(operations: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Performs a list, and checks everything.
-fn history(of: &'static Configuration, ops: &[Op]) -> Result<Seen, Deviation> {
+/// Performs a list, and checks everything. Calls `advance` after each operation.
+fn history(of: &'static Configuration, ops: &[Op], advance: impl Fn()) -> Result<Seen, Deviation> {
     let mut after = 0;
     let all = || {
         let mut world = World::new(of)?;
@@ -136,6 +136,7 @@ fn history(of: &'static Configuration, ops: &[Op]) -> Result<Seen, Deviation> {
                 .step(op)
                 .map_err(|e| CheckFailure::wrong(format!("{op}: {e}")))?;
             after += 1;
+            advance();
         }
         world.finish()
     };
@@ -158,6 +159,6 @@ impl Judge for Configuration {
     }
 
     fn judge(&'static self, ops: &[Op]) -> Result<(), Deviation> {
-        history(self, ops).map(drop)
+        history(self, ops, || ()).map(drop)
     }
 }
