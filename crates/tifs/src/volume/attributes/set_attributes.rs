@@ -19,6 +19,9 @@ impl Volume {
         if changes.size.is_some_and(|size| size > SIZE_MAX) {
             return Err(Errno::FBIG.into());
         }
+        if let Some(size) = changes.size {
+            self.make_room_to_cut(size..size)?;
+        }
         let _lock = self.locks.exclusive(&[number])?;
         if let Some(size) = changes.size {
             self.prepare_to_grow(number, size)?;

@@ -83,8 +83,10 @@ pub(in crate::volume) fn blocks_of_range(inode: &Inode, from: u64, to: u64) -> R
     from / block_size..to.div_ceil(block_size)
 }
 
+/// The size of the largest blocks.
+pub(in crate::volume) const MAX_BLOCK: u64 = 1 << LARGE_BLOCK;
+
 /// The most bytes that a write of a range stores: a block is written whole.
 pub(in crate::volume) fn written_at_most(from: u64, to: u64) -> u64 {
-    const BLOCK: u64 = 1 << LARGE_BLOCK;
-    to.next_multiple_of(BLOCK) - from / BLOCK * BLOCK
+    to.next_multiple_of(MAX_BLOCK) - from / MAX_BLOCK * MAX_BLOCK
 }

@@ -37,6 +37,7 @@ impl Volume {
             return Err(Error::new(Errno::NOSPC, "the device has less than that"));
         }
         let extends = matches!(what, Allocate::Extend | Allocate::ZeroRange);
+        self.make_room_to_cut(offset..end)?;
         let _lock = self.locks.exclusive(&[number])?;
         if extends && !mutant!(allocated_over_stale_blocks) {
             self.prepare_to_grow(number, end)?;

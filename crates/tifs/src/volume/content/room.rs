@@ -11,6 +11,8 @@
 //!
 //! A write that replaces data makes the volume larger only until the replaced data is freed. So it
 //! may use a part of the kept room, and waits until the store has freed enough if that is used up.
+//! So does an operation that cuts blocks, such as a truncation or a hole: it writes the rest of them.
+//! It goes on if nothing more can be freed, as it is how users make room.
 //!
 //! If other programs fill the device nevertheless, the store stops, and goes on by itself when
 //! there is room again.
@@ -25,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::file_system::Capacity;
 use crate::kv::{LogSize, Scan, Space};
 use crate::schema::{InodeNumber, block_key};
-use crate::volume::content::blocks::{blocks_of_range, written_at_most};
+use crate::volume::content::blocks::{MAX_BLOCK, blocks_of_range, written_at_most};
 use crate::volume::state::found_room::take;
 use crate::volume::state::options::HostSpace;
 use crate::volume::state::volume::Volume;
@@ -38,6 +40,9 @@ const OVERHEAD: u64 = 4 << 10;
 
 /// The most that is kept for deletions and the store's work: eight of its largest write buffers.
 const KEPT: u64 = 512 << 20;
+
+/// The least that is kept: of twice two cut blocks, in the log and in their place.
+const MIN_KEPT: u64 = 8 * MAX_BLOCK;
 
 /// The device is asked again after so many bytes that replace others.
 const ASK_EACH_REPLACING: u64 = 4 << 20;
@@ -59,7 +64,7 @@ const KEPT_PART: u64 = 16;
 impl HostSpace {
     /// Bytes that are kept for deleting and for the work of the store.
     fn kept(&self) -> u64 {
-        (self.total / KEPT_PART).min(KEPT)
+        (self.total / KEPT_PART).clamp(MIN_KEPT, KEPT)
     }
 
     /// Bytes that the kernel's cache may still take, in any case.
@@ -189,6 +194,28 @@ impl Volume {
             }
             step += 1;
         }
+    }
+
+    /// Makes room for the blocks at the ends of a range that is cut out of a file. Takes what is kept
+    /// for deletions if there is no other.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(in crate::volume) fn make_room_to_cut(&self, range: Range<u64>) -> Result<()> {
+        let bytes = written_at_most(range.start, range.end).min(2 * MAX_BLOCK);
+        let is_full = |made: &Result<()>| matches!(made, Err(e) if e.errno() == Errno::NOSPC);
+        for make in [Volume::make_room, Volume::make_room_to_replace] {
+            let made = make(self, bytes);
+            if !is_full(&made) {
+                return made;
+            }
+        }
+        // Many cuts must not fill what is kept with their log.
+        let kept = (self.options.host_space)()?.kept();
+        if self.kv.log_size()?.unmoved >= kept / 4 {
+            self.kv.move_log()?;
+        }
+        Ok(())
     }
 
     /// Whether a write to a range replaces stored data, all of it.
