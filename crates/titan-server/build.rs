@@ -14,6 +14,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     tonic_prost_build::configure()
         // Keys and values are slices of the received message.
         .bytes(".")
+        // A few bytes of a request become one of these: they must not be large.
+        .boxed(".kvrpcpb.KvPair.error")
+        .boxed(".tikvpb.BatchCommandsRequest.Request.cmd")
+        .boxed(".tikvpb.BatchCommandsResponse.Response.cmd")
         .compile_fds(set)?;
     Ok(())
 }

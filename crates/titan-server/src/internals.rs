@@ -1,26 +1,22 @@
 //! A node that listens nowhere, for the fuzz targets of `titan_campaigns`. No public interface.
 
 use std::path::Path;
-use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
-use tokio::sync::watch;
 use tonic::service::Routes;
 
 use titan_mvcc::{CheckReport, Direction};
 
 use crate::error::Result;
-use crate::node::{Keeper, Shared};
 use crate::options::NodeOptions;
-use crate::services::{Executor, routes};
+use crate::server::Opened;
+
+pub use crate::services::PANICKED;
 
 /// An open node that listens nowhere.
 pub struct LocalNode {
+    opened: Opened,
     routes: Routes,
-    shared: Arc<Shared>,
-    /// Streams end with it.
-    stop: watch::Sender<bool>,
-    keeper: Keeper,
 }
 
 /// The contents of a node.
@@ -30,8 +26,17 @@ pub struct Contents {
     pub versions: CheckReport,
     /// Raw keys and their values.
     pub raw: Vec<(Bytes, Bytes)>,
-    /// The number of regions. They cover all keys.
-    pub regions: usize,
+    /// The numbers, first keys and versions of the regions. They cover all keys.
+    pub regions: Vec<(u64, Bytes, u64)>,
+    /// The safe point.
+    pub safe_point: u64,
+    /// The names, safe points and ends of services.
+    pub services: Vec<(Bytes, u64, u64)>,
+    /// Saved keys and their values, with the revisions of their first and last put, and the number
+    /// of puts.
+    pub saved: Vec<(Bytes, Bytes, [u64; 3])>,
+    /// The last revision of saved keys.
+    pub revision: u64,
 }
 
 impl LocalNode {
@@ -40,24 +45,14 @@ impl LocalNode {
     /// # Errors
     /// Those of [`Node::start`](crate::Node::start).
     pub fn open(dir: impl AsRef<Path>, options: &NodeOptions) -> Result<Self> {
-        let (to_check, checked) = mpsc::channel();
-        let address = "127.0.0.1:1".to_owned();
-        let shared = Shared::open(dir.as_ref(), options, address, to_check)?;
-        let shared = Arc::new(shared);
-        let keeper = Keeper::start(Arc::clone(&shared), checked)?;
-        let executor = Arc::new(Executor::new(Arc::clone(&shared)));
-        let (stop, stopping) = watch::channel(false);
-        Ok(LocalNode {
-            routes: routes(&executor, &stopping, options),
-            shared,
-            stop,
-            keeper,
-        })
+        let opened = Opened::open(dir.as_ref(), options, "127.0.0.1:1".to_owned())?;
+        let routes = opened.routes(options);
+        Ok(LocalNode { opened, routes })
     }
 
     /// The number of the cluster.
     pub fn cluster_id(&self) -> u64 {
-        self.shared.cluster_id
+        self.opened.shared().cluster_id
     }
 
     /// The services. Calls need a runtime.
@@ -70,18 +65,28 @@ impl LocalNode {
     /// # Errors
     /// Those of the store and the engine.
     pub fn contents(&self) -> Result<Contents> {
+        let shared = self.opened.shared();
         let mut raw = Vec::new();
-        let mut scan = self
-            .shared
-            .raw
-            .scan(None, None, Direction::Forward, false)?;
+        let mut scan = shared.raw.scan(None, None, Direction::Forward, false)?;
         while let Some(pair) = scan.next()? {
             raw.push(pair);
         }
+        let regions = shared.regions.list(&[], &[], usize::MAX).into_iter();
+        let (saved, _) = shared.saved_keys.range(&[], None, usize::MAX)?;
+        let saved = saved.into_iter().map(|saved| {
+            let numbers = [saved.created, saved.modified, saved.version];
+            (saved.key, saved.value, numbers)
+        });
         Ok(Contents {
-            versions: self.shared.store().check(&mut |_| {})?,
+            versions: shared.store().check(&mut |_| {})?,
             raw,
-            regions: self.shared.regions.len(),
+            regions: regions
+                .map(|region| (region.id, region.start, region.version))
+                .collect(),
+            safe_point: shared.safe_points.present(),
+            services: shared.safe_points.services(),
+            saved: saved.collect(),
+            revision: shared.saved_keys.revision(),
         })
     }
 
@@ -90,8 +95,6 @@ impl LocalNode {
     /// # Errors
     /// Those of the databases.
     pub fn close(self) -> Result<()> {
-        self.stop.send_replace(true);
-        drop(self.keeper);
-        self.shared.close()
+        self.opened.close()
     }
 }

@@ -21,8 +21,8 @@
 //!   [`StorageOptions::sync`] is off. So do locks, regions, safe points and handed-out numbers.
 //! - A call is done as a whole or not at all, whatever its client does meanwhile.
 //! - No call blocks the threads of the transport. Calls that run are bounded in number, their
-//!   requests in bytes, also while these arrive, and the answers of batches too; beyond that the
-//!   server is busy.
+//!   requests in bytes from their arrival on, and their answers until these are sent; beyond that
+//!   the server is busy.
 //! - A scan returns as many rows as it was asked for, or all of its region.
 
 #[cfg(not(doc))]
@@ -35,6 +35,7 @@ mod error;
 mod metrics;
 mod node;
 mod options;
+mod permits;
 mod raw;
 mod records;
 mod regions;

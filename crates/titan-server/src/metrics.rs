@@ -56,8 +56,8 @@ impl Metrics {
         }
     }
 
-    /// Counts a stream that ended because its client read nothing.
-    pub(crate) fn count_unread_stream(&self) {
+    /// Counts an answer that ended because its client read nothing.
+    pub(crate) fn count_unread(&self) {
         self.unread.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -80,8 +80,8 @@ impl Metrics {
             "Calls that run.",
         )?;
         writeln!(page, "titan_serve_calls_running {}", load(&self.running))?;
-        let name = "titan_serve_streams_unread_total";
-        let help = "Streams that ended because their client read nothing.";
+        let name = "titan_serve_answers_unread_total";
+        let help = "Answers and streams that ended because their client read nothing.";
         head(page, name, "counter", help)?;
         writeln!(page, "{name} {}", load(&self.unread))?;
         let help = "Calls answered with an error.";

@@ -96,8 +96,8 @@ pub struct TlsFiles {
 pub struct Limits {
     /// The most bytes of a request.
     pub request_bytes: usize,
-    /// The most bytes of an answer. A larger one is refused: a scan that ended early would look
-    /// like the end of its region.
+    /// The most bytes of an answer in memory. A larger one is refused: a scan that ended early
+    /// would look like the end of its region.
     pub answer_bytes: usize,
     /// The most bytes of requests that are accepted and not answered. As many may have arrived in
     /// part, and as many of answers may wait to be sent.
@@ -110,7 +110,8 @@ pub struct Limits {
     pub key_bytes: usize,
     /// The most bytes of a value.
     pub value_bytes: usize,
-    /// The longest wait for a client that does not read its answers. Then its stream ends.
+    /// The longest wait for a client that does not read its answers, or does not send the rest of
+    /// a request. Then its call or its stream ends.
     pub unread: Duration,
 }
 

@@ -179,7 +179,7 @@ impl<'a> Client<'a> {
                         tikv.kv_scan(Request::new(request)).await
                     })
                 })?;
-                let errors = answer.pairs.iter().filter_map(|pair| pair.error.as_ref());
+                let errors = answer.pairs.iter().filter_map(|pair| pair.error.as_deref());
                 let error = answer.error.as_ref().or(errors.last());
                 let Some(error) = error else {
                     for pair in &answer.pairs {

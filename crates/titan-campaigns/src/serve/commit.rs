@@ -8,6 +8,7 @@ use tonic::Request;
 
 use super::client::{Client, Transaction};
 use super::connection::{Called, Trouble, key, wrong};
+use super::resolve::{Fate, Question};
 use super::shared::Pending;
 
 /// Attempts to pass the locks in the way of a commit.
@@ -184,13 +185,36 @@ impl Client<'_> {
                         return self.commit_keys(&it, commit, false);
                     }
                     Ok(Some(error)) if error.commit_ts_expired.is_some() && !is_lost => break,
-                    // It was rolled back by others.
-                    Ok(Some(_)) if !is_lost => return Ok(()),
-                    Ok(Some(_)) => return self.leave(it),
+                    Ok(Some(error)) if error.commit_ts_expired.is_some() => return self.leave(it),
+                    Ok(Some(_)) if it.may_have_committed => return self.leave(it),
+                    Ok(Some(error)) => return self.rolled_back_by_others(&it, commit, &error),
                     Err(Trouble::Lost) if self.rng.bool() => is_lost = true,
                     Err(Trouble::Lost) => return self.leave(it),
                     Err(other) => return Err(other),
                 }
+            }
+        }
+    }
+
+    /// Checks that a prewritten transaction, whose commit was refused, was rolled back by others.
+    /// The node must not have lost its primary lock.
+    fn rolled_back_by_others(&mut self, it: &Committing, now: u64, error: &KeyError) -> Called<()> {
+        let fate = self.connection.fate(Question {
+            start: it.transaction.start,
+            primary: it.primary,
+            reader: 0,
+            now,
+            // That would make it true.
+            gives_up: false,
+            is_pessimistic: false,
+        })?;
+        match fate {
+            Fate::RolledBack => Ok(()),
+            other => {
+                let start = it.transaction.start;
+                wrong(format!(
+                    "a commit of {start}: {error:?}; its fate: {other:?}"
+                ))
             }
         }
     }
@@ -231,7 +255,9 @@ impl Client<'_> {
 
     /// Rolls a refused transaction back. Some clients die before.
     fn roll_back(&mut self, it: &Committing, error: &KeyError) -> Called<()> {
-        if error.assertion_failed.is_some() || error.commit_ts_expired.is_some() {
+        // Others may have released a pessimistic lock.
+        let is_aborted = !error.abort.is_empty() && it.transaction.for_update == 0;
+        if error.assertion_failed.is_some() || error.commit_ts_expired.is_some() || is_aborted {
             return wrong(format!("a prewrite: {error:?}"));
         }
         if self.rng.u32(..10) == 0 {

@@ -5,7 +5,7 @@
 //! two and async. Some clients leave between two calls, and their locks to the others; others see
 //! time ahead and give the living up. Regions are split and the safe point moves. Meanwhile the
 //! node is killed and started again. The history must be snapshot isolated, with every commit that
-//! was acknowledged, and at the end no lock is left.
+//! was acknowledged, and at the end no lock is left. No thread of the node panics.
 //!
 //! | file | owns |
 //! |---|---|
@@ -96,6 +96,8 @@ fn run_round(run: &Run, titan: &Path, seed: u64, round: Round) -> Checked<Done> 
         }
         shared.stop();
     });
+    // It explains what clients have found.
+    node.check()?;
     shared.failure()?;
     let mut last = Client::new(&shared, seed, 0)?;
     last.end()?;

@@ -182,7 +182,11 @@ pub(crate) fn prewrite(
     invariant!(durable: start < min_commit, "{start} may commit from {min_commit} on")?;
     let secondaries = request.secondaries.filter(|_| result.is_async);
     let none: Option<Arc<[Bytes]>> = secondaries.map(|_| Arc::from([]));
-    let secondaries: Option<Arc<[Bytes]>> = secondaries.map(Arc::from);
+    // Copies: slices would keep all of the caller's request as long as the lock.
+    let secondaries: Option<Arc<[Bytes]>> = secondaries.map(|keys| {
+        let copies = keys.iter().map(|key| Bytes::copy_from_slice(key));
+        copies.collect()
+    });
     let primary = Bytes::copy_from_slice(request.primary);
     let mut batch = WriteBatch::new();
     let mut locks = Vec::with_capacity(to_lock.len());
@@ -402,6 +406,25 @@ mod tests {
             assert!(commit < prewritten.min_commit);
             assert_eq!(core.order.visible(), prewritten.min_commit);
         });
+    }
+
+    #[test]
+    fn a_lock_keeps_nothing_of_its_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
+        let core = store.percolator().0;
+        let request_buffer = Bytes::from(vec![b's'; 1 << 20]);
+        let secondaries = [request_buffer.slice(..1)];
+        let mutations = [Mutation::Delete { key: b"k" }];
+        let request = Prewrite {
+            secondaries: Some(&secondaries),
+            ..deletion(core.order.next_timestamp().unwrap(), &mutations)
+        };
+        assert!(call(&core, &request).unwrap().is_async);
+        let lock = core.locks.get(b"k").unwrap().lock;
+        assert_eq!(lock.secondaries.as_deref(), Some(&secondaries[..]));
+        drop(secondaries);
+        assert!(request_buffer.is_unique());
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! The places of errors in answers.
+//! The memory of requests, and the places of errors in answers.
 
 use bytes::Bytes;
 use prost::Message;
-use tonic::Status;
+use tonic::{Code, Status};
 
-use super::failure::Failure;
+use super::failure::{Failure, undetermined};
 use crate::proto::kvrpcpb::{self, Context, KeyError, KvPair};
 use crate::proto::{coprocessor, errorpb};
 
@@ -18,6 +18,9 @@ pub(crate) trait Answered: Message + Default + Clone + 'static {
 
     /// The region and the limits of the request.
     fn context(&self) -> Option<&Context>;
+
+    /// The bytes that the request takes. Its encoding may be far smaller.
+    fn memory(&self) -> usize;
 
     /// The answer with a region error.
     fn with_region_error(error: errorpb::Error) -> Self::Answer;
@@ -38,8 +41,13 @@ pub(crate) fn refused<C: Answered>(failure: Failure) -> Result<C::Answer, Status
 /// The answer of a call within a batch that has failed. A status would end all its calls.
 pub(crate) fn refused_in_batch<C: Answered>(failure: Failure) -> C::Answer {
     refused::<C>(failure).unwrap_or_else(|status| {
+        let message = status.message().to_owned();
+        // A client takes any other error for a call that has done nothing.
+        if status.code() == Code::Unknown {
+            return C::with_region_error(undetermined(message));
+        }
         let abort = KeyError {
-            abort: status.message().to_owned(),
+            abort: message,
             ..KeyError::default()
         };
         C::with_key_error(abort).unwrap_or_else(|status| {
@@ -49,6 +57,11 @@ pub(crate) fn refused_in_batch<C: Answered>(failure: Failure) -> C::Answer {
             })
         })
     })
+}
+
+/// The bytes that a pair of an answer takes.
+pub(super) fn pair_bytes(key: &[u8], value: &[u8]) -> usize {
+    size_of::<KvPair>() + key.len() + value.len()
 }
 
 /// A pair of an answer.
@@ -68,9 +81,23 @@ fn text(error: KeyError) -> String {
     }
 }
 
-/// Implements [`Answered`]. The place of key errors is one field, a list, a text, or none.
+/// The bytes that the elements of a list take.
+fn elements<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>()
+}
+
+/// The bytes that the lists of a context take.
+fn lists(context: &Context) -> usize {
+    elements(&context.resolved_locks) + elements(&context.committed_locks)
+}
+
+/// Implements [`Answered`]. The place of key errors is one field, a list, a text, or none. The
+/// lists of the request come last.
 macro_rules! answers {
-    ($($package:ident::$request:ident => $answer:ident, $name:literal, $place:ident;)*) => {
+    ($(
+        $package:ident::$request:ident => $answer:ident, $name:literal, $place:ident
+        $(, $list:ident)*;
+    )*) => {
         $(
             impl Answered for $package::$request {
                 type Answer = $package::$answer;
@@ -79,6 +106,11 @@ macro_rules! answers {
 
                 fn context(&self) -> Option<&Context> {
                     self.context.as_ref()
+                }
+
+                fn memory(&self) -> usize {
+                    let lists = self.context.as_ref().map_or(0, lists);
+                    size_of::<Self>() + self.encoded_len() + lists $(+ elements(&self.$list))*
                 }
 
                 fn with_region_error(error: errorpb::Error) -> Self::Answer {
@@ -113,34 +145,69 @@ macro_rules! answers {
 
 answers! {
     kvrpcpb::GetRequest => GetResponse, "get", one;
-    kvrpcpb::BatchGetRequest => BatchGetResponse, "batch_get", one;
+    kvrpcpb::BatchGetRequest => BatchGetResponse, "batch_get", one, keys;
     kvrpcpb::ScanRequest => ScanResponse, "scan", one;
-    kvrpcpb::PrewriteRequest => PrewriteResponse, "prewrite", list;
-    kvrpcpb::CommitRequest => CommitResponse, "commit", one;
+    kvrpcpb::PrewriteRequest => PrewriteResponse, "prewrite", list,
+        mutations, secondaries, pessimistic_actions, for_update_ts_constraints;
+    kvrpcpb::CommitRequest => CommitResponse, "commit", one, keys;
     kvrpcpb::CleanupRequest => CleanupResponse, "cleanup", one;
-    kvrpcpb::BatchRollbackRequest => BatchRollbackResponse, "batch_rollback", one;
-    kvrpcpb::PessimisticLockRequest => PessimisticLockResponse, "pessimistic_lock", list;
-    kvrpcpb::PessimisticRollbackRequest => PessimisticRollbackResponse, "pessimistic_rollback", list;
+    kvrpcpb::BatchRollbackRequest => BatchRollbackResponse, "batch_rollback", one, keys;
+    kvrpcpb::PessimisticLockRequest => PessimisticLockResponse, "pessimistic_lock", list, mutations;
+    kvrpcpb::PessimisticRollbackRequest => PessimisticRollbackResponse, "pessimistic_rollback", list,
+        keys;
     kvrpcpb::TxnHeartBeatRequest => TxnHeartBeatResponse, "txn_heart_beat", one;
     kvrpcpb::CheckTxnStatusRequest => CheckTxnStatusResponse, "check_txn_status", one;
-    kvrpcpb::CheckSecondaryLocksRequest => CheckSecondaryLocksResponse, "check_secondary_locks", one;
+    kvrpcpb::CheckSecondaryLocksRequest => CheckSecondaryLocksResponse, "check_secondary_locks", one,
+        keys;
     kvrpcpb::ScanLockRequest => ScanLockResponse, "scan_lock", one;
-    kvrpcpb::ResolveLockRequest => ResolveLockResponse, "resolve_lock", one;
+    kvrpcpb::ResolveLockRequest => ResolveLockResponse, "resolve_lock", one, txn_infos, keys;
     kvrpcpb::GcRequest => GcResponse, "gc", one;
     kvrpcpb::DeleteRangeRequest => DeleteRangeResponse, "delete_range", text;
     kvrpcpb::UnsafeDestroyRangeRequest => UnsafeDestroyRangeResponse, "unsafe_destroy_range", text;
-    kvrpcpb::SplitRegionRequest => SplitRegionResponse, "split_region", none;
+    kvrpcpb::SplitRegionRequest => SplitRegionResponse, "split_region", none, split_keys;
     kvrpcpb::RawGetRequest => RawGetResponse, "raw_get", text;
-    kvrpcpb::RawBatchGetRequest => RawBatchGetResponse, "raw_batch_get", none;
+    kvrpcpb::RawBatchGetRequest => RawBatchGetResponse, "raw_batch_get", none, keys;
     kvrpcpb::RawPutRequest => RawPutResponse, "raw_put", text;
-    kvrpcpb::RawBatchPutRequest => RawBatchPutResponse, "raw_batch_put", text;
+    kvrpcpb::RawBatchPutRequest => RawBatchPutResponse, "raw_batch_put", text, pairs, ttls;
     kvrpcpb::RawDeleteRequest => RawDeleteResponse, "raw_delete", text;
-    kvrpcpb::RawBatchDeleteRequest => RawBatchDeleteResponse, "raw_batch_delete", text;
+    kvrpcpb::RawBatchDeleteRequest => RawBatchDeleteResponse, "raw_batch_delete", text, keys;
     kvrpcpb::RawDeleteRangeRequest => RawDeleteRangeResponse, "raw_delete_range", text;
     kvrpcpb::RawScanRequest => RawScanResponse, "raw_scan", none;
-    kvrpcpb::RawBatchScanRequest => RawBatchScanResponse, "raw_batch_scan", none;
+    kvrpcpb::RawBatchScanRequest => RawBatchScanResponse, "raw_batch_scan", none, ranges;
     kvrpcpb::RawGetKeyTtlRequest => RawGetKeyTtlResponse, "raw_get_key_ttl", text;
     kvrpcpb::RawCasRequest => RawCasResponse, "raw_compare_and_swap", text;
     kvrpcpb::RawCoprocessorRequest => RawCoprocessorResponse, "raw_coprocessor", text;
-    coprocessor::Request => Response, "coprocessor", other;
+    coprocessor::Request => Response, "coprocessor", other, ranges;
+}
+
+#[cfg(test)]
+mod tests {
+    use kvrpcpb::{CommitRequest, RawBatchPutRequest, RawPutRequest};
+
+    use super::*;
+
+    #[test]
+    fn a_call_of_a_batch_that_may_be_done_is_undetermined() {
+        let failed = || Failure::from(Status::unknown("it panicked"));
+        let commit = refused_in_batch::<CommitRequest>(failed());
+        assert_eq!(commit.error, None);
+        assert!(commit.region_error.unwrap().undetermined_result.is_some());
+        let put = refused_in_batch::<RawPutRequest>(failed());
+        assert_eq!(put.error, "");
+        assert!(put.region_error.unwrap().undetermined_result.is_some());
+        // One that is too large has surely done nothing.
+        let refusal = Failure::from(Status::resource_exhausted("too large"));
+        let commit = refused_in_batch::<CommitRequest>(refusal);
+        assert_eq!(commit.error.unwrap().abort, "too large");
+        assert_eq!(commit.region_error, None);
+    }
+
+    #[test]
+    fn a_request_takes_the_memory_of_its_elements() {
+        let empty_pairs = [0x12, 0].repeat(1000);
+        let request = RawBatchPutRequest::decode(&*empty_pairs).unwrap();
+        assert_eq!(request.pairs.len(), 1000);
+        assert!(request.memory() >= 1000 * size_of::<KvPair>());
+        assert!(size_of::<KvPair>() <= 128);
+    }
 }

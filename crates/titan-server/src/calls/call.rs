@@ -13,6 +13,9 @@ use crate::proto::errorpb;
 use crate::proto::kvrpcpb::{Context, DiskFullOpt, IsolationLevel};
 use crate::regions::{KeyForm, Within};
 
+/// The rows of a scan between two looks at the clock.
+const ROWS_BETWEEN_LOOKS: usize = 64;
+
 /// A call of the key-value service.
 pub(crate) trait Call: Answered {
     /// Runs the call. May block.
@@ -82,6 +85,14 @@ impl Work<'_> {
     pub(crate) fn check_time(&self) -> Result<(), Failure> {
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => Err(Failure::deadline()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails after the deadline, at some of the rows of a scan: the clock takes as long as a row.
+    pub(crate) fn check_time_at(&self, row: usize) -> Result<(), Failure> {
+        match row % ROWS_BETWEEN_LOOKS {
+            0 => self.check_time(),
             _ => Ok(()),
         }
     }

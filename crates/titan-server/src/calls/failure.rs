@@ -70,14 +70,7 @@ impl Failure {
             ErrorKind::NoSpace => db.background_error().is_none(),
             _ => false,
         };
-        (!is_certain).then(|| {
-            let message = error.to_string();
-            Failure::from(errorpb::Error {
-                message: message.clone(),
-                undetermined_result: Some(errorpb::UndeterminedResult { message }),
-                ..errorpb::Error::default()
-            })
-        })
+        (!is_certain).then(|| undetermined(error.to_string()).into())
     }
 
     /// The disk has no room for the call.
@@ -90,6 +83,15 @@ impl Failure {
             }),
             ..errorpb::Error::default()
         }))
+    }
+}
+
+/// The region error of a call of which nobody knows what it has done.
+pub(super) fn undetermined(message: String) -> errorpb::Error {
+    errorpb::Error {
+        message: message.clone(),
+        undetermined_result: Some(errorpb::UndeterminedResult { message }),
+        ..errorpb::Error::default()
     }
 }
 

@@ -9,7 +9,7 @@ use titan_mvcc::{
 
 use super::call::{Call, Work};
 use super::failure::Failure;
-use super::key_errors::{Caller, lock_info, millis, txn_not_found};
+use super::key_errors::{Caller, lock_bytes, lock_info, millis, txn_not_found};
 use crate::proto::kvrpcpb::{
     Action, BatchRollbackRequest, BatchRollbackResponse, CheckSecondaryLocksRequest,
     CheckSecondaryLocksResponse, CheckTxnStatusRequest, CheckTxnStatusResponse, CleanupRequest,
@@ -120,6 +120,7 @@ impl Call for CheckSecondaryLocksRequest {
         let mut answer = CheckSecondaryLocksResponse::default();
         match status {
             SecondariesStatus::Locked(locks) => {
+                work.reserve(locks.iter().map(lock_bytes).sum())?;
                 answer.locks = locks.iter().map(lock_info).collect();
             }
             SecondariesStatus::Committed(at) => answer.commit_ts = at.0,
@@ -153,9 +154,7 @@ impl Call for ScanLockRequest {
                 }
                 // The next key.
                 from = [&*lock.key, &[0]].concat().into();
-                let secondaries = lock.secondaries.iter().flatten().map(Bytes::len);
-                let secondaries: usize = secondaries.sum();
-                work.reserve(lock.key.len() + lock.primary.len() + secondaries)?;
+                work.reserve(lock_bytes(&lock))?;
                 locks.push(lock_info(&lock));
             }
             if is_last || is_beyond {

@@ -30,7 +30,7 @@ mod raw;
 mod reads;
 mod reserved;
 
-pub(crate) use answers::{refused, refused_in_batch};
+pub(crate) use answers::{Answered, refused, refused_in_batch};
 pub(crate) use call::{Call, Work};
 pub(crate) use failure::Failure;
-pub(crate) use reserved::{PERMIT_BYTES, Reserved};
+pub(crate) use reserved::Reserved;

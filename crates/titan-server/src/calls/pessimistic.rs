@@ -67,6 +67,10 @@ impl Call for PessimisticLockRequest {
                 Error::RolledBack { .. } => Failure::abort(error.to_string()),
                 error => caller.failure(error),
             })?;
+        let values = locked.iter().map(|key| {
+            size_of::<PessimisticLockKeyResult>() + key.value.as_ref().map_or(0, Bytes::len)
+        });
+        work.reserve(values.sum())?;
         Ok(self.answer(locked))
     }
 

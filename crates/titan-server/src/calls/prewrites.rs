@@ -10,7 +10,7 @@ use titan_mvcc::{
 
 use super::call::{Call, Work};
 use super::failure::Failure;
-use super::key_errors::{Caller, lock_info};
+use super::key_errors::{Caller, lock_bytes, lock_info};
 use crate::proto::kvrpcpb::prewrite_request::PessimisticAction;
 use crate::proto::kvrpcpb::write_conflict::Reason;
 use crate::proto::kvrpcpb::{
@@ -61,6 +61,7 @@ impl Call for PrewriteRequest {
                 if locks.is_empty() {
                     locks.push(*first);
                 }
+                work.reserve(locks.iter().map(lock_bytes).sum())?;
                 let locked = |lock| KeyError {
                     locked: Some(lock_info(lock)),
                     ..KeyError::default()

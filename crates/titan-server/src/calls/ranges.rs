@@ -65,6 +65,10 @@ impl Call for SplitRegionRequest {
             false => self.split_keys,
         };
         within.keys(&keys)?;
+        for key in &keys {
+            // Boundaries are durable, and each answer about the region has them.
+            work.check_sizes(&within, key, &[])?;
+        }
         let boundaries: Vec<Bytes> = keys
             .iter()
             .map(|key| Bytes::from(form.placed(key).into_owned()))

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use titan_mvcc::Direction;
 use tonic::Status;
 
-use super::answers::pair;
+use super::answers::{pair, pair_bytes};
 use super::call::{Call, Work};
 use super::failure::Failure;
 use crate::proto::kvrpcpb::{
@@ -70,7 +70,7 @@ impl Call for RawBatchGetRequest {
         for key in self.keys {
             work.check_time()?;
             if let Some(value) = work.node.raw.get(&key)? {
-                work.reserve(key.len() + value.len())?;
+                work.reserve(pair_bytes(&key, &value))?;
                 pairs.push(pair(key, value));
             }
         }
@@ -222,15 +222,15 @@ impl Scan {
             .node
             .raw
             .scan(lower, upper, direction, self.keys_only)?;
-        for _ in 0..self.limit {
-            work.check_time()?;
+        for number in 0..self.limit {
+            work.check_time_at(number)?;
             let Some((key, mut value)) = scan.next()? else {
                 break;
             };
             if self.keys_only {
                 value = Bytes::new();
             }
-            work.reserve(key.len() + value.len())?;
+            work.reserve(pair_bytes(&key, &value))?;
             into.push(pair(key, value));
         }
         Ok(())

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use titan_mvcc::{Direction, Error};
 
-use super::answers::pair;
+use super::answers::{pair, pair_bytes};
 use super::call::{Call, Work};
 use super::failure::Failure;
-use super::key_errors::read_failure;
+use super::key_errors::{lock_bytes, read_failure};
 use crate::proto::kvrpcpb::{
     BatchGetRequest, BatchGetResponse, GetRequest, GetResponse, KvPair, ScanRequest, ScanResponse,
 };
@@ -38,10 +38,10 @@ impl Call for BatchGetRequest {
             match snapshot.get(&key) {
                 Ok(None) => {}
                 Ok(Some(value)) => {
-                    work.reserve(key.len() + value.len())?;
+                    work.reserve(pair_bytes(&key, &value))?;
                     pairs.push(pair(key, value));
                 }
-                Err(error) => pairs.push(locked(error)?),
+                Err(error) => pairs.push(locked(work, error)?),
             }
         }
         Ok(BatchGetResponse {
@@ -71,12 +71,13 @@ impl Call for ScanRequest {
         let mut pairs = Vec::new();
         // Every row but the first of each step is left out.
         let step = self.sample_step.max(1) as usize;
-        for row in scan.step_by(step).take(self.limit as usize) {
-            work.check_time()?;
+        for (number, row) in scan.step_by(step).take(self.limit as usize).enumerate() {
+            // A row of a sample takes as long as all that are left out.
+            work.check_time_at(if step > 1 { 0 } else { number })?;
             let row = match row {
                 Ok(row) => row,
                 Err(error) => {
-                    pairs.push(locked(error)?);
+                    pairs.push(locked(work, error)?);
                     continue;
                 }
             };
@@ -85,7 +86,7 @@ impl Call for ScanRequest {
                 false => row.value.fetch()?,
             };
             let key = Bytes::from(row.key);
-            work.reserve(key.len() + value.len())?;
+            work.reserve(pair_bytes(&key, &value))?;
             pairs.push(pair(key, value));
         }
         Ok(ScanResponse {
@@ -96,10 +97,13 @@ impl Call for ScanRequest {
 }
 
 /// The pair of a locked key; any other error ends the call.
-fn locked(error: Error) -> Result<KvPair, Failure> {
+fn locked(work: &Work<'_>, error: Error) -> Result<KvPair, Failure> {
+    if let Error::KeyIsLocked(lock) = &error {
+        work.reserve(size_of::<KvPair>() + lock_bytes(lock))?;
+    }
     match read_failure(error) {
         Failure::Key(error) if error.locked.is_some() => Ok(KvPair {
-            error: Some(*error),
+            error: Some(error),
             ..KvPair::default()
         }),
         failure => Err(failure),

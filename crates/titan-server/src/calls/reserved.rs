@@ -6,13 +6,10 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::failure::Failure;
+use crate::permits::PERMIT_BYTES;
 
-/// Bytes that one permit stands for.
-pub(crate) const PERMIT_BYTES: usize = 1024;
 /// Permits that an answer takes at once, once it is larger.
 const STEP: usize = 64;
-/// Bytes of tags and lengths that each part of an answer has at most.
-const OVERHEAD: usize = 16;
 
 /// The memory of an answer. Given back when it is dropped.
 pub(crate) struct Reserved {
@@ -38,14 +35,19 @@ impl Reserved {
         }
     }
 
-    /// Takes memory for a part of the answer. A small answer takes none: calls in flight bound
-    /// them.
+    /// Returns true if the answer is so small that it takes none.
+    pub(crate) fn is_none(&self) -> bool {
+        self.state.lock().permits.is_none()
+    }
+
+    /// Takes memory for a part of the answer: the bytes of its keys and values, and those of its
+    /// messages. A small answer takes none: calls in flight bound them.
     ///
     /// # Errors
     /// A status if the answer is too large; busy if all answers take too much.
     pub(super) fn grow(&self, bytes: usize) -> Result<(), Failure> {
         let mut state = self.state.lock();
-        state.bytes += bytes + OVERHEAD;
+        state.bytes = state.bytes.saturating_add(bytes);
         if state.bytes > self.limit {
             return Err(Failure::too_large(self.limit));
         }

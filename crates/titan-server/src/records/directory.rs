@@ -105,7 +105,8 @@ impl Directory {
     }
 }
 
-/// Refuses a directory that has files and no records.
+/// Refuses a directory that has files and no records. The records of a first start that was cut off
+/// may be without their head.
 fn refuse_foreign(vfs: &dyn Vfs, dir: &Path, records: &Path) -> Result<()> {
     let mut names = match vfs.read_dir(dir) {
         Ok(names) => names,
@@ -116,8 +117,11 @@ fn refuse_foreign(vfs: &dyn Vfs, dir: &Path, records: &Path) -> Result<()> {
         return Ok(());
     }
     names.sort();
+    let own = records.file_name().unwrap_or_default();
+    let is_cut_off = names.iter().all(|name| **name == *own) && is_begun(vfs, records)?;
     match names.first() {
         None => Ok(()),
+        Some(_) if is_cut_off => Ok(()),
         Some(_) if names.iter().any(|name| name == "CURRENT") => {
             Err(Error::not_a_node(dir, "it is a database"))
         }
@@ -125,6 +129,15 @@ fn refuse_foreign(vfs: &dyn Vfs, dir: &Path, records: &Path) -> Result<()> {
             dir,
             format!("it has {first} and no records"),
         )),
+    }
+}
+
+/// Returns true for a directory in which a database may have been begun: a lock comes first.
+fn is_begun(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+    match vfs.read_dir(dir) {
+        Ok(names) => Ok(names.is_empty() || names.iter().any(|name| name == "LOCK")),
+        Err(e) if e.is_not_found() => Ok(true),
+        Err(e) => Err(e.into()),
     }
 }
 

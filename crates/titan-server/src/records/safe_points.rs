@@ -126,6 +126,14 @@ impl SafePoints {
         cluster.max(self.store.safe_point().0)
     }
 
+    /// The names, safe points and ends of the services.
+    pub(crate) fn services(&self) -> Vec<(Bytes, u64, u64)> {
+        let state = self.state.lock();
+        let services = state.services.iter();
+        let services = services.map(|(name, service)| (name.clone(), service.at, service.until));
+        services.collect()
+    }
+
     /// Moves the safe point of the cluster forward, and the store's up to it. Returns the present
     /// one. An earlier one changes nothing.
     ///
@@ -152,6 +160,8 @@ impl SafePoints {
     pub(crate) fn set_service(&self, service: Bytes, at: u64, ttl: i64) -> Result<Oldest> {
         let mut state = self.state.lock();
         self.drop_expired(&mut state)?;
+        // A slice would keep all of the request.
+        let service = Bytes::copy_from_slice(&service);
         let key = [SERVICE, &service].concat();
         let mut batch = WriteBatch::new();
         if ttl <= 0 {

@@ -2,38 +2,55 @@
 //!
 //! The transport gathers the bytes of a message before it can be decoded. All messages that have
 //! arrived in part share a limit, over all connections. A message beyond it ends its call with
-//! `ResourceExhausted`: one that waited could keep the others from being completed.
+//! `ResourceExhausted`: one that waited could keep the others from being completed. One of which no
+//! more arrives for the time of [`Limits::unread`](crate::Limits::unread) ends its call, too.
+//!
+//! What a client still sends to a call that has ended is read and dropped, for some time. Frames
+//! that meet a closed call are errors of the connection: after a thousand of them the transport
+//! closes it, with the calls of everybody else on it.
 
+use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use http_body::{Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use http_body::{Body as _, Frame, SizeHint};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tonic::Status;
 use tonic::body::Body;
 
-/// Bytes that one permit stands for.
-const PERMIT_BYTES: usize = 1024;
+use crate::permits::{PERMIT_BYTES, memory};
+
 /// The bytes before a message: a flag, and its length in four bytes.
 const PREFIX: usize = 5;
+/// The time that a client has to end its side of a call that has ended.
+const LINGER: Duration = Duration::from_secs(10);
 
 /// The memory of all messages that arrive.
 #[derive(Clone)]
 pub(crate) struct Arriving {
+    permits: Arc<Semaphore>,
     /// Those of the limit.
     all: usize,
-    permits: Arc<Semaphore>,
+    /// The longest time in which nothing of a message arrives.
+    unread: Duration,
+    stopping: watch::Receiver<bool>,
 }
 
 impl Arriving {
-    /// With a limit in bytes.
-    pub(crate) fn new(limit: usize) -> Self {
-        let all = (limit / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
+    /// With a limit in bytes. Nothing is waited for when the node is `stopping`.
+    pub(crate) fn new(limit: usize, unread: Duration, stopping: watch::Receiver<bool>) -> Self {
+        let permits = memory(limit);
         Arriving {
-            all,
-            permits: Arc::new(Semaphore::new(all)),
+            all: permits.available_permits(),
+            permits,
+            unread,
+            stopping,
         }
     }
 
@@ -44,20 +61,30 @@ impl Arriving {
 
     /// The body of a request, whose messages count until they are complete.
     pub(crate) fn counted(&self, body: Body) -> Body {
-        Body::new(Counted {
+        Body::new(self.count(body))
+    }
+
+    fn count(&self, body: Body) -> Counted {
+        Counted {
+            arriving: self.clone(),
             body,
-            permits: Arc::clone(&self.permits),
+            is_over: false,
             held: None,
+            stalled: None,
             place: Place::default(),
-        })
+        }
     }
 }
 
 struct Counted {
+    arriving: Arriving,
     body: Body,
-    permits: Arc<Semaphore>,
+    /// True once the body has ended.
+    is_over: bool,
     /// The permits of the message that has arrived in part.
     held: Option<OwnedSemaphorePermit>,
+    /// Ends when nothing of that message has arrived for too long.
+    stalled: Option<Pin<Box<Sleep>>>,
     place: Place,
 }
 
@@ -70,16 +97,26 @@ impl http_body::Body for Counted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        if let Some(Ok(frame)) = &frame
-            && let Some(data) = frame.data_ref()
-        {
-            self.place.pass(data);
-            let wanted = self.place.arrived.div_ceil(PERMIT_BYTES);
-            if !self.hold(wanted) {
-                let reason = "too many bytes of requests arrive: ask again";
-                return Poll::Ready(Some(Err(Status::resource_exhausted(reason))));
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+            let Some(stalled) = &mut self.stalled else {
+                return Poll::Pending;
+            };
+            ready!(stalled.as_mut().poll(context));
+            let reason = "the rest of a message does not arrive";
+            return Poll::Ready(Some(Err(Status::deadline_exceeded(reason))));
+        };
+        match &frame {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    self.place.pass(data);
+                    let wanted = self.place.arrived.div_ceil(PERMIT_BYTES);
+                    if !self.hold(wanted) {
+                        let reason = "too many bytes of requests arrive: ask again";
+                        return Poll::Ready(Some(Err(Status::resource_exhausted(reason))));
+                    }
+                }
             }
+            None | Some(Err(_)) => self.is_over = true,
         }
         Poll::Ready(frame)
     }
@@ -93,12 +130,45 @@ impl http_body::Body for Counted {
     }
 }
 
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if self.is_over || self.body.is_end_stream() {
+            return;
+        }
+        // Without a runtime there is no connection any more.
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let mut body = mem::replace(&mut self.body, Body::empty());
+        let mut stopping = self.arriving.stopping.clone();
+        runtime.spawn(async move {
+            let rest = async {
+                loop {
+                    let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+                    if !matches!(next.await, Some(Ok(_))) {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                _ = timeout(LINGER, rest) => {}
+                _ = stopping.wait_for(|is_stopping| *is_stopping) => {}
+            }
+        });
+    }
+}
+
 impl Counted {
     /// Holds so many permits. Returns `false` if there are not enough.
     fn hold(&mut self, wanted: usize) -> bool {
         if wanted == 0 {
-            self.held = None;
+            (self.held, self.stalled) = (None, None);
             return true;
+        }
+        let until = Instant::now() + self.arriving.unread;
+        match &mut self.stalled {
+            Some(stalled) => stalled.as_mut().reset(until),
+            none => *none = Some(Box::pin(sleep_until(until))),
         }
         let held = self.held.as_ref().map_or(0, |held| held.num_permits());
         match &mut self.held {
@@ -106,7 +176,8 @@ impl Counted {
             _ if held == wanted => {}
             permits => {
                 let more = u32::try_from(wanted - held).unwrap_or(u32::MAX);
-                let Ok(taken) = Arc::clone(&self.permits).try_acquire_many_owned(more) else {
+                let Ok(taken) = Arc::clone(&self.arriving.permits).try_acquire_many_owned(more)
+                else {
                     return false;
                 };
                 match permits {
@@ -169,15 +240,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn memory_is_given_back_with_the_message_and_with_the_call() {
-        let arriving = Arriving::new(100 << 10);
-        let counted = || Counted {
-            body: Body::empty(),
-            permits: Arc::clone(&arriving.permits),
-            held: None,
-            place: Place::default(),
-        };
+    #[tokio::test]
+    async fn memory_is_given_back_with_the_message_and_with_the_call() {
+        let (_stop, stopping) = watch::channel(false);
+        let arriving = Arriving::new(100 << 10, Duration::from_secs(60), stopping);
+        let counted = || arriving.count(Body::empty());
         let (mut first, mut second) = (counted(), counted());
         assert!(first.hold(60) && second.hold(40));
         assert!(!second.hold(41));

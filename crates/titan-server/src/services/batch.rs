@@ -1,8 +1,8 @@
 //! Calls in batches: a stream of numbered calls, answered in any order.
 //!
 //! Answers that are ready at the same time share a message. A stream takes no further calls while
-//! many of its calls run, or many bytes of its answers are not sent. If the client reads nothing
-//! for a while, its stream ends.
+//! many of its calls run, or many bytes of its answers are not sent. The calls of a message count
+//! with all their bytes until the last of them has begun.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,9 +13,10 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tonic::{Status, Streaming};
 
-use super::executor::Executor;
-use super::streams::{Answers, Outlet, answers, drain};
-use crate::calls::{Call, Reserved, refused_in_batch};
+use super::executor::{Executor, permits_of};
+use super::streams::{Answers, Outlet, answers};
+use crate::calls::{Answered, Call, Reserved, refused_in_batch};
+use crate::proto::tikvpb::batch_commands_request::Request;
 use crate::proto::tikvpb::batch_commands_request::request::Cmd as Asked;
 use crate::proto::tikvpb::batch_commands_response::Response as Answer;
 use crate::proto::tikvpb::batch_commands_response::response::Cmd;
@@ -38,18 +39,30 @@ const UNSENT_BYTES: usize = 64 << 20;
 /// The longest delay that a client can ask for.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
+/// The answers of a stream.
+pub(crate) type BatchAnswers = Answers<BatchCommandsResponse, Vec<Held>>;
+
 /// An answer on its way.
 struct Ready {
     id: u64,
     answer: Answer,
-    bytes: usize,
-    _held: Held,
+    held: Held,
 }
 
-/// Permits that a call has until its answer is sent.
-struct Held {
+/// The share that a call has of the limits until its answer is sent.
+pub(crate) struct Held {
     _call: OwnedSemaphorePermit,
     _memory: Option<Reserved>,
+    /// The bytes of the answer.
+    bytes: usize,
+    unsent: Arc<Unsent>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.unsent.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.unsent.fell.notify_waiters();
+    }
 }
 
 /// The answers that are not sent.
@@ -74,31 +87,27 @@ impl Unsent {
 /// Answers the calls of a stream.
 pub(crate) fn answer_batches(
     executor: Arc<Executor>,
-    mut asked: Streaming<BatchCommandsRequest>,
+    asked: Streaming<BatchCommandsRequest>,
     stopping: watch::Receiver<bool>,
-) -> Answers<BatchCommandsResponse> {
-    let (out, answers) = answers(&executor, MESSAGES);
+) -> BatchAnswers {
+    let (out, answers) = answers(MESSAGES);
     // Bounded by the permits of calls.
     let (ready, to_send) = mpsc::unbounded_channel();
-    let unsent = Arc::new(Unsent::default());
-    tokio::spawn(send(to_send, out.clone(), Arc::clone(&unsent)));
-    tokio::spawn(async move {
-        take(executor, &mut asked, stopping.clone(), ready, out, unsent).await;
-        drain(asked, stopping).await;
-    });
+    tokio::spawn(send(to_send, out.clone()));
+    tokio::spawn(take(executor, asked, stopping, ready, out));
     answers
 }
 
 /// Takes calls from the stream until it ends, its answers have no reader, or the node stops.
 async fn take(
     executor: Arc<Executor>,
-    asked: &mut Streaming<BatchCommandsRequest>,
+    mut asked: Streaming<BatchCommandsRequest>,
     mut stopping: watch::Receiver<bool>,
     ready: UnboundedSender<Ready>,
-    out: Outlet<BatchCommandsResponse>,
-    unsent: Arc<Unsent>,
+    out: Outlet<BatchCommandsResponse, Vec<Held>>,
 ) {
     let permits = Arc::new(Semaphore::new(CALLS_AT_ONCE));
+    let unsent = Arc::new(Unsent::default());
     loop {
         let message = tokio::select! {
             message = asked.message() => message,
@@ -114,7 +123,7 @@ async fn take(
             Ok(None) => return,
             // It sent no message, or one that is too large.
             Err(status) => {
-                out.send(Err(status)).await;
+                out.send(Err(status), Vec::new()).await;
                 return;
             }
         };
@@ -124,24 +133,30 @@ async fn take(
                 requests.len(),
                 request_ids.len()
             );
-            out.send(Err(Status::invalid_argument(reason))).await;
+            out.send(Err(Status::invalid_argument(reason)), Vec::new())
+                .await;
             return;
         }
+        // Without as much memory each call is told that the server is busy.
+        let mut admitted = executor.admit(requests.iter().map(share).sum());
         for (request, id) in requests.into_iter().zip(request_ids) {
             let permit = tokio::select! {
                 () = ready.closed() => return,
+                _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
                 permit = async {
                     unsent.wait_for_room().await;
                     Arc::clone(&permits).acquire_owned().await
                 } => permit,
             };
             let Ok(permit) = permit else { return };
+            let share = share(&request);
+            let admitted = admitted.as_mut().and_then(|all| all.split(share));
             let (executor, ready) = (Arc::clone(&executor), ready.clone());
             let unsent = Arc::clone(&unsent);
             tokio::spawn(async move {
                 let (cmd, memory) = match request.cmd {
                     Some(cmd) => tokio::select! {
-                        (cmd, memory) = answer(&executor, cmd) => (Some(cmd), memory),
+                        (cmd, memory) = answer(&executor, cmd, admitted) => (Some(cmd), memory),
                         () = ready.closed() => return,
                     },
                     // A call that this node does not know.
@@ -150,109 +165,126 @@ async fn take(
                 let answer = Answer { cmd };
                 let bytes = answer.encoded_len();
                 unsent.bytes.fetch_add(bytes, Ordering::Relaxed);
-                let _ = ready.send(Ready {
-                    id,
-                    answer,
+                let held = Held {
+                    _call: permit,
+                    _memory: memory,
                     bytes,
-                    _held: Held {
-                        _call: permit,
-                        _memory: memory,
-                    },
-                });
+                    unsent,
+                };
+                let _ = ready.send(Ready { id, answer, held });
             });
         }
     }
 }
 
+/// The permits of a call among those of its message.
+fn share(request: &Request) -> usize {
+    permits_of(request.cmd.as_ref().map_or(0, memory))
+}
+
 /// Sends answers, those that are ready together. Ends when the stream takes no further calls and
-/// all are answered, or the client reads nothing.
+/// all are answered, or nobody reads them.
 async fn send(
     mut ready: mpsc::UnboundedReceiver<Ready>,
-    out: Outlet<BatchCommandsResponse>,
-    unsent: Arc<Unsent>,
+    out: Outlet<BatchCommandsResponse, Vec<Held>>,
 ) {
     let mut next = None;
     loop {
         let first = match next.take() {
-            Some(first) => first,
-            None => match ready.recv().await {
-                Some(first) => first,
-                None => return,
+            Some(first) => Some(first),
+            None => tokio::select! {
+                first = ready.recv() => first,
+                () = out.closed() => return,
             },
         };
+        let Some(first) = first else { return };
         let mut message = BatchCommandsResponse::default();
-        let mut permits = Vec::new();
-        let mut bytes = 0;
+        let (mut held, mut bytes) = (Vec::new(), 0);
         let mut add = |one: Ready| {
+            bytes += one.held.bytes;
             message.responses.push(one.answer);
             message.request_ids.push(one.id);
-            permits.push(one._held);
-            bytes += one.bytes;
+            held.push(one.held);
             bytes
         };
         let mut sum = add(first);
         for _ in 1..ANSWERS {
             let Ok(one) = ready.try_recv() else { break };
-            if sum + one.bytes > MESSAGE_BYTES {
+            if sum + one.held.bytes > MESSAGE_BYTES {
                 next = Some(one);
                 break;
             }
             sum = add(one);
         }
-        if !out.send(Ok(message)).await {
+        if !out.send(Ok(message), held).await {
             return;
         }
-        unsent.bytes.fetch_sub(sum, Ordering::Relaxed);
-        unsent.fell.notify_waiters();
     }
 }
 
-/// Answers a call.
-async fn answer(executor: &Executor, asked: Asked) -> (Cmd, Option<Reserved>) {
-    macro_rules! calls {
-        ($($name:ident),*) => {
+macro_rules! calls {
+    ($($name:ident),*) => {
+        /// The bytes that a call takes.
+        fn memory(asked: &Asked) -> usize {
+            match asked {
+                $(Asked::$name(call) => call.memory(),)*
+                Asked::Empty(call) => size_of_val(&**call),
+            }
+        }
+
+        /// Answers a call, whose memory was `admitted`.
+        async fn answer(
+            executor: &Executor,
+            asked: Asked,
+            admitted: Option<OwnedSemaphorePermit>,
+        ) -> (Cmd, Option<Reserved>) {
             match asked {
                 $(Asked::$name(call) => {
-                    let (answer, memory) = run(executor, call).await;
-                    (Cmd::$name(answer), Some(memory))
+                    let (answer, memory) = run(executor, *call, admitted).await;
+                    (Cmd::$name(Box::new(answer)), Some(memory))
                 })*
-                Asked::Empty(call) => (Cmd::Empty(empty(call).await), None),
+                Asked::Empty(call) => (Cmd::Empty(Box::new(empty(*call).await)), None),
             }
-        };
-    }
-    calls!(
-        Get,
-        Scan,
-        Prewrite,
-        Commit,
-        Cleanup,
-        BatchGet,
-        BatchRollback,
-        ScanLock,
-        ResolveLock,
-        Gc,
-        DeleteRange,
-        RawGet,
-        RawBatchGet,
-        RawPut,
-        RawBatchPut,
-        RawDelete,
-        RawBatchDelete,
-        RawScan,
-        RawDeleteRange,
-        RawBatchScan,
-        Coprocessor,
-        PessimisticLock,
-        PessimisticRollback,
-        CheckTxnStatus,
-        TxnHeartBeat,
-        CheckSecondaryLocks,
-        RawCoprocessor
-    )
+        }
+    };
 }
 
-async fn run<C: Call>(executor: &Executor, call: C) -> (C::Answer, Reserved) {
-    let (result, memory) = executor.call(call, None).await;
+calls!(
+    Get,
+    Scan,
+    Prewrite,
+    Commit,
+    Cleanup,
+    BatchGet,
+    BatchRollback,
+    ScanLock,
+    ResolveLock,
+    Gc,
+    DeleteRange,
+    RawGet,
+    RawBatchGet,
+    RawPut,
+    RawBatchPut,
+    RawDelete,
+    RawBatchDelete,
+    RawScan,
+    RawDeleteRange,
+    RawBatchScan,
+    Coprocessor,
+    PessimisticLock,
+    PessimisticRollback,
+    CheckTxnStatus,
+    TxnHeartBeat,
+    CheckSecondaryLocks,
+    RawCoprocessor
+);
+
+async fn run<C: Call>(
+    executor: &Executor,
+    call: C,
+    admitted: Option<OwnedSemaphorePermit>,
+) -> (C::Answer, Reserved) {
+    let (result, memory) = executor.call(call, admitted, None).await;
     (result.unwrap_or_else(refused_in_batch::<C>), memory)
 }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tonic::{Request, Response, Status};
 
 use super::executor::{Executor, status};
+use super::headers::MEMBER_ID;
 use crate::node::Shared;
 use crate::proto::etcdserverpb::kv_server::Kv;
 use crate::proto::etcdserverpb::{
@@ -13,9 +14,6 @@ use crate::proto::etcdserverpb::{
     RangeResponse, ResponseHeader,
 };
 use crate::records::SavedKey;
-
-/// The number of the only member.
-const MEMBER_ID: u64 = 1;
 
 /// The service of saved keys.
 pub(crate) struct EtcdService {

@@ -9,20 +9,24 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 use tonic::Status;
 
 use super::deadlines::earlier;
-use crate::calls::{Call, Failure, PERMIT_BYTES, Reserved, Work};
+use crate::calls::{Call, Failure, Reserved, Work};
 use crate::metrics::Metrics;
 use crate::node::Shared;
+use crate::permits::{PERMIT_BYTES, memory, permits};
 
 /// Threads for timestamps, which do not wait for calls that wait for the disk.
 const FOR_TIMESTAMPS: usize = 2;
 /// Threads for other services than the key-value one.
 const FOR_OTHERS: usize = 4;
+
+/// The message of an answer to a call that has panicked.
+pub const PANICKED: &str = "the call failed: see the server's output";
 
 /// Runs the calls of all clients.
 pub(crate) struct Executor {
@@ -40,12 +44,11 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let limits = shared.limits;
-        let permits = |n: usize| Arc::new(Semaphore::new(n.clamp(1, Semaphore::MAX_PERMITS)));
         Executor {
             shared,
             metrics: Metrics::default(),
-            bytes: permits(limits.bytes_in_flight / PERMIT_BYTES),
-            answers: permits(limits.bytes_in_flight.max(limits.answer_bytes) / PERMIT_BYTES),
+            bytes: memory(limits.bytes_in_flight),
+            answers: memory(limits.bytes_in_flight.max(limits.answer_bytes)),
             running: permits(limits.running),
             waiting: permits(limits.waiting),
             timestamps: permits(FOR_TIMESTAMPS),
@@ -57,16 +60,24 @@ impl Executor {
         &self.shared
     }
 
-    /// Runs a call. The memory of its answer is to be given back when that is sent.
+    /// Takes memory for decoded requests, if there is as much: the sum of their permits.
+    pub(crate) fn admit(&self, permits: usize) -> Option<OwnedSemaphorePermit> {
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        Arc::clone(&self.bytes).try_acquire_many_owned(permits).ok()
+    }
+
+    /// Runs a call, whose memory was `admitted`. The memory of its answer is to be given back when
+    /// that is sent.
     pub(crate) async fn call<C: Call>(
         &self,
         call: C,
+        admitted: Option<OwnedSemaphorePermit>,
         deadline: Option<Instant>,
     ) -> (Result<C::Answer, Failure>, Reserved) {
         let counted = self.metrics.begin(C::NAME);
         let limit = self.shared.limits.answer_bytes;
         let reserved = Reserved::new(Arc::clone(&self.answers), limit);
-        let (result, reserved) = match self.run(call, deadline, reserved).await {
+        let (result, reserved) = match self.run(call, admitted, deadline, reserved).await {
             Ok(done) => done,
             Err(failure) => {
                 let none = Reserved::new(Arc::clone(&self.answers), limit);
@@ -82,14 +93,12 @@ impl Executor {
     async fn run<C: Call>(
         &self,
         call: C,
+        admitted: Option<OwnedSemaphorePermit>,
         deadline: Option<Instant>,
         reserved: Reserved,
     ) -> Result<(Result<C::Answer, Failure>, Reserved), Failure> {
         let deadline = earlier(deadline, call.context());
-        let bytes = call.encoded_len() / PERMIT_BYTES + 1;
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let held = Arc::clone(&self.bytes).try_acquire_many_owned(bytes);
-        let held = held.map_err(|_| Failure::busy("too many bytes of requests"))?;
+        let held = admitted.ok_or_else(|| Failure::busy("too many bytes of requests"))?;
         let wait = call.wait();
         let again = (!wait.is_zero()).then(|| call.clone());
         let run = move |shared: &Shared| {
@@ -145,7 +154,7 @@ impl Executor {
             run(&shared)
         });
         // Nobody knows what a call has done that panicked.
-        let failed = |_| Failure::from(Status::unknown("the call failed: see the server's output"));
+        let failed = |_| Failure::from(Status::unknown(PANICKED));
         done.await.map_err(failed)
     }
 
@@ -183,6 +192,11 @@ impl Executor {
         }
         result
     }
+}
+
+/// The permits of a request that takes so many bytes.
+pub(crate) fn permits_of(bytes: usize) -> usize {
+    bytes / PERMIT_BYTES + 1
 }
 
 /// The status for an error of a node's records.

@@ -5,6 +5,9 @@ use tonic::Status;
 use crate::node::Shared;
 use crate::proto::pdpb::{self, ErrorType, RequestHeader, ResponseHeader};
 
+/// The number of the only member.
+pub(super) const MEMBER_ID: u64 = 1;
+
 /// The header of an answer.
 pub(super) fn header(shared: &Shared) -> Option<ResponseHeader> {
     Some(ResponseHeader {

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `executor` | running calls on threads that may block, within limits |
 //! | `arriving` | the memory that requests take while they arrive |
+//! | `leaving` | the memory that answers take while they leave |
 //! | `deadlines` | the moment at which a client gives up |
 //! | `tikv` | the key-value service: calls by themselves |
-//! | `streams` | the answers of streams, and the ends of streams |
+//! | `streams` | the answers of streams |
 //! | `batch` | calls in batches |
-//! | `headers` | the clusters of requests and answers |
-//! | `tso` | streams of timestamps |
+//! | `headers` | the clusters and the member of requests and answers |
 //! | `pd` | the placement driver |
 //! | `etcd` | the keys that clients save |
 //! | `health` | the health check |
@@ -22,12 +22,14 @@ mod etcd;
 mod executor;
 mod headers;
 mod health;
+mod leaving;
 mod pd;
 mod routes;
 mod streams;
 mod tikv;
-mod tso;
 
 pub(crate) use arriving::Arriving;
 pub(crate) use executor::Executor;
+pub use executor::PANICKED;
+pub(crate) use leaving::watched;
 pub(crate) use routes::routes;

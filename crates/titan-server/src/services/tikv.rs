@@ -5,16 +5,17 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::batch::answer_batches;
+use super::batch::{BatchAnswers, answer_batches};
 use super::deadlines::of_metadata;
-use super::executor::Executor;
-use super::streams::Answers;
+use super::executor::{Executor, permits_of};
+use super::leaving::Leaving;
+use super::streams::response;
 use crate::calls::{Call, refused};
 use crate::node::safe_ts;
 use crate::proto::coprocessor;
 use crate::proto::kvrpcpb::{self, StoreSafeTsRequest, StoreSafeTsResponse};
+use crate::proto::tikvpb::BatchCommandsRequest;
 use crate::proto::tikvpb::tikv_server::Tikv;
-use crate::proto::tikvpb::{BatchCommandsRequest, BatchCommandsResponse};
 
 /// The key-value service.
 pub(crate) struct TikvService {
@@ -30,12 +31,14 @@ impl TikvService {
 
     async fn answer<C: Call>(&self, request: Request<C>) -> Result<Response<C::Answer>, Status> {
         let deadline = of_metadata(request.metadata());
-        // The transport takes the answer at once.
-        let (result, _reserved) = self.executor.call(request.into_inner(), deadline).await;
-        match result {
-            Ok(answer) => Ok(Response::new(answer)),
-            Err(failure) => refused::<C>(failure).map(Response::new),
+        let call = request.into_inner();
+        let admitted = self.executor.admit(permits_of(call.memory()));
+        let (result, memory) = self.executor.call(call, admitted, deadline).await;
+        let mut response = Response::new(result.or_else(refused::<C>)?);
+        if let Some(leaving) = Leaving::of_call(memory) {
+            response.extensions_mut().insert(leaving);
         }
+        Ok(response)
     }
 }
 
@@ -43,7 +46,7 @@ macro_rules! service {
     ($($method:ident: $request:ident => $answer:ident;)*) => {
         #[tonic::async_trait]
         impl Tikv for TikvService {
-            type BatchCommandsStream = Answers<BatchCommandsResponse>;
+            type BatchCommandsStream = BatchAnswers;
 
             $(
                 async fn $method(
@@ -79,7 +82,7 @@ macro_rules! service {
                 let executor = Arc::clone(&self.executor);
                 let stopping = self.stopping.clone();
                 let answers = answer_batches(executor, request.into_inner(), stopping);
-                Ok(Response::new(answers))
+                Ok(response(answers))
             }
         }
     };

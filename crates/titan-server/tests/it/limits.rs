@@ -1,29 +1,18 @@
-//! Malformed and huge requests, clients that do not read, deadlines.
+//! Malformed and huge requests, deadlines.
 
 use std::time::{Duration, Instant};
 
-use std::pin::Pin;
-use std::task::{Context as Waker, Poll};
-
-use bytes::Bytes;
-use http_body::Frame;
-use prost::Message;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::body::Body;
-use tonic::client::GrpcService;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request};
 
 use titan_server::proto::kvrpcpb::*;
-use titan_server::proto::tikvpb::batch_commands_request::Request as Asked;
-use titan_server::proto::tikvpb::batch_commands_request::request::Cmd;
-use titan_server::proto::tikvpb::{BatchCommandsEmptyRequest, BatchCommandsRequest};
+use titan_server::proto::pdpb::{ScanRegionsRequest, SplitRegionsRequest};
 use titan_server::{Limits, NodeOptions};
 
 use crate::cluster::{Cluster, options};
 use crate::dynamic;
 
-fn with(limits: Limits) -> Cluster {
+/// A node with these limits.
+pub fn with(limits: Limits) -> Cluster {
     Cluster::with(NodeOptions {
         limits,
         ..options()
@@ -105,6 +94,55 @@ fn what_is_too_large_is_refused_with_its_reason() {
 }
 
 #[test]
+fn boundaries_that_no_key_has_are_refused() {
+    let mut cluster = with(Limits {
+        key_bytes: 100,
+        ..Limits::default()
+    });
+    let count = |cluster: &Cluster| {
+        let request = ScanRegionsRequest {
+            header: cluster.header(),
+            ..ScanRegionsRequest::default()
+        };
+        let answer = cluster.runtime.block_on(cluster.pd().scan_regions(request));
+        answer.unwrap().into_inner().region_metas.len()
+    };
+    for is_raw_kv in [false, true] {
+        let split = |cluster: &Cluster, key: Vec<u8>| {
+            let request = SplitRegionRequest {
+                context: Some(cluster.context_at(b"y")),
+                split_keys: vec![key.into()],
+                is_raw_kv,
+                ..SplitRegionRequest::default()
+            };
+            cluster
+                .runtime
+                .block_on(cluster.tikv().split_region(request))
+        };
+        let refused = split(&cluster, vec![b'z'; 101]).unwrap_err();
+        assert!(refused.message().contains("too large"), "{refused}");
+        split(&cluster, vec![b'z'; 100]).unwrap();
+    }
+    let split = |cluster: &Cluster, key: Vec<u8>| {
+        let request = SplitRegionsRequest {
+            header: cluster.header(),
+            split_keys: vec![key.into()],
+            ..SplitRegionsRequest::default()
+        };
+        cluster
+            .runtime
+            .block_on(cluster.pd().split_regions(request))
+    };
+    let longest = titan_mvcc::codec::encode_key(&[b'a'; 100]);
+    let refused = split(&cluster, [&*longest, b"\0"].concat()).unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    split(&cluster, longest).unwrap();
+    assert_eq!(count(&cluster), 4);
+    cluster.restart();
+    assert_eq!(count(&cluster), 4);
+}
+
+#[test]
 fn a_call_ends_at_its_deadline() {
     let cluster = Cluster::new();
     let mut tikv = cluster.tikv();
@@ -150,157 +188,4 @@ fn a_call_ends_at_its_deadline() {
     };
     assert!(is_late);
     assert!(began.elapsed() < Duration::from_secs(10));
-}
-
-#[test]
-fn a_client_that_does_not_read_loses_its_stream_and_nobody_else_waits() {
-    const CALLS: u64 = 10_000;
-    let cluster = with(Limits {
-        unread: Duration::from_millis(100),
-        ..Limits::default()
-    });
-    let mut tikv = cluster.tikv();
-    let put = RawPutRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        value: vec![1; 1 << 20].into(),
-        ..RawPutRequest::default()
-    };
-    cluster.runtime.block_on(tikv.raw_put(put)).unwrap();
-    let get = Cmd::RawGet(RawGetRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        ..RawGetRequest::default()
-    });
-    let empty = || BatchCommandsRequest {
-        requests: vec![Asked {
-            cmd: Some(Cmd::Empty(BatchCommandsEmptyRequest::default())),
-        }],
-        request_ids: vec![0],
-    };
-    let answered = cluster.runtime.block_on(async {
-        let (beside, asked) = mpsc::channel(1);
-        let others = cluster
-            .tikv()
-            .batch_commands(ReceiverStream::new(asked))
-            .await;
-        let mut others = others.unwrap().into_inner();
-        beside.send(empty()).await.unwrap();
-        others.message().await.unwrap().unwrap();
-        let (send, asked) = mpsc::channel(1);
-        let answers = tikv
-            .batch_commands(ReceiverStream::new(asked))
-            .await
-            .unwrap();
-        let mut answers = answers.into_inner();
-        // Far more than the transport and the node hold.
-        for id in 0..CALLS {
-            let batch = BatchCommandsRequest {
-                requests: vec![Asked {
-                    cmd: Some(get.clone()),
-                }],
-                request_ids: vec![id],
-            };
-            send.send(batch).await.unwrap();
-        }
-        while !cluster.metrics().contains("streams_unread_total 1") {}
-        // What was on its way is read; then the stream ends.
-        let mut answered = 0;
-        loop {
-            match answers.message().await {
-                Ok(Some(some)) => answered += some.request_ids.len(),
-                Ok(None) => panic!("the stream ended well"),
-                Err(status) => break assert_eq!(status.code(), Code::Cancelled, "{status}"),
-            }
-        }
-        // The other stream of the connection goes on.
-        beside.send(empty()).await.unwrap();
-        others.message().await.unwrap().unwrap();
-        answered
-    });
-    assert!(answered < CALLS as usize, "{answered}");
-}
-
-#[test]
-fn calls_beyond_the_bytes_in_flight_are_told_to_wait() {
-    let cluster = with(Limits {
-        bytes_in_flight: 100_000,
-        ..Limits::default()
-    });
-    let mut tikv = cluster.tikv();
-    let put = RawPutRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        value: vec![1; 200_000].into(),
-        ..RawPutRequest::default()
-    };
-    let busy = cluster.runtime.block_on(tikv.raw_put(put)).unwrap();
-    let error = busy.into_inner().region_error.unwrap();
-    assert!(error.server_is_busy.unwrap().backoff_ms > 0);
-}
-
-/// A body whose pieces a test sends.
-struct Pieces(mpsc::Receiver<Bytes>);
-
-impl http_body::Body for Pieces {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        waker: &mut Waker<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let piece = self.0.poll_recv(waker);
-        piece.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
-    }
-}
-
-#[test]
-fn messages_that_arrive_slowly_share_a_limit_before_they_are_decoded() {
-    const VALUE: usize = 150_000;
-    let cluster = with(Limits {
-        bytes_in_flight: 200_000,
-        request_bytes: 200_000,
-        ..Limits::default()
-    });
-    let mut tikv = cluster.tikv();
-    let put = RawPutRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        value: vec![1; VALUE].into(),
-        ..RawPutRequest::default()
-    };
-    let message = put.encode_to_vec();
-    let length = (message.len() as u32).to_be_bytes();
-    let framed = Bytes::from([&[0], &length[..], &message].concat());
-    let request = |body: Body| {
-        http::Request::post(format!("http://{}/tikvpb.Tikv/RawPut", cluster.address()))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers")
-            .body(body)
-            .unwrap()
-    };
-    let is_refused = |result: Result<_, Status>| match result {
-        Ok(_) => false,
-        Err(status) => {
-            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-            true
-        }
-    };
-    cluster.runtime.block_on(async {
-        let (send, pieces) = mpsc::channel(1);
-        let mut channel = cluster.channel.clone();
-        std::future::poll_fn(|waker| channel.poll_ready(waker))
-            .await
-            .unwrap();
-        let slow = tokio::spawn(channel.call(request(Body::new(Pieces(pieces)))));
-        send.send(framed.slice(..100_000)).await.unwrap();
-        // There is no room for as much once more.
-        while !cluster.metrics().contains("arriving_bytes 100352\n") {}
-        assert!(is_refused(tikv.raw_put(put.clone()).await));
-        send.send(framed.slice(100_000..)).await.unwrap();
-        drop(send);
-        assert_eq!(slow.await.unwrap().unwrap().status(), 200);
-        assert!(!is_refused(tikv.raw_put(put).await));
-    });
 }

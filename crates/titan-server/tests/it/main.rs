@@ -11,7 +11,8 @@
 //! | `failures` | commits whose write fails |
 //! | `full_disk` | a disk that is almost full, and full |
 //! | `clocks` | a clock that jumps |
-//! | `limits` | malformed and huge requests, clients that do not read, deadlines |
+//! | `limits` | malformed and huge requests, deadlines |
+//! | `memory` | the memory of requests and answers; clients that do not read, or do not send |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
 //! | `layers` | the laws of modules |
 
@@ -30,6 +31,7 @@ mod failures;
 mod full_disk;
 mod layers;
 mod limits;
+mod memory;
 mod openings;
 mod place;
 mod recorded;

@@ -3,9 +3,12 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 
+use titan_server::internals::LocalNode;
 use titan_server::{Error, Node, NodeOptions, StorageOptions, TlsFiles};
+use titan_testkit::sim::Loss;
 
 use crate::cluster::{Cluster, options, unsynced};
+use crate::place::Place;
 
 fn refusal(dir: PathBuf, options: &NodeOptions) -> Error {
     match Node::start(dir, options) {
@@ -68,6 +71,38 @@ fn a_directory_of_something_else_is_left_as_it_is() {
         .unwrap();
     let error = refusal(database.path().to_owned(), &options());
     assert!(error.to_string().contains("database"), "{error}");
+}
+
+#[test]
+fn a_start_that_was_cut_off_can_be_repeated_and_other_files_are_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let records = dir.path().join("node");
+    std::fs::create_dir(&records).unwrap();
+    std::fs::write(records.join("letter.txt"), "dear").unwrap();
+    let error = refusal(dir.path().to_owned(), &options());
+    assert!(error.to_string().contains("no records"), "{error}");
+    std::fs::remove_file(records.join("letter.txt")).unwrap();
+    let start = || Node::start(dir.path(), &options()).unwrap().stop().unwrap();
+    start();
+    start();
+}
+
+#[test]
+fn a_first_start_can_be_repeated_wherever_it_was_cut_off() {
+    let place = Place::new();
+    drop(place.start());
+    let journal = place.vfs.journal();
+    for at in 0..=journal.len() {
+        for loss in [Loss::None, Loss::All] {
+            let again = Place {
+                vfs: journal.crash_at(at, &loss),
+                ..Place::new()
+            };
+            let node = LocalNode::open("/node", &again.options());
+            let node = node.unwrap_or_else(|e| panic!("after {at} with {loss:?}: {e}"));
+            node.close().unwrap();
+        }
+    }
 }
 
 #[test]

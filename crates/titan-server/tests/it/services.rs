@@ -82,21 +82,21 @@ fn a_batch_answers_every_call_by_its_number_in_any_order() {
             .await
             .unwrap();
         let mut answers = answers.into_inner();
-        let slow = Cmd::Empty(BatchCommandsEmptyRequest {
+        let slow = Cmd::Empty(Box::new(BatchCommandsEmptyRequest {
             test_id: 9,
             delay_time: 300,
-        });
-        let get = Cmd::Get(GetRequest {
+        }));
+        let get = Cmd::Get(Box::new(GetRequest {
             context: context.clone(),
             key: "k".into(),
             version,
-        });
-        let large = Cmd::RawPut(RawPutRequest {
+        }));
+        let large = Cmd::RawPut(Box::new(RawPutRequest {
             context: context.clone(),
             key: "large".into(),
             value: vec![7; 300_000].into(),
             ..RawPutRequest::default()
-        });
+        }));
         let unknown = Asked { cmd: None };
         let mut requests = vec![Asked { cmd: Some(slow) }, unknown];
         requests.push(Asked { cmd: Some(large) });

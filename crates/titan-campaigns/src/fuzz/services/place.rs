@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use prost::Message;
 use titan::{DbOptions, StdClock, SystemClock};
-use titan_server::internals::{Contents, LocalNode};
+use titan_server::internals::{Contents, LocalNode, PANICKED};
 use titan_server::proto::kvrpcpb::Context;
 use titan_server::proto::metapb::RegionEpoch;
 use titan_server::proto::pdpb::RequestHeader;
@@ -129,7 +129,13 @@ impl Place {
             let asked = Request::new(tokio_stream::once(message));
             let answers = client.streaming(asked, path, Plain).await?;
             let mut answers = answers.into_inner();
-            while answers.message().await?.is_some() {}
+            while let Some(answer) = answers.message().await? {
+                // A status would end all calls of a batch.
+                let mut texts = answer.windows(PANICKED.len());
+                if texts.any(|text| text == PANICKED.as_bytes()) {
+                    return Err(Status::unknown(PANICKED));
+                }
+            }
             return Ok(());
         }
         let mut request = Request::new(message);
@@ -137,13 +143,16 @@ impl Place {
         client.unary(request, path, Plain).await.map(drop)
     }
 
-    /// Panics unless the contents are sound, and the same after a crash of the process.
+    /// Panics unless the contents are sound, and the same after a crash of the process and of the
+    /// machine.
     pub(super) fn check(self) {
         let before = contents(&self.node);
         let journal = self.vfs.journal();
-        let after = open(&journal.crash_at(journal.len(), &Loss::None));
-        assert_eq!(contents(&after), before);
-        close(after);
+        for loss in [Loss::None, Loss::All] {
+            let after = open(&journal.crash_at(journal.len(), &loss));
+            assert_eq!(contents(&after), before, "{loss:?}");
+            close(after);
+        }
         close(self.node);
     }
 }

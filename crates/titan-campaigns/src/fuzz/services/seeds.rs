@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use prost::Message;
 use titan_server::proto::kvrpcpb::{self, *};
+use titan_server::proto::tikvpb::BatchCommandsRequest;
 use titan_server::proto::tikvpb::batch_commands_request::Request;
 use titan_server::proto::tikvpb::batch_commands_request::request::Cmd;
-use titan_server::proto::tikvpb::{BatchCommandsEmptyRequest, BatchCommandsRequest};
 use titan_server::proto::{etcdserverpb, pdpb};
 
 use super::methods::{CALLS, ETCD, PLACEMENT};
@@ -238,15 +238,15 @@ fn key_value() -> Vec<Vec<Call>> {
         ),
     ];
     let commands = [
-        Cmd::Prewrite(PrewriteRequest {
+        Cmd::Prewrite(Box::new(PrewriteRequest {
             context: Some(context()),
             ..prewrite(10)
-        }),
-        Cmd::Scan(ScanRequest {
+        })),
+        Cmd::Scan(Box::new(ScanRequest {
             context: Some(context()),
             ..scan(u64::MAX)
-        }),
-        Cmd::Empty(BatchCommandsEmptyRequest::default()),
+        })),
+        Cmd::Empty(Box::default()),
     ];
     let requests = commands.map(|cmd| Request { cmd: Some(cmd) });
     let batch = BatchCommandsRequest {

@@ -1,28 +1,38 @@
 //! A running node: its listener, its transport, its end.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `opened` | the parts of a node that takes calls, and their end |
+//! | `tls` | the files of TLS |
+//! | `signals` | the signals that stop a node |
+
+mod opened;
+mod signals;
+mod tls;
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::body::Body;
+use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
-use tower::util::MapRequestLayer;
+use tower::util::{MapRequestLayer, MapResponseLayer};
 
+use self::signals::Signals;
 use crate::error::{Error, Result};
-use crate::node::{Keeper, Shared};
-use crate::options::{NodeOptions, TlsFiles};
-use crate::services::{Arriving, Executor, routes};
+use crate::options::NodeOptions;
+use crate::services::{Arriving, Executor, watched};
+
+pub(crate) use self::opened::Opened;
 
 /// Threads beyond those of calls: for files, names and signals.
 const SPARE_THREADS: usize = 8;
@@ -41,9 +51,7 @@ pub struct Node {
     metrics: Option<SocketAddr>,
     runtime: Runtime,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
-    stop: watch::Sender<bool>,
-    shared: Arc<Shared>,
-    keeper: Keeper,
+    opened: Opened,
     signals: Option<Signals>,
 }
 
@@ -54,7 +62,7 @@ impl Node {
     /// # Errors
     /// `Exposed`, `Tls`, `NotANode`; `Io` if the address is taken; those of the databases.
     pub fn start(dir: impl AsRef<Path>, options: &NodeOptions) -> Result<Node> {
-        let tls = options.tls.as_ref().map(tls_config).transpose()?;
+        let tls = options.tls.as_ref().map(tls::config).transpose()?;
         let mut server = Server::builder();
         if let Some(tls) = tls {
             server = server.tls_config(tls).map_err(Error::Transport)?;
@@ -88,23 +96,22 @@ impl Node {
             true => Some(runtime.block_on(async { Signals::catch() })?),
             false => None,
         };
-        let (to_check, checked) = mpsc::channel();
         let advertised = options.advertise.clone();
         let advertised = advertised.unwrap_or_else(|| address.to_string());
-        let shared = Arc::new(Shared::open(dir.as_ref(), options, advertised, to_check)?);
-        let keeper = Keeper::start(Arc::clone(&shared), checked)?;
-        let executor = Arc::new(Executor::new(Arc::clone(&shared)));
-        let (stop, stopping) = watch::channel(false);
+        let opened = Opened::open(dir.as_ref(), options, advertised)?;
+        let executor = Arc::clone(opened.executor());
         let _inside = runtime.enter();
         let metrics_address = metrics
             .as_ref()
             .and_then(|metrics| metrics.local_addr().ok());
-        let arriving = Arriving::new(limits.bytes_in_flight.max(limits.request_bytes));
+        let limit = limits.bytes_in_flight.max(limits.request_bytes);
+        let arriving = Arriving::new(limit, limits.unread, opened.stopping());
         if let Some(metrics) = metrics {
             serve_metrics(metrics, Arc::clone(&executor), arriving.clone());
         }
         let counted =
             move |request: http::Request<Body>| request.map(|body| arriving.counted(body));
+        let watched = move |response: http::Response<Body>| watched(&executor, response);
         let router = server
             .initial_stream_window_size(WINDOWS.0)
             .initial_connection_window_size(WINDOWS.1)
@@ -112,8 +119,9 @@ impl Node {
             .http2_keepalive_interval(Some(KEEPALIVE))
             .tcp_keepalive(Some(KEEPALIVE))
             .layer(MapRequestLayer::new(counted))
-            .add_routes(routes(&executor, &stopping, options));
-        let mut stopped = stopping;
+            .layer(MapResponseLayer::new(watched))
+            .add_routes(opened.routes(options));
+        let mut stopped = opened.stopping();
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let serving = runtime.spawn(router.serve_with_incoming_shutdown(incoming, async move {
             // An error means that the node is gone.
@@ -127,9 +135,7 @@ impl Node {
             metrics: metrics_address,
             runtime,
             serving,
-            stop,
-            shared,
-            keeper,
+            opened,
             signals,
         })
     }
@@ -147,7 +153,7 @@ impl Node {
     /// The distance of the clock from the last timestamp of the run before, if it is more than a
     /// year.
     pub fn clock_jump(&self) -> Option<Duration> {
-        self.shared.store().clock_jump()
+        self.opened.shared().store().clock_jump()
     }
 
     /// Waits for SIGTERM or SIGINT, and stops. With [`NodeOptions::stops_by_signal`] signals count
@@ -183,45 +189,18 @@ impl Node {
         let Node {
             runtime,
             mut serving,
-            stop,
-            shared,
-            keeper,
+            opened,
             ..
         } = self;
-        stop.send_replace(true);
+        opened.stop();
         if !serving.is_finished() {
             // Clients that stay are disconnected.
             let _ = runtime.block_on(async { timeout(LAST_ANSWERS, &mut serving).await });
         }
         serving.abort();
-        drop(keeper);
-        let closed = shared.close();
+        let closed = opened.close();
         runtime.shutdown_timeout(LAST_ANSWERS);
         closed
-    }
-}
-
-/// The signals that stop a node.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    /// Catches the signals. Within a runtime.
-    fn catch() -> Result<Self> {
-        let catch = |kind| signal(kind).map_err(Error::io("catch signals"));
-        Ok(Signals {
-            terminate: catch(SignalKind::terminate())?,
-            interrupt: catch(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }
 
@@ -235,23 +214,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         });
     }
     address
-}
-
-fn tls_config(files: &TlsFiles) -> Result<ServerTlsConfig> {
-    let read = |file: &Path| {
-        let text = fs::read(file).map_err(Error::io(format!("read {}", file.display())))?;
-        let is_pem = text.windows(11).any(|bytes| bytes == b"-----BEGIN ");
-        match is_pem {
-            true => Ok(text),
-            false => Err(Error::tls(format!("{} is no PEM file", file.display()))),
-        }
-    };
-    let identity = Identity::from_pem(read(&files.certificate)?, read(&files.key)?);
-    let mut config = ServerTlsConfig::new().identity(identity);
-    if let Some(authority) = &files.client_authority {
-        config = config.client_ca_root(Certificate::from_pem(read(authority)?));
-    }
-    Ok(config)
 }
 
 /// Writes the address so that a reader finds all of it or no file.

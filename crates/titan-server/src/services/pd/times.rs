@@ -1,4 +1,4 @@
-//! Streams of timestamps, answered in order.
+//! Timestamps. Those of a stream are answered in order.
 
 use std::sync::Arc;
 
@@ -6,34 +6,42 @@ use titan_mvcc::Timestamp;
 use tokio::sync::watch;
 use tonic::{Status, Streaming};
 
-use super::executor::Executor;
-use super::headers::{check_cluster, header};
-use super::streams::{Answers, Outlet, answers, drain};
+use super::PdService;
 use crate::node::Shared;
-use crate::proto::pdpb::{self, TsoRequest, TsoResponse};
+use crate::proto::pdpb::{self, GetMinTsRequest, GetMinTsResponse, TsoRequest, TsoResponse};
+use crate::services::executor::Executor;
+use crate::services::headers::{check_cluster, header};
+use crate::services::streams::{Answers, Outlet, answers};
 
 /// Answers that wait for the transport.
 const ANSWERS: usize = 16;
 /// The most timestamps of a request: those of a millisecond.
 const MOST: u32 = 1 << 18;
 
-/// Answers the requests of a stream.
-pub(crate) fn answer_runs(
-    executor: Arc<Executor>,
-    mut asked: Streaming<TsoRequest>,
-    stopping: watch::Receiver<bool>,
-) -> Answers<TsoResponse> {
-    let (out, answers) = answers(&executor, ANSWERS);
-    tokio::spawn(async move {
-        take(executor, &mut asked, stopping.clone(), out).await;
-        drain(asked, stopping).await;
-    });
-    answers
+impl PdService {
+    /// Answers the requests of a stream.
+    pub(super) fn timestamps(&self, asked: Streaming<TsoRequest>) -> Answers<TsoResponse> {
+        let (executor, stopping) = (Arc::clone(&self.executor), self.stopping.clone());
+        let (out, answers) = answers(ANSWERS);
+        tokio::spawn(take(executor, asked, stopping, out));
+        answers
+    }
+
+    pub(super) async fn get_min_ts(&self, _: GetMinTsRequest) -> Result<GetMinTsResponse, Status> {
+        let next = self.executor.timestamps(|shared| {
+            let next = shared.store().oracle().next();
+            next.map_err(|error| Status::unavailable(error.to_string()))
+        });
+        Ok(GetMinTsResponse {
+            timestamp: Some(message(next.await?)),
+            header: self.header(),
+        })
+    }
 }
 
 async fn take(
     executor: Arc<Executor>,
-    asked: &mut Streaming<TsoRequest>,
+    mut asked: Streaming<TsoRequest>,
     mut stopping: watch::Receiver<bool>,
     out: Outlet<TsoResponse>,
 ) {
@@ -49,14 +57,14 @@ async fn take(
             Ok(None) => return,
             // It sent no message.
             Err(status) => {
-                out.send(Err(status)).await;
+                out.send(Err(status), ()).await;
                 return;
             }
         };
         let answer = executor.timestamps(move |shared| run(shared, &request));
         let answer = answer.await;
         let is_last = answer.is_err();
-        if !out.send(answer).await || is_last {
+        if !out.send(answer, ()).await || is_last {
             return;
         }
     }
@@ -80,7 +88,7 @@ fn run(shared: &Shared, request: &TsoRequest) -> Result<TsoResponse, Status> {
 }
 
 /// A timestamp in the two parts of the protocol.
-pub(super) fn message(timestamp: Timestamp) -> pdpb::Timestamp {
+fn message(timestamp: Timestamp) -> pdpb::Timestamp {
     let physical = timestamp.unix_time().as_millis();
     pdpb::Timestamp {
         physical: i64::try_from(physical).unwrap_or(i64::MAX),
