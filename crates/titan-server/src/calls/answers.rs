@@ -68,7 +68,8 @@ fn text(error: KeyError) -> String {
     }
 }
 
-/// Implements [`Answered`]. The place of key errors is one field, a list, a text, or none.
+/// Implements [`Answered`]. The place of key errors is one field, one field and the first pair, a
+/// list, a text, or none.
 macro_rules! answers {
     ($($package:ident::$request:ident => $answer:ident, $name:literal, $place:ident;)*) => {
         $(
@@ -97,6 +98,14 @@ macro_rules! answers {
     (@one $package:ident::$answer:ident, $error:ident) => {
         Ok($package::$answer { error: Some($error), ..Default::default() })
     };
+    // As TiKV has it: a client that looks only at the pairs would find none, and no error.
+    (@pairs $package:ident::$answer:ident, $error:ident) => {
+        Ok($package::$answer {
+            pairs: vec![KvPair { error: Some($error.clone()), ..KvPair::default() }],
+            error: Some($error),
+            ..Default::default()
+        })
+    };
     (@list $package:ident::$answer:ident, $error:ident) => {
         Ok($package::$answer { errors: vec![$error], ..Default::default() })
     };
@@ -113,8 +122,8 @@ macro_rules! answers {
 
 answers! {
     kvrpcpb::GetRequest => GetResponse, "get", one;
-    kvrpcpb::BatchGetRequest => BatchGetResponse, "batch_get", one;
-    kvrpcpb::ScanRequest => ScanResponse, "scan", one;
+    kvrpcpb::BatchGetRequest => BatchGetResponse, "batch_get", pairs;
+    kvrpcpb::ScanRequest => ScanResponse, "scan", pairs;
     kvrpcpb::PrewriteRequest => PrewriteResponse, "prewrite", list;
     kvrpcpb::CommitRequest => CommitResponse, "commit", one;
     kvrpcpb::CleanupRequest => CleanupResponse, "cleanup", one;
@@ -143,4 +152,25 @@ answers! {
     kvrpcpb::RawCasRequest => RawCasResponse, "raw_compare_and_swap", text;
     kvrpcpb::RawCoprocessorRequest => RawCoprocessorResponse, "raw_coprocessor", text;
     coprocessor::Request => Response, "coprocessor", other;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::kvrpcpb::{BatchGetRequest, ScanRequest};
+
+    #[test]
+    fn an_answer_of_pairs_has_its_error_also_in_the_first_pair() {
+        let failure = || Failure::abort("corruption: a record is damaged");
+        let scan = refused::<ScanRequest>(failure()).unwrap();
+        let batch = refused_in_batch::<BatchGetRequest>(failure());
+        for (error, pairs) in [(scan.error, scan.pairs), (batch.error, batch.pairs)] {
+            assert!(error.is_some());
+            let first = KvPair {
+                error,
+                ..KvPair::default()
+            };
+            assert_eq!(pairs, [first]);
+        }
+    }
 }
