@@ -36,8 +36,14 @@ pub(crate) fn run(
     let found = Found::open(file)?;
     let (header, mut writer) = match found.header().cloned() {
         None => {
-            let timestamp = source.timestamp(at)?;
-            source.hold(timestamp)?;
+            let timestamp = match at {
+                None => source.hold_present()?,
+                Some(_) => {
+                    let timestamp = source.timestamp(at)?;
+                    source.hold(timestamp)?;
+                    timestamp
+                }
+            };
             let header = Header {
                 timestamp,
                 asked: at.unwrap_or(timestamp),

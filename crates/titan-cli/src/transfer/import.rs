@@ -96,8 +96,7 @@ impl<'a> Source<'a> {
         target: &mut dyn Side,
         bar: &ProgressBar,
     ) -> Result<(Comparison, Summary)> {
-        let at = target.timestamp(None)?;
-        target.hold(at)?;
+        let at = target.hold_present()?;
         let mut comparison = Comparison::default();
         let summary = self.for_each_part(bar, |pairs, range| {
             let mut differences = Differences::new(pairs, target.scan(at, range)?);
@@ -242,8 +241,7 @@ pub(crate) fn verify(
     expected: &Summary,
     bar: &ProgressBar,
 ) -> Result<Timestamp> {
-    let at = target.timestamp(None)?;
-    target.hold(at)?;
+    let at = target.hold_present()?;
     let mut totals = Totals::default();
     for pair in target.scan(at, range.clone())? {
         let pair = pair?;

@@ -396,7 +396,7 @@ mod tests {
             key: None,
             patience: 600,
         };
-        let mut cluster = Cluster::open(&[address.clone()], &network).unwrap();
+        let mut cluster = Cluster::open(std::slice::from_ref(&address), &network).unwrap();
         let at = cluster.timestamp(None).unwrap();
         cluster.hold(at).unwrap();
         cluster.check_hold().unwrap();

@@ -1,7 +1,7 @@
 //! The interface of sources and targets.
 
 use bytes::Bytes;
-use titan::Result;
+use titan::{ErrorKind, Result};
 use titan_mvcc::Timestamp;
 
 use crate::transfer::pairs::{KeyRange, Pair};
@@ -30,6 +30,23 @@ pub(crate) trait Side {
     /// # Errors
     /// `InvalidArgument` if they may have been dropped; those of the side.
     fn hold(&mut self, at: Timestamp) -> Result<()>;
+
+    /// Holds the timestamp of the present, and returns it. A cluster refuses one that is earlier
+    /// than the holds of all other clients, also if it is their elder by a moment.
+    ///
+    /// # Errors
+    /// Those of [`Side::timestamp`] and [`Side::hold`].
+    fn hold_present(&mut self) -> Result<Timestamp> {
+        let mut attempts = 1;
+        loop {
+            let at = self.timestamp(None)?;
+            match self.hold(at) {
+                Ok(()) => return Ok(at),
+                Err(e) if e.kind() == ErrorKind::InvalidArgument && attempts < 10 => attempts += 1,
+                Err(e) => return Err(e),
+            }
+        }
+    }
 
     /// Checks that the versions at the held timestamp were kept up to now. A hold can be lost while
     /// its renewals fail, and pairs that were read after that may lack some.
