@@ -137,7 +137,7 @@ fn main() -> ExitCode {
                     Command::Mvcc(args)
                         if error.path().is_some() && error.path() == args.export_file() =>
                     {
-                        output::suggest_exporting();
+                        output::suggest_exporting(&error);
                     }
                     // No file is damaged.
                     Command::Mvcc(_) if error.path().is_none() => {

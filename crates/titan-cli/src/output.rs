@@ -151,9 +151,12 @@ pub(crate) fn suggest_deleting() {
     );
 }
 
-/// Says what helps against a damaged export.
-pub(crate) fn suggest_exporting() {
-    tell("titan: nothing was written; titan mvcc export to the same file mends it, or delete it");
+/// Says what helps against a damaged export: one that is damaged behind its header can go on.
+pub(crate) fn suggest_exporting(damage: &Error) {
+    tell(match damage.offset() {
+        Some(1..) => "titan: titan mvcc export to the same file mends it, or delete it",
+        _ => "titan: the header is damaged: delete the file, and export again",
+    });
 }
 
 /// Whether an error, or one that led to it, is of this kind.

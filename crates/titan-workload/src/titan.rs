@@ -69,7 +69,7 @@ impl<E: From<titan::Error> + Send> Target for Titan<E> {
     }
 
     fn multi_get(&self, keys: &[Key], value: OnEach<'_, E>) -> Result<(), E> {
-        hand_over_each(self.db.multi_get(keys, &self.read), value)
+        hand_over_each(self.db.multi_get_with(keys, &self.read), value)
     }
 
     fn scan(&self, from: &[u8], entry: Visitor<'_, E>) -> Result<(), E> {

@@ -117,7 +117,7 @@ fn measured_multi_get(db: &Db) -> Outcome {
     let options = ReadOptions::default();
     for n in 0..READS / 16 {
         let keys: Vec<_> = (0..16).map(|i| key(scattered(16 * n + i))).collect();
-        black_box(db.multi_get(black_box(&keys), &options));
+        black_box(db.multi_get_with(black_box(&keys), &options));
     }
     Ok(())
 }

@@ -279,7 +279,7 @@ impl Kv for EngineKv {
         if let [key] = keys {
             return Ok(vec![self.get(space, key)?]);
         }
-        let values = self.family(space).multi_get(keys, &ReadOptions::default());
+        let values = self.family(space).multi_get(keys);
         values.into_iter().map(|value| Ok(value?)).collect()
     }
 
@@ -369,7 +369,10 @@ impl Reader for EngineSnapshot<'_> {
     }
 
     fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
-        let values = self.store.family(space).multi_get(keys, &self.options());
+        let values = self
+            .store
+            .family(space)
+            .multi_get_with(keys, &self.options());
         values.into_iter().map(|value| Ok(value?)).collect()
     }
 

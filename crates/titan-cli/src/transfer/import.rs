@@ -19,7 +19,7 @@ use super::pairs::{KeyRange, Pair, Summary, Totals};
 use super::sides::Side;
 use crate::keys;
 
-/// The most bytes of a transaction, unless one pair is larger.
+/// A transaction with as many bytes of keys and values gets no more.
 const TRANSACTION_BYTES: u64 = 1 << 20;
 /// The most keys of a transaction.
 const TRANSACTION_KEYS: u64 = 4096;
@@ -79,6 +79,14 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// Reads the whole file, and so finds all damage.
+    ///
+    /// # Errors
+    /// Those of [`Reader::next_block`].
+    pub(crate) fn check(&self, bar: &ProgressBar) -> Result<()> {
+        self.for_each_part(bar, |_, _| Ok(())).map(drop)
+    }
+
     /// Compares a target with the export as of one timestamp. Reads the whole file.
     ///
     /// # Errors
@@ -88,8 +96,7 @@ impl<'a> Source<'a> {
         target: &mut dyn Side,
         bar: &ProgressBar,
     ) -> Result<(Comparison, Summary)> {
-        let at = target.timestamp(None)?;
-        target.hold(at)?;
+        let at = target.hold_present()?;
         let mut comparison = Comparison::default();
         let summary = self.for_each_part(bar, |pairs, range| {
             let mut differences = Differences::new(pairs, target.scan(at, range)?);
@@ -99,6 +106,7 @@ impl<'a> Source<'a> {
             comparison.same += differences.same;
             Ok(())
         })?;
+        target.check_hold()?;
         Ok((comparison, summary))
     }
 
@@ -233,14 +241,14 @@ pub(crate) fn verify(
     expected: &Summary,
     bar: &ProgressBar,
 ) -> Result<Timestamp> {
-    let at = target.timestamp(None)?;
-    target.hold(at)?;
+    let at = target.hold_present()?;
     let mut totals = Totals::default();
     for pair in target.scan(at, range.clone())? {
         let pair = pair?;
         totals.add(&pair);
         bar.inc(pair.bytes());
     }
+    target.check_hold()?;
     match totals.summary() == *expected {
         true => Ok(at),
         false => Err(written_by_others()),

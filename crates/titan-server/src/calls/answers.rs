@@ -91,8 +91,8 @@ fn lists(context: &Context) -> usize {
     elements(&context.resolved_locks) + elements(&context.committed_locks)
 }
 
-/// Implements [`Answered`]. The place of key errors is one field, a list, a text, or none. The
-/// lists of the request come last.
+/// Implements [`Answered`]. The place of key errors is one field, one field and the first pair, a
+/// list, a text, or none. The lists of the request come last.
 macro_rules! answers {
     ($(
         $package:ident::$request:ident => $answer:ident, $name:literal, $place:ident
@@ -129,6 +129,14 @@ macro_rules! answers {
     (@one $package:ident::$answer:ident, $error:ident) => {
         Ok($package::$answer { error: Some($error), ..Default::default() })
     };
+    // As TiKV has it: a client that looks only at the pairs would find none, and no error.
+    (@pairs $package:ident::$answer:ident, $error:ident) => {
+        Ok($package::$answer {
+            pairs: vec![KvPair { error: Some(Box::new($error.clone())), ..KvPair::default() }],
+            error: Some($error),
+            ..Default::default()
+        })
+    };
     (@list $package:ident::$answer:ident, $error:ident) => {
         Ok($package::$answer { errors: vec![$error], ..Default::default() })
     };
@@ -145,8 +153,8 @@ macro_rules! answers {
 
 answers! {
     kvrpcpb::GetRequest => GetResponse, "get", one;
-    kvrpcpb::BatchGetRequest => BatchGetResponse, "batch_get", one, keys;
-    kvrpcpb::ScanRequest => ScanResponse, "scan", one;
+    kvrpcpb::BatchGetRequest => BatchGetResponse, "batch_get", pairs, keys;
+    kvrpcpb::ScanRequest => ScanResponse, "scan", pairs;
     kvrpcpb::PrewriteRequest => PrewriteResponse, "prewrite", list,
         mutations, secondaries, pessimistic_actions, for_update_ts_constraints;
     kvrpcpb::CommitRequest => CommitResponse, "commit", one, keys;
@@ -182,7 +190,7 @@ answers! {
 
 #[cfg(test)]
 mod tests {
-    use kvrpcpb::{CommitRequest, RawBatchPutRequest, RawPutRequest};
+    use kvrpcpb::{BatchGetRequest, CommitRequest, RawBatchPutRequest, RawPutRequest, ScanRequest};
 
     use super::*;
 
@@ -209,5 +217,20 @@ mod tests {
         assert_eq!(request.pairs.len(), 1000);
         assert!(request.memory() >= 1000 * size_of::<KvPair>());
         assert!(size_of::<KvPair>() <= 128);
+    }
+
+    #[test]
+    fn an_answer_of_pairs_has_its_error_also_in_the_first_pair() {
+        let failure = || Failure::abort("corruption: a record is damaged");
+        let scan = refused::<ScanRequest>(failure()).unwrap();
+        let batch = refused_in_batch::<BatchGetRequest>(failure());
+        for (error, pairs) in [(scan.error, scan.pairs), (batch.error, batch.pairs)] {
+            assert!(error.is_some());
+            let first = KvPair {
+                error: error.map(Box::new),
+                ..KvPair::default()
+            };
+            assert_eq!(pairs, [first]);
+        }
     }
 }

@@ -222,7 +222,7 @@ impl World {
         let keys: Vec<Key> = window.keys().collect();
         let names: Vec<Vec<u8>> = keys.iter().map(|key| key.bytes(window.actor)).collect();
         let mut found = Vec::new();
-        for (key, value) in keys.into_iter().zip(handle.multi_get(&names, options)) {
+        for (key, value) in keys.into_iter().zip(handle.multi_get_with(&names, options)) {
             if let Some(value) = value? {
                 found.push((key, described(window.actor, key, &value)?));
             }

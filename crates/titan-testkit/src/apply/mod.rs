@@ -143,7 +143,7 @@ impl Applier {
             Op::MultiGet { family, keys, at } => {
                 let (family, options) = (named(db, family)?, self.read_options(*at)?);
                 let keys: Vec<Vec<u8>> = keys.iter().map(|key| stored(&family, key)).collect();
-                let found = family.multi_get(&keys, &options).into_iter();
+                let found = family.multi_get_with(&keys, &options).into_iter();
                 let found = found.map(|found| Ok(found?.as_deref().map(Sum::of)));
                 return found.collect::<Checked<_>>().map(Outcome::Values);
             }

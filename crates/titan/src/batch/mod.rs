@@ -30,4 +30,4 @@ pub(crate) use target::OpeningId;
 pub use view::BatchOps;
 pub use view::BatchView;
 pub use write_batch::WriteBatch;
-pub(crate) use write_batch::group_header;
+pub(crate) use write_batch::{BatchShape, group_header};

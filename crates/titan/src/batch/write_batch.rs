@@ -42,6 +42,13 @@ struct SavePoint {
     opening: Option<OpeningId>,
 }
 
+/// The shape of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchShape {
+    bytes: usize,
+    save_points: usize,
+}
+
 impl Default for WriteBatch {
     fn default() -> Self {
         WriteBatch::new()
@@ -255,6 +262,14 @@ impl WriteBatch {
     /// Whether the content was taken out.
     pub(crate) fn is_lent(&self) -> bool {
         self.data.is_empty()
+    }
+
+    /// Bytes and save points: other ones than before show that the content is another one.
+    pub(crate) fn shape(&self) -> BatchShape {
+        BatchShape {
+            bytes: self.data.len(),
+            save_points: self.save_points.len(),
+        }
     }
 
     /// Number of operations, [log data](WriteBatch::put_log_data) not counted.

@@ -48,8 +48,8 @@ impl ValueReader {
     /// The whole value; `None` if it is read in parts.
     fn whole(&mut self) -> Result<Option<&Bytes>> {
         if self.whole.is_none() {
-            if let Kind::Deferred(finder) = &self.value.0 {
-                self.value = finder.find()?;
+            if let Kind::Deferred(deferred) = &self.value.0 {
+                self.value = deferred.finder.find()?;
             }
             if !self.value.is_read_in_parts() {
                 self.whole = Some(self.value.fetch()?);

@@ -1,8 +1,8 @@
 //! A value that was found, and the ways to read it.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -57,7 +57,27 @@ pub(super) enum Kind {
         verified: Verified,
     },
     Merged(Arc<Parts>),
-    Deferred(Arc<dyn FindValue>),
+    Deferred(Arc<Deferred>),
+}
+
+/// A value that was not looked up yet.
+pub(super) struct Deferred {
+    pub(super) finder: Arc<dyn FindValue>,
+    /// The value, once parts of it are read: it knows that it was verified.
+    found: OnceLock<LazyValue>,
+}
+
+impl Deferred {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if let Some(found) = self.found.get() {
+            return found.read_at(offset, buf);
+        }
+        let found = self.finder.find()?;
+        match found.is_read_in_parts() {
+            true => self.found.get_or_init(|| found).read_at(offset, buf),
+            false => found.read_at(offset, buf),
+        }
+    }
 }
 
 /// Whether a value was verified, so that parts of it may be given.
@@ -104,7 +124,10 @@ impl LazyValue {
     /// elsewhere that there is one. The store sees to it that it can be found for as long as the
     /// value is alive.
     pub fn deferred(finder: Arc<dyn FindValue>) -> Self {
-        LazyValue(Kind::Deferred(finder))
+        LazyValue(Kind::Deferred(Arc::new(Deferred {
+            finder,
+            found: OnceLock::new(),
+        })))
     }
 
     pub(crate) fn blob(key: Bytes, index: BlobIndex, source: Arc<dyn ValueSource>) -> Self {
@@ -145,7 +168,7 @@ impl LazyValue {
                 key, index, source, ..
             } => source.fetch(key, index),
             Kind::Merged(parts) => parts.merge(),
-            Kind::Deferred(finder) => finder.find()?.fetch(),
+            Kind::Deferred(deferred) => deferred.finder.find()?.fetch(),
         }
     }
 
@@ -193,7 +216,7 @@ impl LazyValue {
                 source.read_part(key, index, offset, part)?;
                 Ok(len)
             }
-            Kind::Deferred(finder) => finder.find()?.read_at(offset, buf),
+            Kind::Deferred(deferred) => deferred.read_at(offset, buf),
             _ => Ok(copy_part(&self.fetch()?, offset, buf)),
         }
     }
@@ -219,7 +242,10 @@ impl LazyValue {
                 let base = parts.base.as_ref().map_or(0, LazyValue::stored_len);
                 base + parts.operands.size_bytes() as u64
             }
-            Kind::Deferred(finder) => finder.find().map_or(0, |value| value.stored_len()),
+            Kind::Deferred(deferred) => {
+                let found = deferred.finder.find();
+                found.map_or(0, |value| value.stored_len())
+            }
         }
     }
 
@@ -253,5 +279,68 @@ impl fmt::Debug for LazyValue {
             Kind::Merged(parts) => write!(f, "LazyValue(merged, {:?})", parts.base),
             Kind::Deferred(_) => write!(f, "LazyValue(deferred)"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::format::BlobFileNumber;
+
+    /// Finds a large value in a blob file, and counts what is asked of both.
+    #[derive(Default)]
+    struct Counting {
+        finds: AtomicUsize,
+        verifications: AtomicUsize,
+    }
+
+    struct Finder(Arc<Counting>);
+
+    const SIZE: u64 = 4 * READ_WHOLE;
+
+    impl FindValue for Finder {
+        fn find(&self) -> Result<LazyValue> {
+            self.0.finds.fetch_add(1, Ordering::Relaxed);
+            let index = BlobIndex {
+                file: BlobFileNumber(1),
+                offset: 0,
+                size: SIZE,
+                compression: CompressionType::None,
+            };
+            let source = Arc::clone(&self.0);
+            Ok(LazyValue::blob(Bytes::from("key"), index, source))
+        }
+    }
+
+    impl ValueSource for Counting {
+        fn fetch(&self, _: &[u8], _: &BlobIndex) -> Result<Bytes> {
+            Ok(vec![7; SIZE as usize].into())
+        }
+
+        fn verify(&self, _: &[u8], _: &BlobIndex) -> Result<()> {
+            self.verifications.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn read_part(&self, _: &[u8], _: &BlobIndex, _: u64, buf: &mut [u8]) -> Result<()> {
+            buf.fill(7);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_deferred_value_is_found_and_verified_once_for_all_parts() {
+        let counting = Arc::new(Counting::default());
+        let value = LazyValue::deferred(Arc::new(Finder(Arc::clone(&counting))));
+        let mut part = vec![0; 64 << 10];
+        for value in [value.clone(), value] {
+            for offset in (0..SIZE).step_by(part.len()) {
+                assert_eq!(value.read_at(offset, &mut part).unwrap(), part.len());
+            }
+        }
+        assert_eq!(counting.finds.load(Ordering::Relaxed), 1);
+        assert_eq!(counting.verifications.load(Ordering::Relaxed), 1);
     }
 }

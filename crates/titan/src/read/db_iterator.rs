@@ -38,7 +38,8 @@ pub(crate) struct IteratorSource {
     pub(crate) sequence: SequenceNumber,
     pub(crate) scans: Arc<ScanHistory>,
     pub(crate) dead: Arc<DeadRanges>,
-    pub(crate) listed: ListedIterator,
+    /// Shared by the iterators of a range.
+    pub(crate) listed: Arc<ListedIterator>,
 }
 
 /// A cursor over the keys of a column family, in their order, as of one moment.
@@ -66,7 +67,7 @@ pub struct DbIterator {
     fetcher: ValueFetcher,
     merge_operator: Option<Arc<dyn MergeOperator>>,
     super_version: Arc<SuperVersion>,
-    _listed: ListedIterator,
+    _listed: Arc<ListedIterator>,
     _snapshot: Option<Snapshot>,
 }
 

@@ -31,12 +31,12 @@ pub(crate) struct LiveIterator {
 }
 
 impl IteratorList {
-    /// Counts an iterator until the guard is dropped.
+    /// Counts an iterator until the last clone of the guard is dropped.
     pub(crate) fn enter(
         self: &Arc<Self>,
         super_version: &SuperVersion,
         since: Duration,
-    ) -> ListedIterator {
+    ) -> Arc<ListedIterator> {
         let iterator = LiveIterator {
             since,
             version: Arc::downgrade(&super_version.version),
@@ -46,10 +46,10 @@ impl IteratorList {
         alive.next += 1;
         let before = alive.iterators.insert(number, iterator);
         invariant!(before.is_none(), "two iterators have the number {number}");
-        ListedIterator {
+        Arc::new(ListedIterator {
             number,
             list: Arc::clone(self),
-        }
+        })
     }
 
     /// The iterators alive, the oldest first.
@@ -62,22 +62,6 @@ impl IteratorList {
 pub(crate) struct ListedIterator {
     number: u64,
     list: Arc<IteratorList>,
-}
-
-impl Clone for ListedIterator {
-    /// Lists another iterator, which reads from the same and is as old.
-    fn clone(&self) -> Self {
-        let mut alive = self.list.alive.lock();
-        let number = alive.next;
-        alive.next += 1;
-        if let Some(iterator) = alive.iterators.get(&self.number).cloned() {
-            alive.iterators.insert(number, iterator);
-        }
-        ListedIterator {
-            number,
-            list: Arc::clone(&self.list),
-        }
-    }
 }
 
 impl Drop for ListedIterator {
@@ -116,8 +100,8 @@ mod tests {
         assert_eq!(since(), [1, 2, 3]);
         drop(b);
         assert_eq!(since(), [1, 3]);
-        let again = a.clone();
-        assert_eq!(since(), [1, 3, 1]);
+        let again = Arc::clone(&a);
+        assert_eq!(since(), [1, 3]);
         drop((a, c));
         assert_eq!(since(), [1]);
         drop(again);

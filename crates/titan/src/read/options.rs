@@ -24,8 +24,8 @@ pub struct ReadOptions {
     /// [`seek_for_prev`](crate::DbIterator::seek_for_prev) bound the iterator to the prefix of
     /// their target, by the family's [extractor](crate::prefix::PrefixExtractor), until the next
     /// seek. A target without a prefix bounds nothing. Needs an extractor and the bytewise order;
-    /// excludes `prefix`; not in transactions. Default: false; keys are then in total order, also
-    /// with an extractor.
+    /// excludes `prefix`; not in transactions or ranges. Default: false; keys are then in total
+    /// order, also with an extractor.
     pub prefix_same_as_start: bool,
     /// Iterators see only keys with this prefix; together with bounds the narrower range applies.
     /// Needs the bytewise order. Default: none.

@@ -106,7 +106,7 @@ impl Transaction {
         let others = keys.iter().zip(&own).filter(|(_, own)| own.is_none());
         let others: Vec<&[u8]> = others.map(|(key, _)| key.as_ref()).collect();
         let options = state.read_options(ReadOptions::default());
-        let mut read = family.multi_get(&others, &options).into_iter();
+        let mut read = family.multi_get_with(&others, &options).into_iter();
         let lost = || Err(Error::internal("a lookup has no result"));
         let merged = own.into_iter().map(|own| match own {
             Some(own) => own,
@@ -291,9 +291,11 @@ impl Transaction {
     /// stays exclusive.
     ///
     /// # Errors
-    /// `InvalidArgument` if there is no save point.
+    /// `InvalidArgument` if there is no save point; `Internal` if the writes are lost: see
+    /// [`Transaction::try_commit`].
     pub fn rollback_to_save_point(&self) -> Result<()> {
         let state = &mut *self.state.lock();
+        state.check_not_lost()?;
         let released = state.tracked.rollback_to_save_point()?;
         state.batch.rollback_to_save_point()?;
         if let Some(written) = state.written_at.pop() {
@@ -308,9 +310,10 @@ impl Transaction {
     /// Ends the last save point and keeps what was done since.
     ///
     /// # Errors
-    /// `InvalidArgument` if there is no save point.
+    /// As [`Transaction::rollback_to_save_point`].
     pub fn pop_save_point(&self) -> Result<()> {
         let state = &mut *self.state.lock();
+        state.check_not_lost()?;
         state.tracked.pop_save_point()?;
         state.batch.pop_save_point()?;
         state.written_at.pop();
@@ -352,7 +355,9 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Transaction::commit`].
+    /// Those of [`Transaction::commit`]. `Internal` if the thread panicked that committed the
+    /// writes, perhaps of another writer: they are lost, and every later commit of the transaction
+    /// is an error, too. Begin another one.
     pub fn try_commit(&mut self) -> Result<()> {
         self.commit_writes()?;
         let state = std::mem::take(&mut *self.state.lock());
@@ -363,7 +368,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// After an error the writes are as before.
+    /// After an error the writes are as before, or lost.
     fn commit_writes(&self) -> Result<()> {
         let (mut batch, conditions) = self.state.lock().take_writes()?;
         let Some(conditions) = conditions else {
@@ -376,7 +381,7 @@ impl Transaction {
         let committed = self.db.write_if(&mut batch, &conditions, options);
         gate!("transaction: committed");
         if committed.is_err() {
-            self.state.lock().batch = batch;
+            self.state.lock().give_back(batch);
         }
         committed
     }

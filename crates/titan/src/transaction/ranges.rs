@@ -52,6 +52,9 @@ impl Transaction {
 
     /// The same, read with `options`, within their bounds and their prefix. A snapshot in `options`
     /// is used instead of the transaction's own.
+    ///
+    /// # Errors
+    /// Those of [`ColumnFamily::range_with`].
     pub fn range_with(
         &self,
         family: &ColumnFamily,
@@ -76,9 +79,19 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::range`]; `InvalidArgument` if the order of keys is not bytewise.
     pub fn prefix(&self, family: &ColumnFamily, prefix: impl AsRef<[u8]>) -> Range {
+        self.prefix_with(family, prefix, &ReadOptions::default())
+    }
+
+    /// The same, read with `options`, within their bounds; `prefix` takes the place of theirs.
+    pub fn prefix_with(
+        &self,
+        family: &ColumnFamily,
+        prefix: impl AsRef<[u8]>,
+        options: &ReadOptions,
+    ) -> Range {
         let options = ReadOptions {
             prefix: Some(prefix.as_ref().to_vec()),
-            ..ReadOptions::default()
+            ..options.clone()
         };
         self.range_with(family, .., &options)
     }
@@ -86,6 +99,16 @@ impl Transaction {
     /// The keys of a range of the family: see [`Transaction::range`]. Reads no values.
     pub fn keys(&self, family: &ColumnFamily, range: impl KeyRange) -> Keys {
         self.range(family, range).into_keys()
+    }
+
+    /// The same, read with `options`: see [`Transaction::range_with`].
+    pub fn keys_with(
+        &self,
+        family: &ColumnFamily,
+        range: impl KeyRange,
+        options: &ReadOptions,
+    ) -> Keys {
+        self.range_with(family, range, options).into_keys()
     }
 
     /// The first key of the family and its value.

@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use super::index::{Index, Pending};
 use super::tracked::TrackedKeys;
-use crate::batch::WriteBatch;
+use crate::batch::{BatchShape, WriteBatch};
 use crate::db::{ColumnFamily, Conditions};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
 use crate::read::{ReadOptions, Snapshot};
 use crate::wide_columns::WideColumns;
@@ -23,6 +23,8 @@ pub(super) struct State {
     pub(super) evidence: Option<Snapshot>,
     pub(super) tracked: TrackedKeys,
     pub(super) batch: WriteBatch,
+    /// The shape of a batch that was taken to be committed, until it comes back whole.
+    taken: Option<BatchShape>,
     /// The writes by family, for reads.
     pub(super) written: HashMap<ColumnFamilyId, Index>,
     /// Copies of `written` at each save point. The copies share what did not change since.
@@ -61,8 +63,23 @@ impl State {
         index.insert(Bytes::copy_from_slice(key), pending);
     }
 
-    /// The writes, and the conditions under which they are made: none if no key was touched.
+    /// Fails with `Internal` if the writes are lost: the thread that committed them panicked.
+    pub(super) fn check_not_lost(&self) -> Result<()> {
+        match self.taken {
+            None => Ok(()),
+            Some(_) => Err(Error::internal(
+                "the thread that committed the transaction panicked, and its writes are lost: begin another one",
+            )),
+        }
+    }
+
+    /// The writes, and the conditions under which they are made: none if no key was touched. Writes
+    /// that were not committed are to be [given back](State::give_back).
+    ///
+    /// # Errors
+    /// `Internal` if an earlier call took them, and they were not given back whole.
     pub(super) fn take_writes(&mut self) -> Result<(WriteBatch, Option<Conditions>)> {
+        self.check_not_lost()?;
         let Some(evidence) = self.evidence.as_ref().filter(|_| !self.tracked.is_empty()) else {
             return Ok((WriteBatch::new(), None));
         };
@@ -74,7 +91,17 @@ impl State {
             }
             conditions.unchanged_since(key.family(), key.key(), tracked.since)?;
         }
+        self.taken = Some(self.batch.shape());
         Ok((std::mem::take(&mut self.batch), Some(conditions)))
+    }
+
+    /// Gives back writes that were not committed. They are empty if the thread panicked that was to
+    /// commit them.
+    pub(super) fn give_back(&mut self, batch: WriteBatch) {
+        if self.taken == Some(batch.shape()) {
+            self.batch = batch;
+            self.taken = None;
+        }
     }
 
     pub(super) fn read_options(&self, options: ReadOptions) -> ReadOptions {

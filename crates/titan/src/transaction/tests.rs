@@ -110,7 +110,7 @@ fn its_own_writes_are_seen_by_itself_at_once_and_by_others_after_the_commit() {
         t.commit().unwrap();
         assert_eq!(text(db.get(b"a")), two());
         assert_eq!(text(db.get(b"d")), two());
-        let gone = db.multi_get(&["b", "c"], &ReadOptions::default());
+        let gone = db.multi_get(&["b", "c"]);
         assert!(gone.into_iter().all(|value| text(value).is_none()));
         assert_eq!(db.locks().len(), 0);
         assert_eq!(db.metrics().snapshots, 0);
@@ -520,6 +520,38 @@ impl Comparator for Panicking {
         let panics = self.0.load(Relaxed) && (a == b"panic" || b == b"panic");
         assert!(!panics, "as told");
         a.cmp(b)
+    }
+}
+
+#[test]
+fn a_transaction_whose_writes_are_lost_never_commits() {
+    let comparator = Arc::new(Panicking::default());
+    for begun in all_options() {
+        let mut options = options();
+        options.default.comparator = Arc::clone(&comparator) as Arc<dyn Comparator>;
+        let db = Db::open("/db", &options).unwrap();
+        db.put(b"k", b"0").unwrap();
+        let mut transaction = db.begin(&begun).unwrap();
+        transaction.set_save_point();
+        transaction.put(&db, "mine", "1").unwrap();
+        transaction.put(&db, "panic", "1").unwrap();
+        comparator.0.store(true, Relaxed);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _ = transaction.try_commit();
+        }));
+        comparator.0.store(false, Relaxed);
+        assert!(panicked.is_err(), "{begun:?}");
+        db.resume().unwrap();
+        for ended in [
+            transaction.try_commit(),
+            transaction.rollback_to_save_point(),
+            transaction.pop_save_point(),
+            transaction.commit(),
+        ] {
+            assert_eq!(kind(ended), Some(ErrorKind::Internal), "{begun:?}");
+        }
+        assert_eq!(text(db.get(b"mine")), None, "{begun:?}");
+        assert!(is_free(&db, "mine"), "{begun:?}");
     }
 }
 

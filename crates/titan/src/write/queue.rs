@@ -111,11 +111,10 @@ impl Group {
             Some(refused) => Some(&mut refused.batch),
             None => self.batches.get_mut(index),
         };
-        let mut batch = batch.map(WriteBatch::lend);
-        if let Some(batch) = &mut batch {
-            batch.set_sequence(SequenceNumber::ZERO);
+        End {
+            result,
+            batch: batch.map(WriteBatch::lend),
         }
-        End { result, batch }
     }
 }
 
@@ -131,6 +130,8 @@ enum Progress {
     /// This writer leads now.
     Lead,
     Done(End),
+    /// This writer knows that it leads, or has its end.
+    Over,
 }
 
 /// A batch and its conditions, if it has any.
@@ -224,8 +225,11 @@ impl CommitQueue {
         options: WriteOptions,
         commit: impl FnOnce(&Lead<'_>, &mut Group) -> Result<()>,
     ) -> Result<()> {
-        let mut lender = Lender(batch);
-        let writer = Writer::new(Some((lender.0.lend(), conditions)), Some(options));
+        let mut lender = Lender {
+            sequence: batch.sequence(),
+            batch,
+        };
+        let writer = Writer::new(Some((lender.batch.lend(), conditions)), Some(options));
         if let Some(end) = self.wait_for_lead(&writer) {
             return lender.end(end);
         }
@@ -297,12 +301,12 @@ impl CommitQueue {
         gate!("queue: in line");
         writer.spin();
         let mut progress = writer.progress.lock();
-        loop {
-            match std::mem::replace(&mut *progress, Progress::Waiting) {
-                Progress::Waiting => writer.moved_on.wait(&mut progress),
-                Progress::Lead => return None,
-                Progress::Done(end) => return Some(end),
-            }
+        while matches!(*progress, Progress::Waiting) {
+            writer.moved_on.wait(&mut progress);
+        }
+        match std::mem::replace(&mut *progress, Progress::Over) {
+            Progress::Done(end) => Some(end),
+            _ => None,
         }
     }
 
@@ -360,12 +364,17 @@ impl CommitQueue {
 
 /// The owner of a batch that was lent to the queue. If that never comes back, the owner gets an
 /// empty one.
-struct Lender<'b>(&'b mut WriteBatch);
+struct Lender<'b> {
+    batch: &'b mut WriteBatch,
+    /// The sequence number that the batch had.
+    sequence: SequenceNumber,
+}
 
 impl Lender<'_> {
     fn end(&mut self, end: End) -> Result<()> {
         if let Some(batch) = end.batch {
-            *self.0 = batch;
+            *self.batch = batch;
+            self.batch.set_sequence(self.sequence);
         }
         end.result
     }
@@ -373,8 +382,8 @@ impl Lender<'_> {
 
 impl Drop for Lender<'_> {
     fn drop(&mut self) {
-        if self.0.is_lent() {
-            *self.0 = WriteBatch::new();
+        if self.batch.is_lent() {
+            *self.batch = WriteBatch::new();
         }
     }
 }
@@ -580,6 +589,23 @@ mod tests {
             }
         });
         assert_eq!(refused.load(Ordering::SeqCst), 1000);
+    }
+
+    #[test]
+    fn a_batch_comes_back_with_the_sequence_number_that_it_had() {
+        let queue = CommitQueue::default();
+        for committed in [Ok(()), Err(Error::corruption("no"))] {
+            let mut batch = WriteBatch::new();
+            batch.put(ColumnFamilyId::DEFAULT, b"k", b"v").unwrap();
+            batch.set_sequence(SequenceNumber(7));
+            let before = batch.clone();
+            let ended = queue.submit(&mut batch, None, WriteOptions::default(), |_, group| {
+                group.batches[0].set_sequence(SequenceNumber(9));
+                committed.clone()
+            });
+            assert_eq!(ended.is_ok(), committed.is_ok());
+            assert_eq!(batch, before);
+        }
     }
 
     #[test]

@@ -115,14 +115,17 @@ pub(crate) fn check(family: &ColumnFamily, expected: &Rows, what: &str) {
         }
     }
     let only_keys: Vec<&[u8]> = keys.iter().map(|(key, _)| key.as_slice()).collect();
-    let many = family.multi_get(&only_keys, &ReadOptions::default());
-    for ((key, value), multi) in keys.iter().zip(many) {
+    let many = family.multi_get(&only_keys);
+    let many = many.into_iter().zip(family.multi_get_lazy(&only_keys));
+    for ((key, value), (multi, multi_lazy)) in keys.iter().zip(many) {
         let what = format!("{what}, key {}", hex(key));
         let got = family.get(key).unwrap();
         assert_eq!(got.as_deref().map(brief), value.map(brief), "get, {what}");
         assert_eq!(got.as_deref(), *value, "get, {what}");
         let multi = multi.unwrap();
         assert_eq!(multi.as_deref(), *value, "multi_get, {what}");
+        let multi_lazy = multi_lazy.unwrap().map(|v| v.fetch().unwrap());
+        assert_eq!(multi_lazy.as_deref(), *value, "multi_get_lazy, {what}");
         let contains = family.contains_key(key).unwrap();
         assert_eq!(contains, value.is_some(), "contains_key, {what}");
         let lazy = family.get_lazy(key).unwrap();

@@ -97,11 +97,17 @@ fn every_way_to_read_a_blob_value_counts_it_once() {
     check("get inline", &|| drop(db.get(&key(0)).unwrap()), (0, 0));
     let keys = [key(0), key(1), key(2), key(7)];
     let multi_get = || {
-        for found in db.multi_get(&keys, &all) {
+        for found in db.multi_get_with(&keys, &all) {
             found.unwrap();
         }
     };
     check("multi_get", &multi_get, (2, 500));
+    let multi_get_lazy = || {
+        for found in db.multi_get_lazy(&keys) {
+            found.unwrap();
+        }
+    };
+    check("multi_get_lazy", &multi_get_lazy, (0, 0));
     let walk = |take: &dyn Fn(&mut DbIterator)| {
         let mut it = db.iter(&all).unwrap();
         it.seek_to_first().unwrap();

@@ -115,7 +115,7 @@ fn live_and_close(round: usize) {
         assert_eq!(read_all(&second, &ReadOptions::default()), 600);
         assert!(lazy.unwrap().fetch().is_ok());
         let keys: Vec<_> = (0..600).map(key).collect();
-        assert_eq!(db.multi_get(&keys, &at).len(), 600);
+        assert_eq!(db.multi_get_with(&keys, &at).len(), 600);
         if opening == 1 {
             db.drop_column_family(&second).unwrap();
         }

@@ -13,6 +13,7 @@ use crate::global::Global;
 use crate::output::{self, Out};
 use crate::store::timestamp;
 use crate::transfer::export;
+use crate::transfer::format::directory_of;
 use crate::transfer::pairs::KeyRange;
 use crate::transfer::sides::{self, Access, Network, Place};
 use crate::{keys, progress};
@@ -23,8 +24,9 @@ use crate::{keys, progress};
 /// again: it goes on as of the same timestamp, as long as the source can read it. The file is
 /// durable and complete when the command ends. A store is opened read-only; if another process has
 /// it open, it is read as of one moment, and such an export does not go on. Nor does one of a store
-/// with locks. Of a directory of titan serve, the store is the directory `versions`. A cluster
-/// holds its safe point meanwhile.
+/// with locks. Let no export go on with a copy of its store: it is refused only if it has fewer
+/// writes. Of a directory of titan serve, the store is the directory `versions`. A cluster holds
+/// its safe point meanwhile.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -119,11 +121,7 @@ fn refuse_within(source: &Place, file: &Path) -> Result<()> {
     let Place::Directory(dir) = source else {
         return Ok(());
     };
-    let parent = file
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new(".")).canonicalize();
-    match (dir.canonicalize(), parent) {
+    match (dir.canonicalize(), directory_of(file).canonicalize()) {
         (Ok(dir), Ok(parent)) if parent.starts_with(&dir) => {
             let what = "the file of an export cannot be in the directory of its store";
             Err(Error::invalid_argument(what))

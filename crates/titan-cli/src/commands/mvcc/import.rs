@@ -59,6 +59,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         true => Access::Read,
         false => Access::Write(&args.clock),
     };
+    if args.target.is_missing() {
+        // Otherwise a damaged file would leave an empty store behind.
+        let bar = progress::bytes("check", Some(source.length));
+        let checked = source.check(&bar);
+        bar.finish_and_clear();
+        checked?;
+    }
     let mut target = sides::open(&args.target, access, &args.network, global)?;
     let outcome = work(args, &source, &mut *target);
     let closed = target.close();

@@ -23,9 +23,13 @@ pub(super) const CHECKSUM: usize = 4;
 pub(crate) struct Header {
     /// The timestamp as of which the pairs are.
     pub(crate) timestamp: Timestamp,
+    /// The timestamp that was asked for, which may be later; that of the pairs if none was.
+    pub(crate) asked: Timestamp,
+    /// The age of the source.
+    pub(crate) age: u64,
     /// Whether a later reading at the timestamp finds the same.
     pub(crate) is_resumable: bool,
-    /// The name of the source, which no other source has.
+    /// The name of the source.
     pub(crate) source: String,
     /// The keys that were asked for.
     pub(crate) range: KeyRange,
@@ -34,7 +38,9 @@ pub(crate) struct Header {
 impl Header {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
-        body.extend_from_slice(&self.timestamp.0.to_le_bytes());
+        for number in [self.timestamp.0, self.asked.0, self.age] {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
         body.push(self.is_resumable.into());
         put_string(&mut body, self.source.as_bytes());
         let from = (!self.range.from.is_empty()).then_some(&self.range.from);
@@ -97,6 +103,8 @@ impl Header {
         let header = body.and_then(|body| {
             let mut fields = Fields(body);
             let timestamp = Timestamp(fields.u64()?);
+            let asked = Timestamp(fields.u64()?);
+            let age = fields.u64()?;
             let is_resumable = fields.byte()? != 0;
             let source = String::from_utf8(fields.string()?.to_vec()).ok()?;
             let mut key = || {
@@ -111,6 +119,8 @@ impl Header {
             let (from, to) = (key()?, key()?);
             Some(Header {
                 timestamp,
+                asked,
+                age,
                 is_resumable,
                 source,
                 range: KeyRange {
@@ -141,6 +151,8 @@ mod tests {
         for (from, to) in [("", None), ("a", None), ("a", Some("b")), ("", Some("z"))] {
             let header = Header {
                 timestamp: Timestamp(u64::MAX - 7),
+                asked: Timestamp(u64::MAX - 6),
+                age: 1 << 50,
                 is_resumable: to.is_some(),
                 source: "cluster 7".to_owned(),
                 range: KeyRange {

@@ -3,7 +3,8 @@
 //! ```text
 //! file      header block* end
 //! header    magic (8) version (4) length of the body (4) checksum (4) body checksum (4)
-//! body      timestamp (8) resumable (1) source (string) from (optional) to (optional)
+//! body      timestamp (8) asked (8) age (8) resumable (1) source (string) from (optional)
+//!           to (optional)
 //! string    length (4) bytes
 //! optional  0 (1), or 1 (1) string
 //! block     'B' (1) codec (1) stored length (4) plain length (4) pairs (4) checksum (4) stored
@@ -36,7 +37,7 @@ mod writer;
 
 pub(crate) use header::Header;
 pub(crate) use reader::Reader;
-pub(crate) use writer::Found;
+pub(crate) use writer::{Found, directory_of};
 
 /// Takes bytes from the front of a part.
 struct Fields<'a>(&'a [u8]);

@@ -1,7 +1,7 @@
 //! Writing an export, and going on with an interrupted one.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use titan::{Error, ErrorKind, Result};
@@ -10,18 +10,20 @@ use super::block::BlockBuilder;
 use super::end::End;
 use super::header::Header;
 use super::reader::{Reader, State, Step};
-use crate::transfer::pairs::{Pair, Summary};
+use crate::transfer::pairs::{Pair, Summary, Totals};
 
-/// A file that is to become an export, with what it has already. Locked against other writers.
+/// A file that is to become an export, with what it has already. Locked against other writers as
+/// soon as it exists.
 pub(crate) struct Found {
-    file: File,
+    /// `None` if there is none yet.
+    file: Option<File>,
     path: PathBuf,
     /// The header and the intact blocks of an interrupted export.
     part: Option<(Header, State)>,
 }
 
 impl Found {
-    /// Opens a file, or makes one.
+    /// Opens a file, if there is one. Makes none: the source may yet refuse.
     ///
     /// # Errors
     /// `AlreadyExists` for a complete export; `InvalidArgument` for a file of another kind;
@@ -29,27 +31,27 @@ impl Found {
     /// if another program writes it; `Io`.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let opening = |e| Error::opening(e, "open the export", path);
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(path).map_err(opening)?;
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Ok(Found {
+                    file: None,
+                    path: path.to_owned(),
+                    part: None,
+                });
+            }
+            opened => opened.map_err(opening)?,
+        };
         if !file.metadata().map_err(opening)?.is_file() {
             return Err(Error::invalid_argument("an export is a regular file").in_file(path));
         }
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let what = "another program writes the export";
-                return Err(Error::new(ErrorKind::Locked, what).in_file(path));
-            }
-            Err(TryLockError::Error(e)) => return Err(Error::io(e, "lock the export", path)),
-        }
+        lock(&file, path)?;
         let reading = file.try_clone().map_err(opening)?;
         let part = match Reader::of(reading, path)? {
             None => None,
             Some(reader) => Some(intact_part(reader, path)?),
         };
         Ok(Found {
-            file,
+            file: Some(file),
             path: path.to_owned(),
             part,
         })
@@ -60,26 +62,33 @@ impl Found {
         self.part.as_ref().map(|(header, _)| header)
     }
 
-    /// Begins anew.
+    /// Begins anew, and makes the file if there is none.
     ///
     /// # Errors
+    /// `Locked` if another program writes it; `AlreadyExists` if another one has made it meanwhile;
     /// `Io`, `NoSpace`.
     pub(crate) fn begin(self, header: &Header) -> Result<Writer> {
-        let bytes = header.encode();
-        let mut writer = Writer::at(
-            self,
-            State {
-                offset: 0,
-                blocks: 0,
-                totals: Default::default(),
-                last_key: None,
-            },
-        )?;
-        writer.write(&bytes)?;
+        let Found { file, path, .. } = self;
+        let file = match file {
+            Some(file) => file,
+            None => {
+                let made = OpenOptions::new().write(true).create_new(true).open(&path);
+                let made = made.map_err(|e| Error::opening(e, "make the export", &path))?;
+                lock(&made, &path)?;
+                made
+            }
+        };
+        let state = State {
+            offset: 0,
+            blocks: 0,
+            totals: Totals::default(),
+            last_key: None,
+        };
+        let mut writer = Writer::at(file, path, state)?;
+        writer.write(&header.encode())?;
         // ORDER: an export that goes on has its name and its timestamp, whatever follows them.
         writer.file.sync_all().map_err(|e| writer.failed(e))?;
-        let parent = writer.path.parent().filter(|p| !p.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
+        let parent = directory_of(&writer.path);
         let synced = File::open(parent).and_then(|directory| directory.sync_all());
         synced.map_err(|e| Error::io(e, "sync the directory", parent))?;
         Ok(writer)
@@ -89,12 +98,30 @@ impl Found {
     ///
     /// # Errors
     /// `Io`.
-    pub(crate) fn go_on(mut self) -> Result<Writer> {
-        match self.part.take() {
-            Some((_, state)) => Writer::at(self, state),
-            None => Err(Error::internal("no export was begun")),
+    pub(crate) fn go_on(self) -> Result<Writer> {
+        match (self.file, self.part) {
+            (Some(file), Some((_, state))) => Writer::at(file, self.path, state),
+            _ => Err(Error::internal("no export was begun")),
         }
     }
+}
+
+/// Locks a file against other writers.
+fn lock(file: &File, path: &Path) -> Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let what = "another program writes the export";
+            Err(Error::new(ErrorKind::Locked, what).in_file(path))
+        }
+        Err(TryLockError::Error(e)) => Err(Error::io(e, "lock the export", path)),
+    }
+}
+
+/// The directory in which a file is.
+pub(crate) fn directory_of(file: &Path) -> &Path {
+    let parent = file.parent().filter(|p| !p.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
 /// The header of an interrupted export, and the blocks up to the first that is torn or damaged.
@@ -124,8 +151,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Writes behind a part, and cuts off what follows it.
-    fn at(found: Found, state: State) -> Result<Self> {
-        let Found { mut file, path, .. } = found;
+    fn at(mut file: File, path: PathBuf, state: State) -> Result<Self> {
         let cut = file
             .set_len(state.offset)
             .and_then(|()| file.seek(SeekFrom::Start(state.offset)));
@@ -198,7 +224,7 @@ impl Writer {
         Ok(())
     }
 
-    fn failed(&self, error: std::io::Error) -> Error {
+    fn failed(&self, error: io::Error) -> Error {
         Error::io(error, "write the export", &self.path)
     }
 }
@@ -213,6 +239,8 @@ mod tests {
     fn header() -> Header {
         Header {
             timestamp: Timestamp(7),
+            asked: Timestamp(7),
+            age: 5,
             is_resumable: true,
             source: "store of a test".to_owned(),
             range: Default::default(),
@@ -323,10 +351,19 @@ mod tests {
             assert_eq!(std::fs::read(&path).unwrap(), bytes);
         }
         std::fs::remove_file(&path).unwrap();
-        let _open = Found::open(&path).unwrap();
+        assert!(Found::open(dir.path()).is_err());
+    }
+
+    #[test]
+    fn a_file_is_made_when_an_export_begins_and_has_one_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let [first, late] = [(); 2].map(|()| Found::open(&path).unwrap());
+        assert!(!path.exists());
+        let _writer = first.begin(&header()).unwrap();
         let second = Found::open(&path).err().unwrap();
         assert_eq!(second.kind(), ErrorKind::Locked);
-        assert!(Found::open(dir.path()).is_err());
+        assert!(late.begin(&header()).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tikv_client::{
@@ -23,7 +23,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 use super::place::Network;
 use super::placement::Placement;
-use super::retries::{Fate, PAUSE, fate, no_answer, repeated, translated};
+use super::retries::{Failure, has_surely_failed, is_too_large, no_answer, repeated};
 use super::side::{Pairs, Side, Transaction};
 use crate::transfer::pairs::{KeyRange, Pair};
 
@@ -54,7 +54,7 @@ impl Cluster {
     ///
     /// # Errors
     /// `Io` if none answers, or a file of TLS cannot be read.
-    pub(super) fn open(addresses: &[String], network: &Network) -> Result<Box<dyn Side>> {
+    pub(super) fn open(addresses: &[String], network: &Network) -> Result<Self> {
         let patience = network.patience();
         let mut config = Config::default()
             .with_timeout(patience)
@@ -78,15 +78,15 @@ impl Cluster {
             let client = TransactionClient::new_with_config(addresses.to_vec(), config);
             let client = tokio::time::timeout(patience, client).await;
             let client = client.map_err(|_| no_answer())?;
-            client.map_err(|error| translated(&error))
+            client.map_err(|error| error.translated())
         })?;
-        Ok(Box::new(Cluster {
+        Ok(Cluster {
             client,
             placement: Arc::new(placement),
             patience,
             hold: None,
             runtime,
-        }))
+        })
     }
 
     /// Options with this many attempts after errors of regions and of the transport.
@@ -119,6 +119,16 @@ fn service(at: Timestamp) -> String {
     format!("titan-mvcc-{}-{at}", std::process::id())
 }
 
+/// Refuses a timestamp before the safe point: a cluster answers such reads, and may find less.
+fn check_readable(at: Timestamp, safe_point: u64) -> Result<()> {
+    if safe_point <= at.0 {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!(
+        "timestamp {at} is before the safe point {safe_point}: its versions may have been dropped"
+    )))
+}
+
 fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| Error::io(e, "read", path))
 }
@@ -126,6 +136,10 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 impl Side for Cluster {
     fn name(&self) -> String {
         format!("cluster {}", self.placement.cluster)
+    }
+
+    fn age(&self) -> u64 {
+        0
     }
 
     fn is_resumable(&self) -> bool {
@@ -151,25 +165,26 @@ impl Side for Cluster {
         let (placement, service) = (Arc::clone(&self.placement), service(at));
         let seconds = HOLD_SECONDS.cast_signed();
         let oldest = self.wait(placement.hold(&service, at.0, seconds))?;
-        // ORDER: after the hold, so that the safe point does not pass it later. A cluster answers
-        // reads before its safe point, and may find less.
+        // ORDER: after the hold, so that the safe point does not pass it later.
         let safe_point = oldest.max(self.wait(placement.safe_point())?);
-        if safe_point > at.0 {
-            let what = format!(
-                "timestamp {at} is before the safe point {safe_point}: its versions may have been dropped"
-            );
-            return Err(Error::invalid_argument(what));
-        }
+        check_readable(at, safe_point)?;
         let renewals = self.runtime.spawn(async move {
             loop {
                 tokio::time::sleep(Duration::from_secs(HOLD_SECONDS / 3)).await;
-                // A failure passes, or the export meets it.
+                // A hold that is lost shows when it is checked.
                 let _ = placement.hold(&service, at.0, seconds).await;
             }
         });
         self.end_hold();
         self.hold = Some((at, renewals));
         Ok(())
+    }
+
+    fn check_hold(&self) -> Result<()> {
+        match &self.hold {
+            Some((at, _)) => check_readable(*at, self.wait(self.placement.safe_point())?),
+            None => Ok(()),
+        }
     }
 
     fn scan<'a>(&'a self, at: Timestamp, range: KeyRange) -> Result<Pairs<'a>> {
@@ -266,7 +281,7 @@ impl Scan<'_> {
                 let mut snapshot = self.cluster.client.snapshot(at, options);
                 match snapshot.scan(bounds(range), self.rows).await {
                     Ok(rows) => Ok(Some(rows.collect::<Vec<_>>())),
-                    Err(error) if fate(&error) == Fate::Smaller && self.rows > 1 => Ok(None),
+                    Err(error) if is_too_large(&error) && self.rows > 1 => Ok(None),
                     Err(error) => Err(error),
                 }
             }));
@@ -327,33 +342,81 @@ impl Transaction for Writes<'_> {
 
     fn put(&mut self, pair: &Pair) -> Result<()> {
         let put = self.transaction.put(pair.key.to_vec(), pair.value.to_vec());
-        self.cluster.wait(put).map_err(|e| translated(&e))
+        self.cluster.wait(put).map_err(|e| e.translated())
     }
 
     fn delete(&mut self, key: &Bytes) -> Result<()> {
         let deleted = self.transaction.delete(key.to_vec());
-        self.cluster.wait(deleted).map_err(|e| translated(&e))
+        self.cluster.wait(deleted).map_err(|e| e.translated())
     }
 
     fn commit(mut self: Box<Self>) -> Result<()> {
         let (cluster, transaction) = (self.cluster, &mut self.transaction);
-        let begun = Instant::now();
+        let (mut attempts, mut has_failed) = (0, false);
         cluster.wait(async {
-            let error = loop {
-                let left = cluster.patience.saturating_sub(begun.elapsed());
-                match tokio::time::timeout(left, transaction.commit()).await {
-                    Ok(Ok(_)) => return Ok(()),
-                    // Both phases can be repeated.
-                    Ok(Err(error)) if fate(&error) == Fate::Again && !left.is_zero() => {
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                    Ok(Err(error)) => break translated(&error),
-                    Err(_) => break no_answer(),
-                }
-            };
-            // Otherwise its locks last until they expire.
-            let _ = tokio::time::timeout(cluster.patience, transaction.rollback()).await;
-            Err(error)
+            // Both phases can be repeated.
+            let committed = repeated(cluster.patience, async || {
+                attempts += 1;
+                has_failed = false;
+                let committed = transaction.commit().await;
+                // Later attempts may meet what an earlier one has committed.
+                let error = committed.as_ref().err();
+                has_failed = attempts == 1 && error.is_some_and(has_surely_failed);
+                committed
+            });
+            let committed = committed.await;
+            // After other failures the transaction may have committed in part. Its locks expire,
+            // and those who meet them find out.
+            if has_failed {
+                let _ = tokio::time::timeout(cluster.patience, transaction.rollback()).await;
+            }
+            committed.map(drop)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use titan_server::proto::pdpb::pd_client::PdClient;
+    use titan_server::proto::pdpb::{RequestHeader, UpdateGcSafePointRequest};
+    use titan_server::{Node, NodeOptions};
+    use tonic::transport::Endpoint;
+
+    use super::*;
+
+    #[test]
+    fn a_hold_is_lost_when_the_safe_point_passes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = NodeOptions::new(([127, 0, 0, 1], 0).into());
+        let node = Node::start(dir.path().join("node"), &options).unwrap();
+        let address = node.address().to_string();
+        let network = Network {
+            ca: None,
+            cert: None,
+            key: None,
+            patience: 600,
+        };
+        let mut cluster = Cluster::open(std::slice::from_ref(&address), &network).unwrap();
+        let at = cluster.timestamp(None).unwrap();
+        cluster.hold(at).unwrap();
+        cluster.check_hold().unwrap();
+        // As another client does that knows of no holds.
+        let moved = async {
+            let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+            let mut pd = PdClient::new(endpoint.connect().await.unwrap());
+            let request = UpdateGcSafePointRequest {
+                header: Some(RequestHeader {
+                    cluster_id: cluster.placement.cluster,
+                    sender_id: 0,
+                }),
+                safe_point: at.0 + 1,
+            };
+            pd.update_gc_safe_point(request).await.unwrap()
+        };
+        cluster.wait(moved);
+        let lost = cluster.check_hold().unwrap_err();
+        assert_eq!(lost.kind(), ErrorKind::InvalidArgument);
+        Box::new(cluster).close().unwrap();
+        node.stop().unwrap();
     }
 }

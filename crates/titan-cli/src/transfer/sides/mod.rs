@@ -26,6 +26,8 @@ use crate::global::Global;
 
 pub(crate) use place::{Access, Network, Place};
 pub(crate) use side::Side;
+#[cfg(test)]
+pub(crate) use side::{Pairs, Transaction};
 
 /// Opens a side.
 ///
@@ -39,9 +41,9 @@ pub(crate) fn open(
     global: &Global,
 ) -> Result<Box<dyn Side>> {
     match place {
-        Place::Directory(dir) => store::Directory::open(dir, access, global),
+        Place::Directory(dir) => Ok(Box::new(store::Directory::open(dir, access, global)?)),
         #[cfg(feature = "tikv")]
-        Place::Cluster(addresses) => cluster::Cluster::open(addresses, network),
+        Place::Cluster(addresses) => Ok(Box::new(cluster::Cluster::open(addresses, network)?)),
         #[cfg(not(feature = "tikv"))]
         Place::Cluster(_) => {
             let _ = network;

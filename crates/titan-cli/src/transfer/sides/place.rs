@@ -32,6 +32,14 @@ impl Place {
             false => Err(format!("expected {SCHEME}HOST:PORT[,HOST:PORT]")),
         }
     }
+
+    /// Whether there is no store in the directory.
+    pub(crate) fn is_missing(&self) -> bool {
+        match self {
+            Place::Directory(dir) => !dir.join("CURRENT").exists(),
+            Place::Cluster(_) => false,
+        }
+    }
 }
 
 /// The way to a cluster.
@@ -49,7 +57,7 @@ pub(crate) struct Network {
     /// Longest wait for a cluster that does not answer, or for a lock in it.
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    patience: u64,
+    pub(super) patience: u64,
 }
 
 impl Network {

@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status};
 
-use super::retries::{NO_ANSWER, PAUSE, causes, no_answer};
+use super::retries::{Failure, NO_ANSWER, PAUSE, causes, no_answer};
 
 /// The placement driver of a cluster.
 pub(super) struct Placement {
@@ -50,7 +50,7 @@ impl Placement {
             leader: Mutex::default(),
         };
         let found = placement.find().await;
-        let (cluster, leader) = found.map_err(|status| failed(&status))?;
+        let (cluster, leader) = found.map_err(|status| status.translated())?;
         placement.cluster = cluster;
         placement.leader = Mutex::new(Some(leader));
         Ok(placement)
@@ -141,23 +141,20 @@ impl Placement {
             cluster_id: self.cluster,
             sender_id: 0,
         };
+        // Not by `repeated`: the compiler does not see that its future may change threads.
         loop {
             let left = self.patience.saturating_sub(begun.elapsed());
             let asked = async { call(self.leader().await?, Some(header)).await };
             let Ok(answer) = tokio::time::timeout(left, asked).await else {
                 return Err(no_answer());
             };
-            let status = match answer {
+            let failure = match answer {
                 Ok(answer) => return Ok(answer),
-                Err(status) => status,
+                Err(failure) => failure,
             };
             *self.leader.lock().await = None;
-            let is_over = matches!(
-                status.code(),
-                Code::Unimplemented | Code::PermissionDenied | Code::Unauthenticated
-            );
-            if is_over || begun.elapsed() > self.patience {
-                return Err(failed(&status));
+            if !failure.passes() || begun.elapsed() > self.patience {
+                return Err(failure.translated());
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -228,9 +225,4 @@ fn checked(header: Option<ResponseHeader>) -> Result<(), Status> {
         Some(error) if error.r#type != 0 => Err(Status::unavailable(error.message)),
         _ => Ok(()),
     }
-}
-
-fn failed(status: &Status) -> Error {
-    let what = format!("the placement driver: {}", status.message());
-    Error::new(ErrorKind::Io, what)
 }

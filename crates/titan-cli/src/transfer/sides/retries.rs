@@ -1,10 +1,10 @@
-//! Failures of calls to a cluster: those that pass, those of too large answers, others.
+//! Failures of calls to a cluster, and repetitions of the calls whose failures pass.
 
 use std::time::{Duration, Instant};
 
 use tikv_client::{Error as ClientError, ProtoKeyError};
 use titan::{Error, ErrorKind, Result};
-use tonic::Code;
+use tonic::{Code, Status};
 
 /// The time between two attempts.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
@@ -12,47 +12,111 @@ pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// The failure of a call without an answer.
 pub(super) const NO_ANSWER: &str = "no answer in time (--patience)";
 
-/// The fate of a call after a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// The same call may succeed.
-    Again,
-    /// A call with a smaller answer may succeed.
-    Smaller,
-    /// No repetition helps.
-    Over,
+/// The failure of a call to a cluster.
+pub(super) trait Failure {
+    /// Whether the same call may succeed later.
+    fn passes(&self) -> bool;
+
+    /// The error with which commands end.
+    fn translated(&self) -> Error;
 }
 
-/// The fate of a call that failed so.
-pub(super) fn fate(error: &ClientError) -> Fate {
+impl Failure for ClientError {
+    fn passes(&self) -> bool {
+        match first(self) {
+            ClientError::GrpcAPI(_) => code(self).is_some_and(may_pass),
+            ClientError::RegionError(error) => error.raft_entry_too_large.is_none(),
+            ClientError::Grpc(_)
+            | ClientError::Io(_)
+            | ClientError::Channel(_)
+            | ClientError::Canceled(_)
+            | ClientError::LeaderNotFound { .. }
+            | ClientError::NoCurrentRegions
+            | ClientError::EntryNotFoundInRegionCache
+            | ClientError::RegionForKeyNotFound { .. }
+            | ClientError::RegionForRangeNotFound { .. }
+            | ClientError::RegionNotFoundInResponse { .. }
+            | ClientError::InternalError { .. } => true,
+            _ => false,
+        }
+    }
+
+    fn translated(&self) -> Error {
+        let (kind, text) = match first(self) {
+            ClientError::KeyError(error) => of_key(error),
+            ClientError::ResolveLockError(locks) => {
+                let key = locks
+                    .first()
+                    .map(|lock| lock.key.escape_ascii().to_string());
+                let key = key.unwrap_or_default();
+                let text = format!("key \"{key}\" is locked by a transaction that does not end");
+                (ErrorKind::LockTimeout, text)
+            }
+            ClientError::GrpcAPI(status) => (ErrorKind::Io, status.message().to_owned()),
+            ClientError::RegionError(error) => (ErrorKind::Io, error.message.clone()),
+            other => (ErrorKind::Io, causes(other)),
+        };
+        Error::new(kind, format!("the cluster: {text}"))
+    }
+}
+
+/// Failures of the placement driver.
+impl Failure for Status {
+    fn passes(&self) -> bool {
+        !matches!(
+            self.code(),
+            Code::Unimplemented | Code::PermissionDenied | Code::Unauthenticated
+        )
+    }
+
+    fn translated(&self) -> Error {
+        let what = format!("the placement driver: {}", self.message());
+        Error::new(ErrorKind::Io, what)
+    }
+}
+
+/// Whether failures of transactions with this code may pass.
+fn may_pass(code: Code) -> bool {
+    match code {
+        Code::Unavailable
+        | Code::DeadlineExceeded
+        | Code::Cancelled
+        | Code::Aborted
+        | Code::Internal
+        | Code::Unknown => true,
+        // The memory of a node for requests that arrive is full, or an answer is too large.
+        Code::ResourceExhausted => true,
+        _ => false,
+    }
+}
+
+/// Whether a read may succeed that has a smaller answer.
+pub(super) fn is_too_large(error: &ClientError) -> bool {
+    matches!(
+        code(error),
+        Some(Code::OutOfRange | Code::ResourceExhausted)
+    )
+}
+
+/// Whether a transaction whose first attempt to commit failed so has not committed, and will not:
+/// one of its keys was refused. After any other failure it may have committed.
+pub(super) fn has_surely_failed(error: &ClientError) -> bool {
+    match error {
+        ClientError::ExtractedErrors(errors) | ClientError::MultipleKeyErrors(errors) => {
+            errors.iter().any(has_surely_failed)
+        }
+        ClientError::KeyError(error) => error.conflict.is_some() || error.locked.is_some(),
+        ClientError::ResolveLockError(_) => true,
+        _ => false,
+    }
+}
+
+/// The code of an error of the transport. The client has another version of it, with the same
+/// codes.
+fn code(error: &ClientError) -> Option<Code> {
     match first(error) {
-        // The client has another version of the transport, with the same codes.
-        ClientError::GrpcAPI(status) => match Code::from_i32(status.code() as i32) {
-            Code::OutOfRange | Code::ResourceExhausted => Fate::Smaller,
-            Code::Unavailable
-            | Code::DeadlineExceeded
-            | Code::Cancelled
-            | Code::Aborted
-            | Code::Internal
-            | Code::Unknown => Fate::Again,
-            _ => Fate::Over,
-        },
-        ClientError::RegionError(error) => match error.raft_entry_too_large {
-            Some(_) => Fate::Over,
-            None => Fate::Again,
-        },
-        ClientError::Grpc(_)
-        | ClientError::Io(_)
-        | ClientError::Channel(_)
-        | ClientError::Canceled(_)
-        | ClientError::LeaderNotFound { .. }
-        | ClientError::NoCurrentRegions
-        | ClientError::EntryNotFoundInRegionCache
-        | ClientError::RegionForKeyNotFound { .. }
-        | ClientError::RegionForRangeNotFound { .. }
-        | ClientError::RegionNotFoundInResponse { .. }
-        | ClientError::InternalError { .. } => Fate::Again,
-        _ => Fate::Over,
+        ClientError::GrpcAPI(status) => Some(Code::from_i32(status.code() as i32)),
+        _ => None,
     }
 }
 
@@ -65,25 +129,6 @@ fn first(error: &ClientError) -> &ClientError {
         ClientError::UndeterminedError(cause) => first(cause),
         _ => error,
     }
-}
-
-/// Translates an error of the client into one with which commands end.
-pub(super) fn translated(error: &ClientError) -> Error {
-    let (kind, text) = match first(error) {
-        ClientError::KeyError(error) => of_key(error),
-        ClientError::ResolveLockError(locks) => {
-            let key = locks
-                .first()
-                .map(|lock| lock.key.escape_ascii().to_string());
-            let key = key.unwrap_or_default();
-            let text = format!("key \"{key}\" is locked by a transaction that does not end");
-            (ErrorKind::LockTimeout, text)
-        }
-        ClientError::GrpcAPI(status) => (ErrorKind::Io, status.message().to_owned()),
-        ClientError::RegionError(error) => (ErrorKind::Io, error.message.clone()),
-        other => (ErrorKind::Io, causes(other)),
-    };
-    Error::new(kind, format!("the cluster: {text}"))
 }
 
 fn of_key(error: &ProtoKeyError) -> (ErrorKind, String) {
@@ -119,10 +164,10 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
 /// Repeats a call for as long as its failures pass and patience lasts.
 ///
 /// # Errors
-/// `Io` after a call without an answer; that of the last failure.
-pub(super) async fn repeated<T>(
+/// That of the last failure; `Io` after a call without an answer.
+pub(super) async fn repeated<T, E: Failure>(
     patience: Duration,
-    call: impl AsyncFn() -> Result<T, ClientError>,
+    mut call: impl AsyncFnMut() -> Result<T, E>,
 ) -> Result<T> {
     let begun = Instant::now();
     let mut last = None;
@@ -130,11 +175,11 @@ pub(super) async fn repeated<T>(
         let left = patience.saturating_sub(begun.elapsed());
         match tokio::time::timeout(left, call()).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) if fate(&error) == Fate::Again && begun.elapsed() < patience => {
-                last = Some(translated(&error));
+            Ok(Err(failure)) if failure.passes() && begun.elapsed() < patience => {
+                last = Some(failure.translated());
                 tokio::time::sleep(PAUSE).await;
             }
-            Ok(Err(error)) => return Err(translated(&error)),
+            Ok(Err(failure)) => return Err(failure.translated()),
             Err(_) => return Err(last.unwrap_or_else(no_answer)),
         }
     }
@@ -143,4 +188,69 @@ pub(super) async fn repeated<T>(
 /// The error for a call without an answer.
 pub(super) fn no_answer() -> Error {
     Error::new(ErrorKind::Io, format!("the cluster: {NO_ANSWER}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conflict() -> ClientError {
+        let error = ProtoKeyError {
+            conflict: Some(Default::default()),
+            ..ProtoKeyError::default()
+        };
+        ClientError::KeyError(Box::new(error))
+    }
+
+    #[test]
+    fn only_a_refused_key_shows_that_a_transaction_has_failed() {
+        let aborted = ProtoKeyError {
+            abort: "a failure of the node".to_owned(),
+            ..ProtoKeyError::default()
+        };
+        for error in [
+            conflict(),
+            ClientError::ExtractedErrors(vec![ClientError::NoPrimaryKey, conflict()]),
+            ClientError::MultipleKeyErrors(vec![conflict()]),
+            ClientError::ResolveLockError(Vec::new()),
+        ] {
+            assert!(has_surely_failed(&error), "{error}");
+        }
+        for error in [
+            ClientError::UndeterminedError(Box::new(conflict())),
+            ClientError::KeyError(Box::new(aborted)),
+            ClientError::RegionError(Box::default()),
+            ClientError::Io(std::io::ErrorKind::ConnectionReset.into()),
+            ClientError::ExtractedErrors(Vec::new()),
+        ] {
+            assert!(!has_surely_failed(&error), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_full_memory_of_a_node_passes_and_a_wrong_call_does_not() {
+        assert!(may_pass(Code::ResourceExhausted) && may_pass(Code::Unavailable));
+        // The request is too large.
+        assert!(!may_pass(Code::OutOfRange) && !may_pass(Code::InvalidArgument));
+        assert!(ClientError::RegionError(Box::default()).passes());
+        assert!(!conflict().passes());
+    }
+
+    #[test]
+    fn calls_are_repeated_while_their_failures_pass() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let mut answers = vec![
+            Ok("done"),
+            Err(Status::permission_denied("who are you")),
+            Err(Status::unavailable("later")),
+        ];
+        let patience = Duration::from_secs(3600);
+        let mut ask = || runtime.block_on(repeated(patience, async || answers.pop().unwrap()));
+        let refused = ask().unwrap_err().to_string();
+        assert!(refused.contains("who are you"), "{refused}");
+        assert_eq!(ask().unwrap(), "done");
+    }
 }

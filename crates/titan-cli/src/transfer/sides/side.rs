@@ -1,15 +1,19 @@
 //! The interface of sources and targets.
 
 use bytes::Bytes;
-use titan::Result;
+use titan::{ErrorKind, Result};
 use titan_mvcc::Timestamp;
 
 use crate::transfer::pairs::{KeyRange, Pair};
 
 /// A source or target of data.
 pub(crate) trait Side {
-    /// A name that no other source has.
+    /// The name of the source. A copy or checkpoint of a store has that of the store.
     fn name(&self) -> String;
+
+    /// A number that grows with the writes to a source: a checkpoint that takes the place of its
+    /// source has an earlier one. 0 for a source that counts none.
+    fn age(&self) -> u64;
 
     /// Whether a later reading at the same timestamp finds the same.
     fn is_resumable(&self) -> bool;
@@ -26,6 +30,30 @@ pub(crate) trait Side {
     /// # Errors
     /// `InvalidArgument` if they may have been dropped; those of the side.
     fn hold(&mut self, at: Timestamp) -> Result<()>;
+
+    /// Holds the timestamp of the present, and returns it. A cluster refuses one that is earlier
+    /// than the holds of all other clients, also if it is their elder by a moment.
+    ///
+    /// # Errors
+    /// Those of [`Side::timestamp`] and [`Side::hold`].
+    fn hold_present(&mut self) -> Result<Timestamp> {
+        let mut attempts = 1;
+        loop {
+            let at = self.timestamp(None)?;
+            match self.hold(at) {
+                Ok(()) => return Ok(at),
+                Err(e) if e.kind() == ErrorKind::InvalidArgument && attempts < 10 => attempts += 1,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Checks that the versions at the held timestamp were kept up to now. A hold can be lost while
+    /// its renewals fail, and pairs that were read after that may lack some.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if they may have been dropped; those of the side.
+    fn check_hold(&self) -> Result<()>;
 
     /// The pairs of a range as of a timestamp, in their order. Ends after the first error.
     ///

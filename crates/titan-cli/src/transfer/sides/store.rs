@@ -25,7 +25,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the store.
-    pub(super) fn open(dir: &Path, access: Access<'_>, global: &Global) -> Result<Box<dyn Side>> {
+    pub(super) fn open(dir: &Path, access: Access<'_>, global: &Global) -> Result<Self> {
         let store = match access {
             Access::Read => store::read(dir, global)?,
             Access::Write(clock) => store::write(dir, global, true, clock)?,
@@ -33,17 +33,21 @@ impl Directory {
         let file = dir.join("IDENTITY");
         let identity = std::fs::read_to_string(&file);
         let identity = identity.map_err(|e| Error::io(e, "read the identity", &file))?;
-        Ok(Box::new(Directory {
+        Ok(Directory {
             store,
             identity: identity.trim().to_owned(),
             hold: None,
-        }))
+        })
     }
 }
 
 impl Side for Directory {
     fn name(&self) -> String {
         format!("store {}", self.identity)
+    }
+
+    fn age(&self) -> u64 {
+        self.store.db().latest_sequence_number().0
     }
 
     /// A view of a store that another process has open may lack commits at its timestamp, and a
@@ -59,6 +63,11 @@ impl Side for Directory {
 
     fn hold(&mut self, at: Timestamp) -> Result<()> {
         self.hold = Some(self.store.hold("transfer", at).map_err(translated)?);
+        Ok(())
+    }
+
+    /// The hold lasts as long as the store is open.
+    fn check_hold(&self) -> Result<()> {
         Ok(())
     }
 

@@ -17,8 +17,8 @@ use titan_testkit::requirement;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-use super::{cut, export, fill, import, no_export, noise, open, rows_of, shapes};
-use crate::Place;
+use super::{cut, export, fill, import, no_export, no_import, noise, open, rows_of, shapes};
+use crate::{Place, file_of};
 
 fn options() -> NodeOptions {
     NodeOptions {
@@ -139,6 +139,32 @@ fn an_export_goes_on_over_regions_and_new_values() {
 }
 
 #[test]
+fn rows_that_a_node_cannot_read_end_the_export() {
+    let place = Place::new();
+    let rows: Vec<_> = (0..200_u64)
+        .map(|n| (format!("key {n:03}").into_bytes(), noise(n, 20_000)))
+        .collect();
+    let (node, _) = start(&place.path("node"));
+    node.stop().unwrap();
+    fill(place.path("node/versions"), &rows);
+    let store = open(place.path("node/versions"));
+    store.db().flush_all().unwrap();
+    store.close().unwrap();
+    drop(store);
+    let blob = file_of(&place.path("node/versions"), ".blob");
+    let mut bytes = fs::read(&blob).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&blob, bytes).unwrap();
+    let (node, address) = start(&place.path("node"));
+    let said = no_export(&place, &[&address, "x"]);
+    assert!(said.contains(".blob"), "{said}");
+    let said = no_import(&place, &["x", "copy"]);
+    assert!(said.contains("titan mvcc export goes on with it"), "{said}");
+    node.stop().unwrap();
+}
+
+#[test]
 fn a_killed_import_goes_on() {
     let place = Place::new();
     let rows: Vec<_> = (0..500_u64)
@@ -252,6 +278,7 @@ fn a_node_that_has_dropped_the_versions_is_refused() {
     let ahead = (at + (1 << 50)).to_string();
     let said = no_export(&place, &[&address, "z", "--at", &ahead]);
     assert!(said.contains("is in the future"), "{said}");
+    assert!(!place.path("y").exists() && !place.path("z").exists());
     node.stop().unwrap();
 }
 

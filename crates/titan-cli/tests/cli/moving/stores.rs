@@ -1,6 +1,9 @@
 //! Stores in directories, files that are cut, damaged or others.
 
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use titan_mvcc::Timestamp;
 
 use super::{cut, export, fill, import, no_export, no_import, noise, open, rows_of, shapes};
 use crate::{Place, tree};
@@ -175,11 +178,39 @@ fn an_interrupted_export_goes_on_as_of_its_timestamp() {
         said.contains("titan mvcc export to the same file mends it"),
         "{said}"
     );
-    assert_eq!(rows_of(place.path("copy")), []);
+    assert!(!place.path("copy").exists());
     export(&place, &["db", "x"]);
     assert_eq!(fs::read(place.path("x")).unwrap(), whole);
     import(&place, &["x", "copy"]);
     assert_eq!(rows_of(place.path("copy")), rows);
+}
+
+#[test]
+fn an_export_as_of_a_timestamp_after_the_last_commit_goes_on() {
+    let place = Place::new();
+    fill(place.path("db"), &shapes());
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let at = Timestamp::at(unix).unwrap().to_string();
+    let told = export(&place, &["db", "x", "--at", &at]);
+    let whole = fs::read(place.path("x")).unwrap();
+    cut(&place.path("x"), whole.len() - 1);
+    let again = export(&place, &["db", "x", "--at", &at]);
+    assert_eq!(again["timestamp"], told["timestamp"]);
+    assert_eq!(fs::read(place.path("x")).unwrap(), whole);
+}
+
+#[test]
+fn an_export_does_not_go_on_with_an_earlier_copy_of_its_store() {
+    let place = Place::new();
+    fill(place.path("db"), &shapes()[..3]);
+    place.ok(&["checkpoint", "db", "earlier"]);
+    fill(place.path("db"), &shapes()[3..]);
+    export(&place, &["db", "x"]);
+    cut(&place.path("x"), 1000);
+    fs::remove_dir_all(place.path("db")).unwrap();
+    fs::rename(place.path("earlier"), place.path("db")).unwrap();
+    let said = no_export(&place, &["db", "x"]);
+    assert!(said.contains("an earlier one has replaced"), "{said}");
 }
 
 #[test]
@@ -192,6 +223,7 @@ fn an_export_behind_the_safe_point_begins_anew() {
     place.ok(&["mvcc", "gc", "db", "--safe-point", "now"]);
     let said = no_export(&place, &["db", "y", "--at", &at]);
     assert!(said.contains("is before the safe point"), "{said}");
+    assert!(!place.path("y").exists());
     cut(&place.path("x"), 2000);
     let part = fs::read(place.path("x")).unwrap();
     let said = no_export(&place, &["db", "x"]);
@@ -322,6 +354,16 @@ fn damage_anywhere_is_an_error_and_writes_nothing() {
         fs::write(place.path("x"), damaged).unwrap();
         let said = no_import(&place, &["x", "copy", "--overwrite"]);
         assert!(said.contains(": x"), "{at}: {said}");
+        // A file makes no store before all of it is right.
+        no_import(&place, &["x", "none"]);
+        assert!(!place.path("none").exists(), "{at}: {said}");
+        // Only what can go on is said to.
+        if said.contains("to the same file mends it") {
+            export(&place, &["db", "x"]);
+            assert_eq!(fs::read(place.path("x")).unwrap(), whole, "{at}");
+        } else if said.contains("delete the file") {
+            no_export(&place, &["db", "x"]);
+        }
     }
     assert_eq!(
         rows_of(place.path("copy")),

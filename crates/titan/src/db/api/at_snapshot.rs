@@ -6,6 +6,7 @@ use super::column_family::ColumnFamily;
 use crate::error::Result;
 use crate::lazy_value::LazyValue;
 use crate::read::{KeyRange, Keys, Range, ReadOptions, Snapshot};
+use crate::wide_columns::WideColumns;
 
 /// Reads of a family, named by its handle, as of the snapshot; a [`Db`](crate::Db) acts as the
 /// handle of its family `default`. For reads with further options there is
@@ -50,13 +51,22 @@ impl Snapshot {
         family.get_lazy_with(key, &self.options())
     }
 
+    /// The columns of `key`: see [`ColumnFamily::get_entity`].
+    pub fn get_entity(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<WideColumns>> {
+        family.get_entity_with(key, &self.options())
+    }
+
     /// The values of many keys, each with its own result: see [`ColumnFamily::multi_get`].
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         family: &ColumnFamily,
         keys: &[K],
     ) -> Vec<Result<Option<Bytes>>> {
-        family.multi_get(keys, &self.options())
+        family.multi_get_with(keys, &self.options())
     }
 
     /// Whether `key` has a value: see [`ColumnFamily::contains_key`].

@@ -9,7 +9,7 @@ use crate::compaction::CompactRangeOptions;
 use crate::db::core::family::{Family, dropped};
 use crate::db::core::shared::Core;
 use crate::db::reports::metrics::FamilyMetrics;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::{ColumnFamilyId, Comparator, SequenceNumber};
 use crate::gc::CollectGarbageOptions;
 use crate::gc::range::GarbageCollectionSummary;
@@ -183,34 +183,48 @@ impl ColumnFamily {
     /// files are read together, in the order of their positions. Each key has its own result. Cost:
     /// a lookup per key, and a read for each run of values that lie close together; all values are
     /// in memory at once.
-    pub fn multi_get<K: AsRef<[u8]>>(
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
+        self.multi_get_with(keys, &ReadOptions::default())
+    }
+
+    /// The same, read with `options`.
+    pub fn multi_get_with<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Bytes>>> {
-        let read = || {
-            let (super_version, sequence) = self.pin(options)?;
-            Ok(self
-                .reader(&super_version, sequence, options)
-                .multi_get(keys))
-        };
-        read().unwrap_or_else(|e: Error| keys.iter().map(|_| Err(e.clone())).collect())
+        self.read_each(keys, options, |reader| reader.multi_get(keys))
     }
 
     /// Finds many keys, in the order of the keys, all as of one moment. Reads no value from a blob
     /// file. Each key has its own result. Cost: that of [`ColumnFamily::get_lazy`] for each key.
-    pub fn multi_get_lazy<K: AsRef<[u8]>>(
+    pub fn multi_get_lazy<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<LazyValue>>> {
+        self.multi_get_lazy_with(keys, &ReadOptions::default())
+    }
+
+    /// The same, read with `options`.
+    pub fn multi_get_lazy_with<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         options: &ReadOptions,
     ) -> Vec<Result<Option<LazyValue>>> {
-        let read = || {
-            let (super_version, sequence) = self.pin(options)?;
-            let reader = self.reader(&super_version, sequence, options);
+        self.read_each(keys, options, |reader| {
             let found = keys.iter().map(|key| reader.get_lazy(key.as_ref()));
-            Ok(found.collect())
-        };
-        read().unwrap_or_else(|e: Error| keys.iter().map(|_| Err(e.clone())).collect())
+            found.collect()
+        })
+    }
+
+    /// A result for each key from one reader; its error for each if there is none.
+    fn read_each<K, T>(
+        &self,
+        keys: &[K],
+        options: &ReadOptions,
+        read: impl FnOnce(&PointReader<'_>) -> Vec<Result<T>>,
+    ) -> Vec<Result<T>> {
+        match self.pin(options) {
+            Ok((super_version, sequence)) => read(&self.reader(&super_version, sequence, options)),
+            Err(e) => keys.iter().map(|_| Err(e.clone())).collect(),
+        }
     }
 
     /// An iterator over the family. Cost: O(tables of level 0 and levels) for its lists of tables;
@@ -222,7 +236,7 @@ impl ColumnFamily {
         DbIterator::new(self.iterator_source(options)?, options)
     }
 
-    /// Everything that iterators see of one moment, with one of them counted.
+    /// Everything that iterators see of one moment. They count as one together.
     pub(super) fn iterator_source(&self, options: &ReadOptions) -> Result<IteratorSource> {
         let (super_version, sequence) = self.pin_all(options)?;
         let shared = &self.core.shared;

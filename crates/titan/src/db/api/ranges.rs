@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::column_family::ColumnFamily;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::read::{FamilySource, KeyRange, Keys, Range, ReadOptions};
 
 impl ColumnFamily {
@@ -37,6 +37,9 @@ impl ColumnFamily {
 
     /// The same, read with `options`; within their bounds and their prefix, where these are
     /// narrower.
+    ///
+    /// # Errors
+    /// As [`ColumnFamily::range`]; `Unsupported` with [`ReadOptions::prefix_same_as_start`].
     pub fn range_with(&self, range: impl KeyRange, options: &ReadOptions) -> Range {
         let (options, edges) = options.within(&range, &**self.comparator());
         Range::new(self.cursor_source(options), edges, self.comparator())
@@ -94,8 +97,39 @@ impl ColumnFamily {
     }
 
     /// The source of cursors that see one moment.
+    ///
+    /// # Errors
+    /// Those of iterators; `Unsupported` with `prefix_same_as_start`: a range has no seek whose
+    /// prefix could bound it.
     pub(crate) fn cursor_source(&self, options: ReadOptions) -> Result<FamilySource> {
+        if options.prefix_same_as_start {
+            let why = "prefix_same_as_start is not supported by ranges: give ReadOptions::prefix";
+            return Err(Error::unsupported(why));
+        }
         let source = self.iterator_source(&options)?;
         Ok(FamilySource { source, options })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, Options};
+
+    #[test]
+    fn a_range_counts_as_one_iterator() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        for key in ["a", "b", "c"] {
+            db.put(key, "v").unwrap();
+        }
+        let listed = || db.core.shared.pins.iterators.alive().len();
+        let mut range = db.range(..);
+        assert_eq!(listed(), 1);
+        assert!(range.next().is_some() && range.next_back().is_some());
+        assert_eq!(listed(), 1);
+        let other = db.keys(..);
+        assert_eq!(listed(), 2);
+        drop((range, other));
+        assert_eq!(listed(), 0);
     }
 }

@@ -284,7 +284,7 @@ impl Way {
             }
             Way::MultiGet => {
                 let keys = ["a", "b", "c"];
-                for (key, value) in keys.iter().zip(family.multi_get(&keys, options)) {
+                for (key, value) in keys.iter().zip(family.multi_get_with(&keys, options)) {
                     found.extend(value?.map(|v| ((*key).to_owned(), shown(&v))));
                 }
             }

@@ -75,7 +75,7 @@ const MEANWHILE: [Meanwhile; 4] = [
 
 fn multi_get(family: &ColumnFamily) -> Contents {
     let keys: Vec<String> = (0..KEYS).map(key).collect();
-    let values = family.multi_get(&keys, &ReadOptions::default());
+    let values = family.multi_get(&keys);
     let values = values.into_iter().map(|v| shown(&v.unwrap().unwrap()));
     keys.into_iter().zip(values).collect()
 }

@@ -156,7 +156,7 @@ fn holds(db: &Db, model: &Model) {
     }
     assert!(!iter.valid());
     let keys: Vec<_> = (0..91).map(key).collect();
-    let many = db.multi_get(&keys, &ReadOptions::default());
+    let many = db.multi_get(&keys);
     for (key, found) in keys.iter().zip(many) {
         let expected = model.get(key).map(Vec::as_slice);
         assert_eq!(found.unwrap().as_deref(), expected, "{key:?}");

@@ -42,7 +42,7 @@ fn force(db: &Db) {
 /// Every way of reading finds what the model has.
 fn assert_reads(db: &Db, options: &ReadOptions, model: &Model, what: &str) {
     let keys: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
-    let many = db.multi_get(&keys, options);
+    let many = db.multi_get_with(&keys, options);
     for (key, found) in keys.iter().zip(many) {
         let expected = model.get(key).map(Vec::as_slice);
         assert_eq!(found.unwrap().as_deref(), expected, "{what}");

@@ -55,12 +55,7 @@ fn unknown_and_dropped_families_are_refused_and_nothing_is_written() {
     refused(dropped.delete_range(b"a", b"b").unwrap_err());
     refused(dropped.get(b"key").unwrap_err());
     refused(dropped.contains_key(b"key").unwrap_err());
-    refused(
-        dropped
-            .multi_get(&[b"key"], &ReadOptions::default())
-            .remove(0)
-            .unwrap_err(),
-    );
+    refused(dropped.multi_get(&[b"key"]).remove(0).unwrap_err());
     refused(dropped.iter(&ReadOptions::default()).err().unwrap());
     refused(db.drop_column_family(&dropped).unwrap_err());
     refused(db.drop_column_family(&db).unwrap_err());

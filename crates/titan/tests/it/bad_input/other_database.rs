@@ -42,7 +42,9 @@ fn a_snapshot_of_another_database() {
         refused(family.get_lazy_with(b"k", &of_other));
         refused(family.contains_key_with(b"k", &of_other));
         refused(family.iter(&of_other));
-        let found = family.multi_get(&[b"k", b"k"], &of_other);
+        let found = family.multi_get_with(&[b"k", b"k"], &of_other);
+        assert_eq!(found.into_iter().map(refused).count(), 2);
+        let found = family.multi_get_lazy_with(&[b"k", b"k"], &of_other);
         assert_eq!(found.into_iter().map(refused).count(), 2);
     }
     let own = at(b.snapshot());

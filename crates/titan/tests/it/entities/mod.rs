@@ -52,7 +52,7 @@ fn assert_reads(
     keys: &[Vec<u8>],
     what: &str,
 ) {
-    let many = family.multi_get(keys, options);
+    let many = family.multi_get_with(keys, options);
     for (key, multi) in keys.iter().zip(many) {
         let what = format!("{what}: {}", key.escape_ascii());
         let expected = model.get(key);
@@ -68,6 +68,10 @@ fn assert_reads(
         );
         let entity = family.get_entity_with(key, options).unwrap();
         assert_eq!(entity.as_ref().map(read).as_ref(), expected, "{what}");
+        if let Some(snapshot) = &options.snapshot {
+            let entity = snapshot.get_entity(family, key).unwrap();
+            assert_eq!(entity.as_ref().map(read).as_ref(), expected, "{what}");
+        }
     }
     for take_values in [false, true] {
         let mut iter = family.iter(options).unwrap();

@@ -61,7 +61,7 @@ fn read_all(db: &Db, other: &ColumnFamily) {
     }
     assert_eq!(count, 300);
     let keys = [key(1), key(250)];
-    let many = db.multi_get(&keys, &ReadOptions::default());
+    let many = db.multi_get(&keys);
     assert!(many.into_iter().all(|got| got.unwrap().is_some()));
 }
 

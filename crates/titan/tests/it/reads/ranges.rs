@@ -273,6 +273,49 @@ fn ranges_are_written_as_those_of_a_sorted_map() {
 }
 
 #[test]
+fn ranges_of_a_transaction_are_read_with_options() {
+    let vfs = SimVfs::new();
+    let db = open(&options(&vfs, manual()));
+    for key in ["a1", "a2", "b1"] {
+        db.put(key, "v").unwrap();
+    }
+    let before = ReadOptions {
+        snapshot: Some(db.snapshot()),
+        upper_bound: Some(b"b".to_vec()),
+        ..ReadOptions::default()
+    };
+    db.put("a3", "later").unwrap();
+    let transaction = db.begin(&TransactionOptions::default()).unwrap();
+    transaction.put(&db, "a4", "own").unwrap();
+    let found = transaction.prefix_with(&db, "a", &before);
+    let found: Vec<_> = found.map(|entry| entry.unwrap().0).collect();
+    assert_eq!(found, ["a1", "a2", "a4"]);
+    let found = transaction.keys_with(&db, "a2".., &before);
+    let found: Vec<_> = found.map(|key| key.unwrap()).collect();
+    assert_eq!(found, ["a2", "a4"]);
+}
+
+#[test]
+fn a_range_refuses_the_prefix_of_a_seek() {
+    let vfs = SimVfs::new();
+    let db = open(&options(&vfs, manual()));
+    db.put("a", "v").unwrap();
+    let bounded = ReadOptions {
+        prefix_same_as_start: true,
+        ..ReadOptions::default()
+    };
+    let transaction = db.begin(&TransactionOptions::default()).unwrap();
+    for mut range in [
+        db.range_with(.., &bounded),
+        transaction.range_with(&db, .., &bounded),
+    ] {
+        let refused = range.next().unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        assert!(range.next().is_none());
+    }
+}
+
+#[test]
 fn an_error_is_the_last_item() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {

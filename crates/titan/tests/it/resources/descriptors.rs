@@ -79,7 +79,7 @@ fn many_values_are_read_from_more_files_than_may_be_open() {
     let db = open(&options);
     assert_eq!(scanned(&db).unwrap(), model);
     let keys: Vec<&Vec<u8>> = model.keys().collect();
-    let values = db.multi_get(&keys, &ReadOptions::default());
+    let values = db.multi_get(&keys);
     for (key, value) in keys.iter().zip(values) {
         assert_eq!(
             value.unwrap().as_deref(),
