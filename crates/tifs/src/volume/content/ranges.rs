@@ -37,7 +37,10 @@ impl Volume {
             return Err(Error::new(Errno::NOSPC, "the device has less than that"));
         }
         let extends = matches!(what, Allocate::Extend | Allocate::ZeroRange);
-        self.make_room_to_cut(offset..end)?;
+        let erases = !matches!(what, Allocate::Extend | Allocate::KeepSize);
+        if erases {
+            self.make_room_to_cut(offset..end)?;
+        }
         let _lock = self.locks.exclusive(&[number])?;
         if extends && !mutant!(allocated_over_stale_blocks) {
             self.prepare_to_grow(number, end)?;
@@ -51,7 +54,6 @@ impl Volume {
                     FileKind::Directory => return Err(Errno::ISDIR.into()),
                     _ => return Err(Errno::NODEV.into()),
                 }
-                let erases = !matches!(what, Allocate::Extend | Allocate::KeepSize);
                 let next = match erases {
                     true => change.punch(number, &mut inode, from, end)?,
                     false => None,

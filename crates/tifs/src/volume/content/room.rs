@@ -18,7 +18,7 @@
 //! there is room again.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use titan::invariant;
@@ -116,9 +116,8 @@ impl Volume {
     /// `ENOSPC`.
     fn found(&self, part: fn(&HostSpace) -> u64, bytes: u64) -> Result<u64> {
         // Room that was found before and not yet used is a part of what is found now.
-        for before in [&self.room.bytes, &self.room.replacing] {
-            before.store(0, Ordering::Relaxed);
-        }
+        let take_back = |room: &AtomicU64| room.swap(0, Ordering::Relaxed);
+        let before = [&self.room.bytes, &self.room.replacing].map(|room| (room, take_back(room)));
         let mut host = (self.options.host_space)()?;
         let mut log = self.kv.log_size()?;
         // Moving the log for a few bytes each time would move it at each change in the end.
@@ -136,7 +135,12 @@ impl Volume {
             "{bytes} bytes are given of {}",
             host.available
         );
-        rest.ok_or_else(|| is_full(&host))
+        rest.ok_or_else(|| {
+            for (room, bytes) in before {
+                room.fetch_max(bytes, Ordering::Relaxed);
+            }
+            is_full(&host)
+        })
     }
 
     /// The same for a write of content. Returns whether it used the room that is kept for the
@@ -203,6 +207,10 @@ impl Volume {
     /// Those of the store.
     pub(in crate::volume) fn make_room_to_cut(&self, range: Range<u64>) -> Result<()> {
         let bytes = written_at_most(range.start, range.end).min(2 * MAX_BLOCK);
+        if bytes == 0 {
+            // No rest of a block is written.
+            return Ok(());
+        }
         let is_full = |made: &Result<()>| matches!(made, Err(e) if e.errno() == Errno::NOSPC);
         for make in [Volume::make_room, Volume::make_room_to_replace] {
             let made = make(self, bytes);
@@ -212,10 +220,11 @@ impl Volume {
         }
         // Many cuts must not fill what is kept with their log.
         let kept = (self.options.host_space)()?.kept();
-        if self.kv.log_size()?.unmoved >= kept / 4 {
-            self.kv.move_log()?;
+        if self.kv.log_size()?.unmoved < kept / 4 {
+            return Ok(());
         }
-        Ok(())
+        let moved = self.kv.move_log();
+        if is_full(&moved) { Ok(()) } else { moved }
     }
 
     /// Whether a write to a range replaces stored data, all of it.
@@ -297,7 +306,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "these are tests")]
 
     use std::sync::Arc;
-    use std::sync::atomic::AtomicU64;
 
     use super::*;
     use crate::file_system::{Caller, WriteContext};
