@@ -78,6 +78,7 @@ fn run_round(run: &Run, titan: &Path, seed: u64, round: Round) -> Checked<Done> 
     let clients = (0..CLIENTS).map(|n| Client::new(&shared, seed.wrapping_mul(CLIENTS) + n, n));
     let clients: Vec<Client<'_>> = clients.collect::<Checked<_>>()?;
     let mut kills = 0;
+    let mut restarted = Ok(());
     std::thread::scope(|scope| {
         for mut client in clients {
             scope.spawn(move || client.run());
@@ -88,15 +89,16 @@ fn run_round(run: &Run, titan: &Path, seed: u64, round: Round) -> Checked<Done> 
             if shared.wait_for_the_end(until) {
                 break;
             }
-            if let Err(e) = node.kill_and_start() {
-                shared.fail(e);
+            restarted = node.kill_and_start();
+            if restarted.is_err() {
                 break;
             }
             kills += 1;
         }
         shared.stop();
     });
-    // It explains what clients have found.
+    // They explain what clients have found.
+    restarted?;
     node.check()?;
     shared.failure()?;
     let mut last = Client::new(&shared, seed, 0)?;
