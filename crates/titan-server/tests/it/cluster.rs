@@ -92,6 +92,19 @@ impl Cluster {
         let _ = self.node.take().unwrap().stop();
     }
 
+    /// Starts the node again with a time of a second for clients that neither read nor send.
+    pub fn lose_patience(&mut self) {
+        self.options.limits.unread = Duration::from_secs(1);
+        self.restart();
+    }
+
+    /// Waits until the page of metrics has this.
+    pub fn wait_for(&self, metric: &str) {
+        while !self.metrics().contains(metric) {
+            std::thread::yield_now();
+        }
+    }
+
     /// Stops the node and starts it again in its directory.
     pub fn restart(&mut self) {
         self.node.take().unwrap().stop().unwrap();

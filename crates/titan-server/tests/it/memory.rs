@@ -72,18 +72,19 @@ fn elements_count_with_the_memory_that_they_take() {
 #[test]
 fn a_client_that_does_not_read_loses_its_stream_and_nobody_else_waits() {
     const CALLS: u64 = 10_000;
-    let cluster = with(Limits {
-        unread: Duration::from_secs(1),
-        ..Limits::default()
-    });
-    let mut tikv = cluster.tikv();
+    let mut cluster = Cluster::new();
     let put = RawPutRequest {
         context: cluster.context(),
         key: "k".into(),
         value: vec![1; 1 << 20].into(),
         ..RawPutRequest::default()
     };
-    cluster.runtime.block_on(tikv.raw_put(put)).unwrap();
+    cluster
+        .runtime
+        .block_on(cluster.tikv().raw_put(put))
+        .unwrap();
+    cluster.lose_patience();
+    let mut tikv = cluster.tikv();
     let get = Cmd::RawGet(Box::new(RawGetRequest {
         context: cluster.context(),
         key: "k".into(),
@@ -120,7 +121,7 @@ fn a_client_that_does_not_read_loses_its_stream_and_nobody_else_waits() {
             };
             send.send(batch).await.unwrap();
         }
-        while !cluster.metrics().contains("answers_unread_total 1") {}
+        cluster.wait_for("answers_unread_total 1");
         // What was on its way is read; then the stream ends.
         let mut answered = 0;
         loop {
@@ -197,11 +198,9 @@ fn get(cluster: &Cluster) -> RawGetRequest {
 
 #[test]
 fn one_large_answer_that_is_not_read_ends() {
-    let cluster = with(Limits {
-        unread: Duration::from_secs(1),
-        ..Limits::default()
-    });
+    let mut cluster = Cluster::new();
     put_large(&cluster);
+    cluster.lose_patience();
     let get = get(&cluster);
     let in_batch = BatchCommandsRequest {
         requests: vec![Asked {
@@ -222,7 +221,7 @@ fn one_large_answer_that_is_not_read_ends() {
             let asked = request(&cluster, name, Body::new(Pieces(pieces)));
             let answer = call(&cluster, asked).await;
             let unread = format!("answers_unread_total {count}\n");
-            while !cluster.metrics().contains(&unread) {}
+            cluster.wait_for(&unread);
             let cancelled = (Code::Cancelled as i32).to_string();
             assert_eq!(status(answer).await, cancelled, "{name}");
             drop(send);
@@ -362,7 +361,7 @@ fn messages_that_arrive_slowly_share_a_limit_before_they_are_decoded() {
         let slow = tokio::spawn(channel.call(asked));
         send.send(framed.slice(..100_000)).await.unwrap();
         // There is no room for as much once more.
-        while !cluster.metrics().contains("arriving_bytes 100352\n") {}
+        cluster.wait_for("arriving_bytes 100352\n");
         assert!(is_refused(tikv.raw_put(put.clone()).await));
         send.send(framed.slice(100_000..)).await.unwrap();
         drop(send);
@@ -386,7 +385,7 @@ fn a_message_that_stalls_gives_its_memory_back() {
         let answer = call(&cluster, asked).await;
         let late = (Code::DeadlineExceeded as i32).to_string();
         assert_eq!(answer.headers()["grpc-status"].to_str().unwrap(), late);
-        while !cluster.metrics().contains("arriving_bytes 0\n") {}
+        cluster.wait_for("arriving_bytes 0\n");
         drop(send);
     });
 }
