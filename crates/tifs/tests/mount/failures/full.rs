@@ -326,7 +326,7 @@ fn available(volume: &Volume) -> u64 {
 
 /// Makes small files of all kinds until there is no room. Returns how many.
 fn fill_with_small_files(top: &Path) -> io::Result<usize> {
-    fs::create_dir(top)?;
+    fs::create_dir_all(top)?;
     for n in 0.. {
         let directory = top.join((n / 500).to_string());
         if n % 500 == 0 && fs::create_dir(&directory).is_err() {
@@ -392,9 +392,11 @@ const BACK_WITHIN: Duration = Duration::from_secs(300);
 #[test]
 fn a_file_is_overwritten_on_a_volume_that_is_full_of_small_files() {
     overwrite_on_a_full_volume(|volume| {
+        let all = volume.join("all");
         File::create(volume.join("linked")).unwrap();
+        fs::create_dir(&all).unwrap();
         let refused = fill(volume);
-        fill_with_small_files(&volume.join("all")).unwrap();
+        fill_with_small_files(&all).unwrap();
         refused
     });
 }
