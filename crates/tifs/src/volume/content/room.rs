@@ -11,8 +11,8 @@
 //!
 //! A write that replaces data makes the volume larger only until the replaced data is freed. So it
 //! may use a part of the kept room, and waits until the store has freed enough if that is used up.
-//! So does an operation that cuts blocks, such as a truncation or a hole: it writes the rest of them.
-//! It goes on if nothing more can be freed, as it is how users make room.
+//! So does an operation that cuts blocks, such as a truncation or a hole: it writes the rest of
+//! them. It goes on if nothing more can be freed, as it is how users make room.
 //!
 //! If other programs fill the device nevertheless, the store stops, and goes on by itself when
 //! there is room again.
@@ -200,8 +200,8 @@ impl Volume {
         }
     }
 
-    /// Makes room for the blocks at the ends of a range that is cut out of a file. Takes what is kept
-    /// for deletions if there is no other.
+    /// Makes room for the blocks at the ends of a range that is cut out of a file. Takes what is
+    /// kept for deletions if there is no other.
     ///
     /// # Errors
     /// Those of the store.
