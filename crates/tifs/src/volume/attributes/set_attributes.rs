@@ -16,10 +16,10 @@ impl Volume {
         number: InodeNumber,
         changes: &Changes,
     ) -> Result<Attributes> {
-        if changes.size.is_some_and(|size| size > SIZE_MAX) {
-            return Err(Errno::FBIG.into());
-        }
         if let Some(size) = changes.size {
+            if size > SIZE_MAX {
+                return Err(Errno::FBIG.into());
+            }
             self.make_room_to_cut(size..size)?;
         }
         let _lock = self.locks.exclusive(&[number])?;

@@ -33,13 +33,12 @@ impl Volume {
         if end > SIZE_MAX {
             return Err(Errno::FBIG.into());
         }
-        if matches!(what, Allocate::Extend | Allocate::KeepSize) && length > self.free_space()?.0 {
-            return Err(Error::new(Errno::NOSPC, "the device has less than that"));
-        }
         let extends = matches!(what, Allocate::Extend | Allocate::ZeroRange);
         let erases = !matches!(what, Allocate::Extend | Allocate::KeepSize);
         if erases {
             self.make_room_to_cut(offset..end)?;
+        } else if length > self.free_space()?.0 {
+            return Err(Error::new(Errno::NOSPC, "the device has less than that"));
         }
         let _lock = self.locks.exclusive(&[number])?;
         if extends && !mutant!(allocated_over_stale_blocks) {

@@ -211,10 +211,10 @@ impl Volume {
             // No rest of a block is written.
             return Ok(());
         }
-        let is_full = |made: &Result<()>| matches!(made, Err(e) if e.errno() == Errno::NOSPC);
+        let has_no_room = |done: &Result<()>| matches!(done, Err(e) if e.errno() == Errno::NOSPC);
         for make in [Volume::make_room, Volume::make_room_to_replace] {
             let made = make(self, bytes);
-            if !is_full(&made) {
+            if !has_no_room(&made) {
                 return made;
             }
         }
@@ -224,7 +224,7 @@ impl Volume {
             return Ok(());
         }
         let moved = self.kv.move_log();
-        if is_full(&moved) { Ok(()) } else { moved }
+        if has_no_room(&moved) { Ok(()) } else { moved }
     }
 
     /// Whether a write to a range replaces stored data, all of it.
