@@ -49,7 +49,7 @@ impl ValueReader {
     fn whole(&mut self) -> Result<Option<&Bytes>> {
         if self.whole.is_none() {
             if let Kind::Deferred(deferred) = &self.value.0 {
-                self.value = deferred.finder.find()?;
+                self.value = deferred.find()?;
             }
             if !self.value.is_read_in_parts() {
                 self.whole = Some(self.value.fetch()?);

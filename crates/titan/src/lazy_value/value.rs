@@ -62,12 +62,20 @@ pub(super) enum Kind {
 
 /// A value that was not looked up yet.
 pub(super) struct Deferred {
-    pub(super) finder: Arc<dyn FindValue>,
+    finder: Arc<dyn FindValue>,
     /// The value, once parts of it are read: it knows that it was verified.
     found: OnceLock<LazyValue>,
 }
 
 impl Deferred {
+    /// The value, looked up unless it is kept.
+    pub(super) fn find(&self) -> Result<LazyValue> {
+        match self.found.get() {
+            Some(found) => Ok(found.clone()),
+            None => self.finder.find(),
+        }
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         if let Some(found) = self.found.get() {
             return found.read_at(offset, buf);
@@ -168,7 +176,7 @@ impl LazyValue {
                 key, index, source, ..
             } => source.fetch(key, index),
             Kind::Merged(parts) => parts.merge(),
-            Kind::Deferred(deferred) => deferred.finder.find()?.fetch(),
+            Kind::Deferred(deferred) => deferred.find()?.fetch(),
         }
     }
 
@@ -242,10 +250,7 @@ impl LazyValue {
                 let base = parts.base.as_ref().map_or(0, LazyValue::stored_len);
                 base + parts.operands.size_bytes() as u64
             }
-            Kind::Deferred(deferred) => {
-                let found = deferred.finder.find();
-                found.map_or(0, |value| value.stored_len())
-            }
+            Kind::Deferred(deferred) => deferred.find().map_or(0, |value| value.stored_len()),
         }
     }
 
