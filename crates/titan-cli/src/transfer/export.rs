@@ -137,6 +137,15 @@ mod tests {
         is_held: bool,
     }
 
+    impl Default for Source {
+        fn default() -> Self {
+            Source {
+                age: 7,
+                is_held: true,
+            }
+        }
+    }
+
     impl Source {
         fn export(&mut self, file: &Path, at: Option<u64>) -> Result<Exported> {
             let at = at.map(Timestamp);
@@ -210,8 +219,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x");
         let mut source = Source {
-            age: 7,
             is_held: false,
+            ..Source::default()
         };
         assert!(source.export(&file, None).is_err());
         let mut reader = Reader::open(&file).unwrap();
@@ -225,10 +234,7 @@ mod tests {
     #[test]
     fn the_same_command_goes_on_whichever_timestamp_it_gives() {
         let dir = tempfile::tempdir().unwrap();
-        let mut source = Source {
-            age: 7,
-            is_held: true,
-        };
+        let mut source = Source::default();
         for (first, again, goes_on) in [
             (None, None, true),
             (None, Some(100), true),
@@ -250,10 +256,7 @@ mod tests {
     #[test]
     fn an_export_does_not_go_on_with_an_earlier_state_of_its_source() {
         let dir = tempfile::tempdir().unwrap();
-        let mut source = Source {
-            age: 7,
-            is_held: true,
-        };
+        let mut source = Source::default();
         let file = interrupted(dir.path(), &mut source, None);
         source.age = 6;
         let said = source.export(&file, None).err().unwrap().to_string();
@@ -266,10 +269,7 @@ mod tests {
     fn a_wrong_timestamp_leaves_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x");
-        let mut source = Source {
-            age: 7,
-            is_held: true,
-        };
+        let mut source = Source::default();
         assert!(source.export(&file, Some(2000)).is_err());
         assert!(!file.exists());
     }

@@ -164,7 +164,7 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
 /// Repeats a call for as long as its failures pass and patience lasts.
 ///
 /// # Errors
-/// That of the last failure; `Io` after a call without an answer.
+/// The error of the last failure; `Io` after a call without an answer.
 pub(super) async fn repeated<T, E: Failure>(
     patience: Duration,
     mut call: impl AsyncFnMut() -> Result<T, E>,
