@@ -11,14 +11,14 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::client::GrpcService;
-use tonic::{Code, Status};
+use tonic::{Code, Status, Streaming};
 
 use titan_server::Limits;
 use titan_server::proto::kvrpcpb::*;
-use titan_server::proto::tikvpb::BatchCommandsRequest;
 use titan_server::proto::tikvpb::batch_commands_request::Request as Asked;
 use titan_server::proto::tikvpb::batch_commands_request::request::Cmd;
 use titan_server::proto::tikvpb::batch_commands_response::response::Cmd as Told;
+use titan_server::proto::tikvpb::{BatchCommandsRequest, BatchCommandsResponse};
 
 use crate::cluster::Cluster;
 use crate::limits::with;
@@ -73,53 +73,22 @@ fn elements_count_with_the_memory_that_they_take() {
 fn a_client_that_does_not_read_loses_its_stream_and_nobody_else_waits() {
     const CALLS: u64 = 10_000;
     let mut cluster = Cluster::new();
-    let put = RawPutRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        value: vec![1; 1 << 20].into(),
-        ..RawPutRequest::default()
-    };
+    let put = put(&cluster, 1 << 20);
     cluster
         .runtime
         .block_on(cluster.tikv().raw_put(put))
         .unwrap();
     cluster.lose_patience();
-    let mut tikv = cluster.tikv();
-    let get = Cmd::RawGet(Box::new(RawGetRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        ..RawGetRequest::default()
-    }));
-    let empty = || BatchCommandsRequest {
-        requests: vec![Asked {
-            cmd: Some(Cmd::Empty(Box::default())),
-        }],
-        request_ids: vec![0],
-    };
+    let get = Cmd::RawGet(Box::new(get(&cluster)));
+    let empty = || batch(0, [Cmd::Empty(Box::default())]);
     let answered = cluster.runtime.block_on(async {
-        let (beside, asked) = mpsc::channel(1);
-        let others = cluster
-            .tikv()
-            .batch_commands(ReceiverStream::new(asked))
-            .await;
-        let mut others = others.unwrap().into_inner();
+        let (beside, mut others) = batches(&cluster).await;
         beside.send(empty()).await.unwrap();
         others.message().await.unwrap().unwrap();
-        let (send, asked) = mpsc::channel(1);
-        let answers = tikv
-            .batch_commands(ReceiverStream::new(asked))
-            .await
-            .unwrap();
-        let mut answers = answers.into_inner();
+        let (send, mut answers) = batches(&cluster).await;
         // Far more than the transport and the node hold.
         for id in 0..CALLS {
-            let batch = BatchCommandsRequest {
-                requests: vec![Asked {
-                    cmd: Some(get.clone()),
-                }],
-                request_ids: vec![id],
-            };
-            send.send(batch).await.unwrap();
+            send.send(batch(id, [get.clone()])).await.unwrap();
         }
         cluster.wait_for("answers_unread_total 1");
         // What was on its way is read; then the stream ends.
@@ -139,6 +108,39 @@ fn a_client_that_does_not_read_loses_its_stream_and_nobody_else_waits() {
     assert!(answered < CALLS as usize, "{answered}");
 }
 
+/// A put of a value of so many bytes.
+fn put(cluster: &Cluster, bytes: usize) -> RawPutRequest {
+    RawPutRequest {
+        context: cluster.context(),
+        key: "k".into(),
+        value: vec![1; bytes].into(),
+        ..RawPutRequest::default()
+    }
+}
+
+/// A message with calls, numbered from `first` on.
+fn batch(first: u64, calls: impl IntoIterator<Item = Cmd>) -> BatchCommandsRequest {
+    let asked = |cmd| Asked { cmd: Some(cmd) };
+    let requests: Vec<Asked> = calls.into_iter().map(asked).collect();
+    BatchCommandsRequest {
+        request_ids: (first..first + requests.len() as u64).collect(),
+        requests,
+    }
+}
+
+/// A stream of batches, and that of their answers.
+async fn batches(
+    cluster: &Cluster,
+) -> (
+    mpsc::Sender<BatchCommandsRequest>,
+    Streaming<BatchCommandsResponse>,
+) {
+    let (send, asked) = mpsc::channel(1);
+    let asked = ReceiverStream::new(asked);
+    let answers = cluster.tikv().batch_commands(asked).await.unwrap();
+    (send, answers.into_inner())
+}
+
 /// A request of the transport.
 fn request(cluster: &Cluster, call: &str, body: Body) -> http::Request<Body> {
     http::Request::post(format!("http://{}/tikvpb.Tikv/{call}", cluster.address()))
@@ -155,11 +157,16 @@ fn framed(message: &impl Message) -> Bytes {
     Bytes::from([&[0], &length[..], &message].concat())
 }
 
-/// Makes a call whose answer is not read yet.
-async fn call(cluster: &Cluster, request: http::Request<Body>) -> http::Response<Body> {
+/// Makes a call whose body comes in pieces. Its answer is not read yet.
+async fn call(
+    cluster: &Cluster,
+    name: &str,
+    pieces: mpsc::Receiver<Bytes>,
+) -> http::Response<Body> {
     let mut channel = cluster.channel.clone();
     let ready = std::future::poll_fn(|waker| channel.poll_ready(waker));
     ready.await.unwrap();
+    let request = request(cluster, name, Body::new(Pieces(pieces)));
     channel.call(request).await.unwrap()
 }
 
@@ -177,12 +184,7 @@ async fn status(answer: http::Response<Body>) -> String {
 const LARGE: usize = 8 << 20;
 
 fn put_large(cluster: &Cluster) {
-    let put = RawPutRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        value: vec![1; LARGE].into(),
-        ..RawPutRequest::default()
-    };
+    let put = put(cluster, LARGE);
     let mut tikv = cluster.tikv();
     let answer = cluster.runtime.block_on(tikv.raw_put(put)).unwrap();
     assert_eq!(answer.into_inner(), RawPutResponse::default());
@@ -202,12 +204,7 @@ fn one_large_answer_that_is_not_read_ends() {
     put_large(&cluster);
     cluster.lose_patience();
     let get = get(&cluster);
-    let in_batch = BatchCommandsRequest {
-        requests: vec![Asked {
-            cmd: Some(Cmd::RawGet(Box::new(get.clone()))),
-        }],
-        request_ids: vec![0],
-    };
+    let in_batch = batch(0, [Cmd::RawGet(Box::new(get.clone()))]);
     let calls = [
         ("RawGet", framed(&get)),
         ("BatchCommands", framed(&in_batch)),
@@ -218,8 +215,7 @@ fn one_large_answer_that_is_not_read_ends() {
             send.send(message).await.unwrap();
             // A batch goes on, a call by itself does not.
             let send = (name == "BatchCommands").then_some(send);
-            let asked = request(&cluster, name, Body::new(Pieces(pieces)));
-            let answer = call(&cluster, asked).await;
+            let answer = call(&cluster, name, pieces).await;
             let unread = format!("answers_unread_total {count}\n");
             cluster.wait_for(&unread);
             let cancelled = (Code::Cancelled as i32).to_string();
@@ -246,8 +242,7 @@ fn an_answer_counts_until_it_is_read() {
         let (send, pieces) = mpsc::channel(1);
         send.send(framed(&get)).await.unwrap();
         drop(send);
-        let asked = request(&cluster, "RawGet", Body::new(Pieces(pieces)));
-        let unread = call(&cluster, asked).await;
+        let unread = call(&cluster, "RawGet", pieces).await;
         assert!(is_busy().await);
         assert_eq!(status(unread).await, "0");
         while is_busy().await {}
@@ -261,24 +256,12 @@ fn the_calls_of_a_batch_count_together_before_they_run() {
         bytes_in_flight: 1 << 20,
         ..Limits::default()
     });
-    let get = get(&cluster);
-    let batch = |calls: u64| BatchCommandsRequest {
-        requests: (0..calls)
-            .map(|_| Asked {
-                cmd: Some(Cmd::RawGet(Box::new(get.clone()))),
-            })
-            .collect(),
-        request_ids: (0..calls).collect(),
-    };
+    let get = Cmd::RawGet(Box::new(get(&cluster)));
     cluster.runtime.block_on(async {
-        let (send, asked) = mpsc::channel(1);
-        let answers = cluster
-            .tikv()
-            .batch_commands(ReceiverStream::new(asked))
-            .await;
-        let mut answers = answers.unwrap().into_inner();
+        let (send, mut answers) = batches(&cluster).await;
         for (calls, are_busy) in [(CALLS, true), (10, false)] {
-            send.send(batch(calls)).await.unwrap();
+            let gets = (0..calls).map(|_| get.clone());
+            send.send(batch(0, gets)).await.unwrap();
             let mut answered = 0;
             while answered < calls {
                 let message = answers.message().await.unwrap().unwrap();
@@ -301,12 +284,7 @@ fn calls_beyond_the_bytes_in_flight_are_told_to_wait() {
         ..Limits::default()
     });
     let mut tikv = cluster.tikv();
-    let put = RawPutRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        value: vec![1; 200_000].into(),
-        ..RawPutRequest::default()
-    };
+    let put = put(&cluster, 200_000);
     let busy = cluster.runtime.block_on(tikv.raw_put(put)).unwrap();
     let error = busy.into_inner().region_error.unwrap();
     assert!(error.server_is_busy.unwrap().backoff_ms > 0);
@@ -337,12 +315,7 @@ fn messages_that_arrive_slowly_share_a_limit_before_they_are_decoded() {
         ..Limits::default()
     });
     let mut tikv = cluster.tikv();
-    let put = RawPutRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        value: vec![1; VALUE].into(),
-        ..RawPutRequest::default()
-    };
+    let put = put(&cluster, VALUE);
     let framed = framed(&put);
     let is_refused = |result: Result<_, Status>| match result {
         Ok(_) => false,
@@ -381,8 +354,7 @@ fn a_message_that_stalls_gives_its_memory_back() {
         send.send(Bytes::from(vec![0, 0, 1, 0, 0, 7]))
             .await
             .unwrap();
-        let asked = request(&cluster, "RawPut", Body::new(Pieces(pieces)));
-        let answer = call(&cluster, asked).await;
+        let answer = call(&cluster, "RawPut", pieces).await;
         let late = (Code::DeadlineExceeded as i32).to_string();
         assert_eq!(answer.headers()["grpc-status"].to_str().unwrap(), late);
         cluster.wait_for("arriving_bytes 0\n");
@@ -398,19 +370,9 @@ fn a_connection_outlives_what_is_sent_to_refused_calls() {
         request_bytes: 100_000,
         ..Limits::default()
     });
-    let empty = || BatchCommandsRequest {
-        requests: vec![Asked {
-            cmd: Some(Cmd::Empty(Box::default())),
-        }],
-        request_ids: vec![0],
-    };
+    let empty = || batch(0, [Cmd::Empty(Box::default())]);
     cluster.runtime.block_on(async {
-        let (beside, asked) = mpsc::channel(1);
-        let others = cluster
-            .tikv()
-            .batch_commands(ReceiverStream::new(asked))
-            .await;
-        let mut others = others.unwrap().into_inner();
+        let (beside, mut others) = batches(&cluster).await;
         for name in ["RawPut", "BatchCommands", "RawPut"] {
             let (send, pieces) = mpsc::channel(FRAMES);
             // A message of 32 MiB, of which too much arrives at once.
@@ -419,8 +381,7 @@ fn a_connection_outlives_what_is_sent_to_refused_calls() {
             for _ in 2..FRAMES {
                 send.send(Bytes::from_static(b"0")).await.unwrap();
             }
-            let asked = request(&cluster, name, Body::new(Pieces(pieces)));
-            let answer = call(&cluster, asked).await;
+            let answer = call(&cluster, name, pieces).await;
             let told = match answer.headers().get("grpc-status") {
                 Some(told) => told.to_str().unwrap().to_owned(),
                 None => status(answer).await,
