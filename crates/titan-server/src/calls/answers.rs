@@ -1,6 +1,5 @@
 //! The memory of requests, and the places of errors in answers.
 
-use bytes::Bytes;
 use prost::Message;
 use tonic::{Code, Status};
 
@@ -57,20 +56,6 @@ pub(crate) fn refused_in_batch<C: Answered>(failure: Failure) -> C::Answer {
             })
         })
     })
-}
-
-/// The bytes that a pair of an answer takes.
-pub(super) fn pair_bytes(key: &[u8], value: &[u8]) -> usize {
-    size_of::<KvPair>() + key.len() + value.len()
-}
-
-/// A pair of an answer.
-pub(super) fn pair(key: Bytes, value: Bytes) -> KvPair {
-    KvPair {
-        error: None,
-        key,
-        value,
-    }
 }
 
 /// An error of a key as text.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use titan_mvcc::{KnownLocks, Percolator, Snapshot, Timestamp};
 
 use super::answers::Answered;
@@ -10,7 +11,7 @@ use super::key_errors::read_failure;
 use super::reserved::Reserved;
 use crate::node::Shared;
 use crate::proto::errorpb;
-use crate::proto::kvrpcpb::{Context, DiskFullOpt, IsolationLevel};
+use crate::proto::kvrpcpb::{Context, DiskFullOpt, IsolationLevel, KvPair};
 use crate::regions::{KeyForm, Within};
 
 /// The rows of a scan between two looks at the clock.
@@ -95,6 +96,16 @@ impl Work<'_> {
             0 => self.check_time(),
             _ => Ok(()),
         }
+    }
+
+    /// A pair of the answer, with memory for it.
+    pub(super) fn pair(&self, key: Bytes, value: Bytes) -> Result<KvPair, Failure> {
+        self.reserve(size_of::<KvPair>() + key.len() + value.len())?;
+        Ok(KvPair {
+            error: None,
+            key,
+            value,
+        })
     }
 
     /// Reserves memory for a part of the answer.

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use titan_mvcc::Direction;
 use tonic::Status;
 
-use super::answers::{pair, pair_bytes};
 use super::call::{Call, Work};
 use super::failure::Failure;
 use crate::proto::kvrpcpb::{
@@ -70,8 +69,7 @@ impl Call for RawBatchGetRequest {
         for key in self.keys {
             work.check_time()?;
             if let Some(value) = work.node.raw.get(&key)? {
-                work.reserve(pair_bytes(&key, &value))?;
-                pairs.push(pair(key, value));
+                pairs.push(work.pair(key, value)?);
             }
         }
         Ok(RawBatchGetResponse {
@@ -230,8 +228,7 @@ impl Scan {
             if self.keys_only {
                 value = Bytes::new();
             }
-            work.reserve(pair_bytes(&key, &value))?;
-            into.push(pair(key, value));
+            into.push(work.pair(key, value)?);
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use titan_mvcc::{Direction, Error};
 
-use super::answers::{pair, pair_bytes};
 use super::call::{Call, Work};
 use super::failure::Failure;
 use super::key_errors::{lock_bytes, read_failure};
@@ -38,8 +37,7 @@ impl Call for BatchGetRequest {
             match snapshot.get(&key) {
                 Ok(None) => {}
                 Ok(Some(value)) => {
-                    work.reserve(pair_bytes(&key, &value))?;
-                    pairs.push(pair(key, value));
+                    pairs.push(work.pair(key, value)?);
                 }
                 Err(error) => pairs.push(locked(work, error)?),
             }
@@ -85,9 +83,7 @@ impl Call for ScanRequest {
                 true => Bytes::new(),
                 false => row.value.fetch()?,
             };
-            let key = Bytes::from(row.key);
-            work.reserve(pair_bytes(&key, &value))?;
-            pairs.push(pair(key, value));
+            pairs.push(work.pair(row.key.into(), value)?);
         }
         Ok(ScanResponse {
             pairs,

@@ -5,9 +5,9 @@
 //! `ResourceExhausted`: one that waited could keep the others from being completed. One of which no
 //! more arrives for the time of [`Limits::unread`](crate::Limits::unread) ends its call, too.
 //!
-//! What a client still sends to a call that has ended is read and dropped, for some time. Frames
-//! that meet a closed call are errors of the connection: after a thousand of them the transport
-//! closes it, with the calls of everybody else on it.
+//! The node reads and drops the rest of a request whose call has ended, for some time. Frames that
+//! meet a closed call are errors of the connection: after a thousand of them the transport closes
+//! it, with the calls of everybody else on it.
 
 use std::future::{Future, poll_fn};
 use std::mem;

@@ -138,8 +138,10 @@ async fn take(
             return;
         }
         // Without as much memory each call is told that the server is busy.
-        let mut admitted = executor.admit(requests.iter().map(share).sum());
-        for (request, id) in requests.into_iter().zip(request_ids) {
+        let shares: Vec<usize> = requests.iter().map(share).collect();
+        let mut admitted = executor.admit(shares.iter().sum());
+        let calls = requests.into_iter().zip(request_ids).zip(shares);
+        for ((request, id), share) in calls {
             let permit = tokio::select! {
                 () = ready.closed() => return,
                 _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
@@ -149,7 +151,6 @@ async fn take(
                 } => permit,
             };
             let Ok(permit) = permit else { return };
-            let share = share(&request);
             let admitted = admitted.as_mut().and_then(|all| all.split(share));
             let (executor, ready) = (Arc::clone(&executor), ready.clone());
             let unsent = Arc::clone(&unsent);
