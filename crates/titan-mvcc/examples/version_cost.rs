@@ -1,8 +1,8 @@
 //! Counts the instructions of reads of versions: points, scans in both directions.
 //!
 //! ```text
-//! cargo build --release -p titandb-mvcc --example read_cost
-//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/read_cost
+//! cargo build --release -p titandb-mvcc --example version_cost
+//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/version_cost
 //! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
 //! ```
 
