@@ -1,6 +1,5 @@
 //! The state of a transaction: its snapshot, the keys that it touched, its writes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +10,7 @@ use crate::batch::{BatchShape, WriteBatch};
 use crate::db::{ColumnFamily, Conditions};
 use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
+use crate::number_map::NumberMap;
 use crate::read::{ReadOptions, Snapshot};
 use crate::wide_columns::WideColumns;
 
@@ -26,9 +26,9 @@ pub(super) struct State {
     /// The shape of a batch that was taken to be committed, until it comes back whole.
     taken: Option<BatchShape>,
     /// The writes by family, for reads.
-    pub(super) written: HashMap<ColumnFamilyId, Index>,
+    pub(super) written: NumberMap<ColumnFamilyId, Index>,
     /// Copies of `written` at each save point. The copies share what did not change since.
-    pub(super) written_at: Vec<HashMap<ColumnFamilyId, Index>>,
+    pub(super) written_at: Vec<NumberMap<ColumnFamilyId, Index>>,
 }
 
 impl State {
@@ -58,8 +58,8 @@ impl State {
 
     /// Notes the last write of a key.
     pub(super) fn insert(&mut self, family: &ColumnFamily, key: &[u8], pending: Pending) {
-        let written = self.written.entry(family.id());
-        let index = written.or_insert_with(|| new_index(family));
+        let written = &mut self.written;
+        let index = written.get_or_insert_with(family.id(), || new_index(family));
         index.insert(Bytes::copy_from_slice(key), pending);
     }
 
