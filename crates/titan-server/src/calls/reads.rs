@@ -5,7 +5,7 @@ use titan_mvcc::{Direction, Error};
 
 use super::call::{Call, Work};
 use super::failure::Failure;
-use super::key_errors::{lock_bytes, read_failure};
+use super::key_errors::read_failure;
 use crate::proto::kvrpcpb::{
     BatchGetRequest, BatchGetResponse, GetRequest, GetResponse, KvPair, ScanRequest, ScanResponse,
 };
@@ -94,14 +94,12 @@ impl Call for ScanRequest {
 
 /// The pair of a locked key; any other error ends the call.
 fn locked(work: &Work<'_>, error: Error) -> Result<KvPair, Failure> {
-    if let Error::KeyIsLocked(lock) = &error {
-        work.reserve(size_of::<KvPair>() + lock_bytes(lock))?;
-    }
-    match read_failure(error) {
-        Failure::Key(error) if error.locked.is_some() => Ok(KvPair {
-            error: Some(error),
-            ..KvPair::default()
-        }),
-        failure => Err(failure),
-    }
+    let Error::KeyIsLocked(lock) = error else {
+        return Err(read_failure(error));
+    };
+    let pair = work.pair(Bytes::new(), Bytes::new())?;
+    Ok(KvPair {
+        error: Some(Box::new(work.locked(&lock)?)),
+        ..pair
+    })
 }

@@ -104,13 +104,11 @@ impl Node {
         let metrics_address = metrics
             .as_ref()
             .and_then(|metrics| metrics.local_addr().ok());
-        let limit = limits.bytes_in_flight.max(limits.request_bytes);
-        let arriving = Arriving::new(limit, limits.unread, opened.stopping());
+        let arriving = Arriving::new(limits, opened.stopping());
         if let Some(metrics) = metrics {
             serve_metrics(metrics, Arc::clone(&executor), arriving.clone());
         }
-        let counted =
-            move |request: http::Request<Body>| request.map(|body| arriving.counted(body));
+        let counted = move |request| arriving.counted(request);
         let watched = move |response: http::Response<Body>| watched(&executor, response);
         let router = server
             .initial_stream_window_size(WINDOWS.0)

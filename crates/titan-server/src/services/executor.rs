@@ -1,6 +1,7 @@
 //! Running calls on threads that may block, within limits.
 //!
-//! - Bytes of requests, once they are decoded: a call beyond them is told that the server is busy.
+//! - Bytes of requests, once they are decoded: a call beyond them is told that the server is busy,
+//!   or that it is too large if it could never run.
 //! - Running calls: further ones wait, up to their deadline.
 //! - Calls that wait for locks have threads of their own, so that the owners of the locks go on.
 //! - Bytes of answers: a call whose answer would exceed them is told that the server is busy.
@@ -33,6 +34,8 @@ pub(crate) struct Executor {
     shared: Arc<Shared>,
     pub(crate) metrics: Metrics,
     bytes: Arc<Semaphore>,
+    /// The permits of all bytes of requests.
+    all_bytes: usize,
     /// Bytes of answers that are not sent.
     answers: Arc<Semaphore>,
     running: Arc<Semaphore>,
@@ -44,10 +47,12 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let limits = shared.limits;
+        let bytes = memory(limits.bytes_in_flight);
         Executor {
             shared,
             metrics: Metrics::default(),
-            bytes: memory(limits.bytes_in_flight),
+            all_bytes: bytes.available_permits(),
+            bytes,
             answers: memory(limits.bytes_in_flight.max(limits.answer_bytes)),
             running: permits(limits.running),
             waiting: permits(limits.waiting),
@@ -60,21 +65,32 @@ impl Executor {
         &self.shared
     }
 
-    /// Takes memory for decoded requests, if there is as much: the sum of their permits.
-    pub(crate) fn admit(&self, permits: usize) -> Option<OwnedSemaphorePermit> {
+    /// Takes memory for a decoded request of so many bytes.
+    ///
+    /// # Errors
+    /// Too large for the limit of all requests; busy if other requests take too much.
+    pub(crate) fn admit(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+        let permits = bytes / PERMIT_BYTES + 1;
+        if permits > self.all_bytes {
+            let limit = self.all_bytes * PERMIT_BYTES;
+            let reason = format!("the call takes {bytes} bytes: the limit of all calls is {limit}");
+            return Err(Failure::too_large(reason, bytes));
+        }
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        Arc::clone(&self.bytes).try_acquire_many_owned(permits).ok()
+        let taken = Arc::clone(&self.bytes).try_acquire_many_owned(permits);
+        taken.map_err(|_| Failure::busy("too many bytes of requests"))
     }
 
-    /// Runs a call, whose memory was `admitted`. The memory of its answer is to be given back when
+    /// Runs a call, whose memory was `admitted` or refused. The memory of its answer is to be given back when
     /// that is sent.
     pub(crate) async fn call<C: Call>(
         &self,
         call: C,
-        admitted: Option<OwnedSemaphorePermit>,
+        admitted: Result<OwnedSemaphorePermit, Failure>,
         deadline: Option<Instant>,
     ) -> (Result<C::Answer, Failure>, Reserved) {
         let counted = self.metrics.begin(C::NAME);
+        let region = call.context().map_or(0, |context| context.region_id);
         let limit = self.shared.limits.answer_bytes;
         let reserved = Reserved::new(Arc::clone(&self.answers), limit);
         let (result, reserved) = match self.run(call, admitted, deadline, reserved).await {
@@ -87,18 +103,21 @@ impl Executor {
         if result.is_err() {
             counted.failed();
         }
-        (result, reserved)
+        (
+            result.map_err(|failure| failure.in_region(region)),
+            reserved,
+        )
     }
 
     async fn run<C: Call>(
         &self,
         call: C,
-        admitted: Option<OwnedSemaphorePermit>,
+        admitted: Result<OwnedSemaphorePermit, Failure>,
         deadline: Option<Instant>,
         reserved: Reserved,
     ) -> Result<(Result<C::Answer, Failure>, Reserved), Failure> {
         let deadline = earlier(deadline, call.context());
-        let held = admitted.ok_or_else(|| Failure::busy("too many bytes of requests"))?;
+        let held = admitted?;
         let wait = call.wait();
         let again = (!wait.is_zero()).then(|| call.clone());
         let run = move |shared: &Shared| {
@@ -192,11 +211,6 @@ impl Executor {
         }
         result
     }
-}
-
-/// The permits of a request that takes so many bytes.
-pub(crate) fn permits_of(bytes: usize) -> usize {
-    bytes / PERMIT_BYTES + 1
 }
 
 /// The status for an error of a node's records.
