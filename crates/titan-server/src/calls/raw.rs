@@ -4,8 +4,10 @@ use bytes::Bytes;
 use titan_mvcc::Direction;
 use tonic::Status;
 
-use super::call::{Call, Work};
+use super::call::{Call, SHORT, Work};
 use super::failure::Failure;
+use super::keys::Keys;
+use crate::node::Shared;
 use crate::proto::kvrpcpb::{
     Context, KvPair, RawBatchDeleteRequest, RawBatchDeleteResponse, RawBatchGetRequest,
     RawBatchGetResponse, RawBatchPutRequest, RawBatchPutResponse, RawBatchScanRequest,
@@ -48,6 +50,10 @@ impl Call for RawGetRequest {
             ..RawGetResponse::default()
         })
     }
+
+    fn is_short(&self, _node: &Shared) -> bool {
+        true
+    }
 }
 
 impl Call for RawGetKeyTtlRequest {
@@ -59,6 +65,10 @@ impl Call for RawGetKeyTtlRequest {
             ttl: ttl.unwrap_or_default(),
             ..RawGetKeyTtlResponse::default()
         })
+    }
+
+    fn is_short(&self, _node: &Shared) -> bool {
+        true
     }
 }
 
@@ -76,6 +86,10 @@ impl Call for RawBatchGetRequest {
             pairs,
             ..RawBatchGetResponse::default()
         })
+    }
+
+    fn is_short(&self, _node: &Shared) -> bool {
+        self.keys.len() <= SHORT
     }
 }
 
@@ -216,13 +230,14 @@ impl Scan {
             true => (within.range_backward(from, to)?, Direction::Backward),
         };
         let (lower, upper) = (lower.as_deref(), upper.as_deref());
+        let mut keys = Keys::default();
         let mut scan = work
             .node
             .raw
             .scan(lower, upper, direction, self.keys_only)?;
         for number in 0..self.limit {
             work.check_time_at(number)?;
-            let Some((key, mut value)) = scan.next()? else {
+            let Some((key, mut value)) = scan.next(|key| keys.add(key))? else {
                 break;
             };
             if self.keys_only {

@@ -30,7 +30,7 @@ use tower::util::{MapRequestLayer, MapResponseLayer};
 use self::signals::Signals;
 use crate::error::{Error, Result};
 use crate::options::NodeOptions;
-use crate::services::{Arriving, Executor, watched};
+use crate::services::{Arriving, Executor, network_threads, watched};
 
 pub(crate) use self::opened::Opened;
 
@@ -78,6 +78,7 @@ impl Node {
         let limits = &options.limits;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
+            .worker_threads(network_threads())
             .thread_name("titan-serve")
             .max_blocking_threads(limits.running + limits.waiting + SPARE_THREADS)
             .build()

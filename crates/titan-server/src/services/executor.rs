@@ -1,12 +1,14 @@
-//! Running calls on threads that may block, within limits.
+//! Running calls within limits, on threads that may block unless they are short.
 //!
 //! - Bytes of requests, once they are decoded: a call beyond them is told that the server is busy,
 //!   or that it is too large if it could never run.
 //! - Running calls: further ones wait, up to their deadline.
 //! - Calls that wait for locks have threads of their own, so that the owners of the locks go on.
 //! - Bytes of answers: a call whose answer would exceed them is told that the server is busy.
-//! - Timestamps and other services have threads of their own.
+//! - Timestamps and other services have threads of their own. Timestamps that need no disk, and short
+//!   calls while they are quick, run on the thread that asks.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,7 @@ use tokio::time::timeout_at;
 use tonic::Status;
 
 use super::deadlines::earlier;
+use super::short_calls::ShortCalls;
 use crate::calls::{Call, Failure, Reserved, Work};
 use crate::metrics::Metrics;
 use crate::node::Shared;
@@ -40,6 +43,7 @@ pub(crate) struct Executor {
     answers: Arc<Semaphore>,
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
+    short_calls: ShortCalls,
     timestamps: Arc<Semaphore>,
     others: Arc<Semaphore>,
 }
@@ -56,6 +60,7 @@ impl Executor {
             answers: memory(limits.bytes_in_flight.max(limits.answer_bytes)),
             running: permits(limits.running),
             waiting: permits(limits.waiting),
+            short_calls: ShortCalls::new(network_threads()),
             timestamps: permits(FOR_TIMESTAMPS),
             others: permits(FOR_OTHERS),
         }
@@ -120,6 +125,7 @@ impl Executor {
         let held = admitted?;
         let wait = call.wait();
         let again = (!wait.is_zero()).then(|| call.clone());
+        let is_short = call.is_short(&self.shared);
         let run = move |shared: &Shared| {
             let work = Work {
                 node: shared,
@@ -130,7 +136,10 @@ impl Executor {
             let result = call.run(&work);
             (held, result, reserved)
         };
-        let (held, result, reserved) = self.on_thread(&self.running, deadline, run).await?;
+        let (held, result, reserved) = match self.run_short(is_short, run) {
+            Ok(done) => done?,
+            Err(run) => self.on_thread(&self.running, deadline, run).await?,
+        };
         let is_locked = matches!(&result, Err(Failure::Key(error)) if error.locked.is_some());
         let Some(again) = again.filter(|_| is_locked && self.waiting.available_permits() > 0)
         else {
@@ -149,6 +158,25 @@ impl Executor {
             (result, reserved)
         };
         self.on_thread(&self.waiting, deadline, run).await
+    }
+
+    /// Runs a short call on this thread, or gives it back.
+    fn run_short<T, F: FnOnce(&Shared) -> T>(
+        &self,
+        is_short: bool,
+        run: F,
+    ) -> Result<Result<T, Failure>, F> {
+        let here = is_short.then(|| self.short_calls.begin_here()).flatten();
+        match here {
+            Some(_here) => Ok(self.here(run)),
+            None => Err(run),
+        }
+    }
+
+    /// Runs a part of a call on this thread.
+    fn here<T>(&self, run: impl FnOnce(&Shared) -> T) -> Result<T, Failure> {
+        let done = catch_unwind(AssertUnwindSafe(|| run(&self.shared)));
+        done.map_err(|_| panicked())
     }
 
     /// Runs a part of a call on a thread that may block, when there is a permit. The thread goes on
@@ -172,9 +200,7 @@ impl Executor {
             let _permit = permit;
             run(&shared)
         });
-        // Nobody knows what a call has done that panicked.
-        let failed = |_| Failure::from(Status::unknown(PANICKED));
-        done.await.map_err(failed)
+        done.await.map_err(|_| panicked())
     }
 
     /// Runs work of the placement driver, and of other services than the key-value one.
@@ -183,7 +209,7 @@ impl Executor {
         name: &'static str,
         run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
-        self.counted(name, &self.others, run).await
+        self.counted(name, Some(&self.others), run).await
     }
 
     /// Takes timestamps.
@@ -191,17 +217,26 @@ impl Executor {
         &self,
         run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
-        self.counted("tso", &self.timestamps, run).await
+        let permits = match self.shared.store().oracle().may_wait() {
+            true => Some(&self.timestamps),
+            false => None,
+        };
+        self.counted("tso", permits, run).await
     }
 
+    /// Runs work on a thread that may block, when there is a permit, or on this one without permits.
     async fn counted<T: Send + 'static>(
         &self,
         name: &'static str,
-        permits: &Arc<Semaphore>,
+        permits: Option<&Arc<Semaphore>>,
         run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
         let counted = self.metrics.begin(name);
-        let result = match self.on_thread(permits, None, run).await {
+        let done = match permits {
+            Some(permits) => self.on_thread(permits, None, run).await,
+            None => self.here(run),
+        };
+        let result = match done {
             Ok(result) => result,
             Err(Failure::Status(status)) => Err(*status),
             Err(_) => Err(Status::unavailable("the server stops")),
@@ -211,6 +246,16 @@ impl Executor {
         }
         result
     }
+}
+
+/// The threads of the network, at least two: one may be held up.
+pub(crate) fn network_threads() -> usize {
+    std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2))
+}
+
+/// The failure of a call that panicked. Nobody knows what it has done.
+fn panicked() -> Failure {
+    Failure::from(Status::unknown(PANICKED))
 }
 
 /// The status for an error of a node's records.
