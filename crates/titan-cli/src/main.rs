@@ -13,6 +13,7 @@
 mod commands;
 mod complaints;
 mod config;
+mod confirm;
 mod entries;
 mod global;
 mod input;
@@ -36,8 +37,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 #[cfg(feature = "serve")]
 use commands::serve;
 use commands::{
-    bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, ime, inspect, load, mvcc,
-    options, put, repair, scan, space, stats,
+    bench, check, checkpoint, compact, delete, downgrade, dump, families, gc, get, ime, inspect, load,
+    mvcc, options, put, repair, scan, space, stats,
 };
 use global::Global;
 
@@ -71,6 +72,7 @@ enum Command {
     Put(put::Args),
     Delete(delete::Args),
     Scan(scan::Args),
+    Families(families::Args),
     Stats(stats::Args),
     Space(space::Args),
     Check(check::Args),
@@ -106,6 +108,7 @@ fn main() -> ExitCode {
         Command::Put(args) => put::run(args, global),
         Command::Delete(args) => delete::run(args, global),
         Command::Scan(args) => scan::run(args, global),
+        Command::Families(args) => families::run(args, global),
         Command::Stats(args) => stats::run(args, global),
         Command::Space(args) => space::run(args, global),
         Command::Check(args) => check::run(args, global),

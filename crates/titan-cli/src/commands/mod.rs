@@ -7,6 +7,7 @@ pub(crate) mod compact;
 pub(crate) mod delete;
 pub(crate) mod downgrade;
 pub(crate) mod dump;
+pub(crate) mod families;
 pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod ime;

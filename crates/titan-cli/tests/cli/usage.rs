@@ -145,6 +145,7 @@ fn help_version_and_usage() {
         "mvcc",
         "ime",
         "bench",
+        "families",
         "options",
     ] {
         let help = place.text(&[command, "--help"]);
