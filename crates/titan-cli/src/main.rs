@@ -17,6 +17,7 @@ mod confirm;
 mod entries;
 mod global;
 mod input;
+mod interrupt;
 mod keys;
 mod open;
 mod option_table;
@@ -33,6 +34,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use serde_json::json;
 
 #[cfg(feature = "serve")]
 use commands::serve;
@@ -62,7 +64,7 @@ const EXAMPLES: &str = "Examples:
 Keys are text, or bytes in hexadecimal after 0x. Sizes are shown in units of 1024.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 repaired and something was lost, 4 no such key,
-5 no such database or column family, 6 the database is damaged.";
+5 no such database or column family, 6 the database is damaged, 130 interrupted.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -97,6 +99,9 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let Cli { global, command } = &cli;
+    if global.json {
+        output::use_json();
+    }
     if let (Command::Options(options::Args { db: Some(_) }), Some(_)) = (command, &global.config) {
         let message = "options of a database are printed as it keeps them, without --config";
         return usage(&Cli::command().error(ErrorKind::ArgumentConflict, message));
@@ -177,6 +182,13 @@ fn usage(error: &clap::Error) -> ExitCode {
             let said = said.join(" ").replace(" tip: ", "; ");
             let said = said.strip_prefix("error: ").unwrap_or(&said);
             let command = command_of(std::env::args_os().skip(1));
+            // The arguments are not understood, but this one is.
+            if std::env::args_os().any(|argument| argument == "--json") {
+                let help = format!("titan {command}--help");
+                let error = json!({ "kind": "usage", "message": said, "help": help });
+                output::tell(json!({ "error": error }));
+                return ExitCode::from(status::USAGE);
+            }
             output::tell(format_args!(
                 "titan: usage: {said} (see titan {command}--help)"
             ));

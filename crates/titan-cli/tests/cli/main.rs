@@ -10,6 +10,7 @@ mod examples;
 mod families;
 mod gc;
 mod ime;
+mod interrupts;
 mod kept_options;
 mod keys;
 mod layers;

@@ -214,7 +214,7 @@ fn wrong_usage_points_to_the_help_of_the_command() {
         (&["frobnicate"], "(see titan --help)"),
         (&["mvcc", "frobnicate"], "(see titan mvcc --help)"),
         (&["mvcc", "get", "db"], "(see titan mvcc get --help)"),
-        (&["--json", "mvcc", "scan"], "(see titan mvcc scan --help)"),
+        (&["--json", "mvcc", "scan"], "\"titan mvcc scan --help\""),
         (
             &["mvcc", "get", "db", "k", "--at", "-5"],
             "invalid value '-5' for '--at <TS>': expected a timestamp",
