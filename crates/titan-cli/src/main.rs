@@ -39,8 +39,8 @@ use serde_json::json;
 #[cfg(feature = "serve")]
 use commands::serve;
 use commands::{
-    bench, check, checkpoint, compact, delete, downgrade, dump, families, gc, get, ime, inspect, load,
-    mvcc, options, put, repair, scan, space, stats,
+    bench, check, checkpoint, compact, completions, delete, downgrade, dump, families, gc, get,
+    ime, inspect, load, man, mvcc, options, put, repair, scan, space, stats,
 };
 use global::Global;
 
@@ -90,6 +90,8 @@ enum Command {
     Serve(Box<serve::Args>),
     Bench(Box<bench::Args>),
     Options(options::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -129,6 +131,8 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args, global),
         Command::Bench(args) => bench::run(args, global),
         Command::Options(args) => options::run(args, global),
+        Command::Completions(args) => completions::run(args, Cli::command()),
+        Command::Man(args) => man::run(args, Cli::command()),
     };
     match result {
         Ok(code) => code,

@@ -187,6 +187,8 @@ fn help_version_and_usage() {
         "ime",
         "bench",
         "families",
+        "completions",
+        "man",
         "options",
     ] {
         let help = place.text(&[command, "--help"]);
@@ -204,6 +206,32 @@ fn help_version_and_usage() {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(place.fails(2, &["get"]).contains("<DB>"));
     assert!(place.fails(2, &["bench", "db"]).contains("--benchmarks"));
+}
+
+#[test]
+fn completions_and_man_pages_have_every_command() {
+    let place = Place::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let said = place.text(&["completions", shell]);
+        for word in ["checkpoint", "from-file", "threshold"] {
+            assert!(said.contains(word), "{shell}: {word}");
+        }
+    }
+    place.fails(2, &["completions", "tcsh"]);
+    place.ok(&["man", "share/man1"]);
+    for (page, word) in [
+        ("titan", "Exit status"),
+        ("titan-get", "titan get photos.db"),
+        ("titan-mvcc-gc", "safe\\-point"),
+        ("titan-families-drop", "yes"),
+    ] {
+        let path = place.path("share/man1").join(format!("{page}.1"));
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(word), "{page}: {text}");
+    }
+    place.write("file", "");
+    let said = place.fails(1, &["man", "file"]);
+    assert!(said.contains("write man pages"), "{said}");
 }
 
 #[test]
