@@ -13,8 +13,6 @@ use crate::node::Shared;
 use crate::proto::kvrpcpb::{self, Context, DiskFullOpt, IsolationLevel, KeyError, KvPair};
 use crate::regions::{KeyForm, Within};
 
-/// The most keys of a short call.
-pub(super) const SHORT: usize = 16;
 /// The rows of a scan between two looks at the clock.
 const ROWS_BETWEEN_LOOKS: usize = 64;
 
@@ -23,8 +21,8 @@ pub(crate) trait Call: Answered {
     /// Runs the call. May block, even if it is short.
     fn run(self, work: &Work<'_>) -> Result<Self::Answer, Failure>;
 
-    /// Returns true if the call usually takes a few microseconds: it reads a few keys, and waits
-    /// for no commit.
+    /// Returns true if the call usually takes a few microseconds: it reads a key, and waits for no
+    /// commit.
     fn is_short(&self, _node: &Shared) -> bool {
         false
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use titan_mvcc::Direction;
 use tonic::Status;
 
-use super::call::{Call, SHORT, Work};
+use super::call::{Call, Work};
 use super::failure::Failure;
 use super::keys::Keys;
 use crate::node::Shared;
@@ -86,10 +86,6 @@ impl Call for RawBatchGetRequest {
             pairs,
             ..RawBatchGetResponse::default()
         })
-    }
-
-    fn is_short(&self, _node: &Shared) -> bool {
-        self.keys.len() <= SHORT
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use titan_mvcc::{Direction, Error, Timestamp};
 
-use super::call::{Call, SHORT, Work};
+use super::call::{Call, Work};
 use super::failure::Failure;
 use super::key_errors::read_failure;
 use super::keys::Keys;
@@ -52,10 +52,6 @@ impl Call for BatchGetRequest {
             pairs,
             ..BatchGetResponse::default()
         })
-    }
-
-    fn is_short(&self, node: &Shared) -> bool {
-        self.keys.len() <= SHORT && !node.store().may_wait_for(Timestamp(self.version))
     }
 }
 

@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use titan::vfs::{DeviceSpace, Vfs};
 
@@ -15,42 +14,24 @@ const PART: u64 = 20;
 /// The most bytes that are kept: enough for a flush and many commits.
 const MOST: u64 = 256 << 20;
 
-/// Bytes beyond those that are kept, of which few calls take all.
-const MUCH: u64 = 4 << 30;
-/// Calls that do not ask a device which has that much.
-const UNASKED: u32 = 32;
-
 /// The device of a node.
 pub(crate) struct Room {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
-    /// Calls that need not ask.
-    unasked: AtomicU32,
 }
 
 impl Room {
     pub(super) fn new(vfs: Arc<dyn Vfs>, dir: &Path) -> Self {
         let dir = dir.to_owned();
-        let unasked = AtomicU32::new(0);
-        Room { vfs, dir, unasked }
+        Room { vfs, dir }
     }
 
-    /// Says how little is left, if the device is almost full. Cost: asks the device, once for many
-    /// calls while it has much.
+    /// Says how little is left, if the device is almost full. Cost: asks the device.
     pub(crate) fn lack(&self) -> Option<String> {
-        let unasked = self.unasked.load(Ordering::Relaxed);
-        if unasked > 0 {
-            // Calls that meet here may count as one.
-            self.unasked.store(unasked - 1, Ordering::Relaxed);
-            return None;
-        }
         // Where it is not known, writes find out.
         let space = self.vfs.device_space(&self.dir).ok().flatten()?;
         let DeviceSpace { total, available } = space;
         let kept = MOST.min(total / PART);
-        if available > kept + MUCH {
-            self.unasked.store(UNASKED, Ordering::Relaxed);
-        }
         (available < kept).then(|| {
             let (available, kept) = (available >> 10, kept >> 10);
             format!("{available} KiB are left, and {kept} KiB are kept for commits and deletions")

@@ -3,9 +3,9 @@
 //! The transport gathers the bytes of a message before it can be decoded. All messages that have
 //! arrived in part share a limit, over all connections. A message beyond it ends its call with
 //! `Unavailable`: one that waited could keep the others from being completed. One of which no more
-//! arrives for the time of [`Limits::unread`](crate::Limits::unread) ends its call, too. One that is
-//! too large by itself ends its call before its bytes arrive, with `ResourceExhausted` and the words
-//! of gRPC's servers.
+//! arrives for the time of [`Limits::unread`](crate::Limits::unread) ends its call, too. One that
+//! is too large by itself ends its call before its bytes arrive, with `ResourceExhausted` and the
+//! words of gRPC's servers.
 //!
 //! The node reads and drops the rest of a request whose call has ended, for some time. Frames that
 //! meet a closed call are errors of the connection: after a thousand of them the transport closes

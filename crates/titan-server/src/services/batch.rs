@@ -156,6 +156,7 @@ async fn take(
             let Ok(permit) = permit else { return };
             let (executor, ready) = (Arc::clone(&executor), ready.clone());
             let unsent = Arc::clone(&unsent);
+            let is_all_sent = unsent.bytes.load(Ordering::Relaxed) == 0;
             let mut call = Box::pin(async move {
                 let (cmd, memory) = match request.cmd {
                     Some(cmd) => tokio::select! {
@@ -176,9 +177,10 @@ async fn take(
                 };
                 let _ = ready.send(Ready { id, answer, held });
             });
-            // A short call usually ends here; any other goes on beside the next ones.
+            // A short call usually ends here. One that is slow must not hold back the answers of
+            // others, whose task may run on no other thread.
             let has_ended = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_ready()));
-            if !has_ended.await {
+            if !is_all_sent || !has_ended.await {
                 tokio::spawn(call);
             }
         }

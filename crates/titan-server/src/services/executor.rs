@@ -5,8 +5,8 @@
 //! - Running calls: further ones wait, up to their deadline.
 //! - Calls that wait for locks have threads of their own, so that the owners of the locks go on.
 //! - Bytes of answers: a call whose answer would exceed them is told that the server is busy.
-//! - Timestamps and other services have threads of their own. Timestamps that need no disk, and short
-//!   calls while they are quick, run on the thread that asks.
+//! - Timestamps and other services have threads of their own. Timestamps that need no disk, and
+//!   short calls while they are quick, run on the thread that asks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -86,8 +86,8 @@ impl Executor {
         taken.map_err(|_| Failure::busy("too many bytes of requests"))
     }
 
-    /// Runs a call, whose memory was `admitted` or refused. The memory of its answer is to be given back when
-    /// that is sent.
+    /// Runs a call, whose memory was `admitted` or refused. The memory of its answer is to be given
+    /// back when that is sent.
     pub(crate) async fn call<C: Call>(
         &self,
         call: C,
@@ -224,7 +224,8 @@ impl Executor {
         self.counted("tso", permits, run).await
     }
 
-    /// Runs work on a thread that may block, when there is a permit, or on this one without permits.
+    /// Runs work on a thread that may block, when there is a permit, or on this one without
+    /// permits.
     async fn counted<T: Send + 'static>(
         &self,
         name: &'static str,

@@ -1,16 +1,16 @@
 //! The choice of the thread of a short call.
 //!
-//! A hop to another thread and back takes longer than a read from memory. Nobody knows before a read
-//! that all it needs is in memory. So the last short call decides: while they are quick, they run on
-//! the thread that took them from the network. After a slow one, the next ones run on threads that
-//! may block, and then one tries again. So a slow disk holds the network up at one short call of
-//! many. Half of the threads of the network run no calls, however slow one is.
+//! A hop to another thread and back takes longer than a read from memory. Nobody knows before a
+//! read that all it needs is in memory. So the last short call decides: while they are quick, they
+//! run on the thread that took them from the network. After a slow one, the next ones run on
+//! threads that may block, and then one tries again. So a slow disk holds up a thread of the
+//! network at one short call of many. Half of these threads run no calls, however slow one is.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest time of a quick call.
-const QUICK: Duration = Duration::from_micros(500);
+/// The longest time of a quick call: about that of a hop.
+const QUICK: Duration = Duration::from_micros(50);
 /// The short calls that run on other threads after a slow one.
 const ELSEWHERE: u32 = 256;
 
@@ -42,10 +42,9 @@ impl ShortCalls {
 
     /// Begins a call on this thread of the network. `None` sends it elsewhere.
     pub(super) fn begin_here(&self) -> Option<Here<'_>> {
-        let left = self.elsewhere.load(Ordering::Relaxed);
-        if left > 0 {
-            // Calls that meet here may count as one.
-            self.elsewhere.store(left - 1, Ordering::Relaxed);
+        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
+        let one_less = |left: u32| left.checked_sub(1);
+        if self.elsewhere.fetch_update(set, get, one_less).is_ok() {
             return None;
         }
         let here = Here {
