@@ -161,14 +161,15 @@ mod tests {
         assert_eq!(options.db.block_cache_size, 64 << 20);
         assert_eq!(options.default.min_blob_size, 4096);
         assert_eq!(options.family("counts").block_size, 8192);
-        // Another family than default has only the objects of its own table.
+        // As in default, where its own table mentions none.
         let operator = |name: &str| {
             let operator = options.family(name).merge_operator.as_ref();
             operator.map(|operator| operator.name().to_owned())
         };
         assert_eq!(operator("default").as_deref(), Some("MaxOperator"));
         assert_eq!(operator("counts").as_deref(), Some("UInt64AddOperator"));
-        assert_eq!(operator("names"), None);
+        assert_eq!(operator("names").as_deref(), Some("MaxOperator"));
+        assert_eq!(operator("elsewhere").as_deref(), Some("MaxOperator"));
         let extractor = options.family("names").prefix_extractor.as_ref();
         assert_eq!(extractor.unwrap().name(), "rocksdb.FixedPrefix.4");
     }

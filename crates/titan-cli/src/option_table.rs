@@ -22,7 +22,8 @@ const TAIL: &str = "
 # [families.NAME]
 # min_blob_size = 1024
 #
-# The table of a family, also [default], may name a built-in merge operator and prefix extractor:
+# The table of a family, also [default], may name a built-in merge operator and prefix extractor,
+# which are inherited in the same way:
 # merge_operator = \"uint64add\"       # or stringappend:DELIMITER, stringappendtest, put, max, bytesxor
 # prefix_extractor = \"fixed:8\"       # or capped:8
 ";

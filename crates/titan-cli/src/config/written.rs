@@ -1,5 +1,5 @@
-//! Options as people write them and the engine does not read them: sizes with units, merge operators
-//! and prefix extractors by name.
+//! Options as people write them and the engine does not read them: sizes with units, merge
+//! operators and prefix extractors by name.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Fault {
 pub(super) struct Written {
     /// The file with sizes in bytes, line by line as it was.
     text: String,
-    /// The objects of families.
+    /// The objects of the families that the file mentions.
     objects: BTreeMap<String, Objects>,
 }
 
@@ -66,7 +66,10 @@ impl Written {
         for (family, table) in tables(root.get_ref()) {
             let options: &[OptionInfo] = match family {
                 None => DbOptions::ALL,
-                Some(_) => ColumnFamilyOptions::ALL,
+                Some(family) => {
+                    objects.entry(family.to_owned()).or_default();
+                    ColumnFamilyOptions::ALL
+                }
             };
             for (key, value) in table {
                 let (key, span) = (&**key.get_ref(), value.span());
@@ -127,22 +130,34 @@ impl Written {
         T::deserialize(Deserializer::from(root)).map_err(fault)
     }
 
-    /// Gives families the objects that the file names for them.
-    pub(super) fn give_objects(self, options: &mut Options) {
+    /// Gives families the objects that the file names for them, or for `default`.
+    pub(super) fn give_objects(mut self, options: &mut Options) {
+        let of_default = self.objects.remove(DEFAULT).unwrap_or_default();
         for (name, objects) in self.objects {
-            let family = match &*name {
-                DEFAULT => Some(&mut options.default),
-                name => options.families.get_mut(name),
-            };
-            if let Some(family) = family {
-                family.merge_operator = objects.merge_operator;
-                family.prefix_extractor = objects.prefix_extractor;
+            if let Some(family) = options.families.get_mut(&name) {
+                objects.or(&of_default).give_to(family);
             }
         }
+        of_default.give_to(&mut options.default);
     }
 }
 
 impl Objects {
+    /// These objects, and those of `others` where these are absent.
+    fn or(self, others: &Self) -> Self {
+        let operator = || others.merge_operator.clone();
+        let extractor = || others.prefix_extractor.clone();
+        Objects {
+            merge_operator: self.merge_operator.or_else(operator),
+            prefix_extractor: self.prefix_extractor.or_else(extractor),
+        }
+    }
+
+    fn give_to(self, family: &mut ColumnFamilyOptions) {
+        family.merge_operator = self.merge_operator;
+        family.prefix_extractor = self.prefix_extractor;
+    }
+
     /// Sets an object by its name.
     fn set(&mut self, key: &str, name: &str) -> Result<(), String> {
         if key == MERGE_OPERATOR {
