@@ -3,9 +3,10 @@
 //! A database is closed by itself after the end of its process, as after a crash. A command that
 //! would rather close it, to keep what it has done, says so.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, WeakProgressBar};
 use serde_json::json;
 use titan::Result;
 
@@ -14,12 +15,15 @@ use crate::{output, status};
 /// What is known when the signal comes.
 struct State {
     /// The last bar, and whether it counts bytes.
-    bar: Option<(ProgressBar, bool)>,
+    bar: Option<(WeakProgressBar, bool)>,
     close: Option<Close>,
 }
 
 /// Closes what a command has open. The command then ends by itself.
 type Close = Box<dyn Fn() -> Result<()> + Send>;
+
+/// True once the signal has come.
+static HAS_COME: AtomicBool = AtomicBool::new(false);
 
 static STATE: Mutex<State> = Mutex::new(State {
     bar: None,
@@ -32,7 +36,7 @@ fn state() -> MutexGuard<'static, State> {
 
 /// From now on, the signal tells how far this bar is.
 pub(crate) fn watch(bar: &ProgressBar, of_bytes: bool) {
-    state().bar = Some((bar.clone(), of_bytes));
+    state().bar = Some((bar.downgrade(), of_bytes));
     catch();
 }
 
@@ -43,15 +47,21 @@ pub(crate) fn close_with(close: impl Fn() -> Result<()> + Send + 'static) {
     catch();
 }
 
-/// Catches signals. Where that fails, they end the process without a word.
+/// Returns true once the signal has come.
+pub(crate) fn has_come() -> bool {
+    HAS_COME.load(Ordering::Relaxed)
+}
+
+/// Catches signals, unless one is ignored, as by `nohup`. Where that fails, they do what they did.
 fn catch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let _ = ctrlc::set_handler(interrupted);
+        let _ = ctrlc::try_set_handler(interrupted);
     });
 }
 
 fn interrupted() {
+    HAS_COME.store(true, Ordering::Relaxed);
     let State { bar, close } = {
         let mut state = state();
         State {
@@ -59,7 +69,9 @@ fn interrupted() {
             close: state.close.take(),
         }
     };
-    if let Some((bar, of_bytes)) = bar {
+    if let Some((bar, of_bytes)) = bar
+        && let Some(bar) = bar.upgrade()
+    {
         tell(&bar, of_bytes);
     }
     match close.map(|close| close()) {

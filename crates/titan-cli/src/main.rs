@@ -158,7 +158,10 @@ fn main() -> ExitCode {
                     _ => output::suggest_repair(),
                 }
             }
-            status::of(&error)
+            match interrupt::has_come() {
+                true => ExitCode::from(status::INTERRUPTED),
+                false => status::of(&error),
+            }
         }
     }
 }

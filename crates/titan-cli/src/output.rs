@@ -103,8 +103,8 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     error.io_kind() == Some(io::ErrorKind::BrokenPipe)
 }
 
-/// Prints an error on one line: `titan: <kind>: ...`, or an object with `kind`, `message`, `file` and
-/// `offset`.
+/// Prints an error on one line: `titan: <kind>: ...`, or an object with `kind`, `message`, `file`
+/// and `offset`.
 pub(crate) fn complain(error: &Error) {
     if is_json() {
         return tell(json!({ "error": error }));

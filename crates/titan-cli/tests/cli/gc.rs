@@ -121,7 +121,7 @@ fn it_may_be_interrupted_at_any_time() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
         assert!(
             said.contains("interrupted; completed collections are kept"),
             "{said}"

@@ -93,7 +93,8 @@ fn errors_are_objects_where_data_are() {
         let said: Value = serde_json::from_str(&said).unwrap();
         let error = &said["error"];
         assert_eq!(error["kind"], kind, "{args:?}: {said}");
-        assert_ne!(error["message"], "", "{args:?}: {said}");
+        let message = error["message"].as_str().unwrap();
+        assert_ne!(message, "", "{args:?}: {said}");
         assert_eq!(error["file"].as_str(), file, "{args:?}: {said}");
     }
     let said = place.fails(2, &["get", "--json"]);
