@@ -14,7 +14,7 @@ fn families_are_created_listed_and_dropped() {
     );
     place.ok(&["families", "create", "db", "few", "--config", "few.toml"]);
     place.ok(&["families", "create", "db", "more"]);
-    let names = ["default", "few", "other", "more"];
+    let names = ["default", "few", "more"];
     let listed = place.text(&["families", "list", "db"]);
     assert_eq!(listed.lines().collect::<Vec<_>>(), names);
     assert_eq!(
@@ -23,6 +23,17 @@ fn families_are_created_listed_and_dropped() {
     );
     let kept = place.json(&["options", "db", "--json"]);
     assert_eq!(kept["options"]["families"]["few"]["num_levels"], 3);
+    let named = ["families", "create", "store", "few", "--config", "few.toml"];
+    place.ok(&["mvcc", "put", "store", "k", "v"]);
+    let before = place.text(&["families", "list", "store"]);
+    place.fails(1, &named);
+    place.fails(
+        1,
+        &[
+            "families", "drop", "store", "versions", "--config", "few.toml",
+        ],
+    );
+    assert_eq!(place.text(&["families", "list", "store"]), before);
     let said = place.fails(1, &["families", "create", "db", "few"]);
     assert!(
         said.starts_with("titan: already exists: column family few"),

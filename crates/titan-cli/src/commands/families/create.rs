@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         let message = format!("column family {name}");
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
-    let db = open::open(&args.db, global, Access::Write)?;
+    let db = open::open(&args.db, global, Access::WriteExisting)?;
     owner::refuse_owned(&db, args.force)?;
     open::family_or_new(&db, Some(name), global)?;
     db.close()?;

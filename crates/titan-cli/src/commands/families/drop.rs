@@ -12,7 +12,7 @@ use crate::owner;
 
 /// Delete a column family with all its keys, after a question
 ///
-/// This is durable when the command ends. A store of versions and a volume of TiFS are refused.
+/// This is durable when the command ends. The database is open while the question waits. A store of versions and a volume of TiFS are refused.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -33,7 +33,7 @@ const EXAMPLES: &str = "Examples:
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let name = &args.name;
-    let db = open::open(&args.db, global, Access::Write)?;
+    let db = open::open(&args.db, global, Access::WriteExisting)?;
     owner::refuse_owned(&db, args.force)?;
     let family = open::family(&db, Some(name))?;
     args.consent
