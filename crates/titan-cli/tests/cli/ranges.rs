@@ -31,10 +31,10 @@ fn a_range_is_deleted_with_its_first_key_and_without_its_end() {
         (&["--from", "b2", "--to", "c"], " a b1 c d"),
         (&["--from", "b3"], " a b1 b2"),
         (&["--to", "b1"], "b1 b2 b3 c d"),
-        (&["--from", "", "--to", "0"], "a b1 b2 b3 c d"),
+        (&["--from", "0x", "--to", "0"], "a b1 b2 b3 c d"),
         (&["--prefix", "b", "--from", "b2"], " a b1 c d"),
         (&["--prefix", "no"], " a b1 b2 b3 c d"),
-        (&["--prefix", ""], ""),
+        (&["--prefix", "0x"], ""),
     ] {
         let place = with_keys(&all);
         let args = [&["delete", "db", "--yes"], range].concat();
@@ -86,11 +86,15 @@ fn a_range_is_not_deleted_without_consent() {
         &["delete", "db"][..],
         &["delete", "db", "a", "--prefix", "b"],
         &["delete", "db", "--from-file", "list", "--to", "b"],
+        // A variable that is not set must not delete everything.
+        &["delete", "db", "--yes", "--prefix", ""],
+        &["delete", "db", "--yes", "--from", ""],
     ] {
         place.fails(2, wrong);
     }
+    assert_eq!(keys(&place), "a b c");
     place.ok(&["mvcc", "put", "store", "k", "v"]);
-    let said = place.fails(1, &["delete", "store", "--prefix", "", "--yes"]);
+    let said = place.fails(1, &["delete", "store", "--prefix", "k", "--yes"]);
     assert!(said.contains("a store of versions"), "{said}");
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use titan::{ColumnFamily, Db, ReadOptions, Result, WriteBatch, WriteOptions};
 
 use crate::confirm::Consent;
@@ -12,14 +13,22 @@ use crate::keys;
 #[group(id = "range", multiple = true, conflicts_with_all = ["key", "from_file"])]
 pub(super) struct Range {
     /// Delete all keys from this one on: text, or hexadecimal after 0x.
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, value_parser = bound())]
     from: Option<OsString>,
     /// Delete all keys before this one.
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, value_parser = bound())]
     to: Option<OsString>,
     /// Delete all keys that begin with this.
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, value_parser = bound())]
     prefix: Option<OsString>,
+}
+
+/// Takes the text of a bound. An empty one is that of a variable which is not set.
+fn bound() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new().try_map(|text| match text.is_empty() {
+        false => Ok(text),
+        true => Err("no key; the empty one, from which all others follow, is 0x"),
+    })
 }
 
 impl Range {
