@@ -50,12 +50,13 @@ pub struct LockDemands<'a> {
     pub existence: bool,
     /// Locks keys that conflict too, with the conflicting commit as their timestamp for update.
     pub despite_conflicts: bool,
-    /// The room of the caller's answer; `None` is enough for all.
+    /// The room of the caller's answer. `None`: no limit.
     pub room: Option<AnswerRoom<'a>>,
 }
 
 /// The room that an answer has for the states of keys. It is asked with each state before a lock is
-/// taken; `false` refuses the request.
+/// taken; `false` refuses the request. It is asked while the keys are latched, so it must not call
+/// the store.
 #[derive(Clone, Copy)]
 pub struct AnswerRoom<'a>(pub &'a dyn Fn(&LockedKey) -> bool);
 
