@@ -12,7 +12,7 @@ use titan::Result;
 
 use crate::{output, status};
 
-/// What is known when the signal comes.
+/// Facts for the time when the signal comes.
 struct State {
     /// The last bar, and whether it counts bytes.
     bar: Option<(WeakProgressBar, bool)>,

@@ -26,8 +26,8 @@ const BATCH_BYTES: usize = 1 << 20;
 /// The deletions are synced: they are durable when the command ends. A missing key is no error.
 /// With --from-file the whole file is read before anything is deleted; if the command is
 /// interrupted later, a prefix of its keys has been deleted, possibly an empty one. A range is
-/// deleted at once, after a question, during which the database is open. The disk space of the values is freed later: see titan gc. A
-/// store of versions and a volume of TiFS are refused.
+/// deleted at once, after a question, during which the database is open. The disk space of the
+/// values is freed later: see titan gc. A store of versions and a volume of TiFS are refused.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -12,7 +12,8 @@ use crate::owner;
 
 /// Delete a column family with all its keys, after a question
 ///
-/// This is durable when the command ends. The database is open while the question waits. A store of versions and a volume of TiFS are refused.
+/// This is durable when the command ends. The database is open while the question waits. A store of
+/// versions and a volume of TiFS are refused.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
