@@ -2,7 +2,11 @@
 //!
 //! A table `[db]`, a table `[default]`, and a table `[families.NAME]` for each family that differs
 //! from `[default]`: options it does not mention are as in `[default]`. Options that the file
-//! mentions are set; for those it does not mention, a database keeps the values it has.
+//! mentions are set; for those it does not mention, a database keeps the values it has. Sizes may
+//! have units (`sizes`), and built-in objects have names (`written`).
+
+mod sizes;
+mod written;
 
 use std::fs::File;
 use std::io::Read;
@@ -10,6 +14,7 @@ use std::path::Path;
 
 use titan::{Error, Options, Result};
 
+use self::written::{Fault, Written};
 use crate::global::Global;
 
 /// The largest file of options, in bytes.
@@ -55,13 +60,20 @@ fn read(path: &Path) -> Result<String> {
 }
 
 fn parse_over(text: &str, path: &Path, base: &Options) -> Result<Options> {
+    let complain = |fault| complaint(text, path, &fault);
+    let written = Written::read(text).map_err(complain)?;
     // Parsed alone first, so that errors have their line.
-    toml::from_str::<Options>(text).map_err(|e| complaint(text, path, &e))?;
-    let own: toml::Table = text.parse().map_err(|e| complaint(text, path, &e))?;
+    written.parse::<Options>().map_err(complain)?;
+    let own: toml::Table = written.parse().map_err(complain)?;
     let mut merged =
         changes(base).map_err(|e| Error::invalid_option(e.to_string()).in_file(path))?;
     merge(&mut merged, own);
-    let options: Options = merged.try_into().map_err(|e| complaint(text, path, &e))?;
+    let merged = merged.try_into::<Options>().map_err(|e| Fault {
+        line: None,
+        message: e.message().to_owned(),
+    });
+    let mut options = merged.map_err(complain)?;
+    written.give_objects(&mut options);
     options.validate().map_err(|e| e.in_file(path))?;
     Ok(options)
 }
@@ -93,14 +105,12 @@ fn merge(under: &mut toml::Table, over: toml::Table) {
 }
 
 /// The error in the file, with the line and its text.
-fn complaint(text: &str, path: &Path, error: &toml::de::Error) -> Error {
-    let place = error.span().map(|span| {
-        let before = text.get(..span.start).unwrap_or(text);
-        let number = before.matches('\n').count() + 1;
+fn complaint(text: &str, path: &Path, fault: &Fault) -> Error {
+    let place = fault.line.map(|number| {
         let line = text.lines().nth(number - 1).unwrap_or_default().trim();
         format!("line {number} (`{line}`): ")
     });
-    let message = format!("{}{}", place.unwrap_or_default(), error.message());
+    let message = format!("{}{}", place.unwrap_or_default(), fault.message);
     Error::invalid_option(message).in_file(path)
 }
 
@@ -141,6 +151,30 @@ mod tests {
     }
 
     #[test]
+    fn sizes_have_units_and_objects_have_names() {
+        let text = "[db]\nblock_cache_size = \"64 MiB\"\n\
+                    [default]\nmerge_operator = \"max\"\nmin_blob_size = \"4KiB\"\n\
+                    [families]\n\
+                    counts = { merge_operator = \"uint64add\", block_size = \"8 KiB\" }\n\
+                    names = { prefix_extractor = \"fixed:4\" }\n";
+        let options = parse(text).unwrap();
+        assert_eq!(options.db.block_cache_size, 64 << 20);
+        assert_eq!(options.default.min_blob_size, 4096);
+        assert_eq!(options.family("counts").block_size, 8192);
+        // As in default, where its own table mentions none.
+        let operator = |name: &str| {
+            let operator = options.family(name).merge_operator.as_ref();
+            operator.map(|operator| operator.name().to_owned())
+        };
+        assert_eq!(operator("default").as_deref(), Some("MaxOperator"));
+        assert_eq!(operator("counts").as_deref(), Some("UInt64AddOperator"));
+        assert_eq!(operator("names").as_deref(), Some("MaxOperator"));
+        assert_eq!(operator("elsewhere").as_deref(), Some("MaxOperator"));
+        let extractor = options.family("names").prefix_extractor.as_ref();
+        assert_eq!(extractor.unwrap().name(), "rocksdb.FixedPrefix.4");
+    }
+
+    #[test]
     fn a_file_that_does_not_end_is_not_read() {
         let refused = read(Path::new("/dev/zero")).unwrap_err().to_string();
         assert!(refused.contains("/dev/zero"), "{refused}");
@@ -164,6 +198,20 @@ mod tests {
         assert!(
             out_of_range.contains("max_open_files must be"),
             "{out_of_range}"
+        );
+        let size = said("[default]\n\nwrite_buffer_size = \"64 MB\"\n");
+        assert!(
+            size.contains("line 3 (`write_buffer_size") && size.contains("`64 MB` is no size"),
+            "{size}"
+        );
+        let after_sizes = said("[db]\nblock_cache_size = \"1 GiB\"\nblok = \"1 B\"\n");
+        assert!(after_sizes.contains("line 3 (`blok"), "{after_sizes}");
+        let no_size = said("[default]\nnum_levels = \"7 B\"\n");
+        assert!(no_size.contains("line 2 (`num_levels"), "{no_size}");
+        let name = said("[families.x]\nmerge_operator = \"uint64\"\n");
+        assert!(
+            name.contains("line 2 (`merge_operator") && name.contains("there are uint64add"),
+            "{name}"
         );
         let no_toml = said("[db\n");
         assert!(no_toml.contains("line 1"), "{no_toml}");

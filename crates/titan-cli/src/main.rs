@@ -13,9 +13,11 @@
 mod commands;
 mod complaints;
 mod config;
+mod confirm;
 mod entries;
 mod global;
 mod input;
+mod interrupt;
 mod keys;
 mod open;
 mod option_table;
@@ -32,12 +34,13 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use serde_json::json;
 
 #[cfg(feature = "serve")]
 use commands::serve;
 use commands::{
-    bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, ime, inspect, load, mvcc,
-    options, put, repair, scan, space, stats,
+    bench, check, checkpoint, compact, completions, delete, downgrade, dump, families, gc, get,
+    ime, inspect, load, man, mvcc, options, put, repair, scan, space, stats,
 };
 use global::Global;
 
@@ -61,7 +64,7 @@ const EXAMPLES: &str = "Examples:
 Keys are text, or bytes in hexadecimal after 0x. Sizes are shown in units of 1024.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 repaired and something was lost, 4 no such key,
-5 no such database or column family, 6 the database is damaged.";
+5 no such database or column family, 6 the database is damaged, 130 interrupted.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -71,6 +74,7 @@ enum Command {
     Put(put::Args),
     Delete(delete::Args),
     Scan(scan::Args),
+    Families(families::Args),
     Stats(stats::Args),
     Space(space::Args),
     Check(check::Args),
@@ -86,6 +90,8 @@ enum Command {
     Serve(Box<serve::Args>),
     Bench(Box<bench::Args>),
     Options(options::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -95,6 +101,9 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let Cli { global, command } = &cli;
+    if global.json {
+        output::use_json();
+    }
     if let (Command::Options(options::Args { db: Some(_) }), Some(_)) = (command, &global.config) {
         let message = "options of a database are printed as it keeps them, without --config";
         return usage(&Cli::command().error(ErrorKind::ArgumentConflict, message));
@@ -106,6 +115,7 @@ fn main() -> ExitCode {
         Command::Put(args) => put::run(args, global),
         Command::Delete(args) => delete::run(args, global),
         Command::Scan(args) => scan::run(args, global),
+        Command::Families(args) => families::run(args, global),
         Command::Stats(args) => stats::run(args, global),
         Command::Space(args) => space::run(args, global),
         Command::Check(args) => check::run(args, global),
@@ -121,6 +131,8 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args, global),
         Command::Bench(args) => bench::run(args, global),
         Command::Options(args) => options::run(args, global),
+        Command::Completions(args) => completions::run(args, Cli::command()),
+        Command::Man(args) => man::run(args, Cli::command()),
     };
     match result {
         Ok(code) => code,
@@ -146,7 +158,10 @@ fn main() -> ExitCode {
                     _ => output::suggest_repair(),
                 }
             }
-            status::of(&error)
+            match interrupt::has_come() {
+                true => ExitCode::from(status::INTERRUPTED),
+                false => status::of(&error),
+            }
         }
     }
 }
@@ -174,6 +189,13 @@ fn usage(error: &clap::Error) -> ExitCode {
             let said = said.join(" ").replace(" tip: ", "; ");
             let said = said.strip_prefix("error: ").unwrap_or(&said);
             let command = command_of(std::env::args_os().skip(1));
+            // The arguments are not understood, but this one is.
+            if std::env::args_os().any(|argument| argument == "--json") {
+                let help = format!("titan {command}--help");
+                let error = json!({ "kind": "usage", "message": said, "help": help });
+                output::tell(json!({ "error": error }));
+                return ExitCode::from(status::USAGE);
+            }
             output::tell(format_args!(
                 "titan: usage: {said} (see titan {command}--help)"
             ));

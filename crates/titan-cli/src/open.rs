@@ -21,6 +21,8 @@ pub(crate) enum Access {
     Copy,
     /// Changes it: the database must exist.
     Write,
+    /// Changes it, and creates no families: the database must exist.
+    WriteExisting,
     /// Changes it, and creates the database and its families if they are missing.
     Create,
 }
@@ -43,6 +45,10 @@ pub(crate) fn open(path: &Path, global: &Global, access: Access) -> Result<Db> {
                 family.disable_auto_compactions = true;
                 family.enable_blob_garbage_collection = false;
             }
+            Db::open(path, &options)
+        }
+        Access::WriteExisting => {
+            only_for_families_of(path, &mut options);
             Db::open(path, &options)
         }
         Access::Write | Access::Create => Db::open(path, &options),

@@ -11,6 +11,7 @@ const HEAD: &str = "\
 # Options of a Titan database with their defaults. Keep the lines that should differ, and pass
 # the file to --config. An option of a family that is not mentioned has the value that the database
 # keeps, for a new family its default; in a table [families.NAME] it has the value in [default].
+# Sizes may have units: \"64 MiB\".
 ";
 
 const TAIL: &str = "
@@ -20,6 +21,11 @@ const TAIL: &str = "
 #
 # [families.NAME]
 # min_blob_size = 1024
+#
+# The table of a family, also [default], may name a built-in merge operator and prefix extractor,
+# which are inherited in the same way:
+# merge_operator = \"uint64add\"       # or stringappend:DELIMITER, stringappendtest, put, max, bytesxor
+# prefix_extractor = \"fixed:8\"       # or capped:8
 ";
 
 /// All options with their meanings and defaults, as a file for `--config`.

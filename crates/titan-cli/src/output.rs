@@ -3,12 +3,26 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use humansize::{BINARY, format_size};
 use serde::Serialize;
 use serde_json::json;
 use titan::{Error, ErrorKind, Moment, Result, TakenOptions, WalDamageEvent};
+
+/// True if errors and advice are objects, as `--json` demands.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Prints errors and advice as objects from now on.
+pub(crate) fn use_json() {
+    IS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Returns true if errors and advice are objects.
+pub(crate) fn is_json() -> bool {
+    IS_JSON.load(Ordering::Relaxed)
+}
 
 /// Writes a line to standard error. Where that fails, as with a closed pipe or a full disk, the
 /// command goes on: its exit status tells how it ended.
@@ -89,8 +103,12 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     error.io_kind() == Some(io::ErrorKind::BrokenPipe)
 }
 
-/// Prints an error on one line: `titan: <kind>: ...`.
+/// Prints an error on one line: `titan: <kind>: ...`, or an object with `kind`, `message`, `file`
+/// and `offset`.
 pub(crate) fn complain(error: &Error) {
+    if is_json() {
+        return tell(json!({ "error": error }));
+    }
     let text = error.to_string();
     let lines: Vec<&str> = text
         .lines()
@@ -139,23 +157,32 @@ fn taken_text(taken: &TakenOptions) -> String {
     text
 }
 
+/// Prints advice on one line, or as an object.
+fn advise(text: &str) {
+    match is_json() {
+        true => tell(json!({ "advice": text })),
+        false => tell(format_args!("titan: {text}")),
+    }
+}
+
 /// Recommends `titan repair` after damage.
 pub(crate) fn suggest_repair() {
-    tell("titan: titan check shows other damage; titan repair saves what can be saved");
+    advise("titan check shows other damage; titan repair saves what can be saved");
 }
 
 /// Says what helps against an entry in a store of versions that no store writes.
 pub(crate) fn suggest_deleting() {
-    tell(
-        "titan: another program wrote this entry; titan mvcc check lists all such, titan delete --force removes one",
+    advise(
+        "another program wrote this entry; titan mvcc check lists all such, titan delete --force \
+         removes one",
     );
 }
 
 /// Says what helps against a damaged export: one that is damaged behind its header can go on.
 pub(crate) fn suggest_exporting(damage: &Error) {
-    tell(match damage.offset() {
-        Some(1..) => "titan: titan mvcc export to the same file mends it, or delete it",
-        _ => "titan: the header is damaged: delete the file, and export again",
+    advise(match damage.offset() {
+        Some(1..) => "titan mvcc export to the same file mends it, or delete it",
+        _ => "the header is damaged: delete the file, and export again",
     });
 }
 
@@ -172,9 +199,7 @@ pub(crate) fn led_to_it(error: &Error, kind: ErrorKind) -> bool {
 
 /// Says that a bug is no damage, and what helps those who mend it.
 pub(crate) fn suggest_report() {
-    tell(
-        "titan: this is a bug of titan, not damage to the database; please report it with this text",
-    );
+    advise("this is a bug of titan, not damage to the database; please report it with this text");
 }
 
 /// Bytes in units of 1024: `1.50 MiB`.

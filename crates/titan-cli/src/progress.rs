@@ -1,6 +1,8 @@
-//! Draws progress on standard error, if that is a terminal.
+//! Draws progress on standard error, if that is a terminal. Ctrl-C says how far it came.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::interrupt;
 
 const BYTES: &str = "{prefix} {wide_bar} {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}";
 const BYTES_OPEN: &str = "{prefix} {spinner} {bytes}  {bytes_per_sec}  {elapsed}";
@@ -14,12 +16,16 @@ pub(crate) fn visible() -> bool {
 
 /// A bar over bytes; without a known total it only counts.
 pub(crate) fn bytes(what: &'static str, total: Option<u64>) -> ProgressBar {
-    bar(what, total, BYTES, BYTES_OPEN)
+    let bar = bar(what, total, BYTES, BYTES_OPEN);
+    interrupt::watch(&bar, true);
+    bar
 }
 
 /// A bar over operations; without a known total it only counts.
 pub(crate) fn operations(what: &'static str, total: Option<u64>) -> ProgressBar {
-    bar(what, total, OPERATIONS, OPERATIONS_OPEN)
+    let bar = bar(what, total, OPERATIONS, OPERATIONS_OPEN);
+    interrupt::watch(&bar, false);
+    bar
 }
 
 fn bar(what: &'static str, total: Option<u64>, closed: &str, open: &str) -> ProgressBar {

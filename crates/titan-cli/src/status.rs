@@ -17,6 +17,9 @@ const NO_DATABASE: u8 = 5;
 /// The database is damaged.
 pub(crate) const DAMAGED: u8 = 6;
 
+/// Interrupted, as shells have it for Ctrl-C.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// The status of a command that ended with this error.
 pub(crate) fn of(error: &Error) -> ExitCode {
     if output::led_to_it(error, ErrorKind::Corruption) {

@@ -102,6 +102,11 @@ pub enum Error {
         /// The start timestamp of the transaction.
         start: Timestamp,
     },
+    /// The caller did not admit the state of a key to its answer. No key was locked.
+    NotAdmitted {
+        /// The key.
+        key: Bytes,
+    },
     /// The primary key has neither a lock nor a record of the transaction.
     TransactionNotFound {
         /// The primary key.
@@ -196,6 +201,7 @@ impl Error {
             | Error::AssertionFailed { .. }
             | Error::LockNotFound { .. }
             | Error::PrewrittenAlready { .. }
+            | Error::NotAdmitted { .. }
             | Error::TransactionNotFound { .. }
             | Error::PrimaryMismatch { .. }
             | Error::BeforeSafePoint { .. }
@@ -316,6 +322,11 @@ impl fmt::Display for Error {
             Error::PrewrittenAlready { key, start } => write!(
                 f,
                 "transaction {start} has prewritten key \"{}\" and can no longer lock it",
+                key.escape_ascii()
+            ),
+            Error::NotAdmitted { key } => write!(
+                f,
+                "no lock was taken: the answer has no room for the state of key \"{}\"",
                 key.escape_ascii()
             ),
             Error::TransactionNotFound { primary, start } => write!(

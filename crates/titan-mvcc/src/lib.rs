@@ -95,7 +95,7 @@ pub use lookup::{Direction, Found, Part, PartRequest, RangeSource, ReadStats, So
 pub use oracle::TimestampOracle;
 pub use order::{Hold, HoldInfo};
 pub use percolator::{
-    AbsentKey, Assertion, CheckedStatus, ConflictCheck, Demands, KeyDemand, KnownLocks,
+    AbsentKey, AnswerRoom, Assertion, CheckedStatus, ConflictCheck, Demands, KeyDemand, KnownLocks,
     LockDemands, LockedKey, Mutation, Percolator, PessimisticLock, Prewrite, Prewritten,
     SecondariesStatus, StatusAction, StatusCheck, TransactionStatus, Wait,
 };

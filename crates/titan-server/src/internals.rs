@@ -68,7 +68,7 @@ impl LocalNode {
         let shared = self.opened.shared();
         let mut raw = Vec::new();
         let mut scan = shared.raw.scan(None, None, Direction::Forward, false)?;
-        while let Some(pair) = scan.next()? {
+        while let Some(pair) = scan.next(Bytes::copy_from_slice)? {
             raw.push(pair);
         }
         let regions = shared.regions.list(&[], &[], usize::MAX).into_iter();

@@ -1,4 +1,6 @@
-//! `titan delete`: deletes one key, or the keys listed in a file.
+//! `titan delete`: deletes one key, the keys listed in a file, or those of a range.
+
+mod range;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -9,6 +11,8 @@ use std::process::ExitCode;
 use serde_json::json;
 use titan::{ColumnFamily, Db, Error, Result, WriteBatch, WriteOptions};
 
+use self::range::Range;
+use crate::confirm::Consent;
 use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
@@ -17,25 +21,29 @@ use crate::{input, keys, owner};
 /// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Delete a key, or the keys listed in a file
+/// Delete a key, the keys listed in a file, or all keys of a range
 ///
 /// The deletions are synced: they are durable when the command ends. A missing key is no error.
 /// With --from-file the whole file is read before anything is deleted; if the command is
-/// interrupted later, a prefix of its keys has been deleted, possibly an empty one. The disk
-/// space of the values is freed later: see titan gc. A store of versions and a volume of TiFS are
-/// refused.
+/// interrupted later, a prefix of its keys has been deleted, possibly an empty one. A range is
+/// deleted at once, after a question, during which the database is open. The disk space of the
+/// values is freed later: see titan gc. A store of versions and a volume of TiFS are refused.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
     /// The key: text, or hexadecimal after 0x.
-    #[arg(required_unless_present = "from_file")]
+    #[arg(required_unless_present_any = ["from_file", "range"])]
     key: Option<OsString>,
     /// Delete the keys in this file, one per line: text, or hexadecimal after 0x; `-` is standard
     /// input. Empty lines are skipped; the empty key is 0x.
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     from_file: Option<PathBuf>,
+    #[command(flatten)]
+    range: Range,
+    #[command(flatten)]
+    consent: Consent,
     /// Column family.
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
@@ -45,12 +53,16 @@ pub(crate) struct Args {
 }
 
 const USAGE: &str = "titan delete [OPTIONS] <DB> <KEY>
-       titan delete [OPTIONS] --from-file <FILE> <DB>";
+       titan delete [OPTIONS] --from-file <FILE> <DB>
+       titan delete [OPTIONS] --prefix <KEY> <DB>
+       titan delete [OPTIONS] --from <KEY> --to <KEY> <DB>";
 
 const EXAMPLES: &str = "Examples:
   titan delete notes.db greeting
   titan delete numbers.db 0x0000000000000007
-  titan scan photos.db --prefix tmp/ --keys-only --hex | titan delete photos.db --from-file -";
+  titan delete photos.db --prefix tmp/ --yes
+  titan delete photos.db --from Pictures/2025 --to Pictures/2026 --yes
+  titan scan photos.db --prefix Pic --keys-only --hex | titan delete photos.db --from-file -";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let key = args.key.as_deref().map(keys::parse).transpose()?;
@@ -67,6 +79,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         delete(&db, &family, listed.keys())?;
     } else if let Some(key) = key {
         delete(&db, &family, [Ok(key)])?;
+    } else {
+        args.range.delete(&db, &family, &args.consent)?;
     }
     db.close()?;
     if let Some(listed) = listed {

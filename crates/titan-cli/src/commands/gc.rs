@@ -12,14 +12,13 @@ use std::time::Instant;
 use indicatif::ProgressBar;
 use serde_json::json;
 use titan::{
-    CollectGarbageOptions, Error, ErrorKind, GarbageCollectionProgress, GarbageCollectionSummary,
-    Result,
+    CollectGarbageOptions, ErrorKind, GarbageCollectionProgress, GarbageCollectionSummary, Result,
 };
 
 use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
-use crate::{keys, progress, status, usage};
+use crate::{interrupt, keys, progress, status, usage};
 
 /// Free the space of overwritten and deleted values
 ///
@@ -71,7 +70,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     options.validate()?;
     let db = open::open(&args.db, global, Access::Write)?;
     let closing = db.clone();
-    when_interrupted(move || closing.close())?;
+    interrupt::close_with(move || closing.close());
     let before = usage::disk_usage(&args.db)?;
     let started = Instant::now();
     let families = open::family_or_all(&db, args.cf.as_deref())?;
@@ -120,22 +119,6 @@ pub(super) fn shown_by(bar: &ProgressBar) -> Arc<dyn Fn(GarbageCollectionProgres
     Arc::new(move |at: GarbageCollectionProgress| {
         bar.set_length(at.total_bytes);
         bar.set_position(at.done_bytes);
-    })
-}
-
-/// Closes the database when the process is interrupted. What runs then fails with `Closed`, after
-/// it has cleaned up.
-pub(super) fn when_interrupted(close: impl Fn() -> Result<()> + Send + 'static) -> Result<()> {
-    let close = move || {
-        if let Err(e) = close() {
-            output::complain(&e);
-        }
-    };
-    ctrlc::set_handler(close).map_err(|e| {
-        Error::new(
-            ErrorKind::Io,
-            format!("cannot wait for an interruption: {e}"),
-        )
     })
 }
 

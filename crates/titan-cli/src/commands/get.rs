@@ -1,28 +1,30 @@
-//! `titan get`: prints one value.
+//! `titan get`: prints one value, or the entries of several keys.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use titan::Result;
+use titan::{ColumnFamily, Result};
 
-use crate::entries::print_value;
+use crate::entries::{Entries, print_value};
 use crate::global::Global;
 use crate::keys;
 use crate::open::{self, Access};
 use crate::status;
 
-/// Print the value of a key, byte for byte
+/// Print the value of a key, byte for byte, or the entries of several keys
 ///
-/// The exit status is 4 if the key does not exist, 5 if there is no such database or column family,
+/// Entries are printed as titan scan prints them, in the order of the arguments. The exit status is
+/// 4 if a key does not exist, 5 if there is no such database or column family,
 /// 6 if the value is damaged, and 1 for other failures.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
-    /// The key: text, or hexadecimal after 0x.
-    key: OsString,
+    /// The keys: text, or hexadecimal after 0x.
+    #[arg(required = true, value_name = "KEY")]
+    keys: Vec<OsString>,
     /// Column family.
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
@@ -30,16 +32,45 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "Examples:
   titan get photos.db Pictures/cat.jpg > cat.jpg
-  titan get numbers.db 0x0000000000000007";
+  titan get numbers.db 0x0000000000000007
+  titan get people.db a@x b@x --json";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let key = keys::parse(&args.key)?;
+    let keys = args.keys.iter().map(|key| keys::parse(key));
+    let keys: Vec<Vec<u8>> = keys.collect::<Result<_>>()?;
     let db = open::open(&args.db, global, Access::Read)?;
-    let value = open::family(&db, args.cf.as_deref())?.get(&key)?;
+    let family = open::family(&db, args.cf.as_deref())?;
+    let [key] = &*keys else {
+        let printed = print_entries(&family, &keys, global.json)?;
+        db.close()?;
+        return Ok(printed);
+    };
+    let value = family.get(key)?;
     db.close()?;
     let Some(value) = value else {
-        return Ok(status::no_key(format!("key {}", keys::escaped(&key))));
+        return Ok(no_key(key));
     };
-    print_value(&key, &value, global.json)?;
+    print_value(key, &value, global.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the entries that exist, and says which keys do not.
+fn print_entries(family: &ColumnFamily, keys: &[Vec<u8>], json: bool) -> Result<ExitCode> {
+    let mut entries = Entries::new(json, false);
+    let mut missing = None;
+    for key in keys {
+        match family.get(key) {
+            Ok(Some(value)) => entries.print(key, Some(&value))?,
+            Ok(None) => missing = Some(no_key(key)),
+            Err(error) => entries.leave_out(key, error),
+        }
+    }
+    entries.flush()?;
+    let status = entries.status()?;
+    Ok(missing.unwrap_or(status))
+}
+
+/// Says that a key does not exist, and returns the status for that.
+fn no_key(key: &[u8]) -> ExitCode {
+    status::no_key(format!("key {}", keys::escaped(key)))
 }

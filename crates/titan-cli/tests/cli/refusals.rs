@@ -72,6 +72,36 @@ fn a_check_of_what_has_no_current_says_so_in_both_forms() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("CURRENT"));
 }
 
+#[test]
+fn errors_are_objects_where_data_are() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    place.write("bad.toml", "[db]\nblok = 1\n");
+    for (args, status, kind, file) in [
+        (&["get", "db", "none"][..], 4, "not found", None),
+        (&["get", "nowhere", "k"], 5, "not found", Some("nowhere")),
+        (
+            &["get", "db", "k", "--config", "bad.toml"],
+            1,
+            "invalid option",
+            Some("bad.toml"),
+        ),
+        (&["delete", "db", "--to", "x"], 1, "invalid argument", None),
+        (&["get"], 2, "usage", None),
+    ] {
+        let said = place.fails(status, &[args, &["--json"]].concat());
+        let said: Value = serde_json::from_str(&said).unwrap();
+        let error = &said["error"];
+        assert_eq!(error["kind"], kind, "{args:?}: {said}");
+        let message = error["message"].as_str().unwrap();
+        assert_ne!(message, "", "{args:?}: {said}");
+        assert_eq!(error["file"].as_str(), file, "{args:?}: {said}");
+    }
+    let said = place.fails(2, &["get", "--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["error"]["help"], "titan get --help");
+}
+
 /// A volume of TiFS, as far as a command sees it: its family of blocks, and its superblock.
 fn make_volume(place: &Place) {
     let db = Db::open(place.path("volume"), &Options::default()).unwrap();

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::process::Stdio;
 
+use titan::{Db, Options};
+
 use crate::Place;
 
 #[test]
@@ -35,6 +37,45 @@ fn a_configuration_is_obeyed_or_refused() {
             .refused(&["options", "--json", "--config", "none"])
             .contains("not found")
     );
+}
+
+#[test]
+fn a_configuration_has_sizes_with_units_and_names_of_objects() {
+    let place = Place::new();
+    place.write(
+        "named.toml",
+        "[db]\nblock_cache_size = \"16 MiB\"\n\
+         [families.counts]\nmerge_operator = \"uint64add\"\nwrite_buffer_size = \"2 MiB\"\n\
+         prefix_extractor = \"fixed:2\"\n",
+    );
+    let named = ["--config", "named.toml"];
+    place.ok(&[
+        &["put", "db", "--cf", "counts", "k", "0x0700000000000000"],
+        &named[..],
+    ]
+    .concat());
+    let kept = place.json(&["options", "db", "--json"]);
+    let family = &kept["options"]["families"]["counts"];
+    assert_eq!(family["write_buffer_size"], 2 << 20, "{kept}");
+    let names = &kept["recorded_names"]["counts"];
+    assert_eq!(names["merge_operator"], "UInt64AddOperator", "{kept}");
+    assert_eq!(names["prefix_extractor"], "rocksdb.FixedPrefix.2", "{kept}");
+    // Another program merges; the command reads and writes.
+    let db = Db::open(place.path("db"), &Options::default()).unwrap();
+    let counts = db.column_family("counts").unwrap();
+    counts.merge("k", 5_u64.to_le_bytes()).unwrap();
+    db.close().unwrap();
+    drop((counts, db));
+    for config in [&[][..], &named] {
+        let get = [&["get", "db", "--cf", "counts", "k"], config].concat();
+        assert_eq!(place.ok(&get), 12_u64.to_le_bytes());
+    }
+    place.write(
+        "other.toml",
+        "[families.counts]\nmerge_operator = \"max\"\n",
+    );
+    let said = place.refused(&["get", "db", "k", "--config", "other.toml"]);
+    assert!(said.contains("UInt64AddOperator"), "{said}");
 }
 
 #[test]
@@ -145,6 +186,9 @@ fn help_version_and_usage() {
         "mvcc",
         "ime",
         "bench",
+        "families",
+        "completions",
+        "man",
         "options",
     ] {
         let help = place.text(&[command, "--help"]);
@@ -165,6 +209,32 @@ fn help_version_and_usage() {
 }
 
 #[test]
+fn completions_and_man_pages_have_every_command() {
+    let place = Place::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let said = place.text(&["completions", shell]);
+        for word in ["checkpoint", "from-file", "threshold"] {
+            assert!(said.contains(word), "{shell}: {word}");
+        }
+    }
+    place.fails(2, &["completions", "tcsh"]);
+    place.ok(&["man", "share/man1"]);
+    for (page, word) in [
+        ("titan", "Exit status"),
+        ("titan-get", "titan get photos.db"),
+        ("titan-mvcc-gc", "safe\\-point"),
+        ("titan-families-drop", "yes"),
+    ] {
+        let path = place.path("share/man1").join(format!("{page}.1"));
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(word), "{page}: {text}");
+    }
+    place.write("file", "");
+    let said = place.fails(1, &["man", "file"]);
+    assert!(said.contains("write man pages"), "{said}");
+}
+
+#[test]
 fn wrong_usage_points_to_the_help_of_the_command() {
     let place = Place::new();
     for (args, said) in [
@@ -172,7 +242,7 @@ fn wrong_usage_points_to_the_help_of_the_command() {
         (&["frobnicate"], "(see titan --help)"),
         (&["mvcc", "frobnicate"], "(see titan mvcc --help)"),
         (&["mvcc", "get", "db"], "(see titan mvcc get --help)"),
-        (&["--json", "mvcc", "scan"], "(see titan mvcc scan --help)"),
+        (&["--json", "mvcc", "scan"], "\"titan mvcc scan --help\""),
         (
             &["mvcc", "get", "db", "k", "--at", "-5"],
             "invalid value '-5' for '--at <TS>': expected a timestamp",

@@ -16,6 +16,8 @@ use crate::timestamp::Timestamp;
 /// The most by which runs of timestamps move them ahead of the clock: 2 s, well below usual times
 /// to live of locks, which count from start timestamps.
 const MOST_AHEAD: Duration = Duration::from_secs(2);
+/// The timestamps of a hundred milliseconds.
+const SOON: u64 = 100 << 18;
 /// The least step back of the clock. Less between two runs is the granularity of clocks.
 const STEP_BACK: Duration = Duration::from_millis(100);
 
@@ -132,5 +134,15 @@ impl TimestampOracle for LocalOracle {
         state.lease.cover(last, by_clock)?;
         state.next = after;
         Ok(first)
+    }
+
+    /// False while the lease covers the next hundred milliseconds, and nobody has the mutex.
+    fn may_wait(&self) -> bool {
+        let Some(state) = self.state.try_lock() else {
+            return true;
+        };
+        let by_clock = Timestamp::at(self.clock.unix_time()).unwrap_or(Timestamp::MAX);
+        let soon = by_clock.max(state.next).0.saturating_add(SOON);
+        soon >= state.lease.end().0
     }
 }

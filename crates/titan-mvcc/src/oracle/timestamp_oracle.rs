@@ -27,6 +27,12 @@ pub trait TimestampOracle: Send + Sync + 'static {
             _ => Err(Error::oracle("the oracle gives one timestamp at a time")),
         }
     }
+
+    /// Returns false if the next call will probably wait for nothing, neither a disk nor a network
+    /// nor another caller. A caller that must not wait asks first.
+    fn may_wait(&self) -> bool {
+        true
+    }
 }
 
 impl fmt::Debug for dyn TimestampOracle {

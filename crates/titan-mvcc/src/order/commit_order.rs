@@ -122,6 +122,11 @@ impl CommitOrder {
         Ok(())
     }
 
+    /// Returns false if [`CommitOrder::wait_for_commits`] would wait for nothing now.
+    pub(crate) fn may_wait(&self, at: Timestamp) -> bool {
+        at > self.visible() && (self.in_flight.has_until(at) || self.oracle.may_wait())
+    }
+
     /// Checks that the oracle has handed out a caller's timestamp, so that later commits have later
     /// ones. Waits only for the oracle.
     ///
@@ -284,6 +289,8 @@ mod tests {
         let order = order(&[10, 20, 30, 40]);
         let (a, b) = (order.begin().unwrap(), order.begin().unwrap());
         order.wait_for_commits(Timestamp(19)).unwrap();
+        let in_flight = [19, 20, 25].map(|at| order.in_flight.has_until(Timestamp(at)));
+        assert_eq!(in_flight, [false, true, true]);
         let (done, returned) = mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| done.send(order.wait_for_commits(Timestamp(25))).unwrap());

@@ -99,6 +99,11 @@ impl CommitsInFlight {
         Timestamp(self.visible.load(Ordering::Acquire))
     }
 
+    /// Returns true if a commit up to `at` is in flight.
+    pub(crate) fn has_until(&self, at: Timestamp) -> bool {
+        !self.state.lock().have_ended_until(at)
+    }
+
     /// Adds the newest commit.
     pub(crate) fn enter(&self, commit: Timestamp) {
         let mut state = self.state.lock();

@@ -113,7 +113,7 @@ impl Percolator {
     /// of each key.
     ///
     /// # Errors
-    /// Those of [`Percolator::pessimistic_lock`]; `AlreadyExists`.
+    /// Those of [`Percolator::pessimistic_lock`]; `AlreadyExists`, `NotAdmitted`.
     pub fn pessimistic_lock_with<K: AsRef<[u8]>>(
         &self,
         keys: &[K],

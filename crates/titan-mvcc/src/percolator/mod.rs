@@ -65,7 +65,7 @@ pub use demands::{AbsentKey, Assertion, ConflictCheck, Demands, KeyDemand};
 pub(crate) use end_locks::end_locks;
 pub use mutation::Mutation;
 pub(crate) use pessimistic::pessimistic_lock;
-pub use pessimistic::{LockDemands, LockedKey, PessimisticLock, Wait};
+pub use pessimistic::{AnswerRoom, LockDemands, LockedKey, PessimisticLock, Wait};
 pub(crate) use prewrite::prewrite;
 pub use prewrite::{Prewrite, Prewritten};
 pub use report_for_read::KnownLocks;

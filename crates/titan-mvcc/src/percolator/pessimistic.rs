@@ -3,6 +3,7 @@
 //! They are not synced. If a power failure removes one, its transaction may still commit, unless
 //! the prewrite finds that the key was written.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,6 +50,20 @@ pub struct LockDemands<'a> {
     pub existence: bool,
     /// Locks keys that conflict too, with the conflicting commit as their timestamp for update.
     pub despite_conflicts: bool,
+    /// The room of the caller's answer. `None`: no limit.
+    pub room: Option<AnswerRoom<'a>>,
+}
+
+/// The room that an answer has for the states of keys. It is asked with each state before a lock is
+/// taken; `false` refuses the request. It is asked while the keys are latched, so it must not call
+/// the store.
+#[derive(Clone, Copy)]
+pub struct AnswerRoom<'a>(pub &'a dyn Fn(&LockedKey) -> bool);
+
+impl fmt::Debug for AnswerRoom<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnswerRoom")
+    }
 }
 
 /// The state of a key of a request for pessimistic locks.
@@ -165,10 +180,16 @@ fn try_lock(
     }
     // After the checks, which searched for versions that must not have been dropped.
     core.safe_point.check(request.since)?;
-    // Before the locks are written, so that an unreadable value leaves none.
-    let states = found
-        .iter()
-        .map(|lockable| state(core, lockable, request, demands));
+    // Before the locks are written, so that an unreadable or large value leaves none.
+    let states = found.iter().map(|lockable| {
+        let state = state(core, lockable, request, demands)?;
+        match demands.room {
+            Some(AnswerRoom(has_room)) if !has_room(&state) => Err(Error::NotAdmitted {
+                key: Bytes::copy_from_slice(lockable.key),
+            }),
+            _ => Ok(state),
+        }
+    });
     let states: Vec<LockedKey> = states.collect::<Result<_>>()?;
     let primary = Bytes::copy_from_slice(request.primary);
     let mut batch = WriteBatch::new();

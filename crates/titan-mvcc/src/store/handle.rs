@@ -94,6 +94,12 @@ impl Store {
         Ok(Snapshot::new(Arc::clone(&self.core), hold))
     }
 
+    /// Returns false if [`Store::snapshot_at`] would wait for nothing now, neither for a commit nor
+    /// for the oracle. A caller that must not wait asks first.
+    pub fn may_wait_for(&self, at: Timestamp) -> bool {
+        self.core.order.may_wait(at)
+    }
+
     /// The timestamp at which reads of the present are made. It never goes back, and is not before
     /// any acknowledged commit.
     pub fn now(&self) -> Timestamp {

@@ -1,12 +1,16 @@
 //! Pessimistic transactions: locks, waits, deadlocks.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::Barrier;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use titan::{ErrorKind, SystemClock};
-use titan_mvcc::{Error, PessimisticLock, PessimisticTransaction, Store, Timestamp, Wait};
+use titan_mvcc::{
+    AnswerRoom, Error, LockDemands, LockedKey, PessimisticLock, PessimisticTransaction, Store,
+    Timestamp, Wait,
+};
 use titan_testkit::sim::{Fault, OpKind};
 
 use super::percolator::{Bench, TTL};
@@ -295,6 +299,44 @@ fn pessimistic_locks_are_checked_against_the_timestamp_for_update_and_return_val
         .calls
         .pessimistic_lock(&keys, &lock(start, later))
         .unwrap();
+}
+
+#[test]
+fn a_request_without_room_for_its_answer_locks_nothing() {
+    let bench = Bench::new(9);
+    let start = bench.ts();
+    bench.put(start, &[b"a", b"b"]).unwrap();
+    bench
+        .calls
+        .commit(&[b"a", b"b"], start, bench.ts())
+        .unwrap();
+    let start = bench.ts();
+    let request = PessimisticLock {
+        return_values: true,
+        ..lock(start, start)
+    };
+    for room in [0, 1, 2] {
+        let asked = Cell::new(0);
+        let has_room = |key: &LockedKey| {
+            assert!(key.value.is_some());
+            asked.set(asked.get() + 1);
+            asked.get() <= room
+        };
+        let demands = LockDemands {
+            room: Some(AnswerRoom(&has_room)),
+            ..LockDemands::default()
+        };
+        let keys = [b"a", b"b"];
+        let locked = bench.calls.pessimistic_lock_with(&keys, &request, &demands);
+        let held = bench.calls.scan_locks(Timestamp::MAX, b"", 9).len();
+        match locked {
+            Ok(states) => assert_eq!((states.len(), held, room), (2, 2, 2)),
+            Err(error) => {
+                assert!(matches!(error, Error::NotAdmitted { .. }), "{error}");
+                assert!(held == 0 && room < 2);
+            }
+        }
+    }
 }
 
 #[test]

@@ -66,6 +66,22 @@ impl SystemClock for ByHand {
     }
 }
 
+#[test]
+fn only_a_timestamp_near_the_end_of_the_lease_may_wait() {
+    let mut place = Place::new(18);
+    place.options.db.clock = Arc::new(ByHand(place.clock.clone()));
+    let store = place.open();
+    place.clock.jump_ms(HOUR_MS);
+    // The lease is behind the clock.
+    assert!(store.oracle().may_wait());
+    let now = store.oracle().next().unwrap();
+    assert!(!store.oracle().may_wait() && !store.may_wait_for(now));
+    place.clock.advance(Duration::from_millis(2_950));
+    assert!(store.oracle().may_wait() && store.may_wait_for(now));
+    let committed = put(&store, b"k", b"v");
+    assert!(!store.may_wait_for(committed));
+}
+
 /// Locks expire by timestamps, so a client that asks for many must not move time.
 #[test]
 fn runs_of_timestamps_outpace_the_clock_by_two_seconds_whatever_is_done_to_it() {

@@ -188,10 +188,10 @@ mod tests {
         let put = refused_in_batch::<RawPutRequest>(failed());
         assert_eq!(put.error, "");
         assert!(put.region_error.unwrap().undetermined_result.is_some());
-        // One that is too large has surely done nothing.
-        let refusal = Failure::from(Status::resource_exhausted("too large"));
+        // One that was refused has surely done nothing.
+        let refusal = Failure::from(Status::invalid_argument("no keys"));
         let commit = refused_in_batch::<CommitRequest>(refusal);
-        assert_eq!(commit.error.unwrap().abort, "too large");
+        assert_eq!(commit.error.unwrap().abort, "no keys");
         assert_eq!(commit.region_error, None);
     }
 

@@ -3,15 +3,14 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use titan_mvcc::{KnownLocks, Percolator, Snapshot, Timestamp};
+use titan_mvcc::{KnownLocks, LockInfo, Percolator, Snapshot, Timestamp};
 
 use super::answers::Answered;
 use super::failure::Failure;
-use super::key_errors::read_failure;
+use super::key_errors::{lock_info, read_failure};
 use super::reserved::Reserved;
 use crate::node::Shared;
-use crate::proto::errorpb;
-use crate::proto::kvrpcpb::{Context, DiskFullOpt, IsolationLevel, KvPair};
+use crate::proto::kvrpcpb::{self, Context, DiskFullOpt, IsolationLevel, KeyError, KvPair};
 use crate::regions::{KeyForm, Within};
 
 /// The rows of a scan between two looks at the clock.
@@ -19,8 +18,14 @@ const ROWS_BETWEEN_LOOKS: usize = 64;
 
 /// A call of the key-value service.
 pub(crate) trait Call: Answered {
-    /// Runs the call. May block.
+    /// Runs the call. May block, even if it is short.
     fn run(self, work: &Work<'_>) -> Result<Self::Answer, Failure>;
+
+    /// Returns true if the call usually takes a few microseconds: it reads a key, and waits for no
+    /// commit.
+    fn is_short(&self, _node: &Shared) -> bool {
+        false
+    }
 
     /// The time for which the call wants to wait for locks of other transactions.
     fn wait(&self) -> Duration {
@@ -108,6 +113,23 @@ impl Work<'_> {
         })
     }
 
+    /// A lock of the answer, with memory for it.
+    pub(super) fn lock(&self, lock: &LockInfo) -> Result<kvrpcpb::LockInfo, Failure> {
+        let secondaries = lock.secondaries.iter().flatten();
+        let secondaries = secondaries.map(|key| size_of::<Bytes>() + key.len());
+        let keys = lock.key.len() + lock.primary.len() + secondaries.sum::<usize>();
+        self.reserve(size_of::<KeyError>() + keys)?;
+        Ok(lock_info(lock))
+    }
+
+    /// The error of a locked key, with memory for it.
+    pub(super) fn locked(&self, lock: &LockInfo) -> Result<KeyError, Failure> {
+        Ok(KeyError {
+            locked: Some(self.lock(lock)?),
+            ..KeyError::default()
+        })
+    }
+
     /// Reserves memory for a part of the answer.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), Failure> {
         self.reserved.grow(bytes)
@@ -126,12 +148,7 @@ impl Work<'_> {
     }
 
     /// Fails for a key or value beyond the limits.
-    pub(crate) fn check_sizes(
-        &self,
-        within: &Within,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<(), Failure> {
+    pub(crate) fn check_sizes(&self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
         let limits = &self.node.limits;
         if key.len() > limits.key_bytes {
             let (len, limit) = (key.len(), limits.key_bytes);
@@ -139,18 +156,9 @@ impl Work<'_> {
             return Err(Failure::abort(reason));
         }
         if value.len() > limits.value_bytes {
-            return Err(Failure::from(errorpb::Error {
-                message: format!(
-                    "value of {} bytes is too large: the limit is {}",
-                    value.len(),
-                    limits.value_bytes
-                ),
-                raft_entry_too_large: Some(errorpb::RaftEntryTooLarge {
-                    region_id: within.region.id,
-                    entry_size: value.len() as u64,
-                }),
-                ..errorpb::Error::default()
-            }));
+            let (len, limit) = (value.len(), limits.value_bytes);
+            let reason = format!("value of {len} bytes is too large: the limit is {limit}");
+            return Err(Failure::too_large(reason, len));
         }
         Ok(())
     }

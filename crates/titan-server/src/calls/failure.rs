@@ -49,10 +49,27 @@ impl Failure {
         Failure::busy("deadline is exceeded")
     }
 
-    /// The answer would exceed the limit.
-    pub(crate) fn too_large(limit: usize) -> Self {
-        let reason = format!("the answer exceeds {limit} bytes: ask for fewer keys at once");
-        Failure::Status(Box::new(Status::resource_exhausted(reason)))
+    /// The call or its answer takes more than a limit. No client repeats a call with this error of
+    /// its region, which all answers have a place for; a status of the transport would be repeated.
+    pub(crate) fn too_large(message: String, bytes: usize) -> Self {
+        Failure::Region(Box::new(errorpb::Error {
+            message,
+            raft_entry_too_large: Some(errorpb::RaftEntryTooLarge {
+                entry_size: bytes as u64,
+                ..errorpb::RaftEntryTooLarge::default()
+            }),
+            ..errorpb::Error::default()
+        }))
+    }
+
+    /// The failure as one of a region, where its error names that.
+    pub(crate) fn in_region(mut self, id: u64) -> Self {
+        if let Failure::Region(error) = &mut self
+            && let Some(too_large) = &mut error.raft_entry_too_large
+        {
+            too_large.region_id = id;
+        }
+        self
     }
 
     /// The failure of a write to `db` that may commit. One that fails while it is logged is not

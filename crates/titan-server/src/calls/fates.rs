@@ -9,7 +9,7 @@ use titan_mvcc::{
 
 use super::call::{Call, Work};
 use super::failure::Failure;
-use super::key_errors::{Caller, lock_bytes, lock_info, millis, txn_not_found};
+use super::key_errors::{Caller, millis, txn_not_found};
 use crate::proto::kvrpcpb::{
     Action, BatchRollbackRequest, BatchRollbackResponse, CheckSecondaryLocksRequest,
     CheckSecondaryLocksResponse, CheckTxnStatusRequest, CheckTxnStatusResponse, CleanupRequest,
@@ -100,7 +100,7 @@ impl Call for CheckTxnStatusRequest {
         match checked.status {
             Some(TransactionStatus::Running { lock, .. }) => {
                 answer.lock_ttl = millis(lock.ttl);
-                answer.lock_info = Some(lock_info(&lock));
+                answer.lock_info = Some(work.lock(&lock)?);
             }
             Some(TransactionStatus::Committed(at)) => answer.commit_version = at.0,
             Some(TransactionStatus::RolledBack) | None => {}
@@ -120,8 +120,8 @@ impl Call for CheckSecondaryLocksRequest {
         let mut answer = CheckSecondaryLocksResponse::default();
         match status {
             SecondariesStatus::Locked(locks) => {
-                work.reserve(locks.iter().map(lock_bytes).sum())?;
-                answer.locks = locks.iter().map(lock_info).collect();
+                let locks = locks.iter().map(|lock| work.lock(lock));
+                answer.locks = locks.collect::<Result<_, _>>()?;
             }
             SecondariesStatus::Committed(at) => answer.commit_ts = at.0,
             SecondariesStatus::RolledBack => {}
@@ -154,8 +154,7 @@ impl Call for ScanLockRequest {
                 }
                 // The next key.
                 from = [&*lock.key, &[0]].concat().into();
-                work.reserve(lock_bytes(&lock))?;
-                locks.push(lock_info(&lock));
+                locks.push(work.lock(&lock)?);
             }
             if is_last || is_beyond {
                 break;

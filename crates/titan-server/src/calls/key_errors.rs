@@ -175,13 +175,6 @@ pub(super) fn read_failure(error: Error) -> Failure {
     Caller::of(0).failure(error)
 }
 
-/// The bytes that a lock of an answer takes.
-pub(super) fn lock_bytes(lock: &LockInfo) -> usize {
-    let secondaries = lock.secondaries.iter().flatten();
-    let secondaries = secondaries.map(|key| size_of::<Bytes>() + key.len());
-    size_of::<KeyError>() + lock.key.len() + lock.primary.len() + secondaries.sum::<usize>()
-}
-
 /// A lock as clients see it.
 pub(super) fn lock_info(lock: &LockInfo) -> kvrpcpb::LockInfo {
     let op = match lock.kind {

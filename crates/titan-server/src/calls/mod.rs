@@ -11,6 +11,7 @@
 //! | `reserved` | the memory that answers take until they are sent |
 //! | `call` | the trait of calls, and the means of a running call |
 //! | `key_errors` | errors of the store as errors of keys |
+//! | `keys` | the keys of a scan's answer |
 //! | `reads` | points, batches and scans at a timestamp |
 //! | `prewrites` | prewrites, in one phase or two, and commits |
 //! | `pessimistic` | pessimistic locks and their release |
@@ -23,6 +24,7 @@ mod call;
 mod failure;
 mod fates;
 mod key_errors;
+mod keys;
 mod pessimistic;
 mod prewrites;
 mod ranges;

@@ -1,9 +1,10 @@
 //! Pessimistic locks and their release.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use bytes::Bytes;
-use titan_mvcc::{Error, LockDemands, LockedKey, PessimisticLock, Timestamp, Wait};
+use titan_mvcc::{AnswerRoom, Error, LockDemands, LockedKey, PessimisticLock, Timestamp, Wait};
 
 use super::call::{Call, Work};
 use super::failure::Failure;
@@ -30,7 +31,7 @@ impl Call for PessimisticLockRequest {
                 let reason = format!("operation {} is no lock", mutation.op);
                 return Err(Failure::abort(reason));
             }
-            work.check_sizes(&within, &mutation.key, &[])?;
+            work.check_sizes(&mutation.key, &[])?;
         }
         let (start, for_update) = (Timestamp(self.start_version), Timestamp(self.for_update_ts));
         let absent = self.mutations.iter();
@@ -48,29 +49,33 @@ impl Call for PessimisticLockRequest {
             },
             return_values: self.return_values,
         };
+        // A client that got no answer would not know of its locks.
+        let refused = OnceCell::new();
+        let has_room = |key: &LockedKey| {
+            let value = key.value.as_ref().map_or(0, Bytes::len);
+            let room = work.reserve(size_of::<PessimisticLockKeyResult>() + value);
+            room.map_err(|failure| refused.set(failure)).is_ok()
+        };
         let demands = LockDemands {
             absent: &absent,
             only_existing: self.lock_only_if_exists,
             existence: self.check_existence,
             despite_conflicts: self.is_forced(),
+            room: Some(AnswerRoom(&has_room)),
         };
         let caller = Caller {
             start: self.start_version,
             primary: &self.primary_lock,
             reason: Reason::PessimisticRetry,
         };
-        let locked = work
-            .percolator()
-            .pessimistic_lock_with(&keys, &request, &demands)
-            .map_err(|error| match error {
-                // A conflict would make the client try again with a new timestamp, for ever.
-                Error::RolledBack { .. } => Failure::abort(error.to_string()),
-                error => caller.failure(error),
-            })?;
-        let values = locked.iter().map(|key| {
-            size_of::<PessimisticLockKeyResult>() + key.value.as_ref().map_or(0, Bytes::len)
-        });
-        work.reserve(values.sum())?;
+        let percolator = work.percolator();
+        let locked = percolator.pessimistic_lock_with(&keys, &request, &demands);
+        let locked = locked.map_err(|error| match (error, refused.into_inner()) {
+            (Error::NotAdmitted { .. }, Some(refusal)) => refusal,
+            // A conflict would make the client try again with a new timestamp, for ever.
+            (error @ Error::RolledBack { .. }, _) => Failure::abort(error.to_string()),
+            (error, _) => caller.failure(error),
+        })?;
         Ok(self.answer(locked))
     }
 

@@ -10,12 +10,11 @@ use titan_mvcc::{
 
 use super::call::{Call, Work};
 use super::failure::Failure;
-use super::key_errors::{Caller, lock_bytes, lock_info};
+use super::key_errors::Caller;
 use crate::proto::kvrpcpb::prewrite_request::PessimisticAction;
 use crate::proto::kvrpcpb::write_conflict::Reason;
 use crate::proto::kvrpcpb::{
-    self, AssertionLevel, CommitRequest, CommitResponse, KeyError, Op, PrewriteRequest,
-    PrewriteResponse,
+    self, AssertionLevel, CommitRequest, CommitResponse, Op, PrewriteRequest, PrewriteResponse,
 };
 use crate::regions::KeyForm;
 
@@ -27,7 +26,7 @@ impl Call for PrewriteRequest {
         work.check_room(self.context.as_ref())?;
         let mut bytes = 0;
         for mutation in &self.mutations {
-            work.check_sizes(&within, &mutation.key, &mutation.value)?;
+            work.check_sizes(&mutation.key, &mutation.value)?;
             bytes += mutation.key.len() + mutation.value.len();
         }
         let writes = self.writes()?;
@@ -61,13 +60,9 @@ impl Call for PrewriteRequest {
                 if locks.is_empty() {
                     locks.push(*first);
                 }
-                work.reserve(locks.iter().map(lock_bytes).sum())?;
-                let locked = |lock| KeyError {
-                    locked: Some(lock_info(lock)),
-                    ..KeyError::default()
-                };
+                let errors = locks.iter().map(|lock| work.locked(lock));
                 Ok(PrewriteResponse {
-                    errors: locks.iter().map(locked).collect(),
+                    errors: errors.collect::<Result<_, _>>()?,
                     ..PrewriteResponse::default()
                 })
             }

@@ -67,7 +67,7 @@ impl Call for SplitRegionRequest {
         within.keys(&keys)?;
         for key in &keys {
             // Boundaries are durable, and each answer about the region has them.
-            work.check_sizes(&within, key, &[])?;
+            work.check_sizes(key, &[])?;
         }
         let boundaries: Vec<Bytes> = keys
             .iter()

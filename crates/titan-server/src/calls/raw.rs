@@ -6,6 +6,8 @@ use tonic::Status;
 
 use super::call::{Call, Work};
 use super::failure::Failure;
+use super::keys::Keys;
+use crate::node::Shared;
 use crate::proto::kvrpcpb::{
     Context, KvPair, RawBatchDeleteRequest, RawBatchDeleteResponse, RawBatchGetRequest,
     RawBatchGetResponse, RawBatchPutRequest, RawBatchPutResponse, RawBatchScanRequest,
@@ -48,6 +50,10 @@ impl Call for RawGetRequest {
             ..RawGetResponse::default()
         })
     }
+
+    fn is_short(&self, _node: &Shared) -> bool {
+        true
+    }
 }
 
 impl Call for RawGetKeyTtlRequest {
@@ -59,6 +65,10 @@ impl Call for RawGetKeyTtlRequest {
             ttl: ttl.unwrap_or_default(),
             ..RawGetKeyTtlResponse::default()
         })
+    }
+
+    fn is_short(&self, _node: &Shared) -> bool {
+        true
     }
 }
 
@@ -84,7 +94,7 @@ impl Call for RawPutRequest {
         let within = within(work, self.context.as_ref(), &self.cf)?;
         within.keys([&self.key])?;
         work.check_room(self.context.as_ref())?;
-        work.check_sizes(&within, &self.key, &self.value)?;
+        work.check_sizes(&self.key, &self.value)?;
         let put = Put {
             key: &self.key,
             value: &self.value,
@@ -104,7 +114,7 @@ impl Call for RawBatchPutRequest {
         work.check_room(self.context.as_ref())?;
         let (mut bytes, count) = (0, self.pairs.len());
         for KvPair { key, value, .. } in &self.pairs {
-            work.check_sizes(&within, key, value)?;
+            work.check_sizes(key, value)?;
             bytes += key.len() + value.len();
         }
         let ttls = match &*self.ttls {
@@ -216,13 +226,14 @@ impl Scan {
             true => (within.range_backward(from, to)?, Direction::Backward),
         };
         let (lower, upper) = (lower.as_deref(), upper.as_deref());
+        let mut keys = Keys::default();
         let mut scan = work
             .node
             .raw
             .scan(lower, upper, direction, self.keys_only)?;
         for number in 0..self.limit {
             work.check_time_at(number)?;
-            let Some((key, mut value)) = scan.next()? else {
+            let Some((key, mut value)) = scan.next(|key| keys.add(key))? else {
                 break;
             };
             if self.keys_only {
@@ -241,7 +252,7 @@ impl Call for RawCasRequest {
         if !self.delete {
             work.check_room(self.context.as_ref())?;
         }
-        work.check_sizes(&within, &self.key, &self.value)?;
+        work.check_sizes(&self.key, &self.value)?;
         let expected = (!self.previous_not_exist).then_some(&*self.previous_value);
         let new = (!self.delete).then_some(&*self.value);
         let swapped = work

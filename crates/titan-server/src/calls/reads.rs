@@ -1,11 +1,13 @@
 //! Points, batches and scans at a timestamp.
 
 use bytes::Bytes;
-use titan_mvcc::{Direction, Error};
+use titan_mvcc::{Direction, Error, Timestamp};
 
 use super::call::{Call, Work};
 use super::failure::Failure;
-use super::key_errors::{lock_bytes, read_failure};
+use super::key_errors::read_failure;
+use super::keys::Keys;
+use crate::node::Shared;
 use crate::proto::kvrpcpb::{
     BatchGetRequest, BatchGetResponse, GetRequest, GetResponse, KvPair, ScanRequest, ScanResponse,
 };
@@ -23,6 +25,10 @@ impl Call for GetRequest {
             value: value.unwrap_or_default(),
             ..GetResponse::default()
         })
+    }
+
+    fn is_short(&self, node: &Shared) -> bool {
+        !node.store().may_wait_for(Timestamp(self.version))
     }
 }
 
@@ -66,7 +72,7 @@ impl Call for ScanRequest {
         let scan = snapshot
             .scan(from.as_deref(), to.as_deref(), direction)
             .map_err(read_failure)?;
-        let mut pairs = Vec::new();
+        let (mut keys, mut pairs) = (Keys::default(), Vec::new());
         // Every row but the first of each step is left out.
         let step = self.sample_step.max(1) as usize;
         for (number, row) in scan.step_by(step).take(self.limit as usize).enumerate() {
@@ -83,7 +89,7 @@ impl Call for ScanRequest {
                 true => Bytes::new(),
                 false => row.value.fetch()?,
             };
-            pairs.push(work.pair(row.key.into(), value)?);
+            pairs.push(work.pair(keys.add(&row.key), value)?);
         }
         Ok(ScanResponse {
             pairs,
@@ -94,14 +100,12 @@ impl Call for ScanRequest {
 
 /// The pair of a locked key; any other error ends the call.
 fn locked(work: &Work<'_>, error: Error) -> Result<KvPair, Failure> {
-    if let Error::KeyIsLocked(lock) = &error {
-        work.reserve(size_of::<KvPair>() + lock_bytes(lock))?;
-    }
-    match read_failure(error) {
-        Failure::Key(error) if error.locked.is_some() => Ok(KvPair {
-            error: Some(error),
-            ..KvPair::default()
-        }),
-        failure => Err(failure),
-    }
+    let Error::KeyIsLocked(lock) = error else {
+        return Err(read_failure(error));
+    };
+    let pair = work.pair(Bytes::new(), Bytes::new())?;
+    Ok(KvPair {
+        error: Some(Box::new(work.locked(&lock)?)),
+        ..pair
+    })
 }

@@ -44,12 +44,14 @@ impl Reserved {
     /// messages. A small answer takes none: calls in flight bound them.
     ///
     /// # Errors
-    /// A status if the answer is too large; busy if all answers take too much.
+    /// Too large for the limit of an answer; busy if all answers take too much.
     pub(super) fn grow(&self, bytes: usize) -> Result<(), Failure> {
         let mut state = self.state.lock();
         state.bytes = state.bytes.saturating_add(bytes);
         if state.bytes > self.limit {
-            return Err(Failure::too_large(self.limit));
+            let limit = self.limit;
+            let reason = format!("the answer exceeds {limit} bytes: ask for fewer keys at once");
+            return Err(Failure::too_large(reason, state.bytes));
         }
         let held = state.permits.as_ref().map_or(0, |held| held.num_permits());
         let needed = state.bytes / PERMIT_BYTES;

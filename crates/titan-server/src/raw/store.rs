@@ -199,17 +199,17 @@ pub(crate) struct RawScan {
 }
 
 impl RawScan {
-    /// The next key and value.
+    /// The next value, with its key as `copied`.
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+    pub(crate) fn next(
+        &mut self,
+        mut copied: impl FnMut(&[u8]) -> Bytes,
+    ) -> Result<Option<(Bytes, Bytes)>> {
         while self.stored.valid() {
             let entry = Entry::decode(self.stored.value()?, self.now);
-            let found = entry.map(|entry| {
-                let key = Bytes::copy_from_slice(self.stored.key());
-                (key, entry.value)
-            });
+            let found = entry.map(|entry| (copied(self.stored.key()), entry.value));
             self.step()?;
             if found.is_some() {
                 return Ok(found);

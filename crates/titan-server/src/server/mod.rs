@@ -30,7 +30,7 @@ use tower::util::{MapRequestLayer, MapResponseLayer};
 use self::signals::Signals;
 use crate::error::{Error, Result};
 use crate::options::NodeOptions;
-use crate::services::{Arriving, Executor, watched};
+use crate::services::{Arriving, Executor, network_threads, watched};
 
 pub(crate) use self::opened::Opened;
 
@@ -78,6 +78,7 @@ impl Node {
         let limits = &options.limits;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
+            .worker_threads(network_threads())
             .thread_name("titan-serve")
             .max_blocking_threads(limits.running + limits.waiting + SPARE_THREADS)
             .build()
@@ -104,13 +105,11 @@ impl Node {
         let metrics_address = metrics
             .as_ref()
             .and_then(|metrics| metrics.local_addr().ok());
-        let limit = limits.bytes_in_flight.max(limits.request_bytes);
-        let arriving = Arriving::new(limit, limits.unread, opened.stopping());
+        let arriving = Arriving::new(limits, opened.stopping());
         if let Some(metrics) = metrics {
             serve_metrics(metrics, Arc::clone(&executor), arriving.clone());
         }
-        let counted =
-            move |request: http::Request<Body>| request.map(|body| arriving.counted(body));
+        let counted = move |request| arriving.counted(request);
         let watched = move |response: http::Response<Body>| watched(&executor, response);
         let router = server
             .initial_stream_window_size(WINDOWS.0)

@@ -2,8 +2,10 @@
 //!
 //! The transport gathers the bytes of a message before it can be decoded. All messages that have
 //! arrived in part share a limit, over all connections. A message beyond it ends its call with
-//! `ResourceExhausted`: one that waited could keep the others from being completed. One of which no
-//! more arrives for the time of [`Limits::unread`](crate::Limits::unread) ends its call, too.
+//! `Unavailable`: one that waited could keep the others from being completed. One of which no more
+//! arrives for the time of [`Limits::unread`](crate::Limits::unread) ends its call, too. One that
+//! is too large by itself ends its call before its bytes arrive, with `ResourceExhausted` and the
+//! words of gRPC's servers.
 //!
 //! The node reads and drops the rest of a request whose call has ended, for some time. Frames that
 //! meet a closed call are errors of the connection: after a thousand of them the transport closes
@@ -17,6 +19,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use http::Request;
 use http_body::{Body as _, Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -24,10 +27,15 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tonic::Status;
 use tonic::body::Body;
 
+use crate::options::Limits;
 use crate::permits::{PERMIT_BYTES, memory};
 
 /// The bytes before a message: a flag, and its length in four bytes.
 const PREFIX: usize = 5;
+/// The name of the key-value service, as paths have it.
+const KEY_VALUES: &str = "/tikvpb.Tikv/";
+/// The most bytes of a message of the other services: gRPC's usual limit.
+const OTHERS: usize = 4 << 20;
 /// The time that a client has to end its side of a call that has ended.
 const LINGER: Duration = Duration::from_secs(10);
 
@@ -37,19 +45,23 @@ pub(crate) struct Arriving {
     permits: Arc<Semaphore>,
     /// Those of the limit.
     all: usize,
+    /// The most bytes of a message of the key-value service.
+    largest: usize,
     /// The longest time in which nothing of a message arrives.
     unread: Duration,
     stopping: watch::Receiver<bool>,
 }
 
 impl Arriving {
-    /// With a limit in bytes. Nothing is waited for when the node is `stopping`.
-    pub(crate) fn new(limit: usize, unread: Duration, stopping: watch::Receiver<bool>) -> Self {
-        let permits = memory(limit);
+    /// Nothing is waited for when the node is `stopping`.
+    pub(crate) fn new(limits: &Limits, stopping: watch::Receiver<bool>) -> Self {
+        // A message of the largest size must fit.
+        let permits = memory(limits.bytes_in_flight.max(limits.request_bytes));
         Arriving {
             all: permits.available_permits(),
             permits,
-            unread,
+            largest: limits.request_bytes,
+            unread: limits.unread,
             stopping,
         }
     }
@@ -59,15 +71,20 @@ impl Arriving {
         (self.all - self.permits.available_permits()) * PERMIT_BYTES
     }
 
-    /// The body of a request, whose messages count until they are complete.
-    pub(crate) fn counted(&self, body: Body) -> Body {
-        Body::new(self.count(body))
+    /// A request whose messages count until they are complete.
+    pub(crate) fn counted(&self, request: Request<Body>) -> Request<Body> {
+        let largest = match request.uri().path().starts_with(KEY_VALUES) {
+            true => self.largest,
+            false => OTHERS,
+        };
+        request.map(|body| Body::new(self.count(body, largest)))
     }
 
-    fn count(&self, body: Body) -> Counted {
+    fn count(&self, body: Body, largest: usize) -> Counted {
         Counted {
             arriving: self.clone(),
             body,
+            largest,
             is_over: false,
             held: None,
             stalled: None,
@@ -79,6 +96,8 @@ impl Arriving {
 struct Counted {
     arriving: Arriving,
     body: Body,
+    /// The most bytes of a message.
+    largest: usize,
     /// True once the body has ended.
     is_over: bool,
     /// The permits of the message that has arrived in part.
@@ -108,11 +127,16 @@ impl http_body::Body for Counted {
         match &frame {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
-                    self.place.pass(data);
+                    let (length, largest) = (self.place.pass(data), self.largest);
+                    if length > largest {
+                        let reason =
+                            format!("Received message larger than max ({length} vs. {largest})");
+                        return Poll::Ready(Some(Err(Status::resource_exhausted(reason))));
+                    }
                     let wanted = self.place.arrived.div_ceil(PERMIT_BYTES);
                     if !self.hold(wanted) {
-                        let reason = "too many bytes of requests arrive: ask again";
-                        return Poll::Ready(Some(Err(Status::resource_exhausted(reason))));
+                        let reason = "server is busy: too many bytes of requests arrive";
+                        return Poll::Ready(Some(Err(Status::unavailable(reason))));
                     }
                 }
             }
@@ -200,8 +224,9 @@ struct Place {
 }
 
 impl Place {
-    /// Passes bytes.
-    fn pass(&mut self, mut bytes: &[u8]) {
+    /// Passes bytes. Returns the length of the longest message among those whose length is known.
+    fn pass(&mut self, mut bytes: &[u8]) -> usize {
+        let mut longest = 0;
         while !bytes.is_empty() {
             if self.arrived < PREFIX {
                 let byte = usize::from(bytes[0]);
@@ -214,10 +239,15 @@ impl Place {
                 self.arrived += passed;
                 bytes.advance(passed);
             }
-            if self.arrived >= PREFIX && self.arrived == self.length + PREFIX {
+            if self.arrived < PREFIX {
+                continue;
+            }
+            longest = longest.max(self.length);
+            if self.arrived == self.length + PREFIX {
                 *self = Place::default();
             }
         }
+        longest
     }
 }
 
@@ -230,21 +260,27 @@ mod tests {
         let message = |len: u8| [vec![1, 0, 0, 0, len], vec![7; len.into()]].concat();
         let stream = [message(3), message(0), message(200), message(10)].concat();
         for step in 1..stream.len() {
-            let (mut place, mut passed) = (Place::default(), 0);
+            let (mut place, mut passed, mut longest) = (Place::default(), 0, 0);
             for part in stream.chunks(step) {
-                place.pass(part);
+                longest = longest.max(place.pass(part));
                 passed += part.len();
                 let begun = [0, 8, 13, 218, 233].into_iter().rfind(|at| *at <= passed);
                 assert_eq!(place.arrived, passed - begun.unwrap());
             }
+            assert_eq!(longest, 200);
         }
     }
 
     #[tokio::test]
     async fn memory_is_given_back_with_the_message_and_with_the_call() {
         let (_stop, stopping) = watch::channel(false);
-        let arriving = Arriving::new(100 << 10, Duration::from_secs(60), stopping);
-        let counted = || arriving.count(Body::empty());
+        let limits = Limits {
+            bytes_in_flight: 100 << 10,
+            request_bytes: 100 << 10,
+            ..Limits::default()
+        };
+        let arriving = Arriving::new(&limits, stopping);
+        let counted = || arriving.count(Body::empty(), limits.request_bytes);
         let (mut first, mut second) = (counted(), counted());
         assert!(first.hold(60) && second.hold(40));
         assert!(!second.hold(41));

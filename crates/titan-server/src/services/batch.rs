@@ -2,10 +2,12 @@
 //!
 //! Answers that are ready at the same time share a message. A stream takes no further calls while
 //! many of its calls run, or many bytes of its answers are not sent. The calls of a message count
-//! with all their bytes until the last of them has begun.
+//! from its decoding on, each by itself: one without room is refused, and its neighbours are not.
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use prost::Message;
@@ -13,10 +15,9 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tonic::{Status, Streaming};
 
-use super::executor::{Executor, permits_of};
+use super::executor::Executor;
 use super::streams::{Answers, Outlet, answers};
-use crate::calls::{Answered, Call, Reserved, refused_in_batch};
-use crate::proto::tikvpb::batch_commands_request::Request;
+use crate::calls::{Answered, Call, Failure, Reserved, refused_in_batch};
 use crate::proto::tikvpb::batch_commands_request::request::Cmd as Asked;
 use crate::proto::tikvpb::batch_commands_response::Response as Answer;
 use crate::proto::tikvpb::batch_commands_response::response::Cmd;
@@ -137,11 +138,13 @@ async fn take(
                 .await;
             return;
         }
-        // Without as much memory each call is told that the server is busy.
-        let shares: Vec<usize> = requests.iter().map(share).collect();
-        let mut admitted = executor.admit(shares.iter().sum());
-        let calls = requests.into_iter().zip(request_ids).zip(shares);
-        for ((request, id), share) in calls {
+        let admitted = requests.iter().map(|request| {
+            let bytes = request.cmd.as_ref().map_or(0, memory);
+            executor.admit(bytes)
+        });
+        let admitted: Vec<_> = admitted.collect();
+        let calls = requests.into_iter().zip(request_ids).zip(admitted);
+        for ((request, id), admitted) in calls {
             let permit = tokio::select! {
                 () = ready.closed() => return,
                 _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
@@ -151,10 +154,10 @@ async fn take(
                 } => permit,
             };
             let Ok(permit) = permit else { return };
-            let admitted = admitted.as_mut().and_then(|all| all.split(share));
             let (executor, ready) = (Arc::clone(&executor), ready.clone());
             let unsent = Arc::clone(&unsent);
-            tokio::spawn(async move {
+            let is_all_sent = unsent.bytes.load(Ordering::Relaxed) == 0;
+            let mut call = Box::pin(async move {
                 let (cmd, memory) = match request.cmd {
                     Some(cmd) => tokio::select! {
                         (cmd, memory) = answer(&executor, cmd, admitted) => (Some(cmd), memory),
@@ -174,13 +177,14 @@ async fn take(
                 };
                 let _ = ready.send(Ready { id, answer, held });
             });
+            // A short call usually ends here. One that is slow must not hold back the answers of
+            // others, whose task may run on no other thread.
+            let has_ended = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_ready()));
+            if !is_all_sent || !has_ended.await {
+                tokio::spawn(call);
+            }
         }
     }
-}
-
-/// The permits of a call among those of its message.
-fn share(request: &Request) -> usize {
-    permits_of(request.cmd.as_ref().map_or(0, memory))
 }
 
 /// Sends answers, those that are ready together. Ends when the stream takes no further calls and
@@ -233,11 +237,11 @@ macro_rules! calls {
             }
         }
 
-        /// Answers a call, whose memory was `admitted`.
+        /// Answers a call, whose memory was `admitted` or refused.
         async fn answer(
             executor: &Executor,
             asked: Asked,
-            admitted: Option<OwnedSemaphorePermit>,
+            admitted: Result<OwnedSemaphorePermit, Failure>,
         ) -> (Cmd, Option<Reserved>) {
             match asked {
                 $(Asked::$name(call) => {
@@ -283,7 +287,7 @@ calls!(
 async fn run<C: Call>(
     executor: &Executor,
     call: C,
-    admitted: Option<OwnedSemaphorePermit>,
+    admitted: Result<OwnedSemaphorePermit, Failure>,
 ) -> (C::Answer, Reserved) {
     let (result, memory) = executor.call(call, admitted, None).await;
     (result.unwrap_or_else(refused_in_batch::<C>), memory)

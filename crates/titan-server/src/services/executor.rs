@@ -1,11 +1,14 @@
-//! Running calls on threads that may block, within limits.
+//! Running calls within limits, on threads that may block unless they are short.
 //!
-//! - Bytes of requests, once they are decoded: a call beyond them is told that the server is busy.
+//! - Bytes of requests, once they are decoded: a call beyond them is told that the server is busy,
+//!   or that it is too large if it could never run.
 //! - Running calls: further ones wait, up to their deadline.
 //! - Calls that wait for locks have threads of their own, so that the owners of the locks go on.
 //! - Bytes of answers: a call whose answer would exceed them is told that the server is busy.
-//! - Timestamps and other services have threads of their own.
+//! - Timestamps and other services have threads of their own. Timestamps that need no disk, and
+//!   short calls while they are quick, run on the thread that asks.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +18,7 @@ use tokio::time::timeout_at;
 use tonic::Status;
 
 use super::deadlines::earlier;
+use super::short_calls::ShortCalls;
 use crate::calls::{Call, Failure, Reserved, Work};
 use crate::metrics::Metrics;
 use crate::node::Shared;
@@ -33,10 +37,13 @@ pub(crate) struct Executor {
     shared: Arc<Shared>,
     pub(crate) metrics: Metrics,
     bytes: Arc<Semaphore>,
+    /// The permits of all bytes of requests.
+    all_bytes: usize,
     /// Bytes of answers that are not sent.
     answers: Arc<Semaphore>,
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
+    short_calls: ShortCalls,
     timestamps: Arc<Semaphore>,
     others: Arc<Semaphore>,
 }
@@ -44,13 +51,16 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let limits = shared.limits;
+        let bytes = memory(limits.bytes_in_flight);
         Executor {
             shared,
             metrics: Metrics::default(),
-            bytes: memory(limits.bytes_in_flight),
+            all_bytes: bytes.available_permits(),
+            bytes,
             answers: memory(limits.bytes_in_flight.max(limits.answer_bytes)),
             running: permits(limits.running),
             waiting: permits(limits.waiting),
+            short_calls: ShortCalls::new(network_threads()),
             timestamps: permits(FOR_TIMESTAMPS),
             others: permits(FOR_OTHERS),
         }
@@ -60,21 +70,32 @@ impl Executor {
         &self.shared
     }
 
-    /// Takes memory for decoded requests, if there is as much: the sum of their permits.
-    pub(crate) fn admit(&self, permits: usize) -> Option<OwnedSemaphorePermit> {
+    /// Takes memory for a decoded request of so many bytes.
+    ///
+    /// # Errors
+    /// Too large for the limit of all requests; busy if other requests take too much.
+    pub(crate) fn admit(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+        let permits = bytes / PERMIT_BYTES + 1;
+        if permits > self.all_bytes {
+            let limit = self.all_bytes * PERMIT_BYTES;
+            let reason = format!("the call takes {bytes} bytes: the limit of all calls is {limit}");
+            return Err(Failure::too_large(reason, bytes));
+        }
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        Arc::clone(&self.bytes).try_acquire_many_owned(permits).ok()
+        let taken = Arc::clone(&self.bytes).try_acquire_many_owned(permits);
+        taken.map_err(|_| Failure::busy("too many bytes of requests"))
     }
 
-    /// Runs a call, whose memory was `admitted`. The memory of its answer is to be given back when
-    /// that is sent.
+    /// Runs a call, whose memory was `admitted` or refused. The memory of its answer is to be given
+    /// back when that is sent.
     pub(crate) async fn call<C: Call>(
         &self,
         call: C,
-        admitted: Option<OwnedSemaphorePermit>,
+        admitted: Result<OwnedSemaphorePermit, Failure>,
         deadline: Option<Instant>,
     ) -> (Result<C::Answer, Failure>, Reserved) {
         let counted = self.metrics.begin(C::NAME);
+        let region = call.context().map_or(0, |context| context.region_id);
         let limit = self.shared.limits.answer_bytes;
         let reserved = Reserved::new(Arc::clone(&self.answers), limit);
         let (result, reserved) = match self.run(call, admitted, deadline, reserved).await {
@@ -87,20 +108,24 @@ impl Executor {
         if result.is_err() {
             counted.failed();
         }
-        (result, reserved)
+        (
+            result.map_err(|failure| failure.in_region(region)),
+            reserved,
+        )
     }
 
     async fn run<C: Call>(
         &self,
         call: C,
-        admitted: Option<OwnedSemaphorePermit>,
+        admitted: Result<OwnedSemaphorePermit, Failure>,
         deadline: Option<Instant>,
         reserved: Reserved,
     ) -> Result<(Result<C::Answer, Failure>, Reserved), Failure> {
         let deadline = earlier(deadline, call.context());
-        let held = admitted.ok_or_else(|| Failure::busy("too many bytes of requests"))?;
+        let held = admitted?;
         let wait = call.wait();
         let again = (!wait.is_zero()).then(|| call.clone());
+        let is_short = call.is_short(&self.shared);
         let run = move |shared: &Shared| {
             let work = Work {
                 node: shared,
@@ -111,7 +136,10 @@ impl Executor {
             let result = call.run(&work);
             (held, result, reserved)
         };
-        let (held, result, reserved) = self.on_thread(&self.running, deadline, run).await?;
+        let (held, result, reserved) = match self.run_short(is_short, run) {
+            Ok(done) => done?,
+            Err(run) => self.on_thread(&self.running, deadline, run).await?,
+        };
         let is_locked = matches!(&result, Err(Failure::Key(error)) if error.locked.is_some());
         let Some(again) = again.filter(|_| is_locked && self.waiting.available_permits() > 0)
         else {
@@ -130,6 +158,25 @@ impl Executor {
             (result, reserved)
         };
         self.on_thread(&self.waiting, deadline, run).await
+    }
+
+    /// Runs a short call on this thread, or gives it back.
+    fn run_short<T, F: FnOnce(&Shared) -> T>(
+        &self,
+        is_short: bool,
+        run: F,
+    ) -> Result<Result<T, Failure>, F> {
+        let here = is_short.then(|| self.short_calls.begin_here()).flatten();
+        match here {
+            Some(_here) => Ok(self.here(run)),
+            None => Err(run),
+        }
+    }
+
+    /// Runs a part of a call on this thread.
+    fn here<T>(&self, run: impl FnOnce(&Shared) -> T) -> Result<T, Failure> {
+        let done = catch_unwind(AssertUnwindSafe(|| run(&self.shared)));
+        done.map_err(|_| panicked())
     }
 
     /// Runs a part of a call on a thread that may block, when there is a permit. The thread goes on
@@ -153,9 +200,7 @@ impl Executor {
             let _permit = permit;
             run(&shared)
         });
-        // Nobody knows what a call has done that panicked.
-        let failed = |_| Failure::from(Status::unknown(PANICKED));
-        done.await.map_err(failed)
+        done.await.map_err(|_| panicked())
     }
 
     /// Runs work of the placement driver, and of other services than the key-value one.
@@ -164,7 +209,7 @@ impl Executor {
         name: &'static str,
         run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
-        self.counted(name, &self.others, run).await
+        self.counted(name, Some(&self.others), run).await
     }
 
     /// Takes timestamps.
@@ -172,17 +217,27 @@ impl Executor {
         &self,
         run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
-        self.counted("tso", &self.timestamps, run).await
+        let permits = match self.shared.store().oracle().may_wait() {
+            true => Some(&self.timestamps),
+            false => None,
+        };
+        self.counted("tso", permits, run).await
     }
 
+    /// Runs work on a thread that may block, when there is a permit, or on this one without
+    /// permits.
     async fn counted<T: Send + 'static>(
         &self,
         name: &'static str,
-        permits: &Arc<Semaphore>,
+        permits: Option<&Arc<Semaphore>>,
         run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
         let counted = self.metrics.begin(name);
-        let result = match self.on_thread(permits, None, run).await {
+        let done = match permits {
+            Some(permits) => self.on_thread(permits, None, run).await,
+            None => self.here(run),
+        };
+        let result = match done {
             Ok(result) => result,
             Err(Failure::Status(status)) => Err(*status),
             Err(_) => Err(Status::unavailable("the server stops")),
@@ -194,9 +249,14 @@ impl Executor {
     }
 }
 
-/// The permits of a request that takes so many bytes.
-pub(crate) fn permits_of(bytes: usize) -> usize {
-    bytes / PERMIT_BYTES + 1
+/// The threads of the network, at least two: one may be held up.
+pub(crate) fn network_threads() -> usize {
+    std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2))
+}
+
+/// The failure of a call that panicked. Nobody knows what it has done.
+fn panicked() -> Failure {
+    Failure::from(Status::unknown(PANICKED))
 }
 
 /// The status for an error of a node's records.

@@ -2,7 +2,8 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `executor` | running calls on threads that may block, within limits |
+//! | `executor` | running calls within limits, on threads that may block unless they are short |
+//! | `short_calls` | the choice of the thread of a short call |
 //! | `arriving` | the memory that requests take while they arrive |
 //! | `leaving` | the memory that answers take while they leave |
 //! | `deadlines` | the moment at which a client gives up |
@@ -25,11 +26,12 @@ mod health;
 mod leaving;
 mod pd;
 mod routes;
+mod short_calls;
 mod streams;
 mod tikv;
 
 pub(crate) use arriving::Arriving;
-pub(crate) use executor::Executor;
 pub use executor::PANICKED;
+pub(crate) use executor::{Executor, network_threads};
 pub(crate) use leaving::watched;
 pub(crate) use routes::routes;

@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::batch::{BatchAnswers, answer_batches};
 use super::deadlines::of_metadata;
-use super::executor::{Executor, permits_of};
+use super::executor::Executor;
 use super::leaving::Leaving;
 use super::streams::response;
 use crate::calls::{Call, refused};
@@ -32,7 +32,7 @@ impl TikvService {
     async fn answer<C: Call>(&self, request: Request<C>) -> Result<Response<C::Answer>, Status> {
         let deadline = of_metadata(request.metadata());
         let call = request.into_inner();
-        let admitted = self.executor.admit(permits_of(call.memory()));
+        let admitted = self.executor.admit(call.memory());
         let (result, memory) = self.executor.call(call, admitted, deadline).await;
         let mut response = Response::new(result.or_else(refused::<C>)?);
         if let Some(leaving) = Leaving::of_call(memory) {

@@ -68,10 +68,14 @@ fn what_is_too_large_is_refused_with_its_reason() {
     };
     let runtime = &cluster.runtime;
     let huge = runtime.block_on(tikv.raw_put(put(b"k".into(), vec![0; 2 << 20])));
-    assert_eq!(huge.unwrap_err().code(), Code::OutOfRange);
+    let huge = huge.unwrap_err();
+    assert_eq!(huge.code(), Code::ResourceExhausted);
+    assert!(huge.message().contains("larger than max"), "{huge}");
     let value = runtime.block_on(tikv.raw_put(put(b"k".into(), vec![0; 1001])));
     let error = value.unwrap().into_inner().region_error.unwrap();
-    assert_eq!(error.raft_entry_too_large.unwrap().entry_size, 1001);
+    let error = error.raft_entry_too_large.unwrap();
+    assert_eq!(error.entry_size, 1001);
+    assert_eq!(error.region_id, cluster.context_at(b"").region_id);
     let key = runtime.block_on(tikv.raw_put(put(vec![b'k'; 101], vec![])));
     assert!(key.unwrap().into_inner().error.contains("too large"));
     for n in 0..20 {
@@ -84,13 +88,72 @@ fn what_is_too_large_is_refused_with_its_reason() {
         limit,
         ..RawScanRequest::default()
     };
-    let all = runtime.block_on(tikv.raw_scan(scan(100)));
-    assert_eq!(all.unwrap_err().code(), Code::ResourceExhausted);
+    let all = runtime.block_on(tikv.raw_scan(scan(100))).unwrap();
+    let error = all.into_inner().region_error.unwrap();
+    // A client would repeat a call with another error.
+    assert_eq!(error.server_is_busy, None);
+    assert!(error.raft_entry_too_large.unwrap().entry_size > 10_000);
     let some = runtime
         .block_on(tikv.raw_scan(scan(9)))
         .unwrap()
         .into_inner();
     assert_eq!(some.kvs.len(), 9);
+}
+
+#[test]
+fn keys_whose_values_exceed_the_answer_are_not_locked() {
+    let cluster = with(Limits {
+        answer_bytes: 10_000,
+        ..Limits::default()
+    });
+    let (runtime, mut tikv) = (&cluster.runtime, cluster.tikv());
+    let mutation = |op: Op, n: u8, value: Vec<u8>| Mutation {
+        op: op.into(),
+        key: vec![b'a' + n].into(),
+        value: value.into(),
+        ..Mutation::default()
+    };
+    let prewrite = PrewriteRequest {
+        context: cluster.context(),
+        mutations: (0..20)
+            .map(|n| mutation(Op::Put, n, vec![7; 1000]))
+            .collect(),
+        primary_lock: "a".into(),
+        start_version: cluster.ts(),
+        lock_ttl: 3000,
+        try_one_pc: true,
+        ..PrewriteRequest::default()
+    };
+    let written = runtime.block_on(tikv.kv_prewrite(prewrite)).unwrap();
+    assert!(written.into_inner().one_pc_commit_ts > 0);
+    let ts = cluster.ts();
+    for (keys, is_refused) in [(20, true), (5, false)] {
+        let lock = PessimisticLockRequest {
+            context: cluster.context(),
+            mutations: (0..keys)
+                .map(|n| mutation(Op::PessimisticLock, n, vec![]))
+                .collect(),
+            primary_lock: "a".into(),
+            start_version: ts,
+            for_update_ts: ts,
+            lock_ttl: 3000,
+            return_values: true,
+            ..PessimisticLockRequest::default()
+        };
+        let answer = runtime.block_on(tikv.kv_pessimistic_lock(lock)).unwrap();
+        let answer = answer.into_inner();
+        let error = answer.region_error.unwrap_or_default();
+        assert_eq!(error.raft_entry_too_large.is_some(), is_refused);
+        let scan = ScanLockRequest {
+            context: cluster.context(),
+            max_version: u64::MAX,
+            ..ScanLockRequest::default()
+        };
+        let locks = runtime.block_on(tikv.kv_scan_lock(scan)).unwrap();
+        let locks = locks.into_inner().locks.len();
+        assert_eq!(locks, if is_refused { 0 } else { 5 });
+        assert_eq!(answer.values.len(), locks);
+    }
 }
 
 #[test]

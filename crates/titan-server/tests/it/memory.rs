@@ -39,9 +39,9 @@ fn elements_count_with_the_memory_that_they_take() {
         ..RawBatchPutRequest::default()
     };
     assert!(put.encoded_len() < 1 << 17);
-    let busy = runtime.block_on(tikv.raw_batch_put(put)).unwrap();
-    let error = busy.into_inner().region_error.unwrap();
-    assert!(error.server_is_busy.is_some(), "{error:?}");
+    let refused = runtime.block_on(tikv.raw_batch_put(put)).unwrap();
+    let error = refused.into_inner().region_error.unwrap();
+    assert!(error.raft_entry_too_large.is_some(), "{error:?}");
     // The pair of a locked key has an error, which takes far more than the key.
     let keys: Vec<String> = (0..2000).map(|n| format!("{n:04}")).collect();
     let lock = |key: &String| titan_server::proto::kvrpcpb::Mutation {
@@ -65,8 +65,9 @@ fn elements_count_with_the_memory_that_they_take() {
         version: cluster.ts(),
         ..ScanRequest::default()
     };
-    let refused = runtime.block_on(tikv.kv_scan(scan)).unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted);
+    let refused = runtime.block_on(tikv.kv_scan(scan)).unwrap();
+    let error = refused.into_inner().region_error.unwrap();
+    assert!(error.raft_entry_too_large.is_some(), "{error:?}");
 }
 
 #[test]
@@ -259,35 +260,56 @@ fn the_calls_of_a_batch_count_together_before_they_run() {
     let get = Cmd::RawGet(Box::new(get(&cluster)));
     cluster.runtime.block_on(async {
         let (send, mut answers) = batches(&cluster).await;
-        for (calls, are_busy) in [(CALLS, true), (10, false)] {
+        // Each takes a kibibyte.
+        for (calls, too_many) in [(CALLS, CALLS - 1024), (10, 0)] {
             let gets = (0..calls).map(|_| get.clone());
             send.send(batch(0, gets)).await.unwrap();
-            let mut answered = 0;
+            let (mut answered, mut busy) = (0, 0);
             while answered < calls {
                 let message = answers.message().await.unwrap().unwrap();
                 for answer in message.responses {
                     let Some(Told::RawGet(get)) = answer.cmd else {
                         panic!("{answer:?}");
                     };
-                    assert_eq!(get.region_error.is_some(), are_busy, "{get:?}");
+                    busy += u64::from(get.region_error.is_some());
                     answered += 1;
                 }
             }
+            assert_eq!(busy, too_many);
         }
     });
 }
 
 #[test]
-fn calls_beyond_the_bytes_in_flight_are_told_to_wait() {
+fn only_calls_beyond_the_bytes_in_flight_are_refused() {
     let cluster = with(Limits {
         bytes_in_flight: 100_000,
         ..Limits::default()
     });
-    let mut tikv = cluster.tikv();
-    let put = put(&cluster, 200_000);
-    let busy = cluster.runtime.block_on(tikv.raw_put(put)).unwrap();
-    let error = busy.into_inner().region_error.unwrap();
-    assert!(error.server_is_busy.unwrap().backoff_ms > 0);
+    let put = |bytes| Cmd::RawPut(Box::new(put(&cluster, bytes)));
+    let puts = [put(60_000), put(200_000), put(60_000), put(100)];
+    let told = cluster.runtime.block_on(async {
+        let (send, mut answers) = batches(&cluster).await;
+        send.send(batch(0, puts)).await.unwrap();
+        let mut told = [const { None }; 4];
+        while told.contains(&None) {
+            let message = answers.message().await.unwrap().unwrap();
+            for (answer, id) in message.responses.into_iter().zip(message.request_ids) {
+                let Some(Told::RawPut(put)) = answer.cmd else {
+                    panic!("{answer:?}");
+                };
+                assert_eq!(put.error, "");
+                told[id as usize] = Some(put.region_error.unwrap_or_default());
+            }
+        }
+        told.map(Option::unwrap)
+    });
+    let [first, too_large, one_too_many, last] = told;
+    assert_eq!([first, last], <[_; 2]>::default());
+    // It fits when the others are done; the other one never does.
+    assert!(one_too_many.server_is_busy.unwrap().backoff_ms > 0);
+    assert!(too_large.raft_entry_too_large.unwrap().entry_size > 200_000);
+    assert_eq!(too_large.server_is_busy, None);
 }
 
 /// A body whose pieces a test sends.
@@ -320,7 +342,7 @@ fn messages_that_arrive_slowly_share_a_limit_before_they_are_decoded() {
     let is_refused = |result: Result<_, Status>| match result {
         Ok(_) => false,
         Err(status) => {
-            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+            assert_eq!(status.code(), Code::Unavailable, "{status}");
             true
         }
     };

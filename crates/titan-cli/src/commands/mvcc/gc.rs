@@ -13,11 +13,11 @@ use serde_json::json;
 use titan::{CollectGarbageOptions, Error, ErrorKind, Result};
 use titan_mvcc::{Store, Timestamp, VersionSpace};
 
-use super::super::gc::{shown_by, when_interrupted};
+use super::super::gc::shown_by;
 use crate::global::Global;
 use crate::output::{self, Out};
 use crate::store::{AnyClock, timestamp, translated, write};
-use crate::{progress, usage};
+use crate::{interrupt, progress, usage};
 
 /// Move the safe point, drop the versions before it that no read can find, and free their space
 ///
@@ -66,7 +66,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let store = write(&args.db, global, false, &args.clock)?;
     let closing = store.clone();
-    when_interrupted(move || closing.close().map_err(translated))?;
+    interrupt::close_with(move || closing.close().map_err(translated));
     let before = usage::disk_usage(&args.db)?;
     let started = Instant::now();
     let dropped = drop_old(&store, args.safe_point);

@@ -9,8 +9,9 @@ use crate::transfer::pairs::KeyRange;
 
 /// The first bytes of every export.
 pub(super) const MAGIC: [u8; 8] = *b"\x89ttnexp\n";
-/// The version of the format that this program writes, and the only one that it reads.
-const VERSION: u32 = 1;
+/// The version of the format that this program writes, and the only one that it reads. Exports of
+/// version 1 have neither the timestamp that was asked for nor the age of the source.
+const VERSION: u32 = 2;
 /// Bytes before the body.
 pub(super) const PRELUDE: usize = 20;
 /// The most bytes of a body: a name and two keys.
@@ -81,7 +82,8 @@ impl Header {
         }
         if version != VERSION {
             return Err(Error::unsupported(format!(
-                "the export has version {version} of its format; this program knows {VERSION}"
+                "the export has version {version} of its format; this program knows only {VERSION}: \
+                 export again"
             )));
         }
         let is_right = crc32c::crc32c(&prelude[..PRELUDE - CHECKSUM]) == checksum;
@@ -144,7 +146,24 @@ fn damaged() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use titan::ErrorKind;
+
     use super::*;
+
+    #[test]
+    fn only_the_present_version_is_read() {
+        for version in [0, VERSION - 1, VERSION + 1] {
+            let mut prelude = MAGIC.to_vec();
+            prelude.extend_from_slice(&version.to_le_bytes());
+            prelude.extend_from_slice(&42_u32.to_le_bytes());
+            let checksum = crc32c::crc32c(&prelude);
+            prelude.extend_from_slice(&checksum.to_le_bytes());
+            let refused = Header::body_length(prelude.first_chunk().unwrap()).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Unsupported);
+            let named = format!("version {version} of its format");
+            assert!(refused.to_string().contains(&named), "{refused}");
+        }
+    }
 
     #[test]
     fn a_header_is_read_as_it_was_written() {

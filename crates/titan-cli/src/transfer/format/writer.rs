@@ -339,7 +339,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let mut newer = header().encode();
-        newer[8] = 2;
+        newer[8] += 1;
         for (bytes, kind) in [
             (&b"a text"[..], ErrorKind::InvalidArgument),
             (&[b'x'; 100], ErrorKind::InvalidArgument),

@@ -84,18 +84,21 @@ fn may_pass(code: Code) -> bool {
         | Code::Aborted
         | Code::Internal
         | Code::Unknown => true,
-        // The memory of a node for requests that arrive is full, or an answer is too large.
-        Code::ResourceExhausted => true,
+        // `ResourceExhausted` among them: a message is larger than a limit.
         _ => false,
     }
 }
 
 /// Whether a read may succeed that has a smaller answer.
 pub(super) fn is_too_large(error: &ClientError) -> bool {
-    matches!(
-        code(error),
-        Some(Code::OutOfRange | Code::ResourceExhausted)
-    )
+    match first(error) {
+        // The node refused to gather it.
+        ClientError::RegionError(error) => error.raft_entry_too_large.is_some(),
+        _ => matches!(
+            code(error),
+            Some(Code::OutOfRange | Code::ResourceExhausted)
+        ),
+    }
 }
 
 /// Whether a transaction whose first attempt to commit failed so has not committed, and will not:
@@ -229,9 +232,10 @@ mod tests {
 
     #[test]
     fn a_full_memory_of_a_node_passes_and_a_wrong_call_does_not() {
-        assert!(may_pass(Code::ResourceExhausted) && may_pass(Code::Unavailable));
+        assert!(may_pass(Code::Unavailable));
         // The request is too large.
-        assert!(!may_pass(Code::OutOfRange) && !may_pass(Code::InvalidArgument));
+        assert!(!may_pass(Code::ResourceExhausted) && !may_pass(Code::OutOfRange));
+        assert!(!may_pass(Code::InvalidArgument));
         assert!(ClientError::RegionError(Box::default()).passes());
         assert!(!conflict().passes());
     }

@@ -65,6 +65,7 @@ pub(super) fn failure(error: &Error, names: &mut Names) -> String {
         Error::PessimisticLockNotFound { key, .. } => {
             format!("PessimisticLockNotFound on {}", text(key))
         }
+        Error::NotAdmitted { key } => format!("NotAdmitted: {}", text(key)),
         Error::PrewrittenAlready { key, .. } => format!("PrewrittenAlready: {}", text(key)),
         Error::TransactionNotFound { primary, .. } => {
             format!("TransactionNotFound on {}", text(primary))

@@ -126,6 +126,7 @@ impl World {
             only_existing: words.option("existing").is_some(),
             existence: words.option("existence").is_some(),
             despite_conflicts: words.option("forced").is_some(),
+            room: None,
         };
         let locked = self
             .calls()

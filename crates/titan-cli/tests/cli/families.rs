@@ -1,0 +1,72 @@
+//! Column families: listed, created, dropped.
+
+use serde_json::json;
+
+use crate::Place;
+
+#[test]
+fn families_are_created_listed_and_dropped() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    place.write(
+        "few.toml",
+        "[families.few]\nnum_levels = 3\n[families.other]\nnum_levels = 4\n",
+    );
+    place.ok(&["families", "create", "db", "few", "--config", "few.toml"]);
+    place.ok(&["families", "create", "db", "more"]);
+    let names = ["default", "few", "more"];
+    let listed = place.text(&["families", "list", "db"]);
+    assert_eq!(listed.lines().collect::<Vec<_>>(), names);
+    assert_eq!(
+        place.json(&["families", "list", "db", "--json"]),
+        json!(names)
+    );
+    let kept = place.json(&["options", "db", "--json"]);
+    assert_eq!(kept["options"]["families"]["few"]["num_levels"], 3);
+    let named = ["families", "create", "store", "few", "--config", "few.toml"];
+    place.ok(&["mvcc", "put", "store", "k", "v"]);
+    let before = place.text(&["families", "list", "store"]);
+    place.fails(1, &named);
+    place.fails(
+        1,
+        &[
+            "families", "drop", "store", "versions", "--config", "few.toml",
+        ],
+    );
+    assert_eq!(place.text(&["families", "list", "store"]), before);
+    let said = place.fails(1, &["families", "create", "db", "few"]);
+    assert!(
+        said.starts_with("titan: already exists: column family few"),
+        "{said}"
+    );
+
+    place.ok(&["put", "db", "--cf", "few", "k", "v"]);
+    let said = place.fails(1, &["families", "drop", "db", "few"]);
+    assert!(
+        said.contains("--yes confirms to drop column family few"),
+        "{said}"
+    );
+    assert_eq!(place.ok(&["get", "db", "--cf", "few", "k"]), b"v");
+    place.ok(&["families", "drop", "db", "few", "--yes"]);
+    place.fails(5, &["get", "db", "--cf", "few", "k"]);
+    place.fails(5, &["families", "drop", "db", "few", "--yes"]);
+    let said = place.fails(1, &["families", "drop", "db", "default", "--yes"]);
+    assert!(said.contains("default"), "{said}");
+    place.fails(5, &["families", "list", "nowhere"]);
+    place.fails(5, &["families", "create", "nowhere", "few"]);
+    assert!(!place.path("nowhere").exists());
+}
+
+#[test]
+fn families_of_a_store_are_not_changed_by_accident() {
+    let place = Place::new();
+    place.ok(&["mvcc", "put", "store", "k", "v"]);
+    for args in [
+        &["families", "create", "store", "mine"][..],
+        &["families", "drop", "store", "versions", "--yes"],
+    ] {
+        let said = place.fails(1, args);
+        assert!(said.contains("a store of versions"), "{said}");
+    }
+    place.ok(&["mvcc", "check", "store"]);
+}

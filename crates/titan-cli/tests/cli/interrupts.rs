@@ -1,0 +1,58 @@
+//! Ctrl-C during long commands.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::Place;
+
+/// Interrupts a process once it catches that. Returns its standard error.
+fn interrupted(child: Child) -> String {
+    let status = format!("/proc/{}/status", child.id());
+    let catches = || {
+        let status = fs::read_to_string(&status).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+        // SIGINT is the second one.
+        caught & 2 != 0
+    };
+    while !catches() {
+        std::thread::yield_now();
+    }
+    let kill = ["-INT", &child.id().to_string()].map(str::to_owned);
+    assert!(Command::new("kill").args(kill).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn an_interrupted_command_says_how_far_it_came() {
+    let place = Place::new();
+    let endless = [
+        "bench",
+        "db",
+        "--benchmarks",
+        "fillrandom",
+        "--num",
+        "100000000",
+        "--json",
+    ];
+    for json in [false, true] {
+        let args = &endless[..endless.len() - usize::from(!json)];
+        let mut command = place.command(args);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let said = interrupted(command.spawn().unwrap());
+        let last = said.lines().last().unwrap();
+        if json {
+            let said: Value = serde_json::from_str(last).unwrap();
+            assert_eq!(said["interrupted"]["step"], "fillrandom", "{said}");
+            assert_eq!(said["interrupted"]["total"], 100_000_000, "{said}");
+        } else {
+            let (before, after) = ("titan: interrupted: fillrandom: ", " of 100,000,000");
+            assert!(last.starts_with(before) && last.ends_with(after), "{said}");
+        }
+        fs::remove_dir_all(place.path("db")).unwrap();
+    }
+}
