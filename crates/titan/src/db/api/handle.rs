@@ -31,7 +31,8 @@ use crate::write::WriteOptions;
 use crate::write::hook::Hook;
 use crate::write::pipeline::CommitEnv;
 
-/// An open database.
+/// An open database. Calls block their thread: on an asynchronous runtime make them where it lets
+/// tasks block, such as `tokio::task::spawn_blocking`.
 ///
 /// Clones share it. It acts as the handle of its family `default`: `db.get(..)`, `db.put(..)`,
 /// `db.iter(..)` are methods of [`ColumnFamily`]. The database closes when the last handle, of the
@@ -266,6 +267,10 @@ impl Db {
     /// Creates a family. It is durable on return, like every logged write before. Waits while a
     /// checkpoint flushes.
     ///
+    /// The database keeps its options, but no code: each later opening gives merge operators that
+    /// are not built in, compaction filters and collectors again, in
+    /// [`Options::families`](crate::Options), which also creates a family that does not exist.
+    ///
     /// # Errors
     /// `AlreadyExists` if one has the name; `InvalidOption`.
     pub fn create_column_family(
@@ -281,6 +286,8 @@ impl Db {
     /// that exists stay as they are. Cost: a lookup, or that of [`Db::create_column_family`].
     ///
     /// # Errors
+    /// `InvalidArgument` if the family exists and runs without a merge operator, prefix extractor,
+    /// compaction filter or collector of `options`: it has those that the opening gave it.
     /// `InvalidOption`; those of writes.
     pub fn open_or_create_column_family(
         &self,
@@ -289,6 +296,7 @@ impl Db {
     ) -> Result<ColumnFamily> {
         loop {
             if let Some(family) = self.column_family(name) {
+                options.check_given_to(name, &family.family.options.load())?;
                 return Ok(family);
             }
             match self.create_column_family(name, options.clone()) {
@@ -425,7 +433,7 @@ impl Db {
     /// (an unfinished one there is replaced); `InvalidArgument` if `dir` is inside the directory of
     /// a database, this one or another; `Locked` if another checkpoint is being made there;
     /// `WritesStopped` after a background failure; `Closed`; failures to link or to write. There is
-    /// nothing at `dir` then.
+    /// nothing at `dir` then. `ReadOnly` if the database was opened for reading only.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointSummary> {
         self.shared().checkpoint(dir.as_ref())
     }
