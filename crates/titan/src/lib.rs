@@ -3,7 +3,7 @@
 //! ```
 //! use titan::{Db, Options, WriteBatch, WriteOptions};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> titan::Result<()> {
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path();
 //! let db = Db::open(path, &Options::default())?;
@@ -35,7 +35,7 @@
 //! |---|---|
 //! | open a database, read and write | [`Db`], [`ColumnFamily`], [`Options`] |
 //! | write several keys at once | [`WriteBatch`], [`WriteOptions`] |
-//! | read a moment, a range, a large value | [`Snapshot`], [`Range`], [`DbIterator`], [`LazyValue`] |
+//! | read moments, ranges, large values | [`Snapshot`], [`Range`], [`DbIterator`], [`LazyValue`] |
 //! | read and write without conflicts | [`Db::transaction`], [`transaction`] |
 //! | combine values, drop expired ones | [`merge`], [`CompactionFilter`], [`TimeToLive`] |
 //! | know what happens | [`Statistics`], [`Metrics`], [`EventListener`], [`SpaceReport`] |
