@@ -12,6 +12,7 @@ use super::setting::{MERGE_OPERATOR, NAMED, PREFIX_EXTRACTOR};
 use super::{ColumnFamilyOptions, FamilySettings, Options, SettingTexts};
 use crate::error::{Error, Result};
 use crate::format::prefix::{self, PrefixExtractor};
+use crate::format::{BytewiseComparator, Comparator};
 use crate::merge::{self, MergeOperator};
 use crate::panics::name_of;
 
@@ -176,13 +177,26 @@ impl ColumnFamilyOptions {
         }
     }
 
-    /// Fails unless the family `name`, which runs with the options `running`, runs all code of
-    /// these: only its creation and openings give code to a family.
+    /// Fails unless the family `name`, which runs with the options `running` in the order of
+    /// `comparator`, runs all code of these: only its creation and openings give code to a family.
+    /// Names are compared, not what the code does.
     ///
     /// # Errors
-    /// `InvalidArgument` naming what the family runs without; `InvalidOption` if an object panics
-    /// when it is asked for its name.
-    pub(crate) fn check_given_to(&self, name: &str, running: &ColumnFamilyOptions) -> Result<()> {
+    /// `InvalidArgument` naming what the family runs without, or the comparator that is not its
+    /// own; `InvalidOption` if an object panics when it is asked for its name.
+    pub(crate) fn check_given_to(
+        &self,
+        name: &str,
+        running: &ColumnFamilyOptions,
+        comparator: &dyn Comparator,
+    ) -> Result<()> {
+        let order = name_of(|| self.comparator.name());
+        let its_order = name_of(|| comparator.name());
+        if order != BytewiseComparator.name() && order != its_order {
+            return Err(Error::invalid_argument(format!(
+                "column family {name} exists, and is ordered by '{its_order}', not by '{order}'"
+            )));
+        }
         let given = self.with_named_objects()?.code();
         if given.is_empty() {
             return Ok(());

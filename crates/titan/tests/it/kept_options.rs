@@ -9,7 +9,7 @@ use fastrand::Rng;
 use titan::vfs::Vfs;
 use titan::{
     ColumnFamilyOptions, CompressionType, DataInMemory, Db, DbOptions, ErrorKind, LoadedOptions,
-    Options, Stated, TimeToLive, merge, prefix,
+    Options, ReverseBytewiseComparator, Stated, TimeToLive, merge, prefix,
 };
 use titan_testkit::requirement;
 use titan_testkit::sim::{Loss, SimVfs};
@@ -469,6 +469,27 @@ fn a_family_that_exists_takes_no_code_from_a_later_call() {
     };
     let refused = db.open_or_create_column_family("f", other);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+
+    // So is another order. The default is none that is given.
+    let backward = || ColumnFamilyOptions {
+        comparator: Arc::new(ReverseBytewiseComparator),
+        ..ColumnFamilyOptions::default()
+    };
+    let refused = db.open_or_create_column_family("f", backward());
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        refused.message(),
+        "column family f exists, and is ordered by 'leveldb.BytewiseComparator', not by \
+         'rocksdb.ReverseBytewiseComparator'"
+    );
+    db.create_column_family("backward", backward()).unwrap();
+    db.close().unwrap();
+    drop(db);
+    let db = open(&plain(&vfs));
+    for given in [backward(), ColumnFamilyOptions::default()] {
+        db.open_or_create_column_family("backward", given).unwrap();
+    }
     db.close().unwrap();
 
     let mut options = plain(&vfs);
