@@ -122,17 +122,21 @@ pub fn capped(len: usize) -> Arc<dyn PrefixExtractor> {
 }
 
 /// The smallest key after all that begin with `prefix`, in the bytewise order: where a range of
-/// these keys ends. `None` if no key comes after them, since `prefix` has no byte but 0xff.
+/// these keys ends. `None` if no key comes after them, since `prefix` is empty or has no byte but
+/// 0xff: the range then goes to the last key. A read or a compaction of it takes no end;
+/// [`delete_range`](crate::ColumnFamily::delete_range) needs one, such as the last key with a byte
+/// appended.
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
-/// # let dir = tempfile::tempdir().unwrap();
+/// # let dir = tempfile::tempdir()?;
 /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+/// use titan::{Error, prefix};
+///
 /// db.put("user/7/name", "Ada")?;
 /// db.put("user/8/name", "Grace")?;
-/// if let Some(end) = titan::prefix::end("user/7/") {
-///     db.delete_range("user/7/", end)?; // one entry, however many keys there are
-/// }
+/// let end = prefix::end("user/7/").ok_or_else(|| Error::invalid_argument("no end"))?;
+/// db.delete_range("user/7/", end)?; // one entry, however many keys there are
 /// assert_eq!(db.keys(..).count(), 1);
 /// # Ok(())
 /// # }

@@ -266,7 +266,7 @@ impl ColumnFamily {
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = tempfile::tempdir()?;
     /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
     /// use titan::WriteOptions;
     ///
@@ -343,6 +343,9 @@ impl ColumnFamily {
     /// Removes all keys in `begin..end`, not synced; `InvalidArgument` if `end` comes before
     /// `begin`. Cost: that of [`ColumnFamily::put`], since it is one entry, however many keys the
     /// range has. Reads of the family check it until a compaction drops it.
+    ///
+    /// As [`ColumnFamily::approximate_size`], and unlike [`ColumnFamily::compact_range`], it leaves
+    /// `end` out and has no open ends: see [`prefix::end`](crate::prefix::end).
     pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
         self.write_unsynced(|batch| batch.delete_range(self, begin, end))
     }
@@ -382,6 +385,9 @@ impl ColumnFamily {
     /// with `force_bottommost`. Returns when it is done. Cost: reads and writes every table in the
     /// range about once per level, on the caller's thread; values in blob files stay where they
     /// are, unless a merge, a filter or changed separation rewrites them.
+    ///
+    /// `end` itself is compacted, where [`ColumnFamily::delete_range`] and
+    /// [`ColumnFamily::approximate_size`] leave it out; and only here a range has open ends.
     ///
     /// # Errors
     /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes
