@@ -1,8 +1,16 @@
 //! A snapshot for a report, a checkpoint for a backup, and the way back from it.
 //!
+//! A checkpoint shares files with the database by hard links: it outlives a mistake, and not the
+//! disk. Once its directory is copied to another machine, it is a backup.
+//!
 //! `cargo run -p titandb --example backup`
 
-use titan::{Db, Options, Result, Snapshot, WriteBatch, WriteOptions, prefix};
+use std::fs;
+use std::path::Path;
+
+use titan::{
+    Db, Error, ErrorKind, Options, Result, Snapshot, Transaction, WriteBatch, WriteOptions, prefix,
+};
 
 const ACCOUNTS: u64 = 100;
 
@@ -10,29 +18,55 @@ fn account(number: u64) -> String {
     format!("account/{number:04}")
 }
 
-fn balance(value: &[u8]) -> u64 {
-    value.first_chunk().copied().map_or(0, u64::from_le_bytes)
+fn balance(value: &[u8]) -> Result<u64> {
+    let number = value.try_into().map(u64::from_le_bytes);
+    number.map_err(|_| Error::corruption("a balance is no number"))
 }
 
 /// Moves money; a crash, a snapshot and a checkpoint see both sides or none.
 fn transfer(db: &Db, from: u64, to: u64, amount: u64) -> Result<()> {
+    let refused = |why: &str| Error::invalid_argument(why);
+    let read = |t: &Transaction, number| {
+        let value = t.get_for_update(db, account(number))?;
+        balance(&value.ok_or_else(|| refused("there is no such account"))?)
+    };
     db.transaction(|t| {
-        for (number, add, subtract) in [(from, 0, amount), (to, amount, 0)] {
-            let value = t.get_for_update(db, account(number))?;
-            let balance = value.map_or(0, |value| balance(&value)) + add - subtract;
-            t.put(db, account(number), balance.to_le_bytes())?;
-        }
-        Ok(())
+        let left = read(t, from)?.checked_sub(amount);
+        let left = left.ok_or_else(|| refused("the account has less"))?;
+        t.put(db, account(from), left.to_le_bytes())?;
+        let more = read(t, to)?.checked_add(amount);
+        let more = more.ok_or_else(|| refused("the account would have too much"))?;
+        t.put(db, account(to), more.to_le_bytes())
     })
 }
 
 /// The sum of all accounts as of a moment.
 fn total(db: &Db, at: &Snapshot) -> Result<u64> {
     let rows = at.prefix(db, "account/");
-    rows.map(|row| Ok(balance(&row?.1))).sum()
+    rows.map(|row| balance(&row?.1)).sum()
 }
 
-pub(crate) fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+/// Makes `live` in `dir` what `monday` is, which stays. The old database goes last: until then
+/// every failure leaves it, as `live` or as `old`.
+fn restore(dir: &Path) -> Result<()> {
+    let [monday, new, live, old] = ["monday", "new", "live", "old"].map(|name| dir.join(name));
+    Db::open(monday, &Options::default())?.checkpoint(&new)?;
+
+    // A look before the swap. This changes nothing.
+    let look = Db::open_read_only(&new, &Options::default())?;
+    let sum = total(&look, &look.snapshot())?;
+    if sum != ACCOUNTS * 100 {
+        return Err(Error::corruption("the accounts do not add up").in_file(&new));
+    }
+    drop(look);
+
+    fs::rename(&live, &old)?;
+    fs::rename(&new, &live)?;
+    fs::File::open(dir)?.sync_all()?; // the names
+    Db::destroy(&old, &Options::default())
+}
+
+pub(crate) fn main() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let (live, backup) = (dir.path().join("live"), dir.path().join("monday"));
     let db = Db::open(&live, &Options::default())?;
@@ -47,6 +81,8 @@ pub(crate) fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     // The report adds up, whatever is written meanwhile.
     let morning = db.snapshot();
     transfer(&db, 1, 2, 30)?;
+    let overdrawn = transfer(&db, 1, 2, 71).map_err(|e| e.kind());
+    assert_eq!(overdrawn, Err(ErrorKind::InvalidArgument));
     assert_eq!(total(&db, &morning)?, ACCOUNTS * 100);
     assert_eq!(
         morning.get(&db, account(1))?.as_deref(),
@@ -59,31 +95,20 @@ pub(crate) fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     assert!(made.files > 0);
 
     // An accident.
-    db.delete_range("account/", prefix::end("account/").ok_or("no end")?)?;
+    let end = prefix::end("account/").ok_or_else(|| Error::internal("no end"))?;
+    db.delete_range("account/", end)?;
     db.drop_column_family(&letters)?;
     db.close()?;
     drop((letters, db));
-
-    // First look at the backup: this changes nothing in it.
-    let look = Db::open_read_only(&backup, &Options::default())?;
-    assert_eq!(total(&look, &look.snapshot())?, ACCOUNTS * 100);
-    drop(look);
-
-    // Then make it the live database. Another checkpoint, since the backup shall stay.
-    Db::destroy(&live, &Options::default())?;
-    let monday = Db::open(&backup, &Options::default())?;
-    monday.checkpoint(&live)?;
-    monday.close()?;
-    drop(monday);
+    restore(dir.path())?;
 
     let db = Db::open(&live, &Options::default())?;
     assert_eq!(total(&db, &db.snapshot())?, ACCOUNTS * 100);
-    assert_eq!(db.get(account(2))?.as_deref().map(balance), Some(130));
-    let letters = db.column_family("letters").ok_or("no letters")?;
-    assert_eq!(
-        letters.get("to ann")?.map(|letter| letter.len()),
-        Some(100_000)
-    );
-    db.close()?;
-    Ok(())
+    let second = db.get(account(2))?;
+    assert_eq!(second.map(|value| balance(&value)), Some(Ok(130)));
+    let letters = db.column_family("letters");
+    let letter = letters.map(|letters| letters.get("to ann")).transpose()?;
+    assert_eq!(letter.flatten().map(|letter| letter.len()), Some(100_000));
+    assert!(backup.exists());
+    db.close()
 }

@@ -85,7 +85,8 @@ pub(crate) fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     db.close()?;
     drop(db);
 
-    // Without its operator a family takes no merges. One that RocksDB has too is known by its name.
+    // A family that is opened without its operator refuses merges. An operator that RocksDB has
+    // too is known by its name.
     let db = Db::open(dir.path(), &Options::default())?;
     let hits = db.column_family("hits").ok_or("no hits")?;
     assert_eq!(

@@ -1,10 +1,12 @@
 //! A document store: JSON under `collection/id`, changed by many threads without a lost update.
 //!
+//! A key means one document, since no collection has a `/` in its name. An id may have one.
+//!
 //! `cargo run -p titandb --example documents`
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use titan::{Db, Options, prefix};
+use titan::{Db, Error, ErrorKind, Options, prefix};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -19,14 +21,26 @@ struct Documents {
     db: Db,
 }
 
+/// The beginning of the keys of a collection.
+fn start(collection: &str) -> titan::Result<String> {
+    match collection.contains('/') {
+        true => Err(Error::invalid_argument("a collection has a / in its name")),
+        false => Ok(format!("{collection}/")),
+    }
+}
+
+fn key(collection: &str, id: &str) -> titan::Result<String> {
+    Ok(start(collection)? + id)
+}
+
 impl Documents {
     fn put(&self, collection: &str, id: &str, document: &impl Serialize) -> Result<()> {
         let json = serde_json::to_vec(document)?;
-        Ok(self.db.put(format!("{collection}/{id}"), json)?)
+        Ok(self.db.put(key(collection, id)?, json)?)
     }
 
     fn get<T: DeserializeOwned>(&self, collection: &str, id: &str) -> Result<Option<T>> {
-        let json = self.db.get(format!("{collection}/{id}"))?;
+        let json = self.db.get(key(collection, id)?)?;
         Ok(json.map(|json| serde_json::from_slice(&json)).transpose()?)
     }
 
@@ -36,7 +50,7 @@ impl Documents {
     where
         T: Serialize + DeserializeOwned,
     {
-        let key = format!("{collection}/{id}");
+        let key = key(collection, id)?;
         while let Some(before) = self.db.get(&key)? {
             let mut document = serde_json::from_slice(&before)?;
             change(&mut document);
@@ -50,7 +64,7 @@ impl Documents {
 
     /// The ids of a collection, in their order. Reads no document.
     fn ids(&self, collection: &str) -> Result<Vec<String>> {
-        let start = format!("{collection}/");
+        let start = start(collection)?;
         let keys = self.db.prefix(&start).into_keys();
         keys.map(|key| Ok(str::from_utf8(&key?[start.len()..])?.to_owned()))
             .collect()
@@ -58,8 +72,8 @@ impl Documents {
 
     /// Deletes a collection: one entry in the log, however many documents there are.
     fn delete_all(&self, collection: &str) -> Result<()> {
-        let start = format!("{collection}/");
-        let end = prefix::end(&start).ok_or("a collection without a name")?;
+        let start = start(collection)?;
+        let end = prefix::end(&start).ok_or("a range without an end")?;
         Ok(self.db.delete_range(start, end)?)
     }
 }
@@ -79,6 +93,8 @@ pub(crate) fn main() -> Result<()> {
     documents.put("authors", "ann", &"Ann")?;
     assert_eq!(documents.get("articles", "trees")?, Some(trees));
     assert_eq!(documents.ids("articles")?, ["blobs", "trees"]);
+    let refused = key("articles/old", "trees").map_err(|e| e.kind());
+    assert_eq!(refused, Err(ErrorKind::InvalidArgument));
 
     // Four readers count their views at the same time.
     let read = || -> Result<()> {

@@ -6,9 +6,9 @@
 //! `cargo run -p titandb --example queue`
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
 
-use parking_lot::Mutex;
-use titan::{Bytes, ColumnFamily, Db, Options, Result, WriteBatch, WriteOptions};
+use titan::{Bytes, ColumnFamily, Db, Error, Options, Result, WriteBatch, WriteOptions};
 
 struct Queue {
     db: Db,
@@ -52,9 +52,14 @@ impl Queue {
         })
     }
 
+    fn ends(&self) -> Result<MutexGuard<'_, Ends>> {
+        let ends = self.ends.lock();
+        ends.map_err(|_| Error::internal("another thread panicked"))
+    }
+
     /// Adds a job at the end. It survives a power failure once this has returned.
     fn push(&self, text: &str) -> Result<()> {
-        let mut ends = self.ends.lock();
+        let mut ends = self.ends()?;
         let key = ends.next.to_be_bytes(); // big-endian: numbers in the order of keys
         self.waiting.put_with(key, text, &WriteOptions::synced())?;
         ends.next += 1;
@@ -63,7 +68,7 @@ impl Queue {
 
     /// Takes the first job.
     fn take(&self) -> Result<Option<Job>> {
-        let mut ends = self.ends.lock();
+        let mut ends = self.ends()?;
         // From the job that was taken last on: the deleted ones before it cost nothing.
         let Some(row) = self.waiting.range(ends.first.to_be_bytes()..).next() else {
             return Ok(None);

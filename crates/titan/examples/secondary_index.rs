@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use titan::{ColumnFamily, Db, Error, ErrorKind, Options, Result, Transaction};
 
 struct Users {
@@ -15,7 +16,7 @@ struct Users {
     by_town: ColumnFamily,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct User {
     email: String,
     town: String,
@@ -27,20 +28,28 @@ impl User {
         User { email, town }
     }
 
-    fn to_bytes(&self) -> String {
-        format!("{}\n{}", self.email, self.town)
+    fn to_json(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|e| Error::invalid_argument(e.to_string()))
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let text = str::from_utf8(bytes).map_err(|e| Error::corruption(e.to_string()))?;
-        let fields = text.split_once('\n');
-        let (email, town) = fields.ok_or_else(|| Error::corruption("a user without a town"))?;
-        Ok(User::new(email, town))
+    fn from_json(json: &[u8]) -> Result<Self> {
+        serde_json::from_slice(json).map_err(|e| Error::corruption(e.to_string()))
     }
 
     /// The key in the index of towns: many users may be in one.
-    fn town_key(&self, id: u64) -> Vec<u8> {
-        [self.town.as_bytes(), b"\0", &id.to_be_bytes()].concat()
+    fn town_key(&self, id: u64) -> Result<Vec<u8>> {
+        Ok([&town_start(&self.town)?, &id.to_be_bytes()[..]].concat())
+    }
+}
+
+/// The beginning of the keys of a town. It is that of no other town, since none has a zero byte in
+/// its name.
+fn town_start(town: &str) -> Result<Vec<u8>> {
+    match town.contains('\0') {
+        true => Err(Error::invalid_argument(
+            "a town has a zero byte in its name",
+        )),
+        false => Ok([town.as_bytes(), b"\0"].concat()),
     }
 }
 
@@ -73,8 +82,8 @@ impl Users {
                 return Err(Error::new(ErrorKind::AlreadyExists, taken));
             }
             t.put(&self.by_email, &user.email, id.to_be_bytes())?;
-            t.put(&self.by_town, user.town_key(id), "")?;
-            t.put(&self.users, id.to_be_bytes(), user.to_bytes())
+            t.put(&self.by_town, user.town_key(id)?, "")?;
+            t.put(&self.users, id.to_be_bytes(), user.to_json()?)
         })
     }
 
@@ -83,10 +92,10 @@ impl Users {
     }
 
     fn remove_from(&self, t: &Transaction, id: u64) -> Result<()> {
-        if let Some(bytes) = t.get_for_update(&self.users, id.to_be_bytes())? {
-            let user = User::from_bytes(&bytes)?;
+        if let Some(json) = t.get_for_update(&self.users, id.to_be_bytes())? {
+            let user = User::from_json(&json)?;
             t.delete(&self.by_email, &user.email)?;
-            t.delete(&self.by_town, user.town_key(id))?;
+            t.delete(&self.by_town, user.town_key(id)?)?;
             t.delete(&self.users, id.to_be_bytes())?;
         }
         Ok(())
@@ -99,12 +108,12 @@ impl Users {
             return Ok(None);
         };
         let user = now.get(&self.users, id)?;
-        user.map(|bytes| User::from_bytes(&bytes)).transpose()
+        user.map(|json| User::from_json(&json)).transpose()
     }
 
     /// The numbers of the users in a town, in their order. Reads the index only.
     fn in_town(&self, town: &str) -> Result<Vec<u64>> {
-        let town = [town.as_bytes(), b"\0"].concat();
+        let town = town_start(town)?;
         let keys = self.by_town.prefix(&town).into_keys();
         keys.map(|key| {
             let id = key?[town.len()..].try_into();
@@ -115,7 +124,7 @@ impl Users {
     }
 }
 
-pub(crate) fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let users = Users::open(dir.path())?;
     users.set(1, &User::new("ada@example.org", "London"))?;
@@ -128,6 +137,12 @@ pub(crate) fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     assert_eq!(taken.map_err(|e| e.kind()), Err(ErrorKind::AlreadyExists));
     let grace = users.by_email("grace@example.org")?;
     assert_eq!(grace, Some(User::new("grace@example.org", "New York")));
+
+    // A town's keys are no other town's.
+    let refused = users.set(4, &User::new("eve@example.org", "London\0x"));
+    let refused = refused.map_err(|e| e.kind());
+    assert_eq!(refused, Err(ErrorKind::InvalidArgument));
+    assert_eq!(users.by_email("eve@example.org")?, None);
 
     // The indexes follow a user.
     users.set(1, &User::new("ada@example.org", "Paris"))?;

@@ -62,7 +62,7 @@ impl Page {
     }
 }
 
-pub(crate) fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let writer = Db::open(dir.path(), &Options::default())?;
     writer.put("room/1", "20.5")?;

@@ -1,5 +1,9 @@
 //! The examples do what they say.
 
+use std::path::Path;
+
+use crate::directory::copy;
+
 #[path = "../../examples/backup.rs"]
 mod backup;
 #[path = "../../examples/basic.rs"]
@@ -17,6 +21,7 @@ mod large_files;
 #[path = "../../examples/queue.rs"]
 mod queue;
 #[path = "../../examples/rocksdb.rs"]
+#[expect(dead_code, reason = "`main` takes the directory from the command line")]
 mod rocksdb;
 #[path = "../../examples/secondary_index.rs"]
 mod secondary_index;
@@ -44,6 +49,14 @@ macro_rules! run {
 }
 
 run! {
-    backup basic batch counters documents iterate large_files queue rocksdb
+    backup basic batch counters documents iterate large_files queue
     secondary_index sessions tenants time_series transaction viewer
+}
+
+#[test]
+fn rocksdb() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let database = copy(&fixtures.join("rocksdb-7.8-default"));
+    let disk = self::rocksdb::move_and_return(database.path()).unwrap();
+    assert!(disk.blob_bytes > 0);
 }
