@@ -2,7 +2,7 @@
 
 use titan::{ColumnFamilyOptions, Db, Options, WriteBatch, WriteOptions};
 
-pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> titan::Result<()> {
     let dir = tempfile::tempdir()?;
     let db = Db::open(dir.path(), &Options::default())?;
     let by_name = db.open_or_create_column_family("by name", ColumnFamilyOptions::default())?;

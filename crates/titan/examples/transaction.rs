@@ -7,7 +7,7 @@ fn balance(value: Option<titan::Bytes>) -> u64 {
     bytes.map_or(0, u64::from_be_bytes)
 }
 
-pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> titan::Result<()> {
     let dir = tempfile::tempdir()?;
     let db = Db::open(dir.path(), &Options::default())?;
     db.put(b"alice", &100_u64.to_be_bytes())?;

@@ -199,6 +199,10 @@ impl Error {
 
     /// An operating system error while doing `action` to `path`.
     pub fn io(error: std::io::Error, action: &str, path: &Path) -> Self {
+        Self::of_system(error, action).in_file(path)
+    }
+
+    fn of_system(error: std::io::Error, action: &str) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             std::io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
@@ -213,7 +217,7 @@ impl Error {
         Error(Arc::new(Inner {
             kind,
             message: action.to_owned(),
-            path: Some(path.to_owned()),
+            path: None,
             offset: None,
             io_kind: Some(error.kind()),
             lacks_codec: false,
@@ -402,6 +406,23 @@ impl From<Error> for std::io::Error {
             _ => error.io_kind().unwrap_or(Io::Other),
         };
         std::io::Error::new(kind, error)
+    }
+}
+
+/// For programs, whose functions may return [`Result`] and read files of their own. What became an
+/// `io::Error` here, as in a read by [`LazyValue::reader`](crate::LazyValue::reader), is itself
+/// again; any other error has the kind that the engine gives it, and says that it is one of the
+/// application's I/O.
+///
+/// The engine names the file that failed, by [`Error::io`], which a `?` would forget. So its own
+/// modules do without this: it is left out where their unit tests are built, and there such a `?`
+/// does not compile.
+#[cfg(not(test))]
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        let own = error.get_ref().and_then(|e| e.downcast_ref::<Error>());
+        let own = own.cloned();
+        own.unwrap_or_else(|| Self::of_system(error, "I/O of the application"))
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```
 //! use titan::{Db, Options, WriteBatch, WriteOptions};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> titan::Result<()> {
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path();
 //! let db = Db::open(path, &Options::default())?;
@@ -35,15 +35,34 @@
 //! |---|---|
 //! | open a database, read and write | [`Db`], [`ColumnFamily`], [`Options`] |
 //! | write several keys at once | [`WriteBatch`], [`WriteOptions`] |
-//! | read a moment, a range, a large value | [`Snapshot`], [`Range`], [`DbIterator`], [`LazyValue`] |
+//! | read moments, ranges, large values | [`Snapshot`], [`Range`], [`DbIterator`], [`LazyValue`] |
 //! | read and write without conflicts | [`Db::transaction`], [`transaction`] |
 //! | combine values, drop expired ones | [`merge`], [`CompactionFilter`], [`TimeToLive`] |
 //! | know what happens | [`Statistics`], [`Metrics`], [`EventListener`], [`SpaceReport`] |
 //! | check, repair, inspect, downgrade | the crate `titan-tools` |
 //! | run on another file system | [`vfs`] |
 //!
-//! Short programs are in the folder `examples` of the crate. Every fallible call returns an
-//! [`Error`] with a [kind](ErrorKind), a text and, where they apply, a file and an offset.
+//! Every fallible call returns an [`Error`] with a [kind](ErrorKind), a text and, where they apply,
+//! a file and an offset. Calls block their thread.
+//!
+//! The folder `examples` of the crate has short programs. They run in a temporary directory and
+//! check what they show.
+//!
+//! | example | shows |
+//! |---|---|
+//! | `basic`, `batch`, `iterate`, `transaction` | one call after the other |
+//! | `documents` | JSON documents, changed by many threads; deleting a collection |
+//! | `secondary_index` | a unique and an ordinary index, each a family |
+//! | `queue` | jobs that are done at least once; reading from the key taken last on |
+//! | `counters` | merge operators: a built-in one, and one of the program |
+//! | `sessions` | time to live |
+//! | `time_series` | ranges, prefixes, deletion of ranges |
+//! | `large_files` | storing in parts, reading as a stream and at offsets |
+//! | `backup` | snapshot, checkpoint, restore |
+//! | `rocksdb` | taking over a directory of RocksDB, and the way back |
+//! | `viewer` | reading beside the process that writes |
+//! | `tenants` | many families, many databases |
+//! | `service`, of the crate `titandb-server` | HTTP by axum and tokio |
 
 /// The examples of the first page and of the page on transactions are tests.
 #[cfg(doctest)]

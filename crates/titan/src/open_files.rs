@@ -364,7 +364,7 @@ impl OpenFiles {
         number: u64,
         open: impl FnOnce() -> Result<OpenFile>,
     ) -> Result<OpenFile> {
-        let open = || Ok(self.kept(open()?));
+        let open = || open().map(|file| self.kept(file));
         Ok(self.files.get_or_insert_with(&number, open)?.file)
     }
 

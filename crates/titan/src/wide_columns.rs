@@ -20,7 +20,7 @@ use crate::lazy_value::{LazyValue, ValueSource};
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
-/// # let dir = tempfile::tempdir().unwrap();
+/// # let dir = tempfile::tempdir()?;
 /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
 /// db.put_entity(b"ann", [("", "a person"), ("age", "41")])?;
 /// let ann = db.get_entity(b"ann")?.unwrap();

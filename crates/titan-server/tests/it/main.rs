@@ -14,6 +14,7 @@
 //! | `limits` | malformed and huge requests, deadlines |
 //! | `memory` | the memory of requests and answers; clients that do not read, or do not send |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
+//! | `examples` | the service in `examples` does what it says |
 //! | `layers` | the laws of modules |
 
 #![allow(
@@ -27,6 +28,7 @@
 mod clocks;
 mod cluster;
 mod dynamic;
+mod examples;
 mod failures;
 mod full_disk;
 mod layers;

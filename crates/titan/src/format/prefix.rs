@@ -1,8 +1,9 @@
-//! Prefixes of keys, which filters of tables can answer questions about.
+//! Prefixes of keys: the ends of their ranges, and filters of tables that know them.
 
 use std::fmt;
 use std::sync::Arc;
 
+use super::bytes::append_prefix_end;
 use super::key_text::KeyText;
 use crate::error::{Error, Result};
 use crate::panics::contain;
@@ -118,6 +119,31 @@ pub fn capped(len: usize) -> Arc<dyn PrefixExtractor> {
         len,
         name: format!("{CAPPED}.{len}"),
     })
+}
+
+/// The smallest key after all that begin with `prefix`, in the bytewise order: where a range of
+/// these keys ends. `None` if no key comes after them, since `prefix` is empty or has no byte but
+/// 0xff: the range then goes to the last key. A read or a compaction of it takes no end;
+/// [`delete_range`](crate::ColumnFamily::delete_range) needs one, such as the last key with a byte
+/// appended.
+///
+/// ```
+/// # fn main() -> titan::Result<()> {
+/// # let dir = tempfile::tempdir()?;
+/// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+/// use titan::{Error, prefix};
+///
+/// db.put("user/7/name", "Ada")?;
+/// db.put("user/8/name", "Grace")?;
+/// let end = prefix::end("user/7/").ok_or_else(|| Error::invalid_argument("no end"))?;
+/// db.delete_range("user/7/", end)?; // one entry, however many keys there are
+/// assert_eq!(db.keys(..).count(), 1);
+/// # Ok(())
+/// # }
+/// ```
+pub fn end(prefix: impl AsRef<[u8]>) -> Option<Vec<u8>> {
+    let mut end = Vec::new();
+    append_prefix_end(&mut end, prefix.as_ref()).then_some(end)
 }
 
 /// The extractor with a name under which RocksDB records those that it has:

@@ -10,8 +10,8 @@ use crate::error::Result;
 /// A value as a stream of bytes, from [`LazyValue::reader`].
 ///
 /// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let dir = tempfile::tempdir().unwrap();
+/// # fn main() -> titan::Result<()> {
+/// # let dir = tempfile::tempdir()?;
 /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
 /// db.put("film", vec![7; 5_000_000])?;
 /// db.flush()?;

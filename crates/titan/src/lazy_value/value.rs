@@ -190,7 +190,7 @@ impl LazyValue {
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = tempfile::tempdir()?;
     /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
     /// db.put("film", vec![7; 5_000_000])?;
     /// db.flush()?;

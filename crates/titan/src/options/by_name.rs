@@ -12,7 +12,9 @@ use super::setting::{MERGE_OPERATOR, NAMED, PREFIX_EXTRACTOR};
 use super::{ColumnFamilyOptions, FamilySettings, Options, SettingTexts};
 use crate::error::{Error, Result};
 use crate::format::prefix::{self, PrefixExtractor};
+use crate::format::{BytewiseComparator, Comparator};
 use crate::merge::{self, MergeOperator};
+use crate::panics::name_of;
 
 /// The names that are kept for a family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -173,6 +175,55 @@ impl ColumnFamilyOptions {
             prefix_extractor: self.prefix_extractor.filter(|it| it.is_given()),
             ..self
         }
+    }
+
+    /// Fails unless the family `name`, which runs with the options `running` in the order of
+    /// `comparator`, runs all code of these: only its creation and openings give code to a family.
+    /// Names are compared, not what the code does.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming what the family runs without, or the comparator that is not its
+    /// own; `InvalidOption` if an object panics when it is asked for its name.
+    pub(crate) fn check_given_to(
+        &self,
+        name: &str,
+        running: &ColumnFamilyOptions,
+        comparator: &dyn Comparator,
+    ) -> Result<()> {
+        let order = name_of(|| self.comparator.name());
+        let its_order = name_of(|| comparator.name());
+        if order != BytewiseComparator.name() && order != its_order {
+            return Err(Error::invalid_argument(format!(
+                "column family {name} exists, and is ordered by '{its_order}', not by '{order}'"
+            )));
+        }
+        let given = self.with_named_objects()?.code();
+        if given.is_empty() {
+            return Ok(());
+        }
+        let runs = running.clone().without_placeholders().code();
+        match given.iter().find(|code| !runs.contains(code)) {
+            Some((kind, code)) => Err(Error::invalid_argument(format!(
+                "column family {name} exists, and runs without the {kind} {code}: give it to the opening, in \
+                 Options::families"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The objects that the database does not keep, or keeps only if they are built in: kind and
+    /// name.
+    fn code(&self) -> Vec<(&'static str, String)> {
+        let operator = self.merge_operator.iter();
+        let operator = operator.map(|it| ("merge operator", it.id()));
+        let extractor = self.prefix_extractor.iter();
+        let extractor = extractor.map(|it| ("prefix extractor", it.name().to_owned()));
+        let filter = self.compaction_filter.iter();
+        let filter = filter.map(|it| ("compaction filter", name_of(|| it.name())));
+        let collectors = self.table_properties_collectors.iter();
+        let collectors = collectors.map(|it| ("collector", name_of(|| it.name())));
+        let named = operator.chain(extractor);
+        named.chain(filter).chain(collectors).collect()
     }
 
     /// Texts that are kept of the options of a family that is created with them.

@@ -138,7 +138,8 @@ options! {
         merge_operator: Option<Arc<dyn MergeOperator>> = None;
         /// Decides in flushes and compactions which values stay. Its name is recorded in OPTIONS;
         /// the database opens without it too, and then nothing is filtered. Applies only to a
-        /// family for which an opening gives these options by its name. Default: none.
+        /// family for which each opening gives these options by its name, in
+        /// [`Options::families`](crate::Options). Default: none.
         #[cfg_attr(feature = "serde", serde(skip))]
         compaction_filter: Option<Arc<dyn CompactionFilterFactory>> = None;
         /// Describe the tables that are written. Their names are written into the tables. Apply

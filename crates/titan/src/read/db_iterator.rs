@@ -468,7 +468,7 @@ impl DbIterator {
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = tempfile::tempdir()?;
     /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
     /// for key in ["apple 1", "apple 2", "banana 1", "cherry 1"] {
     ///     db.put(key.as_bytes(), b"value")?;

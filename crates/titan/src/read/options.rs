@@ -2,8 +2,7 @@
 
 use super::Snapshot;
 use crate::error::{Error, Result};
-use crate::format::bytes::append_prefix_end;
-use crate::format::{BytewiseComparator, Comparator};
+use crate::format::{BytewiseComparator, Comparator, prefix};
 
 /// Options of a read: the state that it sees, and the end of an iterator.
 #[derive(Clone, Debug)]
@@ -13,10 +12,10 @@ pub struct ReadOptions {
     /// Iterators stop before the first key smaller than this. Default: none.
     ///
     /// A queue whose first key is taken and deleted, again and again, should be read from the key
-    /// that was taken last (`lower_bound`, or a seek to it): nothing that was deleted is met then.
-    /// Without it, the first iterator after an opening, or after a while, steps over all deleted
-    /// keys that no compaction has dropped yet; later ones pass most of them with a seek. The same
-    /// holds for `upper_bound` where keys are taken from the end.
+    /// that was taken last (`lower_bound`, or a range or a seek that begins there): nothing that
+    /// was deleted is met then. Without it, the first iterator after an opening, or after a while,
+    /// steps over all deleted keys that no compaction has dropped yet; later ones pass most of them
+    /// with a seek. The same holds for `upper_bound` where keys are taken from the end.
     pub lower_bound: Option<Vec<u8>>,
     /// Iterators stop before the first key not smaller than this. Default: none.
     pub upper_bound: Option<Vec<u8>>,
@@ -88,10 +87,7 @@ impl ReadOptions {
 /// `InvalidArgument` if the order is not bytewise.
 pub(super) fn end_of_prefix(comparator: &dyn Comparator, prefix: &[u8]) -> Result<Option<Vec<u8>>> {
     match comparator.name() == BytewiseComparator.name() {
-        true => {
-            let mut end = Vec::with_capacity(prefix.len());
-            Ok(append_prefix_end(&mut end, prefix).then_some(end))
-        }
+        true => Ok(prefix::end(prefix)),
         false => Err(Error::invalid_argument(
             "a prefix needs the bytewise order of keys",
         )),

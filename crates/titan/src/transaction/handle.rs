@@ -338,7 +338,7 @@ impl Transaction {
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = tempfile::tempdir()?;
     /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
     /// let mut transaction = db.begin(&titan::TransactionOptions::default())?;
     /// transaction.put(&db, "order", "17 apples")?;

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! # fn main() -> titan::Result<()> {
-//! # let dir = tempfile::tempdir().unwrap();
+//! # let dir = tempfile::tempdir()?;
 //! use titan::{Db, ErrorKind, Options, TransactionOptions};
 //!
 //! let db = Db::open(dir.path(), &Options::default())?;
@@ -59,7 +59,7 @@
 //!
 //! ```
 //! # fn main() -> titan::Result<()> {
-//! # let dir = tempfile::tempdir().unwrap();
+//! # let dir = tempfile::tempdir()?;
 //! # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
 //! use titan::{ErrorKind, LockOptions, TransactionOptions};
 //! use std::time::Duration;

@@ -31,7 +31,7 @@ impl Transaction {
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = tempfile::tempdir()?;
     /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
     /// db.put("a", "1")?;
     /// let moved = db.transaction(|t| {

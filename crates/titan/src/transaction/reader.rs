@@ -19,7 +19,7 @@ pub type Rows<'r, E> = Box<dyn Iterator<Item = Result<(Bytes, LazyValue), E>> + 
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
-/// # let dir = tempfile::tempdir().unwrap();
+/// # let dir = tempfile::tempdir()?;
 /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
 /// use titan::Reader;
 ///

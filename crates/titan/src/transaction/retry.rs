@@ -102,7 +102,7 @@ impl Db {
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = tempfile::tempdir()?;
     /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
     /// let visits = db.transaction(|t| {
     ///     let before = t.get_for_update(&db, "visits")?;

@@ -3,12 +3,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fastrand::Rng;
 use titan::vfs::Vfs;
 use titan::{
     ColumnFamilyOptions, CompressionType, DataInMemory, Db, DbOptions, ErrorKind, LoadedOptions,
-    Options, Stated,
+    Options, ReverseBytewiseComparator, Stated, TimeToLive, merge, prefix,
 };
 use titan_testkit::requirement;
 use titan_testkit::sim::{Loss, SimVfs};
@@ -431,4 +432,68 @@ fn options_survive_an_opening_by_rocksdb() {
     assert_eq!(loaded.min_blob_size, 700);
     assert_eq!(loaded.write_buffer_size, 1_000_000);
     assert!(!loaded.enable_blob_garbage_collection);
+}
+
+/// Code of a family comes from its creation and from openings. A call that gives other code to a
+/// family that exists is refused.
+#[test]
+fn a_family_that_exists_takes_no_code_from_a_later_call() {
+    let vfs = SimVfs::new();
+    let with_code = || ColumnFamilyOptions {
+        merge_operator: merge::builtin::by_name("uint64add"),
+        prefix_extractor: Some(prefix::fixed(3)),
+        compaction_filter: Some(Arc::new(TimeToLive::new(Duration::from_secs(60)))),
+        ..ColumnFamilyOptions::default()
+    };
+    let db = open(&plain(&vfs));
+    for _ in 0..2 {
+        db.open_or_create_column_family("f", with_code()).unwrap();
+    }
+    db.open_or_create_column_family("f", ColumnFamilyOptions::default())
+        .unwrap();
+    db.close().unwrap();
+
+    // Of these only the filter has not been kept.
+    let db = open(&plain(&vfs));
+    let refused = db.open_or_create_column_family("f", with_code());
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        refused.message(),
+        "column family f exists, and runs without the compaction filter titan.TimeToLive: give it to \
+         the opening, in Options::families"
+    );
+    let other = ColumnFamilyOptions {
+        merge_operator: merge::builtin::by_name("max"),
+        ..ColumnFamilyOptions::default()
+    };
+    let refused = db.open_or_create_column_family("f", other);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+
+    // So is another order. The default is none that is given.
+    let backward = || ColumnFamilyOptions {
+        comparator: Arc::new(ReverseBytewiseComparator),
+        ..ColumnFamilyOptions::default()
+    };
+    let refused = db.open_or_create_column_family("f", backward());
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        refused.message(),
+        "column family f exists, and is ordered by 'leveldb.BytewiseComparator', not by \
+         'rocksdb.ReverseBytewiseComparator'"
+    );
+    db.create_column_family("backward", backward()).unwrap();
+    db.close().unwrap();
+    drop(db);
+    let db = open(&plain(&vfs));
+    for given in [backward(), ColumnFamilyOptions::default()] {
+        db.open_or_create_column_family("backward", given).unwrap();
+    }
+    db.close().unwrap();
+
+    let mut options = plain(&vfs);
+    options.families.insert("f".into(), with_code());
+    let db = open(&options);
+    db.open_or_create_column_family("f", with_code()).unwrap();
 }

@@ -17,6 +17,10 @@ impl ColumnFamily {
     /// files 5 KB. Cost: opens the tables at the two ends of the range that are not open; reads no
     /// data.
     ///
+    /// `end` is left out, as in [`ColumnFamily::delete_range`] and unlike in
+    /// [`ColumnFamily::compact_range`]; a range whose end does not come after its beginning is
+    /// empty, where both of these refuse one whose end comes before it.
+    ///
     /// # Errors
     /// Those of reads.
     pub fn approximate_size(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<u64> {

@@ -14,7 +14,7 @@ use crate::wide_columns::WideColumns;
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
-/// # let dir = tempfile::tempdir().unwrap();
+/// # let dir = tempfile::tempdir()?;
 /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
 /// db.put("a", "1")?;
 /// let before = db.snapshot();

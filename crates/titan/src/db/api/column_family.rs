@@ -259,11 +259,35 @@ impl ColumnFamily {
     /// at the same time, and an insertion into the memtable; it may wait while writes are stalled.
     /// The batch and the memtable each have a copy of the value.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_key(key.as_ref(), value.as_ref())
+        self.put_with(key, value, &WriteOptions::default())
     }
 
-    fn put_key(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write_one(|batch| batch.put(self, key, value))
+    /// Sets `key` to `value`, written with `options`:
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// use titan::WriteOptions;
+    ///
+    /// db.put_with("order 17", "3 apples", &WriteOptions::synced())?; // survives a power failure
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Cost: that of [`ColumnFamily::put`], and of a sync if it is synced, which writers that come
+    /// at the same time share.
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.put_key(key.as_ref(), value.as_ref(), options)
+    }
+
+    fn put_key(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<()> {
+        self.write_one(options, |batch| batch.put(self, key, value))
     }
 
     /// Sets `key` to an entity of these columns, in any order, not synced: see [`WideColumns`]. The
@@ -277,7 +301,7 @@ impl ColumnFamily {
         key: impl AsRef<[u8]>,
         columns: impl IntoIterator<Item = (N, V)>,
     ) -> Result<()> {
-        self.write_one(|batch| batch.put_entity(self, key, columns))
+        self.write_unsynced(|batch| batch.put_entity(self, key, columns))
     }
 
     /// Changes the value of `key` by an operand for the family's
@@ -288,7 +312,7 @@ impl ColumnFamily {
     /// # Errors
     /// `InvalidArgument` in a family without a merge operator.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.write_one(|batch| batch.merge(self, key, operand))
+        self.write_unsynced(|batch| batch.merge(self, key, operand))
     }
 
     /// The merge operator.
@@ -301,27 +325,43 @@ impl ColumnFamily {
 
     /// Removes `key`, not synced. Cost: that of [`ColumnFamily::put`]; nothing is looked up.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write_one(|batch| batch.delete(self, key))
+        self.delete_with(key, &WriteOptions::default())
+    }
+
+    /// Removes `key`, written with `options`. Cost: that of [`ColumnFamily::put_with`].
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.write_one(options, |batch| batch.delete(self, key))
     }
 
     /// Removes `key`, which was put exactly once since it was last single-deleted, and was never
     /// deleted otherwise. Cheaper than [`ColumnFamily::delete`], since both entries are dropped
     /// when they meet. Used differently, older values may come back. Not synced.
     pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write_one(|batch| batch.single_delete(self, key))
+        self.write_unsynced(|batch| batch.single_delete(self, key))
     }
 
     /// Removes all keys in `begin..end`, not synced; `InvalidArgument` if `end` comes before
     /// `begin`. Cost: that of [`ColumnFamily::put`], since it is one entry, however many keys the
     /// range has. Reads of the family check it until a compaction drops it.
+    ///
+    /// As [`ColumnFamily::approximate_size`], and unlike [`ColumnFamily::compact_range`], it leaves
+    /// `end` out and has no open ends: see [`prefix::end`](crate::prefix::end).
     pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
-        self.write_one(|batch| batch.delete_range(self, begin, end))
+        self.write_unsynced(|batch| batch.delete_range(self, begin, end))
     }
 
-    fn write_one(&self, add: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {
+    fn write_unsynced(&self, add: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {
+        self.write_one(&WriteOptions::default(), add)
+    }
+
+    fn write_one(
+        &self,
+        options: &WriteOptions,
+        add: impl FnOnce(&mut WriteBatch) -> Result<()>,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         add(&mut batch)?;
-        self.core.shared.write(&mut batch, &WriteOptions::default())
+        self.core.shared.write(&mut batch, options)
     }
 
     /// Writes what is in the family's memtables to tables and blob files. Returns when it is done.
@@ -345,6 +385,9 @@ impl ColumnFamily {
     /// with `force_bottommost`. Returns when it is done. Cost: reads and writes every table in the
     /// range about once per level, on the caller's thread; values in blob files stay where they
     /// are, unless a merge, a filter or changed separation rewrites them.
+    ///
+    /// `end` itself is compacted, where [`ColumnFamily::delete_range`] and
+    /// [`ColumnFamily::approximate_size`] leave it out; and only here a range has open ends.
     ///
     /// # Errors
     /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes

@@ -31,7 +31,8 @@ use crate::write::WriteOptions;
 use crate::write::hook::Hook;
 use crate::write::pipeline::CommitEnv;
 
-/// An open database.
+/// An open database. Calls block their thread: on an asynchronous runtime make them where it lets
+/// tasks block, such as `tokio::task::spawn_blocking`.
 ///
 /// Clones share it. It acts as the handle of its family `default`: `db.get(..)`, `db.put(..)`,
 /// `db.iter(..)` are methods of [`ColumnFamily`]. The database closes when the last handle, of the
@@ -39,7 +40,7 @@ use crate::write::pipeline::CommitEnv;
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
-/// # let dir = tempfile::tempdir().unwrap();
+/// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path();
 /// use titan::{Db, Options, WriteBatch, WriteOptions};
 ///
@@ -266,6 +267,10 @@ impl Db {
     /// Creates a family. It is durable on return, like every logged write before. Waits while a
     /// checkpoint flushes.
     ///
+    /// The database keeps its options, but no code: each later opening gives merge operators that
+    /// are not built in, compaction filters and collectors again, in
+    /// [`Options::families`](crate::Options), which also creates a family that does not exist.
+    ///
     /// # Errors
     /// `AlreadyExists` if one has the name; `InvalidOption`.
     pub fn create_column_family(
@@ -281,7 +286,11 @@ impl Db {
     /// that exists stay as they are. Cost: a lookup, or that of [`Db::create_column_family`].
     ///
     /// # Errors
-    /// `InvalidOption`; those of writes.
+    /// `InvalidArgument` if the family exists and runs without a merge operator, prefix extractor,
+    /// compaction filter or collector of `options`: it has those that the opening gave it. They are
+    /// compared by their names only, so two filters of one name pass for the same, whatever time to
+    /// live they have. `InvalidArgument` also if `options` have a comparator that is not the
+    /// default, and the family's has another name. `InvalidOption`; those of writes.
     pub fn open_or_create_column_family(
         &self,
         name: &str,
@@ -289,6 +298,9 @@ impl Db {
     ) -> Result<ColumnFamily> {
         loop {
             if let Some(family) = self.column_family(name) {
+                let running = &family.family;
+                let order = &**running.comparator.user();
+                options.check_given_to(name, &running.options.load(), order)?;
                 return Ok(family);
             }
             match self.create_column_family(name, options.clone()) {
@@ -322,7 +334,7 @@ impl Db {
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = tempfile::tempdir()?;
     /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
     /// # use titan::{WriteBatch, WriteOptions};
     /// let at_once = WriteOptions { no_slowdown: true, ..WriteOptions::default() };
@@ -424,8 +436,8 @@ impl Db {
     /// `AlreadyExists` if something has the name `dir`, or `dir.tmp`, where the checkpoint is built
     /// (an unfinished one there is replaced); `InvalidArgument` if `dir` is inside the directory of
     /// a database, this one or another; `Locked` if another checkpoint is being made there;
-    /// `WritesStopped` after a background failure; `Closed`; failures to link or to write. There is
-    /// nothing at `dir` then.
+    /// `WritesStopped` after a background failure; `Closed`; `ReadOnly` if the database was opened
+    /// for reading only; failures to link or to write. There is nothing at `dir` then.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointSummary> {
         self.shared().checkpoint(dir.as_ref())
     }

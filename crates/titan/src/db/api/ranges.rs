@@ -11,7 +11,7 @@ impl ColumnFamily {
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = tempfile::tempdir()?;
     /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
     /// for (fruit, price) in [("apple", "3"), ("banana", "1"), ("cherry", "9")] {
     ///     db.put(fruit, price)?;
@@ -51,7 +51,7 @@ impl ColumnFamily {
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = tempfile::tempdir()?;
     /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
     /// db.put("user/7/name", "Ada")?;
     /// db.put("user/7/town", "London")?;

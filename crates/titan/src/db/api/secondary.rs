@@ -21,7 +21,7 @@ use crate::sync::Mutex;
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
-/// # let dir = tempfile::tempdir().unwrap();
+/// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path();
 /// use titan::{Db, Options, Secondary};
 ///

@@ -29,7 +29,7 @@ use crate::write::pipeline::CommitEnv;
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
-/// # let dir = tempfile::tempdir().unwrap();
+/// # let dir = tempfile::tempdir()?;
 /// use titan::{Conditions, Db, ErrorKind, Options, WriteBatch, WriteOptions};
 ///
 /// let db = Db::open(dir.path(), &Options::default())?;

@@ -17,7 +17,7 @@ impl Options {
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path();
     /// # titan::Db::open(path, &titan::Options::default())?.close()?;
     /// use titan::{CompressionType, Db, Options};
