@@ -8,19 +8,19 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use tifs::dump::{Amount, load};
-use tifs::kv::Kv;
 
 use super::interrupt::Interrupt;
 use super::{Global, output, progress, volumes};
 
 /// Make a volume of a dump of tifs dump
 ///
-/// The directory must be empty, or must not exist yet. If the dump is damaged or the command is
+/// The directory must be empty, or must not exist yet; the cluster must have no volume of that name.
+/// If the dump is damaged or the command is
 /// interrupted, everything that it made is removed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the new volume.
+    /// Directory of the new volume, or tikv://HOST:PORT[,HOST:PORT]/NAME.
     dir: PathBuf,
     /// The file to read; standard input if it is not given or -.
     file: Option<PathBuf>,
@@ -53,19 +53,17 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 }
 
 fn make(dir: &Path, file: File, interrupt: &Interrupt) -> Result<Amount> {
-    let (making, store) = volumes::make_store(dir)?;
+    let new = volumes::make_store(dir)?;
     let bar = progress::bytes_bar("loading");
     let mut show = |amount: Amount| {
         bar.set_position(amount.bytes);
         !interrupt.came()
     };
     let mut input = BufReader::new(interrupt.reader(file));
-    let loaded = load(&store, &mut input, &mut show);
+    let loaded = load(new.store()?, &mut input, &mut show);
     bar.finish_and_clear();
     let amount = loaded.with_context(|| format!("no volume was made in {}", dir.display()))?;
-    let closed = store.close();
-    closed.with_context(|| format!("no volume was made in {}", dir.display()))?;
-    drop(store);
-    making.finish()?;
+    let completed = new.complete();
+    completed.with_context(|| format!("no volume was made in {}", dir.display()))?;
     Ok(amount)
 }
