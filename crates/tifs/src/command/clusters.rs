@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use tifs::fuse::FileClock;
-use tifs::kv::{Kv, Space, TikvKv, TikvUrl};
+use tifs::kv::{Holder, Kv, Space, TikvKv, TikvUrl};
 use tifs::schema::Key;
 use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
 
@@ -160,7 +160,7 @@ pub(super) fn mount_of(url: &TikvUrl) -> Option<Mount> {
 /// The wait until the process of a mount that is taken away has closed the volume.
 pub(super) struct Closing {
     store: TikvKv,
-    holder: Option<String>,
+    holder: Option<Holder>,
     patience: Duration,
 }
 
@@ -169,7 +169,8 @@ impl Closing {
     pub(super) fn begin(url: &TikvUrl) -> Result<Closing> {
         let store = TikvKv::open_read_only(url)?;
         Ok(Closing {
-            holder: store.holder()?,
+            // A mount that lost the volume to another machine has nothing to close.
+            holder: store.holder()?.filter(|holder| holder.is_here),
             store,
             patience: 2 * url.timeout,
         })

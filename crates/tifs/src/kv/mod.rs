@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 pub use engine::{EngineKv, EngineOptions};
 pub use memory::MemoryKv;
 #[cfg(feature = "tikv")]
-pub use tikv::TikvKv;
+pub use tikv::{Holder, TikvKv};
 pub use tikv_url::{TikvTls, TikvUrl};
 
 /// The two key spaces of a volume. They are stored in ways that suit their values.

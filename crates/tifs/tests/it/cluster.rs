@@ -82,7 +82,8 @@ fn commands_make_check_dump_and_load_volumes_of_a_cluster() {
     assert_eq!(store.holder().unwrap(), None);
     tifs(["mkfs", &third]).succeeded();
 
-    let holder = TikvKv::open(&TikvUrl::parse(&url).unwrap()).unwrap();
+    let held = TikvUrl::parse(&format!("{url}?lease=1h")).unwrap();
+    let holder = TikvKv::open(&held).unwrap();
     tifs(["mkfs", &url]).failed_with(&["in use by process"]);
     holder.close().unwrap();
     tifs(["mkfs", "tikv://127.0.0.1:1/v?timeout=1s"]).failed_with(&["cannot reach", "127.0.0.1:1"]);

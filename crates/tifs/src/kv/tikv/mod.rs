@@ -78,6 +78,8 @@ use self::upkeep::Upkeep;
 use super::{Kv, Pair, Reader, Scan, Space, TikvUrl, Transaction};
 use crate::error::{Error, Result};
 
+pub use self::session::Holder;
+
 /// A volume's part of a cluster as a store. Dropping it gives the volume up, if the cluster answers.
 pub struct TikvKv {
     shared: Arc<Shared>,
@@ -140,7 +142,7 @@ impl TikvKv {
     ///
     /// # Errors
     /// Those of the cluster.
-    pub fn holder(&self) -> Result<Option<String>> {
+    pub fn holder(&self) -> Result<Option<Holder>> {
         session::holder(&self.shared.cluster, &self.shared.keys)
     }
 }

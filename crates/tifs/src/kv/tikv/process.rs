@@ -31,11 +31,15 @@ impl Process {
         }
     }
 
-    /// Whether it is one of this machine, here and now, that has ended. False if nobody can know.
+    /// Whether it is one of the present run of this machine.
+    pub(super) fn is_here(&self) -> bool {
+        !self.boot.is_empty() && self.boot == boot()
+    }
+
+    /// Whether it is one of this machine that has ended. False if nobody can know.
     pub(super) fn has_ended(&self) -> bool {
-        let is_here = !self.boot.is_empty() && self.boot == boot();
         let is_visible = !self.namespace.is_empty() && self.namespace == namespace();
-        is_here && is_visible && started(self.pid) != Some(self.started)
+        self.is_here() && is_visible && started(self.pid) != Some(self.started)
     }
 }
 

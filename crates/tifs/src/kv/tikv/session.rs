@@ -1,5 +1,6 @@
 //! The session: the record of the one mount that may write a volume, and its lease.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -53,15 +54,32 @@ impl Record {
         serde_json::to_vec(self).map_err(|e| Error::corrupt(e.to_string()))
     }
 
-    /// Who has it, and since when.
-    fn holder(&self) -> String {
+    fn holder(&self) -> Holder {
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(self.since);
-        format!(
-            "process {} of {}, since {}",
-            self.process.pid,
-            self.process.host,
-            humantime::format_rfc3339_seconds(since)
-        )
+        Holder {
+            said: format!(
+                "process {} of {}, since {}",
+                self.process.pid,
+                self.process.host,
+                humantime::format_rfc3339_seconds(since)
+            ),
+            is_here: self.process.is_here(),
+        }
+    }
+}
+
+/// The process that may write a volume, for messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    said: String,
+    /// It is one of this machine.
+    pub is_here: bool,
+}
+
+/// The process, and since when it has the volume.
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.said)
     }
 }
 
@@ -84,6 +102,8 @@ pub(super) struct Session {
     is_making: AtomicBool,
     /// The reason why it has ended, if it has. Locked by whoever changes the record.
     ended: Mutex<Option<Error>>,
+    /// The record is not that of this process any more.
+    is_given_up: AtomicBool,
 }
 
 impl Session {
@@ -134,12 +154,13 @@ impl Session {
             expires,
             is_making,
             ended: Mutex::new(None),
+            is_given_up: AtomicBool::new(false),
         })
     }
 
     /// Whether nobody else had the volume at a timestamp that was got after the session began.
     pub(super) fn covers(&self, at: &Timestamp) -> bool {
-        millis(at) < self.expires.load(Ordering::Acquire)
+        mutant!(lease_outlived) || millis(at) < self.expires.load(Ordering::Acquire)
     }
 
     /// Puts off the end of the lease.
@@ -209,10 +230,10 @@ impl Session {
     /// Those of the cluster: the lease has to run out then, unless this process ends before.
     pub(super) fn end(&self, cluster: &Cluster, keys: &Keys) -> Result<()> {
         let mut ended = self.ended.lock();
-        if ended.is_some() {
+        if self.is_given_up.load(Ordering::Relaxed) {
             return Ok(());
         }
-        *ended = Some(Error::new(Errno::IO, "the volume is closed"));
+        ended.get_or_insert_with(|| Error::new(Errno::IO, "the volume is closed"));
         // ORDER: no transaction begins after the removal.
         self.expires.store(0, Ordering::Release);
         change(cluster, keys, cluster.deadline(), |_, found| match found {
@@ -226,15 +247,17 @@ impl Session {
             }
             Some(own) if own.id == self.id => Ok(Decision::Remove),
             _ => Ok(Decision::Keep),
-        })
+        })?;
+        self.is_given_up.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 
-/// Who has a volume.
+/// The process that has a volume, if one does and its lease lasts.
 ///
 /// # Errors
 /// Those of the cluster.
-pub(super) fn holder(cluster: &Cluster, keys: &Keys) -> Result<Option<String>> {
+pub(super) fn holder(cluster: &Cluster, keys: &Keys) -> Result<Option<Holder>> {
     let holder = Mutex::new(None);
     change(cluster, keys, cluster.deadline(), |now, found| {
         let found = found.filter(|record| now < record.expires && !record.process.has_ended());
@@ -245,10 +268,8 @@ pub(super) fn holder(cluster: &Cluster, keys: &Keys) -> Result<Option<String>> {
 }
 
 fn taken_over(by: Option<&Record>) -> Error {
-    let by = by.map_or(
-        "another process, which has ended".to_owned(),
-        Record::holder,
-    );
+    let by = by.map(|by| by.holder().to_string());
+    let by = by.unwrap_or_else(|| "another process, which has ended".to_owned());
     let what = format!(
         "this mount had no contact with the cluster for too long, and the volume was taken over by {by}: \
          unmount it here"
@@ -293,7 +314,7 @@ fn change(
                         session: record.id,
                         transaction: 0,
                     };
-                    for slot in (0..SLOTS).filter(|_| marks) {
+                    for slot in (0..SLOTS).filter(|_| marks && !mutant!(slots_not_marked)) {
                         transaction.put(keys.slot(slot), mark.encode()).await?;
                     }
                 }

@@ -168,6 +168,9 @@ async fn settled(
         // Another mount has the volume, and has marked the slot over whatever was there.
         _ => return Ok(Some(Fate::Unknown)),
     }
+    if mutant!(fate_not_fixed) {
+        return Ok(Some(Fate::Nothing));
+    }
     transaction.put(key.to_vec(), found).await?;
     match transaction.commit().await {
         Ok(_) => Ok(Some(Fate::Nothing)),
