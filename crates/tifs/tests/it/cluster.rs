@@ -11,7 +11,7 @@ use tifs_testkit::failure::seeds;
 use tifs_testkit::lockstep::run;
 use tifs_testkit::ops::{Generator, Shape};
 use tifs_testkit::place::Place;
-use titan_server::{Node, NodeOptions};
+use titan_server::{Node, NodeOptions, RegionSizes};
 
 use crate::command::tifs;
 
@@ -25,6 +25,11 @@ impl Running {
         let dir = tempfile::tempdir().unwrap();
         let mut options = NodeOptions::new(([127, 0, 0, 1], 0).into());
         options.storage.sync = false;
+        // So that most transactions have keys in several regions.
+        options.regions = RegionSizes {
+            bytes: 64 << 10,
+            keys: 64,
+        };
         let node = Node::start(dir.path().join("node"), &options).unwrap();
         Running {
             node: Some(node),

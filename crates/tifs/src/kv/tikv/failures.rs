@@ -181,8 +181,10 @@ mod tests {
     fn a_region_that_moves_passes_and_a_full_disk_does_not() {
         assert!(passes(&ClientError::RegionError(Box::default())));
         assert!(!passes(&conflict_with(7)));
-        let mut full = tikv_client::ProtoRegionError::default();
-        full.disk_full = Some(Default::default());
+        let full = tikv_client::ProtoRegionError {
+            disk_full: Some(Default::default()),
+            ..Default::default()
+        };
         let full = ClientError::RegionError(Box::new(full));
         assert!(!passes(&full));
         assert_eq!(translated(&full, "h:1").errno(), Errno::NOSPC);

@@ -128,6 +128,7 @@ fn the_fate_of_a_commit_is_found_out_and_stays() {
             .cluster
             .until(shared.cluster.deadline(), begun.commit())
             .unwrap()
+            .map_err(Box::new)
     };
 
     let slot = shared.slots.take().unwrap();
