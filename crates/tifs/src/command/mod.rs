@@ -19,6 +19,7 @@
 
 mod attribute;
 mod bench;
+mod clone;
 #[cfg(feature = "tikv")]
 mod clusters;
 #[cfg(not(feature = "tikv"))]
@@ -83,6 +84,7 @@ enum Command {
     Info(info::Args),
     Dump(dump::Args),
     Load(load::Args),
+    Clone(clone::Args),
     Bench(bench::Args),
 }
 
@@ -140,6 +142,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Info(args) => info::run(&args, &global),
         Command::Dump(args) => dump::run(&args, &global),
         Command::Load(args) => load::run(&args, &global),
+        Command::Clone(args) => clone::run(&args, &global),
         Command::Bench(args) => bench::run(&args, &global),
     }
 }

@@ -78,14 +78,28 @@ fn commands_make_check_dump_and_load_volumes_of_a_cluster() {
     tifs(["load", &copy, file.to_str().unwrap()]).succeeded();
     tifs(["load", &copy, file.to_str().unwrap()]).failed_with(&["has a volume copy already"]);
     tifs(["fsck", &copy]).succeeded();
+    // Back to a directory, and nowhere twice.
+    let back = dir.path().join("back");
+    let back = back.to_str().unwrap();
+    tifs(["clone", &copy, back]).succeeded();
+    tifs(["fsck", back]).succeeded();
+    tifs(["clone", back, &copy]).failed_with(&["has a volume copy already"]);
+    let third = node.url("third");
+    tifs(["clone", back, &third]).succeeded();
+    let again = dir.path().join("again");
+    tifs(["dump", &third, again.to_str().unwrap()]).succeeded();
+    assert_eq!(
+        std::fs::read(&again).unwrap(),
+        std::fs::read(&file).unwrap()
+    );
     // A dump that ends early leaves nothing.
     let whole = std::fs::read(&file).unwrap();
     std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
-    let third = node.url("third");
-    tifs(["load", &third, file.to_str().unwrap()]).failed_with(&["no volume was made"]);
-    let store = TikvKv::open_read_only(&TikvUrl::parse(&third).unwrap()).unwrap();
+    let fourth = node.url("fourth");
+    tifs(["load", &fourth, file.to_str().unwrap()]).failed_with(&["no volume was made"]);
+    let store = TikvKv::open_read_only(&TikvUrl::parse(&fourth).unwrap()).unwrap();
     assert_eq!(store.holder().unwrap(), None);
-    tifs(["mkfs", &third]).succeeded();
+    tifs(["mkfs", &fourth]).succeeded();
 
     let held = TikvUrl::parse(&format!("{url}?lease=1h")).unwrap();
     let holder = TikvKv::open(&held).unwrap();
