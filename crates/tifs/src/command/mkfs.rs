@@ -10,8 +10,9 @@ use super::{Global, output, volumes};
 
 /// Make a volume in a directory or on a TiKV cluster
 ///
-/// The directory must be empty, or must not exist yet; the cluster must have none of that name. One process at a time uses a volume, usually
-/// tifs mount. The volume grows as files are written, up to the space of its device.
+/// The directory must be empty, or must not exist yet; the cluster must have none of that name. One
+/// process at a time uses a volume, usually tifs mount. The volume grows as files are written, up
+/// to the space of its device.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

@@ -194,8 +194,8 @@ impl OpenStore {
 }
 
 /// Opens the store of a volume for reading: of the one in a directory or on a cluster, or of the
-/// mounted one that has a path. If a process has it open, the store is shown as of now. What programs have written
-/// is made durable before, or a warning says that this cannot be done.
+/// mounted one that has a path. If a process has it open, the store is shown as of now. What
+/// programs have written is made durable before, or a warning says that this cannot be done.
 pub(super) fn open_store(path: &Path) -> Result<OpenStore> {
     if let Some(url) = url_of(path)? {
         return clusters::open_store(path, &url);

@@ -1,8 +1,9 @@
 //! The store beneath a volume: an ordered key-value store with transactions.
 //!
 //! The file system needs of a store only [`Kv`] and [`Transaction`], so that one machine's engine
-//! and a cluster can both be one. There are three: [`EngineKv`] on Titan; [`TikvKv`] on a TiKV cluster,
-//! with the feature `tikv`; and [`MemoryKv`] in memory, which keeps the contract honest in tests.
+//! and a cluster can both be one. There are three: [`EngineKv`] on Titan; `TikvKv` on a TiKV
+//! cluster, with the feature `tikv`; and [`MemoryKv`] in memory, which keeps the contract honest in
+//! tests.
 //!
 //! # Contract
 //!

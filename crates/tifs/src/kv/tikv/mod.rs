@@ -1,8 +1,8 @@
 //! The store on a cluster that speaks TiKV's protocol.
 //!
-//! The keys of a volume begin with its name ([`keys`]). A transaction of the volume is an optimistic
-//! one of the cluster, which commits in one phase if all its keys are in one region, and else as
-//! soon as all are prepared. It is durable then, so a sync has nothing to do.
+//! The keys of a volume begin with its name ([`keys`]). A transaction of the volume is an
+//! optimistic one of the cluster, which commits in one phase if all its keys are in one region, and
+//! else as soon as all are prepared. It is durable then, so a sync has nothing to do.
 //!
 //! # One mount
 //!
@@ -22,14 +22,14 @@
 //! # Commits without an answer
 //!
 //! The value of a slot identifies the last transaction there, so it tells later whether a commit
-//! was done ([`transaction`]). A commit is [`Undetermined`](super::Commit::Undetermined) only if the
-//! cluster does not answer that question either.
+//! was done ([`transaction`]). A commit is [`Undetermined`](super::Commit::Undetermined) only if
+//! the cluster does not answer that question either.
 //!
 //! # Costs
 //!
 //! A read outside of a transaction takes two round trips: one for a timestamp. A transaction takes
-//! one to begin, one for each read, and one to commit if its keys are in one region. A scan asks all
-//! regions of its range for each page.
+//! one to begin, one for each read, and one to commit if its keys are in one region. A scan asks
+//! all regions of its range for each page.
 //!
 //! | file | owns |
 //! |---|---|
@@ -80,7 +80,8 @@ use crate::error::{Error, Result};
 
 pub use self::session::Holder;
 
-/// A volume's part of a cluster as a store. Dropping it gives the volume up, if the cluster answers.
+/// A volume's part of a cluster as a store. Dropping it gives the volume up, if the cluster
+/// answers.
 pub struct TikvKv {
     shared: Arc<Shared>,
     /// Renews the lease, unless the store is only read.
@@ -202,7 +203,7 @@ impl Kv for TikvKv {
         Reader::scan(&self.reads()?, scan)
     }
 
-    /// What was committed is durable in the cluster.
+    /// Nothing: each commit is durable in the cluster.
     fn sync(&self) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a cluster has beyond the contract of a store: sessions, unknown fates, failures.
+//! Sessions, unknown fates and failures, which only a cluster has.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
