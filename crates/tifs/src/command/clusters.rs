@@ -121,7 +121,7 @@ fn check_made(store: &TikvKv, url: &TikvUrl) -> Result<()> {
     match store.get(Space::Meta, &Key::Superblock.encode())? {
         Some(_) => Ok(()),
         None => Err(anyhow!(
-            "the cluster has no volume {}: tifs mkfs {url} makes one",
+            "the cluster has no volume {}: tifs mkfs with the same address makes one",
             url.name
         )),
     }

@@ -76,8 +76,8 @@ impl Cluster {
         });
         let client = connected.map_err(|reason| {
             let what = format!(
-                "cannot reach the placement driver at {} ({reason}): check the address, and that the \
-                 cluster runs",
+                "cannot reach the placement driver at {} ({reason}): check that the cluster runs, and \
+                 whether it wants TLS (ca, cert, key)",
                 url.endpoints.join(",")
             );
             Error::new(Errno::TIMEDOUT, what)

@@ -107,6 +107,13 @@ pub(super) fn text(error: &ClientError) -> String {
     match first(error) {
         ClientError::GrpcAPI(status) => status.message().to_owned(),
         ClientError::RegionError(error) => error.message.clone(),
+        // It begins with a place in the source of the client.
+        ClientError::InternalError { message } => {
+            let said = message
+                .strip_prefix('[')
+                .and_then(|rest| rest.split_once("]: "));
+            said.map_or(message.as_str(), |(_, said)| said).to_owned()
+        }
         ClientError::KeyError(error) if !error.abort.is_empty() => error.abort.clone(),
         ClientError::ResolveLockError(_) => {
             "a key is locked by a transaction that does not end".to_owned()
@@ -175,6 +182,18 @@ mod tests {
         ] {
             assert!(!has_surely_failed(&error, 5), "{error}");
         }
+    }
+
+    #[test]
+    fn no_place_in_the_source_of_the_client_is_said() {
+        let error = |message: &str| ClientError::InternalError {
+            message: message.to_owned(),
+        };
+        assert_eq!(
+            text(&error("[/src/pd/cluster.rs:209]: no answer")),
+            "no answer"
+        );
+        assert_eq!(text(&error("[no answer")), "[no answer");
     }
 
     #[test]
