@@ -44,8 +44,13 @@ impl NewStore {
         if let Some(store) = &self.0 {
             store.finish_making()?;
         }
-        let closed = self.0.take().map_or(Ok(()), |store| store.close());
-        Ok(closed?)
+        let store = self.0.take();
+        if let Some(Err(error)) = store.map(|store| store.close()) {
+            output::warn(&format!(
+                "the volume is complete, but this command could not give it up: {error}"
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -53,7 +58,7 @@ impl Drop for NewStore {
     fn drop(&mut self) {
         if let Some(store) = &self.0 {
             // What is left is removed when the volume is made again.
-            let _ = store.undo_making();
+            let _ = store.undo_making(&Key::Superblock.encode());
             let _ = store.close();
         }
     }
@@ -172,7 +177,7 @@ impl Closing {
             // A mount that lost the volume to another machine has nothing to close.
             holder: store.holder()?.filter(|holder| holder.is_here),
             store,
-            patience: 2 * url.timeout,
+            patience: 4 * url.timeout,
         })
     }
 

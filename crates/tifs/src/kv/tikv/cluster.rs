@@ -4,6 +4,7 @@
 //! part. It ends at its [`Deadline`], which a whole operation may share.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
@@ -43,8 +44,17 @@ impl Deadline {
 pub(super) struct Cluster {
     url: TikvUrl,
     client: RwLock<TransactionClient>,
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     opened_by: Process,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !self.is_usable() {
+            // A forked child would wait for threads that it does not have.
+            std::mem::forget(Arc::clone(&self.runtime));
+        }
+    }
 }
 
 impl Cluster {
@@ -85,7 +95,7 @@ impl Cluster {
         Ok(Cluster {
             url: url.clone(),
             client: RwLock::new(client),
-            runtime,
+            runtime: Arc::new(runtime),
             opened_by: Process::current(),
         })
     }
@@ -103,6 +113,22 @@ impl Cluster {
     /// The name of the cluster for messages.
     pub(super) fn place(&self) -> String {
         self.url.endpoints.join(",")
+    }
+
+    /// One attempt, which may take so long.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`; that of the attempt.
+    pub(super) fn once<T>(
+        &self,
+        at_most: Duration,
+        attempt: impl AsyncFn(TransactionClient) -> Result<T, ClientError>,
+    ) -> Result<T> {
+        let client = self.client.read().clone();
+        match self.within(at_most, attempt(client)) {
+            Some(done) => done.map_err(|error| translated(&error, &self.place())),
+            None => Err(self.out_of_reach("no answer")),
+        }
     }
 
     /// Runs attempts until one succeeds or fails for good.
@@ -218,7 +244,12 @@ async fn client(url: &TikvUrl) -> Result<TransactionClient, ClientError> {
     TransactionClient::new_with_config(url.endpoints.clone(), config).await
 }
 
-/// Options of reads and transactions. Locks do not live longer than their first time, for which a
+/// Options of the transactions of a volume.
+pub(super) fn writing() -> TransactionOptions {
+    options().try_one_pc()
+}
+
+/// Options of reads, and of transactions that commit in two phases. Locks do not live longer than their first time, for which a
 /// request that commits them needs no renewals.
 pub(super) fn options() -> TransactionOptions {
     TransactionOptions::new_optimistic()

@@ -45,6 +45,9 @@ pub(super) fn passes(error: &ClientError) -> bool {
         | ClientError::RegionForKeyNotFound { .. }
         | ClientError::RegionForRangeNotFound { .. }
         | ClientError::RegionNotFoundInResponse { .. }
+        // The primary key of a lock is not written yet.
+        | ClientError::TxnNotFound(_)
+        | ClientError::JoinError(_)
         | ClientError::InternalError { .. } => true,
         _ => false,
     }
@@ -61,19 +64,18 @@ pub(super) fn is_too_large(error: &ClientError) -> bool {
     }
 }
 
-/// Whether a commit that failed so has done nothing, and will not: another transaction wrote or
-/// locked one of its keys. `start` is the version of its own start, which a repeated request may
-/// meet. After any other failure it may have committed.
+/// Whether a commit that failed so has done nothing, and will not: another transaction wrote one of
+/// its keys. `start` is the version of its own start, which a repeated request may meet. After any
+/// other failure it may have committed: a repeated request may also meet a later lock.
 pub(super) fn has_surely_failed(error: &ClientError, start: u64) -> bool {
     match error {
         ClientError::ExtractedErrors(errors) | ClientError::MultipleKeyErrors(errors) => {
             errors.iter().any(|error| has_surely_failed(error, start))
         }
-        ClientError::KeyError(error) => match &error.conflict {
-            Some(conflict) => conflict.conflict_ts != start,
-            None => error.locked.is_some(),
-        },
-        ClientError::ResolveLockError(_) => true,
+        ClientError::KeyError(error) => {
+            let conflict = error.conflict.as_ref();
+            conflict.is_some_and(|conflict| conflict.conflict_ts != start)
+        }
         _ => false,
     }
 }
@@ -168,7 +170,6 @@ mod tests {
             other(),
             ClientError::ExtractedErrors(vec![ClientError::NoPrimaryKey, other()]),
             ClientError::MultipleKeyErrors(vec![other()]),
-            ClientError::ResolveLockError(Vec::new()),
         ] {
             assert!(has_surely_failed(&error, 5), "{error}");
         }
@@ -177,6 +178,7 @@ mod tests {
             conflict_with(5),
             ClientError::UndeterminedError(Box::new(other())),
             ClientError::OnePcFailure,
+            ClientError::ResolveLockError(Vec::new()),
             ClientError::RegionError(Box::default()),
             ClientError::Io(std::io::ErrorKind::ConnectionReset.into()),
         ] {

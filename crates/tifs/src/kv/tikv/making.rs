@@ -9,6 +9,9 @@ use crate::kv::{Commit, Kv, Scan, Space};
 /// Keys that one transaction removes.
 const PIECE: usize = 1024;
 
+/// Attempts to remove keys. Nobody else writes them.
+const ATTEMPTS: usize = 10;
+
 impl TikvKv {
     /// Begins to make a volume. What an attempt left that did not come to its end is removed. A
     /// complete volume has the key `last` of its metadata, which is stored last.
@@ -48,11 +51,16 @@ impl TikvKv {
         }
     }
 
-    /// Removes everything of a volume that is not complete.
+    /// Removes everything of a volume that is not complete, or that is not to be. `last` as before.
     ///
     /// # Errors
     /// Those of the cluster. The rest is removed when the volume is made again.
-    pub fn undo_making(&self) -> Result<()> {
+    pub fn undo_making(&self, last: &[u8]) -> Result<()> {
+        // ORDER: first what a complete volume has, so that no part of one looks whole.
+        if !self.shared.is_making() {
+            self.shared.set_making(true)?;
+        }
+        self.remove(Space::Meta, &[last])?;
         self.remove_all()?;
         self.finish_making()
     }
@@ -66,14 +74,24 @@ impl TikvKv {
                 if found.is_empty() {
                     break;
                 }
-                let mut transaction = self.begin()?;
-                for (key, _) in &found {
-                    transaction.delete(space, key)?;
-                }
-                // What it did not remove is found again.
-                let _: Commit = transaction.commit()?;
+                let keys: Vec<&[u8]> = found.iter().map(|(key, _)| &key[..]).collect();
+                self.remove(space, &keys)?;
             }
         }
         Ok(())
+    }
+
+    fn remove(&self, space: Space, keys: &[&[u8]]) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let mut transaction = self.begin()?;
+            for key in keys {
+                transaction.delete(space, key)?;
+            }
+            if transaction.commit()? == Commit::Committed {
+                return Ok(());
+            }
+        }
+        let what = "the parts of a volume could not be removed";
+        Err(Error::new(Errno::AGAIN, what))
     }
 }

@@ -1,8 +1,11 @@
 //! The store on a cluster that speaks TiKV's protocol.
 //!
 //! The keys of a volume begin with its name ([`keys`]). A transaction of the volume is an
-//! optimistic one of the cluster, which commits in one phase if all its keys are in one region, and
-//! else as soon as all are prepared. It is durable then, so a sync has nothing to do.
+//! optimistic one of the cluster. It commits in one phase if it is small and all its keys are in one
+//! region, and else in two. It is durable then, so a sync has nothing to do.
+//!
+//! No commit is an async one: the client cannot finish those of a process that was killed, and
+//! their keys would be locked for ever.
 //!
 //! # One mount
 //!
@@ -28,8 +31,8 @@
 //! # Costs
 //!
 //! A read outside of a transaction takes two round trips: one for a timestamp. A transaction takes
-//! one to begin, one for each read, and one to commit if its keys are in one region. A scan asks
-//! all regions of its range for each page.
+//! one to begin, one for each read, and one to commit if its keys are in one region and take at
+//! most 16 KiB with their values; else three. A scan asks all regions of its range for each page.
 //!
 //! | file | owns |
 //! |---|---|
@@ -67,7 +70,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use tikv_client::TransactionClient;
 
-use self::cluster::{Cluster, options};
+use self::cluster::{Cluster, writing};
 use self::keys::Keys;
 use self::reads::{Reads, Writes};
 use self::session::Session;
@@ -106,11 +109,13 @@ impl TikvKv {
             slots: Slots::new(session.id),
             session: Some(session),
         });
-        let upkeep = Upkeep::start(&shared)?;
-        Ok(TikvKv {
+        let store = TikvKv {
             shared,
-            upkeep: Mutex::new(Some(upkeep)),
-        })
+            upkeep: Mutex::new(None),
+        };
+        // If this fails, the store gives the volume up.
+        *store.upkeep.lock() = Some(Upkeep::start(&store.shared)?);
+        Ok(store)
     }
 
     /// Opens the store of a volume for reading. Another process may write it meanwhile, so only
@@ -136,6 +141,7 @@ impl TikvKv {
         Ok(Reads {
             store: &self.shared,
             at: self.shared.now()?,
+            is_long: false,
         })
     }
 
@@ -171,13 +177,16 @@ impl Kv for TikvKv {
             let begun = store
                 .cluster
                 .call(deadline, async |client: TransactionClient| {
-                    let options = options().try_one_pc().use_async_commit();
-                    client.begin_with_options(options).await
+                    client.begin_with_options(writing()).await
                 })?;
             let at = begun.start_timestamp();
             if store.may_go_on(&at, deadline)? {
                 return Ok(Box::new(TikvTransaction {
-                    reads: Reads { store, at },
+                    reads: Reads {
+                        store,
+                        at,
+                        is_long: false,
+                    },
                     begun,
                     slot,
                     writes: Writes::new(),
@@ -188,7 +197,10 @@ impl Kv for TikvKv {
     }
 
     fn snapshot(&self) -> Result<Box<dyn Reader + '_>> {
-        Ok(Box::new(self.reads()?))
+        Ok(Box::new(Reads {
+            is_long: true,
+            ..self.reads()?
+        }))
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {

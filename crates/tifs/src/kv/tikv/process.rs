@@ -1,5 +1,8 @@
 //! Processes by what no other one has: so that a record of one can tell that it has ended.
 
+use std::io;
+
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 /// A process of some machine.
@@ -27,7 +30,7 @@ impl Process {
             pid,
             boot: boot(),
             namespace: namespace(),
-            started: started(pid).unwrap_or(0),
+            started: started(pid).ok().flatten().unwrap_or(0),
         }
     }
 
@@ -39,7 +42,8 @@ impl Process {
     /// Whether it is one of this machine that has ended. False if nobody can know.
     pub(super) fn has_ended(&self) -> bool {
         let is_visible = !self.namespace.is_empty() && self.namespace == namespace();
-        self.is_here() && is_visible && started(self.pid) != Some(self.started)
+        let has_other = |found: Option<u64>| found != Some(self.started);
+        self.is_here() && is_visible && started(self.pid).is_ok_and(has_other)
     }
 }
 
@@ -53,17 +57,27 @@ fn namespace() -> String {
     link.map_or(String::new(), |link| link.to_string_lossy().into_owned())
 }
 
-/// When a process started, unless it has ended. A zombie has.
-fn started(pid: u32) -> Option<u64> {
+/// When a process started; `None` if it has ended. A zombie has.
+///
+/// # Errors
+/// Nobody can know.
+fn started(pid: u32) -> io::Result<Option<u64>> {
     /// Fields after the name, which may have blanks and is in parentheses.
     const STATE: usize = 0;
     const START: usize = 19;
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
+    let stat = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // It ended while it was read.
+        Err(e) if Errno::from_io_error(&e) == Some(Errno::SRCH) => return Ok(None),
+        stat => stat?,
+    };
+    let (_, fields) = stat.rsplit_once(')').unwrap_or_default();
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-    match *fields.get(STATE)? {
-        "Z" | "X" => None,
-        _ => fields.get(START)?.parse().ok(),
+    let started = fields.get(START).and_then(|start| start.parse().ok());
+    match (fields.get(STATE), started) {
+        (Some(&("Z" | "X")), _) => Ok(None),
+        (_, Some(started)) => Ok(Some(started)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -82,7 +96,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let mut other = Process {
             pid: child.id(),
-            started: started(child.id()).unwrap(),
+            started: started(child.id()).unwrap().unwrap(),
             ..current.clone()
         };
         assert!(!other.has_ended());

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
+use rustix::io::Errno;
 use tikv_client::{BoundRange, Error as ClientError, Timestamp, TransactionClient};
 
 use super::cluster::{Deadline, options};
 use super::failures::is_too_large;
 use super::shared::Shared;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kv::{Direction, Pair, Scan, Space};
 
 /// The writes of a transaction: values, or that there is none.
@@ -27,6 +28,8 @@ const SMALL_ROWS: usize = 1024;
 pub(super) struct Reads<'a> {
     pub(super) store: &'a Shared,
     pub(super) at: Timestamp,
+    /// It may last for hours.
+    pub(super) is_long: bool,
 }
 
 /// Rows of a range.
@@ -120,6 +123,25 @@ impl Reads<'_> {
         Ok(pairs)
     }
 
+    /// # Errors
+    /// `EIO` if the cluster may have dropped values that are to be read.
+    fn check_age(&self, deadline: Deadline) -> Result<()> {
+        let Some(age) = self.store.url.gc else {
+            return Ok(());
+        };
+        let now = self.store.cluster.timestamp(deadline)?;
+        let read_for = now.physical.saturating_sub(self.at.physical).max(0);
+        if read_for.cast_unsigned() < u64::try_from(age.as_millis()).unwrap_or(u64::MAX) {
+            return Ok(());
+        }
+        let what = format!(
+            "this has read for more than {}, and the cluster may have dropped what it is to read: repeat it, \
+             after a mount with a longer gc=TIME or gc=off",
+            humantime::format_duration(age)
+        );
+        Err(Error::new(Errno::IO, what))
+    }
+
     /// The first rows of a range, in the direction of the scan.
     fn page(&self, scan: &Scan, range: &Range<Vec<u8>>, wanted: usize) -> Result<Page> {
         let keys = &self.store.keys;
@@ -138,6 +160,10 @@ impl Reads<'_> {
                 }
             })?;
             if let Some(pairs) = read {
+                // After the read: what was dropped before it began may be missing.
+                if self.is_long {
+                    self.check_age(deadline)?;
+                }
                 let is_last = pairs.len() < rows;
                 return Ok(Page { pairs, is_last });
             }

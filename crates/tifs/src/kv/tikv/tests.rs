@@ -99,7 +99,7 @@ fn a_process_that_was_stopped_goes_on_if_nobody_took_over() {
             .timestamp(store.shared.cluster.deadline());
         !store.shared.session.as_ref().unwrap().covers(&now.unwrap())
     };
-    while !is_over() {}
+    eventually("the lease ends", is_over);
     assert_eq!(put(&store, b"k", b"v").unwrap(), Commit::Committed);
     store.close().unwrap();
 }
@@ -115,7 +115,7 @@ fn the_fate_of_a_commit_is_found_out_and_stays() {
         let mut begun = shared
             .cluster
             .call(deadline, async |client: TransactionClient| {
-                client.begin_with_options(options().try_one_pc()).await
+                client.begin_with_options(writing()).await
             })
             .unwrap();
         let (key, mark) = (shared.keys.slot(slot.number), slot.mark.encode());

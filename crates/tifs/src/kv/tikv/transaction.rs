@@ -77,7 +77,7 @@ impl Transaction for TikvTransaction<'_> {
             return Ok(Commit::Committed);
         }
         let TikvTransaction {
-            reads: Reads { store, at },
+            reads: Reads { store, at, .. },
             mut begun,
             slot,
             writes,
@@ -109,7 +109,7 @@ impl Transaction for TikvTransaction<'_> {
             Some(Err(error)) => Some(error),
             None => None,
         };
-        // ORDER: it makes no further attempts while its fate is found out.
+        // Requests of it may still be on their way.
         drop(begun);
         let refused = error.filter(fails_for_good);
         let refused = refused.map(|error| translated(&error, &store.cluster.place()));

@@ -1,9 +1,9 @@
-//! The thread of a mount that renews its lease, and lets the cluster drop replaced values.
+//! The threads of a mount: one renews its lease, one lets the cluster drop replaced values.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use tikv_client::{Timestamp, TransactionClient};
@@ -16,69 +16,81 @@ use crate::log;
 /// The parts of a lease, and of the age of values that are dropped, between two times of work.
 const PARTS: u32 = 3;
 
-/// The thread. It ends when this is dropped.
+/// The threads. They end when this is dropped.
 pub(super) struct Upkeep {
-    thread: Option<JoinHandle<()>>,
-    end: Option<Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+    ends: Vec<Sender<()>>,
     started_by: Process,
 }
 
 impl Upkeep {
     pub(super) fn start(store: &Arc<Shared>) -> Result<Upkeep> {
+        let mut upkeep = Upkeep {
+            threads: Vec::new(),
+            ends: Vec::new(),
+            started_by: Process::current(),
+        };
+        upkeep.add("tifs-lease", store, store.url.lease / PARTS, Shared::renew)?;
+        if let Some(age) = store.url.gc {
+            let drop_replaced = move |store: &Shared| drop_replaced(store, age);
+            upkeep.add("tifs-gc", store, age / PARTS, drop_replaced)?;
+        }
+        Ok(upkeep)
+    }
+
+    /// Starts a thread that does something again and again.
+    fn add(
+        &mut self,
+        name: &str,
+        store: &Arc<Shared>,
+        pause: Duration,
+        work: impl Fn(&Shared) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
         let (end, ended) = channel();
         let store = Arc::clone(store);
         let thread = thread::Builder::new()
-            .name("tifs-lease".to_owned())
-            .spawn(move || work(&store, &ended))
-            .map_err(|e| Error::new(Errno::AGAIN, format!("a thread for the lease: {e}")))?;
-        Ok(Upkeep {
-            thread: Some(thread),
-            end: Some(end),
-            started_by: Process::current(),
-        })
+            .name(name.to_owned())
+            .spawn(move || repeat(&ended, pause, || work(&store)))
+            .map_err(|e| Error::new(Errno::AGAIN, format!("a thread of the mount: {e}")))?;
+        self.threads.push(thread);
+        self.ends.push(end);
+        Ok(())
     }
 }
 
 impl Drop for Upkeep {
     fn drop(&mut self) {
-        // A forked child does not have the thread, and its handle would name another one.
+        // A forked child does not have the threads, and their handles would name others.
         if !self.started_by.is_current() {
-            std::mem::forget(self.thread.take());
+            std::mem::forget(std::mem::take(&mut self.threads));
             return;
         }
-        self.end = None;
-        if let Some(thread) = self.thread.take() {
+        self.ends.clear();
+        for thread in self.threads.drain(..) {
             // Its work has no results.
             let _ = thread.join();
         }
     }
 }
 
-fn work(store: &Shared, ended: &Receiver<()>) {
+fn repeat(ended: &Receiver<()>, pause: Duration, work: impl Fn() -> Result<()>) {
     // A failure that lasts is said once.
     let mut said = String::new();
-    let mut say = |done: Result<()>| match done {
-        Ok(()) => said.clear(),
-        Err(error) => {
-            let text = error.to_string();
-            if said != text {
-                log::record(&text);
-                said = text;
-            }
-        }
-    };
-    let mut dropped = Instant::now();
-    let pause = store.url.lease / PARTS;
     while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-        say(store.renew());
-        if let Some(age) = store.url.gc.filter(|age| dropped.elapsed() >= *age / PARTS) {
-            say(drop_replaced(store, age));
-            dropped = Instant::now();
+        match work() {
+            Ok(()) => said.clear(),
+            Err(error) => {
+                let text = error.to_string();
+                if said != text {
+                    log::record(&text);
+                    said = text;
+                }
+            }
         }
     }
 }
 
-/// Lets the cluster drop values that were replaced before this time.
+/// Lets the cluster drop values, of all its users, that were replaced before this time.
 pub(super) fn drop_replaced(store: &Shared, age: Duration) -> Result<()> {
     let deadline = store.cluster.deadline();
     let now = store.cluster.timestamp(deadline)?;
@@ -87,10 +99,10 @@ pub(super) fn drop_replaced(store: &Shared, age: Duration) -> Result<()> {
         physical: now.physical.saturating_sub(age).max(0),
         ..now
     };
-    // Another program may have moved it further.
+    // Another program may have moved it further. No repetition: it is done again later.
     let moved = store
         .cluster
-        .call(deadline, async |client: TransactionClient| {
+        .once(store.url.timeout, async |client: TransactionClient| {
             client.gc(safe_point.clone()).await
         });
     moved.map(drop)
