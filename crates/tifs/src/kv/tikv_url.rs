@@ -1,6 +1,7 @@
 //! The address of a volume on a cluster.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +11,9 @@ use crate::error::{Error, Result};
 
 /// The scheme of the addresses.
 const SCHEME: &str = "tikv://";
+
+/// The most seconds of a time.
+const MOST: u64 = 30 * 24 * 3600;
 
 /// The most bytes of a name.
 const NAME_MAX: usize = 64;
@@ -68,9 +72,22 @@ impl TikvUrl {
         let (hosts, name) = place
             .split_once('/')
             .ok_or_else(|| wrong("a name of a volume is missing: tikv://HOST:PORT/NAME"))?;
+        let is_name = |host: &str| {
+            let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+            !host.is_empty() && host.bytes().all(is_part)
+        };
         let is_endpoint = |host: &str| {
-            let parts = host.rsplit_once(':');
-            parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+            let Some((host, port)) = host.rsplit_once(':') else {
+                return false;
+            };
+            let inner = host
+                .strip_prefix('[')
+                .and_then(|host| host.strip_suffix(']'));
+            let is_host = match inner {
+                Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+                None => is_name(host),
+            };
+            is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
         };
         if !hosts.split(',').all(is_endpoint) {
             return Err(wrong(
@@ -96,14 +113,19 @@ impl TikvUrl {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             let time = |least: u64| {
                 let time = humantime::parse_duration(value).ok();
-                let time = time.filter(|time| *time >= Duration::from_secs(least));
+                let time = time.filter(|time| (least..=MOST).contains(&time.as_secs()));
                 time.ok_or_else(|| {
-                    wrong(&format!("{parameter}: this is no time of {least}s or more"))
+                    wrong(&format!(
+                        "{parameter}: this is no time of {least}s or more, and of 30 days at most"
+                    ))
                 })
             };
             match name {
-                "ca" | "cert" | "key" if value.is_empty() => {
-                    return Err(wrong(&format!("{name} needs the path of a file")));
+                // A mount in the background leaves the directory, and reads them again later.
+                "ca" | "cert" | "key" if !value.starts_with('/') => {
+                    return Err(wrong(&format!(
+                        "{name} needs the path of a file, from the root"
+                    )));
                 }
                 "ca" => files[0] = Some(PathBuf::from(value)),
                 "cert" => files[1] = Some(PathBuf::from(value)),
@@ -169,6 +191,10 @@ mod tests {
             ("tikv://a:1/a/b", "1 to 64 letters"),
             ("tikv://a/v", "HOST:PORT"),
             ("tikv://a:1,/v", "HOST:PORT"),
+            ("tikv://a:0/v", "HOST:PORT"),
+            ("tikv://user@a:1/v", "HOST:PORT"),
+            ("tikv://a:1/v?timeout=1000years", "at most"),
+            ("tikv://a:1/v?ca=x", "from the root"),
             ("tikv://a:1/v?ca=/x", "all three"),
             ("tikv://a:1/v?ca=", "needs the path"),
             ("tikv://a:1/v?lease=no", "lease=no"),
