@@ -145,6 +145,31 @@ fn what_was_synced_survives_kills_of_the_mount_and_of_the_node() {
     });
 }
 
+/// Large writes commit in two phases, of which a kill may leave the first.
+#[test]
+fn a_mount_that_was_killed_within_commits_leaves_no_lock_that_lasts() {
+    with("?lease=1h", |_, volume| {
+        for round in 0..3 {
+            let file = volume.join(format!("f{round}"));
+            let begun = std::thread::spawn(move || {
+                let Ok(mut file) = File::create(&file) else {
+                    return;
+                };
+                while file.write_all(&[7; 1 << 20]).is_ok() && file.sync_all().is_ok() {}
+            });
+            let file = volume.join(format!("f{round}"));
+            let length = || fs::metadata(&file).map_or(0, |of| of.len());
+            eventually("some content is written", || length() >= 2 << 20);
+            volume.kill();
+            begun.join().unwrap();
+            volume.mount();
+            fs::remove_file(&file).unwrap();
+        }
+        volume.unmount();
+        volume.check();
+    });
+}
+
 #[test]
 fn a_mount_that_was_stopped_past_its_lease_never_writes_again() {
     with("?lease=1s", |node, first| {
