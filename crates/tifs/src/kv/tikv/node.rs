@@ -16,11 +16,16 @@ pub(in crate::kv) struct TestNode {
 
 impl TestNode {
     pub(in crate::kv) fn new() -> TestNode {
-        let mut options = NodeOptions::new(([127, 0, 0, 1], 0).into());
-        options.storage.sync = false;
         let dir = tempfile::tempdir().unwrap();
-        let node = Node::start(dir.path().join("node"), &options).unwrap();
-        options.listen = node.address();
+        let start = |_| {
+            // Below those that the system gives out, so that it is free when the node starts again.
+            let port = fastrand::u16(10_000..30_000);
+            let mut options = NodeOptions::new(([127, 0, 0, 1], port).into());
+            options.storage.sync = false;
+            let node = Node::start(dir.path().join("node"), &options).ok()?;
+            Some((node, options))
+        };
+        let (node, options) = (0..100).find_map(start).unwrap();
         TestNode {
             node: Some(node),
             options,

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -15,8 +16,7 @@ use titan_testkit::setup::eventually;
 use super::tifs;
 use crate::places::{Volume, enter, start};
 
-/// Names the directory of a node, and the port at which it was before, to the process that serves
-/// it.
+/// Names the directory of a node, and its port, to the process that serves it.
 const DIRECTORY: &str = "TIFS_TEST_NODE";
 const PORT: &str = "TIFS_TEST_NODE_PORT";
 
@@ -30,8 +30,12 @@ struct NodeProcess {
 impl NodeProcess {
     fn start() -> NodeProcess {
         let dir = tempfile::tempdir().unwrap();
-        let process = serve(dir.path(), 0);
-        let port = port_of(dir.path());
+        // Below those that the system gives out, so that it is free when the node starts again.
+        let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        let mut ports = std::iter::repeat_with(|| fastrand::u16(10_000..30_000));
+        let port = ports.find(is_free).unwrap();
+        let process = serve(dir.path(), port);
+        wait_for(dir.path());
         NodeProcess { dir, port, process }
     }
 
@@ -45,7 +49,7 @@ impl NodeProcess {
         self.process.wait().unwrap();
         fs::remove_file(port_file(self.dir.path())).unwrap();
         self.process = serve(self.dir.path(), self.port);
-        port_of(self.dir.path());
+        wait_for(self.dir.path());
     }
 }
 
@@ -71,12 +75,10 @@ fn serve(dir: &Path, port: u16) -> Child {
     start(&mut command)
 }
 
-/// The port of a node that has started.
-fn port_of(dir: &Path) -> u16 {
+/// Waits until a node has started.
+fn wait_for(dir: &Path) {
     let file = port_file(dir);
     eventually("the node is ready", || file.exists());
-    let address = fs::read_to_string(file).unwrap();
-    address.trim().rsplit_once(':').unwrap().1.parse().unwrap()
 }
 
 /// Serves a node until its parent ends, if it is started for that; or else does nothing.
