@@ -249,8 +249,8 @@ pub(super) fn writing() -> TransactionOptions {
     options().try_one_pc()
 }
 
-/// Options of reads, and of transactions that commit in two phases. Locks do not live longer than their first time, for which a
-/// request that commits them needs no renewals.
+/// Options of reads, and of transactions that commit in two phases. Locks do not live longer than
+/// their first time, for which a request that commits them needs no renewals.
 pub(super) fn options() -> TransactionOptions {
     TransactionOptions::new_optimistic()
         .drop_check(CheckLevel::None)

@@ -1,8 +1,8 @@
 //! The store on a cluster that speaks TiKV's protocol.
 //!
 //! The keys of a volume begin with its name ([`keys`]). A transaction of the volume is an
-//! optimistic one of the cluster. It commits in one phase if it is small and all its keys are in one
-//! region, and else in two. It is durable then, so a sync has nothing to do.
+//! optimistic one of the cluster. It commits in one phase if it is small and all its keys are in
+//! one region, and else in two. It is durable then, so a sync has nothing to do.
 //!
 //! No commit is an async one: the client cannot finish those of a process that was killed, and
 //! their keys would be locked for ever.
