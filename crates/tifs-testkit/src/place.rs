@@ -24,7 +24,12 @@ pub enum Place {
         dir: PathBuf,
         options: Box<EngineOptions>,
     },
+    /// Any other store, by what opens it.
+    Opened(Arc<Open>),
 }
+
+/// Opens a store again, after it was closed.
+pub type Open = dyn Fn() -> Result<Arc<dyn Kv>> + Send + Sync;
 
 /// An open store.
 #[derive(Clone)]
@@ -33,6 +38,7 @@ pub enum Store {
     Fickle(Shared),
     Device(Arc<DeviceKv>),
     Engine(EngineKv),
+    Opened(Arc<dyn Kv>),
 }
 
 impl Place {
@@ -83,6 +89,7 @@ impl Place {
             Place::Fickle(kv) => Store::Fickle(kv.clone()),
             Place::Device(kv, _) => Store::Device(Arc::clone(kv)),
             Place::Engine { dir, options } => Store::Engine(EngineKv::open(dir, options)?),
+            Place::Opened(open) => Store::Opened(open()?),
         })
     }
 }
@@ -109,13 +116,14 @@ impl Store {
             Store::Fickle(kv) => Arc::new(kv.clone()),
             Store::Device(kv) => Arc::clone(kv) as _,
             Store::Engine(kv) => Arc::new(kv.clone()),
+            Store::Opened(kv) => Arc::clone(kv),
         }
     }
 
     /// Lets the engine write what it has in memory to tables, as a volume does that is nearly full.
     pub fn flush(&self) -> Result<()> {
         match self {
-            Store::Memory(_) | Store::Fickle(_) => Ok(()),
+            Store::Memory(_) | Store::Fickle(_) | Store::Opened(_) => Ok(()),
             Store::Device(kv) => kv.move_log(),
             Store::Engine(kv) => kv.move_log(),
         }

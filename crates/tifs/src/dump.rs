@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::{Error, Result, reason};
-use crate::kv::{Commit, Kv, Scan, Space, Transaction};
+use crate::kv::{Commit, Kv, Scan, Space};
 use crate::schema::Key;
 
 const MAGIC: &[u8; 8] = b"TiFSdump";
@@ -35,6 +35,12 @@ const PAGE: usize = 256;
 
 /// Bytes of keys and values that one transaction of a load writes, about.
 const PIECE: usize = 4 << 20;
+
+/// Keys that one transaction of a load writes, at most.
+const RECORDS: usize = 4096;
+
+/// Attempts to store a piece. Nobody else writes the store, but a commit may have had no answer.
+const ATTEMPTS: usize = 10;
 
 /// The longest key or value that a load accepts.
 const LENGTH_MAX: usize = 64 << 20;
@@ -123,7 +129,7 @@ pub fn load(
     }
     let superblock_key = Key::Superblock.encode();
     let mut superblock = None;
-    let mut transaction = kv.begin()?;
+    let mut piece = Vec::new();
     let mut pending = 0;
     while let Some((space, key, value)) = input.next_record()? {
         if space == Space::Meta && key == superblock_key {
@@ -131,33 +137,38 @@ pub fn load(
             continue;
         }
         pending += key.len() + value.len();
-        transaction.put(space, &key, &value)?;
-        if pending >= PIECE {
-            commit(transaction)?;
-            transaction = kv.begin()?;
+        piece.push((space, key, value));
+        if pending >= PIECE || piece.len() == RECORDS {
+            store(kv, &piece)?;
+            piece.clear();
             pending = 0;
             if !progress(input.amount) {
                 return Err(Error::interrupted());
             }
         }
     }
-    commit(transaction)?;
+    store(kv, &piece)?;
     input.check_end()?;
     let superblock = superblock.ok_or_else(|| Error::corrupt("the dump has no superblock"))?;
     // ORDER: everything else is durable before the store becomes a volume.
     kv.sync()?;
-    let mut transaction = kv.begin()?;
-    transaction.put(Space::Meta, &superblock_key, &superblock)?;
-    commit(transaction)?;
+    store(kv, &[(Space::Meta, superblock_key, superblock)])?;
     kv.sync()?;
     Ok(input.amount)
 }
 
-fn commit(transaction: Box<dyn Transaction + '_>) -> Result<()> {
-    match transaction.commit()? {
-        Commit::Committed => Ok(()),
-        _ => Err(Error::new(Errno::BUSY, "somebody else writes the store")),
+/// Stores records. What an attempt without an answer may have stored is stored again.
+fn store(kv: &dyn Kv, records: &[Record]) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let mut transaction = kv.begin()?;
+        for (space, key, value) in records {
+            transaction.put(*space, key, value)?;
+        }
+        if transaction.commit()? == Commit::Committed {
+            return Ok(());
+        }
     }
+    Err(Error::new(Errno::BUSY, "somebody else writes the store"))
 }
 
 /// A stream whose bytes are counted and summed.

@@ -58,7 +58,11 @@ impl Error {
 
     /// Whether the volume, not the caller, is the cause: such errors belong in the log.
     pub fn is_failure(&self) -> bool {
-        self.source.is_some() || matches!(self.errno, Errno::IO | Errno::NOSPC | Errno::DQUOT)
+        self.source.is_some()
+            || matches!(
+                self.errno,
+                Errno::IO | Errno::NOSPC | Errno::DQUOT | Errno::TIMEDOUT
+            )
     }
 }
 

@@ -13,8 +13,12 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use super::volumes::Place;
+
 /// The file in the directory of a volume for messages of mounts in the background.
 const LOG: &str = "tifs.log";
+/// The directory for the messages of mounts of clusters.
+const LOGS: &str = "/var/log";
 
 /// The line of the new process once the mount answers.
 const READY: &str = "ready";
@@ -78,10 +82,13 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens the log at `path`, or the usual one in the directory of a volume. Where that directory
-    /// cannot be written, messages are lost.
-    pub(super) fn open(path: Option<&Path>, dir: &Path) -> Result<Log> {
-        let usual = dir.join(LOG);
+    /// Opens the log at `path`, or the usual one: in the directory of a volume, or for the name of
+    /// one on a cluster. Where that directory cannot be written, messages are lost.
+    pub(super) fn open(path: Option<&Path>, place: &Place) -> Result<Log> {
+        let usual = match place {
+            Place::Directory(dir) => dir.join(LOG),
+            Place::Cluster(url) => Path::new(LOGS).join(format!("tifs.{}.log", url.name)),
+        };
         let log = path.unwrap_or(&usual);
         let mut options = OpenOptions::new();
         let (opened, new) = match options.append(true).create_new(true).open(log) {

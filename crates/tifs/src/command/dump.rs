@@ -5,12 +5,13 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use tifs::dump::{Amount, dump};
-use tifs::kv::EngineKv;
+use tifs::kv::Kv;
 
 use super::interrupt::Interrupt;
 use super::{Global, progress, volumes};
@@ -27,7 +28,7 @@ use super::{Global, progress, volumes};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the volume, or a path in a mounted one.
+    /// Directory of the volume, its address on a cluster, or a path in a mounted one.
     dir: PathBuf,
     /// The file to write: a new one, a device or a pipe; standard output if it is not given or -.
     file: Option<PathBuf>,
@@ -67,7 +68,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 }
 
 struct Dumping<'a> {
-    store: EngineKv,
+    store: Arc<dyn Kv>,
     interrupt: &'a Interrupt,
 }
 
@@ -79,7 +80,7 @@ impl Dumping<'_> {
             !self.interrupt.came()
         };
         // The dump flushes it.
-        let dumped = dump(&self.store, &mut BufWriter::new(to), &mut show);
+        let dumped = dump(&*self.store, &mut BufWriter::new(to), &mut show);
         bar.finish_and_clear();
         Ok(dumped?)
     }

@@ -20,7 +20,7 @@ use super::{Global, message, output, progress, volumes};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the volume, or a path in a mounted one.
+    /// Directory of the volume, its address on a cluster, or a path in a mounted one.
     dir: PathBuf,
     /// Also read the content of all files, to verify its checksums.
     #[arg(long)]
@@ -43,10 +43,9 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         opened => opened?,
     };
     opened.tell_moment();
-    let log_damage = opened.store.log_damage();
     let interrupt = Interrupt::listen()?;
     let bar = progress::bar("keys");
-    let report = check(&opened.store, args.content, &mut |keys| {
+    let report = check(&*opened.store, args.content, &mut |keys| {
         bar.set_position(keys);
         !interrupt.came()
     });
@@ -55,7 +54,8 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         bail!("interrupted: {} is not checked", args.dir.display());
     }
     let mut report = report.with_context(|| format!("cannot check {}", args.dir.display()))?;
-    let noted = log_damage.map(|damage| format!("the log of the volume is damaged: {damage}"));
+    let noted = { opened.log_damage.as_ref() }
+        .map(|damage| format!("the log of the volume is damaged: {damage}"));
     report.notes.extend(noted);
     match global.json {
         true => output::json(&report)?,

@@ -1,26 +1,27 @@
 //! `tifs load`: makes a volume of a dump.
 
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use tifs::dump::{Amount, load};
-use tifs::kv::Kv;
 
 use super::interrupt::Interrupt;
+use super::volumes::NewStore;
 use super::{Global, output, progress, volumes};
 
 /// Make a volume of a dump of tifs dump
 ///
-/// The directory must be empty, or must not exist yet. If the dump is damaged or the command is
+/// The directory must be empty, or must not exist yet; the cluster must have no volume of that
+/// name. If the dump is damaged or the command is
 /// interrupted, everything that it made is removed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the new volume.
+    /// Directory of the new volume, or tikv://HOST:PORT[,HOST:PORT]/NAME.
     dir: PathBuf,
     /// The file to read; standard input if it is not given or -.
     file: Option<PathBuf>,
@@ -40,7 +41,9 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         Some(path) => format!("cannot open {}", path.display()),
         None => "cannot read standard input".to_owned(),
     })?;
-    let loaded = make(&args.dir, file, &interrupt);
+    let input = &mut BufReader::new(interrupt.reader(file));
+    let loaded =
+        volumes::make_store(&args.dir).and_then(|new| fill(new, &args.dir, input, &interrupt));
     if loaded.is_err() && interrupt.came() {
         bail!("interrupted: {} has no volume", args.dir.display());
     }
@@ -52,20 +55,22 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn make(dir: &Path, file: File, interrupt: &Interrupt) -> Result<Amount> {
-    let (making, store) = volumes::make_store(dir)?;
+/// Fills a new store in a place with the volume of a stream.
+pub(super) fn fill(
+    new: NewStore,
+    place: &Path,
+    input: &mut dyn Read,
+    interrupt: &Interrupt,
+) -> Result<Amount> {
     let bar = progress::bytes_bar("loading");
     let mut show = |amount: Amount| {
         bar.set_position(amount.bytes);
         !interrupt.came()
     };
-    let mut input = BufReader::new(interrupt.reader(file));
-    let loaded = load(&store, &mut input, &mut show);
+    let loaded = load(new.store()?, input, &mut show);
     bar.finish_and_clear();
-    let amount = loaded.with_context(|| format!("no volume was made in {}", dir.display()))?;
-    let closed = store.close();
-    closed.with_context(|| format!("no volume was made in {}", dir.display()))?;
-    drop(store);
-    making.finish()?;
+    let amount = loaded.with_context(|| format!("no volume was made in {}", place.display()))?;
+    let completed = new.complete();
+    completed.with_context(|| format!("no volume was made in {}", place.display()))?;
     Ok(amount)
 }

@@ -8,19 +8,21 @@ use serde_json::json;
 
 use super::{Global, output, volumes};
 
-/// Make a volume in a directory
+/// Make a volume in a directory or on a TiKV cluster
 ///
-/// The directory must be empty, or must not exist yet. One process at a time uses a volume, usually
-/// tifs mount. The volume grows as files are written, up to the space of its device.
+/// The directory must be empty, or must not exist yet; the cluster must have none of that name. One
+/// process at a time uses a volume, usually tifs mount. The volume grows as files are written, up
+/// to the space of its device.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the volume.
+    /// Directory of the volume, or tikv://HOST:PORT[,HOST:PORT]/NAME.
     dir: PathBuf,
 }
 
 const EXAMPLES: &str = "Examples:
   tifs mkfs /srv/volume
+  tifs mkfs tikv://pd1:2379,pd2:2379/files
   tifs mkfs /srv/volume --json | jq -r .uuid";
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
@@ -28,7 +30,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let uuid = format!("{:032x}", volume.superblock().uuid);
     volume
         .close()
-        .with_context(|| format!("cannot close the volume in {}", args.dir.display()))?;
+        .with_context(|| format!("cannot close the volume {}", args.dir.display()))?;
     if global.json {
         // JSON has only UTF-8. Other bytes of the path are replaced.
         output::json(&json!({ "dir": args.dir.to_string_lossy(), "uuid": uuid }))?;

@@ -13,11 +13,18 @@
 //! | `progress` | progress bars, numbers for people |
 //! | `interrupt` | signals that end a command that takes long |
 //! | `volumes` | opening and making the volume in a directory |
+//! | `clusters` | the same of a cluster; `no_clusters` if there is no client of one |
 //! | `volume_lock` | what a process has locked while it has a volume open |
 //! | `making` | a volume that is not complete yet |
 
 mod attribute;
 mod bench;
+mod clone;
+#[cfg(feature = "tikv")]
+mod clusters;
+#[cfg(not(feature = "tikv"))]
+#[path = "no_clusters.rs"]
+mod clusters;
 mod daemon;
 mod dump;
 mod fsck;
@@ -45,7 +52,7 @@ use clap::{Parser, Subcommand};
 use rustix::io::Errno;
 use tifs::mounts;
 
-/// A POSIX file system in a directory: make it, mount it, unmount it
+/// A POSIX file system in a directory or on a TiKV cluster: make it, mount it, unmount it
 #[derive(Parser)]
 #[command(name = "tifs", version, after_help = EXAMPLES)]
 struct Cli {
@@ -59,11 +66,13 @@ struct Cli {
 const EXAMPLES: &str = "Examples:
   tifs mount /srv/volume /mnt/files    mount a volume, and make it if there is none
   tifs umount /mnt/files               unmount it; everything is durable afterwards
+  tifs mkfs tikv://host:2379/name      make a volume on a TiKV cluster, for all commands
   tifs COMMAND --help                  what a command does, with an example
 
 In /etc/fstab, if a link mount.tifs to this program is in /sbin (nocreate: a disk may be missing):
   /srv/volume  /mnt/files  tifs  nocreate  0 0
-  /srv/homes   /home/ada   tifs  nocreate,subdir=ada,nosuid  0 0";
+  /srv/homes   /home/ada   tifs  nocreate,subdir=ada,nosuid  0 0
+  tikv://host:2379/name  /mnt/shared  tifs  _netdev  0 0";
 
 #[derive(Subcommand)]
 enum Command {
@@ -75,6 +84,7 @@ enum Command {
     Info(info::Args),
     Dump(dump::Args),
     Load(load::Args),
+    Clone(clone::Args),
     Bench(bench::Args),
 }
 
@@ -132,6 +142,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Info(args) => info::run(&args, &global),
         Command::Dump(args) => dump::run(&args, &global),
         Command::Load(args) => load::run(&args, &global),
+        Command::Clone(args) => clone::run(&args, &global),
         Command::Bench(args) => bench::run(&args, &global),
     }
 }

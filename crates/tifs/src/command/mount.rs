@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::mount_options::{self, MountOptions};
 use super::serve::Service;
+use super::volumes::Place;
 use super::{Global, daemon, mounts, output, volumes};
 
 const FUSE: &str = "/dev/fuse";
@@ -19,7 +20,12 @@ const FUSE: &str = "/dev/fuse";
 /// Mount a volume, and make it if there is none
 ///
 /// Only root can mount. Of the path of a new volume, only the last directory is made; with the
-/// option nocreate, none.
+/// option nocreate, none. On a cluster no volume is made: see tifs mkfs.
+///
+/// Parameters may follow an address on a cluster, after a question mark and separated by &:
+/// ca=FILE, cert=FILE and key=FILE for TLS; timeout=TIME (30s), after which operations fail that
+/// the cluster does not answer; lease=TIME (30s), after which another machine may mount the volume
+/// if this one is gone; gc=TIME (3h), the age of replaced data that the cluster may drop, or off.
 ///
 /// Returns when the mount answers; a process in the background serves it until it is unmounted.
 /// With --foreground the command itself serves it. SIGTERM and Ctrl-C unmount; if files are still
@@ -27,11 +33,11 @@ const FUSE: &str = "/dev/fuse";
 /// process at once.
 ///
 /// Messages of a process in the background go to the file tifs.log in the directory of the volume,
-/// unless that is on a read-only file system.
+/// or to /var/log/tifs.NAME.log for one on a cluster, unless that is on a read-only file system.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the volume.
+    /// Directory of the volume, or tikv://HOST:PORT[,HOST:PORT]/NAME.
     dir: PathBuf,
     /// Where to mount it: a directory.
     mountpoint: PathBuf,
@@ -55,7 +61,9 @@ const EXAMPLES: &str = "Examples:
   tifs mount /srv/volume /mnt/files
   tifs mount /srv/volume /mnt/files -o ro,nosuid
   tifs mount /srv/volume /home/ada -o subdir=home/ada
-  tifs mount /srv/volume /mnt/files --foreground";
+  tifs mount /srv/volume /mnt/files --foreground
+  tifs mount tikv://pd1:2379,pd2:2379/files /mnt/files
+  tifs mount 'tikv://pd1:2379/files?ca=/etc/ca.pem&cert=/etc/me.pem&key=/etc/me.key' /mnt/files";
 
 impl Args {
     /// To mount in the background.
@@ -78,9 +86,13 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     let mountpoint = checked_mountpoint(&args.mountpoint)?;
     check_rights()?;
-    let dir = checked_dir(&args.dir, &mountpoint, &options)?;
+    let place = Place::of(&args.dir)?;
+    let dir = match &place {
+        Place::Directory(dir) => checked_dir(dir, &mountpoint, &options)?,
+        Place::Cluster(_) => args.dir.clone(),
+    };
     let done = Done {
-        is_new: !volumes::has_database(&dir),
+        is_new: matches!(place, Place::Directory(_)) && !volumes::has_database(&dir),
         dir: dir.clone(),
         mountpoint: mountpoint.clone(),
     };

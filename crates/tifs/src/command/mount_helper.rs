@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use tifs::kv::TikvUrl;
 
 use super::{Global, mount, mount_options};
 
@@ -15,7 +16,7 @@ use super::{Global, mount, mount_options};
 #[derive(clap::Parser)]
 #[command(name = "mount.tifs", version)]
 pub(super) struct Cli {
-    /// Directory of the volume.
+    /// Directory of the volume, or its address on a cluster.
     dir: PathBuf,
     /// Where to mount it.
     mountpoint: PathBuf,
@@ -40,13 +41,13 @@ pub(super) struct Cli {
 }
 
 /// Whether these arguments, the name of the program first, are those of `mount.tifs`: by that name,
-/// or because there is a path where a command would be.
+/// or because there is a path or an address where a command would be.
 pub(super) fn is_called(mut arguments: impl Iterator<Item = OsString>) -> bool {
     let program = arguments.next().unwrap_or_default();
     Path::new(&program).file_name() == Some("mount.tifs".as_ref())
-        || arguments
-            .next()
-            .is_some_and(|first| Path::new(&first).is_absolute())
+        || arguments.next().is_some_and(|first| {
+            Path::new(&first).is_absolute() || first.to_str().is_some_and(TikvUrl::is_one)
+        })
 }
 
 impl Cli {
@@ -73,6 +74,7 @@ mod tests {
         let called = |arguments: &[&str]| is_called(arguments.iter().map(OsString::from));
         assert!(called(&["/sbin/mount.tifs", "volume", "/mnt"]));
         assert!(called(&["tifs", "/volume", "/mnt", "-o", "rw"]));
+        assert!(called(&["tifs", "tikv://h:1/v", "/mnt", "-o", "rw"]));
         assert!(!called(&["tifs", "mount", "/volume", "/mnt"]));
         assert!(!called(&["tifs"]) && !called(&[]));
     }

@@ -18,11 +18,11 @@ use titan::Db;
 use super::daemon::{self, Log};
 use super::mount_options::MountOptions;
 use super::signals::Signals;
-use super::volumes::{self, Access, OpenVolume};
+use super::volumes::{self, Access, OpenVolume, Place};
 
 /// The volume to serve, and its mount.
 pub(super) struct Service {
-    /// The directory of the volume, without links.
+    /// The directory of the volume, without links, or its address on a cluster.
     pub(super) dir: PathBuf,
     /// The mount point, without links.
     pub(super) mountpoint: PathBuf,
@@ -35,7 +35,10 @@ impl Service {
     /// Makes the volume if there is none, mounts it, calls `mounted` once the mount answers, and
     /// serves it until it is unmounted and closed. If it cannot be mounted, nothing new is left.
     pub(super) fn run(&self, mounted: impl FnOnce()) -> Result<()> {
-        let is_new = self.options.makes_volumes() && !volumes::has_database(&self.dir);
+        let place = Place::of(&self.dir)?;
+        let is_directory = matches!(place, Place::Directory(_));
+        let is_new =
+            is_directory && self.options.makes_volumes() && !volumes::has_database(&self.dir);
         let before = self.dir.metadata().ok();
         if is_new {
             volumes::make(&self.dir)?
@@ -106,7 +109,7 @@ impl Service {
         let signals = Signals::handle(volume, mountpoint)?;
         let log = self
             .background
-            .then(|| Log::open(self.options.log.as_deref(), dir))
+            .then(|| Log::open(self.options.log.as_deref(), &Place::of(dir)?))
             .transpose()?;
         let mut session = self.options.session.clone();
         session.source = dir.as_os_str().to_owned();

@@ -9,13 +9,13 @@ use serde_json::Value;
 use tifs::volume::{AccessTime, STATISTICS};
 
 use super::volumes::{self, Access};
-use super::{Global, attribute, output, progress};
+use super::{Global, attribute, clusters, output, progress};
 
 /// Show the size and the counters of a volume
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of a volume, or a path in a mounted one.
+    /// Directory of a volume, its address on a cluster, or a path in a mounted one.
     path: PathBuf,
     /// Print in the text format of Prometheus.
     #[arg(long, conflicts_with = "json")]
@@ -42,6 +42,14 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 /// The statistics of the volume in a directory, or of the mounted one that has a path. A mounted
 /// one says them itself, if it can be reached.
 fn read(path: &Path) -> Result<Value> {
+    if let Some(url) = volumes::url_of(path)? {
+        let mount = clusters::mount_of(&url);
+        let said = mount.map(|mount| attribute::read(&mount.mountpoint, STATISTICS));
+        return match said {
+            Some(Ok(Some(text))) => Ok(serde_json::from_str(&text)?),
+            _ => Ok(serde_json::to_value(clusters::look(&url)?.statistics()?)?),
+        };
+    }
     // A mount whose process has ended has no real path. Reading its attribute says what to do.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let asked = match volumes::has_database(&real) {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::mounts::{self, Mount};
 use super::volume_lock::VolumeLock;
-use super::{Global, output, volumes};
+use super::{Global, clusters, output, volumes};
 
 /// The time to wait for other namespaces: many last for moments only, as those of a service that
 /// starts.
@@ -76,6 +76,7 @@ fn unmount(args: &Args) -> Result<Mount> {
     // Opened before unmounting: this is what its process has locked, even if something else gets
     // the name.
     let dir = volumes::directory_of(&mount);
+    let closing = volumes::url_of(&dir)?.map(|url| clusters::Closing::begin(&url));
     let lock = VolumeLock::open(&dir);
     let durable = Durable::make(&path);
     match rustix::mount::unmount(&path, UnmountFlags::empty()) {
@@ -94,6 +95,9 @@ fn unmount(args: &Args) -> Result<Mount> {
     if is_mounted_elsewhere(&mount) {
         // Several mounts only read; the volume remains in use, and has nothing to write.
         return Ok(mount);
+    }
+    if let Some(closing) = closing {
+        return closed_on_cluster(closing, mount, &durable);
     }
     let lock = lock.with_context(|| {
         format!(
@@ -124,6 +128,35 @@ fn unmount(args: &Args) -> Result<Mount> {
         ),
         (Some(elsewhere), _) => bail!(
             "unmounted {mountpoint}, and {said}; but the volume stays in use, because {elsewhere}"
+        ),
+    }
+    Ok(mount)
+}
+
+/// Waits until the volume of a mount on a cluster is closed.
+fn closed_on_cluster(
+    closing: Result<clusters::Closing>,
+    mount: Mount,
+    durable: &Durable,
+) -> Result<Mount> {
+    let (mountpoint, volume) = (mount.mountpoint.display(), mount.source.display());
+    let closed = closing
+        .and_then(|closing| closing.wait())
+        .with_context(|| {
+            format!(
+                "unmounted {mountpoint}, but whether the volume {volume} is closed is not known"
+            )
+        })?;
+    match durable {
+        _ if !closed => bail!("unmounted {mountpoint}, but the volume {volume} stays in use"),
+        Durable::All => {}
+        Durable::ProcessEnded => output::warn(&format!(
+            "unmounted {mountpoint}; the process that served it had ended before, so what programs wrote \
+             last and did not sync may be lost"
+        )),
+        Durable::NotAll(e) => bail!(
+            "unmounted {mountpoint}, but the last changes may be lost: they could not be made durable before \
+             ({e})"
         ),
     }
     Ok(mount)

@@ -1,4 +1,5 @@
-//! Opens the volume in a directory, or makes one.
+//! Opens the volume in a directory, or makes one. A volume on a cluster is handed to
+//! [`clusters`](super::clusters).
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -11,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use serde_json::Value;
 use tifs::fuse::FileClock;
-use tifs::kv::{EngineKv, EngineOptions, Kv, Space};
+use tifs::kv::{EngineKv, EngineOptions, Kv, Space, TikvUrl};
 use tifs::schema::{InodeNumber, Key, Superblock};
 use tifs::volume::{AccessTime, HostSpace, STATISTICS, Volume, VolumeOptions};
 use titan::WalDamageEvent;
@@ -19,7 +20,7 @@ use titan::WalDamageEvent;
 use super::making::{self, Making};
 use super::mounts::{self, Mount};
 use super::volume_lock::{is_locked, process_of};
-use super::{attribute, output};
+use super::{attribute, clusters, output};
 
 /// The time to wait for a process that is about to end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,9 +34,50 @@ pub(super) enum Access {
     Write(AccessTime),
 }
 
+impl Access {
+    pub(super) fn is_read_only(self) -> bool {
+        matches!(self, Access::Read(_))
+    }
+
+    /// The rule for the time of the last access.
+    pub(super) fn time(self) -> AccessTime {
+        match self {
+            Access::Read(time) | Access::Write(time) => time,
+        }
+    }
+}
+
+/// The place of a volume.
+pub(super) enum Place {
+    /// A directory.
+    Directory(PathBuf),
+    /// A cluster.
+    Cluster(TikvUrl),
+}
+
+impl Place {
+    /// The place that an argument of a command names.
+    ///
+    /// # Errors
+    /// Those of an address that is wrong.
+    pub(super) fn of(path: &Path) -> Result<Place> {
+        let url = url_of(path)?;
+        Ok(url.map_or_else(|| Place::Directory(path.to_owned()), Place::Cluster))
+    }
+}
+
+/// The address that a path is, if it is one of a volume on a cluster.
+pub(super) fn url_of(path: &Path) -> Result<Option<TikvUrl>> {
+    let text = path.to_str().filter(|text| TikvUrl::is_one(text));
+    Ok(text.map(TikvUrl::parse).transpose()?)
+}
+
 /// Makes a volume in a directory that is empty or does not exist. If it fails, nothing is left.
 pub(super) fn make(dir: &Path) -> Result<Volume> {
-    let (making, store) = make_store(dir)?;
+    if let Some(url) = url_of(dir)? {
+        return clusters::make(&url);
+    }
+    let (making, store) = make_directory(dir)?;
     let volume_options = options_of(dir, Access::Write(AccessTime::default()))?;
     let made = Volume::make(&store, &volume_options)
         .and_then(|()| Volume::open(Arc::new(store), volume_options))
@@ -44,10 +86,46 @@ pub(super) fn make(dir: &Path) -> Result<Volume> {
     Ok(made)
 }
 
-/// Makes a store without a volume in a directory that is empty or does not exist. The caller makes
-/// the volume and finishes. If it does not, it drops the store first: the files of the other go
-/// away.
-pub(super) fn make_store(dir: &Path) -> Result<(Making, EngineKv)> {
+/// A store without a volume, which the caller makes. Unless it is completed, dropping it removes
+/// everything that was made.
+pub(super) enum NewStore {
+    /// In a directory. The store is dropped before its files are removed.
+    Directory { store: EngineKv, making: Making },
+    /// On a cluster.
+    Cluster(clusters::NewStore),
+}
+
+impl NewStore {
+    pub(super) fn store(&self) -> Result<&dyn Kv> {
+        match self {
+            NewStore::Directory { store, .. } => Ok(store),
+            NewStore::Cluster(new) => new.store().context("the store is closed"),
+        }
+    }
+
+    /// The volume is complete: it is closed.
+    pub(super) fn complete(self) -> Result<()> {
+        match self {
+            NewStore::Directory { store, making } => {
+                store.close()?;
+                drop(store);
+                making.finish()
+            }
+            NewStore::Cluster(new) => new.complete(),
+        }
+    }
+}
+
+/// Makes a store without a volume: in a directory that is empty or does not exist, or on a cluster.
+pub(super) fn make_store(place: &Path) -> Result<NewStore> {
+    if let Some(url) = url_of(place)? {
+        return Ok(NewStore::Cluster(clusters::NewStore::begin(&url)?));
+    }
+    let (making, store) = make_directory(place)?;
+    Ok(NewStore::Directory { store, making })
+}
+
+fn make_directory(dir: &Path) -> Result<(Making, EngineKv)> {
     match look(dir)? {
         Found::Nothing | Found::Empty => {}
         Found::Database => bail!("{} has a volume or database already", dir.display()),
@@ -70,10 +148,15 @@ pub(super) struct OpenVolume {
     pub(super) log_damage: Option<WalDamageEvent>,
 }
 
-/// Opens the volume in a directory.
+/// Opens the volume in a directory, or one on a cluster.
 pub(super) fn open(dir: &Path, access: Access) -> Result<OpenVolume> {
-    let read_only = matches!(access, Access::Read(_));
-    let store = store(dir, read_only)?;
+    if let Some(url) = url_of(dir)? {
+        return Ok(OpenVolume {
+            volume: clusters::open(&url, access)?,
+            log_damage: None,
+        });
+    }
+    let store = store(dir, access.is_read_only())?;
     let log_damage = store.log_damage();
     let volume = open_in(Arc::new(store), dir, access)?;
     Ok(OpenVolume { volume, log_damage })
@@ -81,26 +164,42 @@ pub(super) fn open(dir: &Path, access: Access) -> Result<OpenVolume> {
 
 /// A store that is only read.
 pub(super) struct OpenStore {
-    pub(super) store: EngineKv,
-    /// Directory of the volume.
+    pub(super) store: Arc<dyn Kv>,
+    /// Directory of the volume, or its address on a cluster.
     pub(super) dir: PathBuf,
+    /// Damage in its log that was no error.
+    pub(super) log_damage: Option<WalDamageEvent>,
+    /// Seconds of Unix time of the moment that is shown, if a process has it open.
+    pub(super) moment: Option<u64>,
 }
 
 impl OpenStore {
+    fn of_engine(store: EngineKv, dir: PathBuf) -> OpenStore {
+        OpenStore {
+            log_damage: store.log_damage(),
+            moment: store.db().moment().map(|moment| moment.unix_seconds),
+            store: Arc::new(store),
+            dir,
+        }
+    }
+
     /// Says that the volume is in use, if it is, and is shown as of one moment.
     pub(super) fn tell_moment(&self) {
-        if let Some(moment) = self.store.db().moment() {
-            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(moment.unix_seconds);
+        if let Some(seconds) = self.moment {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
             let time = humantime::format_rfc3339_seconds(time);
             output::warn(&format!("the volume is in use; this is as of {time}"));
         }
     }
 }
 
-/// Opens the store of a volume for reading: of the one in a directory, or of the mounted one that
-/// has a path. If a process has it open, the store is shown as of now. What programs have written
-/// is made durable before, or a warning says that this cannot be done.
+/// Opens the store of a volume for reading: of the one in a directory or on a cluster, or of the
+/// mounted one that has a path. If a process has it open, the store is shown as of now. What
+/// programs have written is made durable before, or a warning says that this cannot be done.
 pub(super) fn open_store(path: &Path) -> Result<OpenStore> {
+    if let Some(url) = url_of(path)? {
+        return clusters::open_store(path, &url);
+    }
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mounted = match has_database(&real) {
         true => { mounts_of(&real) }.next(),
@@ -110,10 +209,12 @@ pub(super) fn open_store(path: &Path) -> Result<OpenStore> {
         (Some(mount), false) => directory_of(mount),
         _ => path.to_owned(),
     };
+    if let Some(url) = url_of(&dir)? {
+        return clusters::open_store(&dir, &url);
+    }
     let served = mounted.filter(is_served);
     if look(&dir)? != Found::Database || (served.is_none() && !is_locked(&dir)) {
-        let store = store(&dir, true)?;
-        return Ok(OpenStore { store, dir });
+        return Ok(OpenStore::of_engine(store(&dir, true)?, dir));
     }
     match served {
         Some(mount) => {
@@ -132,7 +233,7 @@ pub(super) fn open_store(path: &Path) -> Result<OpenStore> {
     options.db.create_if_missing = false;
     let store = EngineKv::open_beside(&dir, &options).map_err(|e| cannot_open(&dir, e))?;
     refuse_other(&dir, &store)?;
-    Ok(OpenStore { store, dir })
+    Ok(OpenStore::of_engine(store, dir))
 }
 
 fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
@@ -304,10 +405,6 @@ fn unfinished(dir: &Path) -> anyhow::Error {
 }
 
 fn options_of(dir: &Path, access: Access) -> Result<VolumeOptions> {
-    let (read_only, access_time) = match access {
-        Access::Read(access_time) => (true, access_time),
-        Access::Write(access_time) => (false, access_time),
-    };
     let clock = FileClock::new().context("cannot make the clock of files")?;
     // The directory may be moved while it is in use.
     let opened = File::open(dir).with_context(|| format!("cannot read {}", dir.display()))?;
@@ -315,8 +412,8 @@ fn options_of(dir: &Path, access: Access) -> Result<VolumeOptions> {
     let (dir, asked) = (dir.to_owned(), Arc::clone(&opened));
     Ok(VolumeOptions {
         clock: Arc::new(clock),
-        access_time,
-        read_only,
+        access_time: access.time(),
+        read_only: access.is_read_only(),
         host_space: Arc::new(move || host_space(&asked, &dir)),
         directory: Arc::new(move || place_of(&opened)),
     })

@@ -1,8 +1,9 @@
 //! The store beneath a volume: an ordered key-value store with transactions.
 //!
 //! The file system needs of a store only [`Kv`] and [`Transaction`], so that one machine's engine
-//! and a cluster can both be one. There are two: [`EngineKv`] on Titan, and [`MemoryKv`] in memory,
-//! which keeps the contract honest in tests.
+//! and a cluster can both be one. There are three: [`EngineKv`] on Titan; `TikvKv` on a TiKV
+//! cluster, with the feature `tikv`; and [`MemoryKv`] in memory, which keeps the contract honest in
+//! tests.
 //!
 //! # Contract
 //!
@@ -21,6 +22,9 @@ mod memory;
 mod resume;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tikv")]
+mod tikv;
+mod tikv_url;
 
 use bytes::Bytes;
 
@@ -28,6 +32,9 @@ use crate::error::{Error, Result};
 
 pub use engine::{EngineKv, EngineOptions};
 pub use memory::MemoryKv;
+#[cfg(feature = "tikv")]
+pub use tikv::{Holder, TikvKv};
+pub use tikv_url::{TikvTls, TikvUrl};
 
 /// The two key spaces of a volume. They are stored in ways that suit their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,7 +53,8 @@ pub enum Commit {
     Committed,
     /// Another transaction wrote a key of this one. Nothing was written.
     Conflict,
-    /// The store does not know whether the writes took effect. An embedded store never says so.
+    /// The store does not know whether the writes took effect, and has tried to find out. An
+    /// embedded store never says so.
     Undetermined,
 }
 

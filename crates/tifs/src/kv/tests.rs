@@ -13,6 +13,13 @@ fn every_store(check: impl Fn(&dyn Kv)) {
     let store = EngineKv::open(dir.path(), &EngineOptions::default()).unwrap();
     check(&store);
     store.close().unwrap();
+    #[cfg(feature = "tikv")]
+    {
+        let node = super::tikv::node::TestNode::new();
+        let store = super::TikvKv::open(&node.url("")).unwrap();
+        check(&store);
+        store.close().unwrap();
+    }
 }
 
 fn put(store: &dyn Kv, space: Space, key: &[u8], value: &[u8]) {

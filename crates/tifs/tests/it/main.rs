@@ -5,6 +5,7 @@
 //! | `lockstep` | volume and model side by side |
 //! | `regressions` | lists of operations that failed once |
 //! | `crash` | the process or the machine stops, at every operation of the disk |
+//! | `cluster` | a volume on a node that speaks TiKV's protocol |
 //! | `growth` | files that are cut and grow, in all ways |
 //! | `holes` | holes of so many blocks that they are made piece by piece |
 //! | `moods` | a volume on such a store |
@@ -26,6 +27,8 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+#[cfg(feature = "tikv")]
+mod cluster;
 mod command;
 mod crash;
 mod faults;

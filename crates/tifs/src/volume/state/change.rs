@@ -73,6 +73,7 @@ impl Volume {
                 }
                 Commit::Conflict => Ok(None),
                 Commit::Undetermined => {
+                    self.usage.doubt();
                     let what = "the store does not know whether the operation took effect";
                     Err(Error::new(Errno::IO, what))
                 }

@@ -4,7 +4,7 @@
 //! volume counts in memory, and stores the result when it is closed. An opening takes the stored
 //! counters and removes them; after a crash there are none, and the opening counts all inodes.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use titan::invariant;
 
@@ -27,6 +27,8 @@ pub(in crate::volume) struct UsageChange {
 pub(in crate::volume) struct UsageCounter {
     blocks: AtomicI64,
     inodes: AtomicI64,
+    /// Nobody knows whether some operation took effect.
+    is_uncertain: AtomicBool,
 }
 
 impl UsageCounter {
@@ -46,6 +48,7 @@ impl UsageCounter {
         Ok(UsageCounter {
             blocks: AtomicI64::new(usage.blocks as i64),
             inodes: AtomicI64::new(usage.inodes as i64),
+            is_uncertain: AtomicBool::new(false),
         })
     }
 
@@ -54,9 +57,17 @@ impl UsageCounter {
         self.inodes.fetch_add(change.inodes, Ordering::Relaxed);
     }
 
+    /// Notes that an operation may have taken effect or not: the next opening has to count.
+    pub(in crate::volume) fn doubt(&self) {
+        self.is_uncertain.store(true, Ordering::Release);
+    }
+
     /// The counters to store, when nobody changes the volume any more: until then one operation
     /// may be counted before another that it follows.
-    pub(in crate::volume) fn last(&self) -> Result<Usage> {
+    pub(in crate::volume) fn last(&self) -> Result<Option<Usage>> {
+        if self.is_uncertain.load(Ordering::Acquire) {
+            return Ok(None);
+        }
         let (blocks, inodes) = (&self.blocks, &self.inodes);
         let (blocks, inodes) = (
             blocks.load(Ordering::Relaxed),
@@ -68,7 +79,7 @@ impl UsageCounter {
             durable: inodes > 1 || blocks == 0,
             "the root alone uses {blocks} blocks"
         )?;
-        Ok(self.get())
+        Ok(Some(self.get()))
     }
 
     pub(in crate::volume) fn get(&self) -> Usage {

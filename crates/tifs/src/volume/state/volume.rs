@@ -80,9 +80,13 @@ impl Volume {
         transaction.put(Space::Meta, &root_key, &root.encode())?;
         match transaction.commit()? {
             Commit::Committed => kv.sync(),
-            Commit::Conflict | Commit::Undetermined => Err(Error::new(
+            Commit::Conflict => Err(Error::new(
                 Errno::EXIST,
                 "another process makes a volume here",
+            )),
+            Commit::Undetermined => Err(Error::new(
+                Errno::IO,
+                "the store does not know whether there is a volume now",
             )),
         }
     }
@@ -166,7 +170,9 @@ impl Volume {
 
     fn store_usage(&self) -> Result<()> {
         let mut transaction = self.kv.begin()?;
-        let usage = self.usage.last()?;
+        let Some(usage) = self.usage.last()? else {
+            return Ok(());
+        };
         transaction.put(Space::Meta, &Key::Usage.encode(), &usage.encode())?;
         // Nobody else writes the key; without it the next opening counts.
         let _: Commit = transaction.commit()?;

@@ -25,7 +25,7 @@ use tifs::volume::{Volume, VolumeOptions};
 
 /// The exit status of the command, and its output.
 #[derive(Debug)]
-struct Ended {
+pub struct Ended {
     status: Option<i32>,
     out: String,
     said: String,
@@ -44,7 +44,7 @@ impl From<Output> for Ended {
 impl Ended {
     /// It failed, with one line that has all of `parts`.
     #[track_caller]
-    fn failed_with(&self, parts: &[&str]) {
+    pub fn failed_with(&self, parts: &[&str]) {
         let is_complete = parts.iter().all(|part| self.said.contains(part));
         let is_line = self.said.lines().count() == 1;
         assert!(
@@ -55,7 +55,7 @@ impl Ended {
 
     /// It succeeded.
     #[track_caller]
-    fn succeeded(&self) {
+    pub fn succeeded(&self) {
         assert_eq!(self.status, Some(0), "{self:?}");
     }
 }
@@ -64,7 +64,7 @@ fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_tifs"))
 }
 
-fn tifs<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ended {
+pub fn tifs<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ended {
     command().args(arguments).output().unwrap().into()
 }
 

@@ -1,5 +1,7 @@
 //! Failures are reported, and lose nothing.
 
+#[cfg(feature = "tikv")]
+mod cluster;
 mod damage;
 mod ending;
 mod full;

@@ -24,6 +24,8 @@ pub const TIFS: &str = env!("CARGO_BIN_EXE_tifs");
 /// process is killed.
 pub struct Volume {
     directory: TempDir,
+    /// The volume, as commands name it.
+    source: PathBuf,
     options: String,
     server: Option<Child>,
     killed: Option<Child>,
@@ -46,9 +48,21 @@ impl Volume {
     /// The same, with a directory in which the volume is to be. There must be `/dev/fuse`.
     pub fn on(place: impl AsRef<Path>, options: &str) -> Volume {
         let directory = TempDir::new_in(place).unwrap();
+        let source = directory.path().join("volume");
+        Volume::mounted(directory, source, options)
+    }
+
+    /// The same, of a volume that is elsewhere and exists. There must be `/dev/fuse`.
+    #[cfg(feature = "tikv")]
+    pub fn of(source: &str) -> Volume {
+        Volume::mounted(TempDir::new().unwrap(), source.into(), "")
+    }
+
+    fn mounted(directory: TempDir, source: PathBuf, options: &str) -> Volume {
         std::fs::create_dir(directory.path().join("mount")).unwrap();
         let mut volume = Volume {
             directory,
+            source,
             options: options.to_owned(),
             server: None,
             killed: None,
@@ -88,9 +102,9 @@ impl Volume {
         self.directory.path().join("mount")
     }
 
-    /// The directory that has the volume's files.
+    /// The directory that has the volume's files, or its address.
     pub fn store(&self) -> PathBuf {
-        self.directory.path().join("volume")
+        self.source.clone()
     }
 
     /// Begins to mount the volume, and kills the process after a while, whatever it has done until

@@ -1,0 +1,250 @@
+//! The store on a cluster that speaks TiKV's protocol.
+//!
+//! The keys of a volume begin with its name ([`keys`]). A transaction of the volume is an
+//! optimistic one of the cluster. It commits in one phase if it is small and all its keys are in
+//! one region, and else in two. It is durable then, so a sync has nothing to do.
+//!
+//! No commit is an async one: the client cannot finish those of a process that was killed, and
+//! their keys would be locked for ever.
+//!
+//! # One mount
+//!
+//! One process at a time may write a volume. It has the *session*, a key with its identity and the
+//! end of its lease, which it puts off all the time ([`session`], [`upkeep`]). The end is in the
+//! time of the cluster's timestamps, so no two clocks are compared:
+//!
+//! 1. Each transaction writes a *slot*, one of a fixed number of keys ([`slots`]). It goes on only
+//!    if its start is before the end of the lease.
+//! 2. Another process takes the volume in one transaction that replaces the session and writes all
+//!    slots. It does so only if its start is after the end of the lease, or if it sees that the
+//!    process of the session has ended.
+//! 3. So an old transaction began before the new session did, and both write its slot. If the old
+//!    one commits first, the new session sees it. If not, it conflicts, whenever its requests
+//!    arrive. A process may be stopped at any point for any time.
+//!
+//! # Commits without an answer
+//!
+//! The value of a slot identifies the last transaction there, so it tells later whether a commit
+//! was done ([`transaction`]). A commit is [`Undetermined`](super::Commit::Undetermined) only if
+//! the cluster does not answer that question either.
+//!
+//! # Costs
+//!
+//! A read outside of a transaction takes two round trips: one for a timestamp. A transaction takes
+//! one to begin, one for each read, and one to commit if its keys are in one region and take at
+//! most 16 KiB with their values; else three. A scan asks all regions of its range for each page.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `failures` | failures that pass, and those after which nothing was done |
+//! | `cluster` | the connection: threads, repeated calls, deadlines |
+//! | `keys` | the keys of a volume |
+//! | `process` | processes, and whether they have ended |
+//! | `slots`, `session` | see above |
+//! | `shared` | the parts that transactions and threads share |
+//! | `reads`, `transaction` | reads as of a timestamp; writes and their commit |
+//! | `making` | a volume that is not complete yet |
+//! | `upkeep` | the thread that renews the lease |
+
+mod cluster;
+mod failures;
+mod keys;
+mod making;
+#[cfg(test)]
+pub(super) mod node;
+mod process;
+mod reads;
+mod session;
+mod shared;
+mod slots;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod upkeep;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use tikv_client::TransactionClient;
+
+use self::cluster::{Cluster, writing};
+use self::keys::Keys;
+use self::reads::{Reads, Writes};
+use self::session::Session;
+use self::shared::Shared;
+use self::slots::Slots;
+use self::transaction::TikvTransaction;
+use self::upkeep::Upkeep;
+use super::{Kv, Pair, Reader, Scan, Space, TikvUrl, Transaction};
+use crate::error::{Error, Result};
+
+pub use self::session::Holder;
+
+/// A volume's part of a cluster as a store. Dropping it gives the volume up, if the cluster
+/// answers.
+pub struct TikvKv {
+    shared: Arc<Shared>,
+    /// Renews the lease, unless the store is only read.
+    upkeep: Mutex<Option<Upkeep>>,
+}
+
+impl TikvKv {
+    /// Opens the store of a volume, and takes the right to write it. There need not be a volume
+    /// yet.
+    ///
+    /// # Errors
+    /// `EBUSY` if another process has it, and says which; `ETIMEDOUT` if the cluster does not
+    /// answer.
+    pub fn open(url: &TikvUrl) -> Result<TikvKv> {
+        let cluster = Cluster::connect(url)?;
+        let keys = Keys::new(&url.name);
+        let session = Session::take(&cluster, &keys, url.lease)?;
+        let shared = Arc::new(Shared {
+            url: url.clone(),
+            cluster,
+            keys,
+            slots: Slots::new(session.id),
+            session: Some(session),
+        });
+        let store = TikvKv {
+            shared,
+            upkeep: Mutex::new(None),
+        };
+        // If this fails, the store gives the volume up.
+        *store.upkeep.lock() = Some(Upkeep::start(&store.shared)?);
+        Ok(store)
+    }
+
+    /// Opens the store of a volume for reading. Another process may write it meanwhile, so only
+    /// [snapshots](Kv::snapshot) are of one moment.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` if the cluster does not answer.
+    pub fn open_read_only(url: &TikvUrl) -> Result<TikvKv> {
+        let shared = Shared {
+            url: url.clone(),
+            cluster: Cluster::connect(url)?,
+            keys: Keys::new(&url.name),
+            slots: Slots::new(0),
+            session: None,
+        };
+        Ok(TikvKv {
+            shared: Arc::new(shared),
+            upkeep: Mutex::new(None),
+        })
+    }
+
+    fn reads(&self) -> Result<Reads<'_>> {
+        Ok(Reads {
+            store: &self.shared,
+            at: self.shared.now()?,
+            is_long: false,
+        })
+    }
+
+    /// The process that may write the volume, for messages; `None` if none does.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub fn holder(&self) -> Result<Option<Holder>> {
+        session::holder(&self.shared.cluster, &self.shared.keys)
+    }
+}
+
+impl Drop for TikvKv {
+    fn drop(&mut self) {
+        if self.shared.cluster.is_usable() {
+            // The lease runs out otherwise.
+            let _ = self.close();
+        }
+    }
+}
+
+impl Kv for TikvKv {
+    fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+        let store = &*self.shared;
+        if store.session.is_none() {
+            let what = "the volume was opened for reading only";
+            return Err(Error::new(Errno::ROFS, what));
+        }
+        // ORDER: before the start. Two transactions that run at the same time have two slots.
+        let slot = store.slots.take()?;
+        let deadline = store.cluster.deadline();
+        loop {
+            let begun = store
+                .cluster
+                .call(deadline, async |client: TransactionClient| {
+                    client.begin_with_options(writing()).await
+                })?;
+            let at = begun.start_timestamp();
+            if store.may_go_on(&at, deadline)? {
+                return Ok(Box::new(TikvTransaction {
+                    reads: Reads {
+                        store,
+                        at,
+                        is_long: false,
+                    },
+                    begun,
+                    slot,
+                    writes: Writes::new(),
+                    guards: BTreeSet::new(),
+                }));
+            }
+        }
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Reader + '_>> {
+        Ok(Box::new(Reads {
+            is_long: true,
+            ..self.reads()?
+        }))
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        self.reads()?.get(space, key)
+    }
+
+    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+        self.reads()?.multi_get(space, keys)
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
+        Reader::scan(&self.reads()?, scan)
+    }
+
+    /// Nothing: each commit is durable in the cluster.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<()> {
+        let upkeep = self.upkeep.lock().take();
+        drop(upkeep);
+        match &self.shared.session {
+            Some(session) => session.end(&self.shared.cluster, &self.shared.keys),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Reader for Reads<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        Reads::get(self, space, key)
+    }
+
+    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+        Reads::multi_get(self, space, keys)
+    }
+
+    fn value_lengths(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
+        let values = Reads::multi_get(self, space, keys)?.into_iter();
+        Ok(values.map(|value| value.map(|value| value.len())).collect())
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
+        Reads::scan(self, scan, &Writes::new())
+    }
+}

@@ -1,0 +1,59 @@
+//! A node in this process, for tests.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use tempfile::TempDir;
+use titan_server::{Node, NodeOptions};
+
+use crate::kv::TikvUrl;
+
+/// A node in a temporary directory.
+pub(in crate::kv) struct TestNode {
+    node: Option<Node>,
+    options: NodeOptions,
+    dir: TempDir,
+}
+
+impl TestNode {
+    pub(in crate::kv) fn new() -> TestNode {
+        let dir = tempfile::tempdir().unwrap();
+        let start = |_| {
+            // Below those that the system gives out, so that it is free when the node starts again.
+            let port = fastrand::u16(10_000..30_000);
+            let mut options = NodeOptions::new(([127, 0, 0, 1], port).into());
+            options.storage.sync = false;
+            let node = Node::start(dir.path().join("node"), &options).ok()?;
+            Some((node, options))
+        };
+        let (node, options) = (0..100).find_map(start).unwrap();
+        TestNode {
+            node: Some(node),
+            options,
+            dir,
+        }
+    }
+
+    /// The address of a volume, with parameters.
+    pub(in crate::kv) fn url(&self, parameters: &str) -> TikvUrl {
+        let text = format!("tikv://{}/volume?{parameters}", self.options.listen);
+        TikvUrl::parse(&text).unwrap()
+    }
+
+    pub(in crate::kv) fn stop(&mut self) {
+        self.node.take().unwrap().stop().unwrap();
+    }
+
+    /// Starts it again at its old address.
+    pub(in crate::kv) fn restart(&mut self) {
+        let node = Node::start(self.dir.path().join("node"), &self.options);
+        self.node = Some(node.unwrap());
+    }
+}
+
+impl Drop for TestNode {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            node.stop().unwrap();
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Reads of a volume on a cluster, as of a timestamp.
+//!
+//! Large reads are made in parts, so that each answer is far below the limits of nodes and client.
+//! A part whose answer is too large nevertheless is read in smaller ones.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use tikv_client::{BoundRange, Error as ClientError, Timestamp, TransactionClient};
+
+use super::cluster::{Deadline, options};
+use super::failures::is_too_large;
+use super::shared::Shared;
+use crate::error::{Error, Result};
+use crate::kv::{Direction, Pair, Scan, Space};
+
+/// The writes of a transaction: values, or that there is none.
+pub(super) type Writes = BTreeMap<(Space, Vec<u8>), Option<Bytes>>;
+
+/// Rows that are read at once, of which each one may be as large as a block of a file.
+const LARGE_ROWS: usize = 16;
+/// Rows that are read at once, if each is small.
+const SMALL_ROWS: usize = 1024;
+
+/// The store as of a timestamp.
+pub(super) struct Reads<'a> {
+    pub(super) store: &'a Shared,
+    pub(super) at: Timestamp,
+    /// It may last for hours.
+    pub(super) is_long: bool,
+}
+
+/// Rows of a range.
+struct Page {
+    pairs: Vec<Pair>,
+    /// There are no further ones.
+    is_last: bool,
+}
+
+impl Reads<'_> {
+    pub(super) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        let key = self.store.keys.of(space, key);
+        let cluster = &self.store.cluster;
+        let value = cluster.call(cluster.deadline(), async |client: TransactionClient| {
+            let mut snapshot = client.snapshot(self.at.clone(), options());
+            snapshot.get(key.clone()).await
+        })?;
+        Ok(value.map(Bytes::from))
+    }
+
+    /// The values of keys, in their order.
+    pub(super) fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+        if let [key] = keys {
+            return Ok(vec![self.get(space, key)?]);
+        }
+        let deadline = self.store.cluster.deadline();
+        let mut found = BTreeMap::new();
+        for keys in keys.chunks(rows_at_once(space, false)) {
+            let keys: Vec<Vec<u8>> = { keys.iter() }
+                .map(|key| self.store.keys.of(space, key))
+                .collect();
+            self.read_many(&keys, deadline, &mut found)?;
+        }
+        let value = |key: &Vec<u8>| found.get(&self.store.keys.of(space, key)).cloned();
+        Ok(keys.iter().map(value).collect())
+    }
+
+    /// Adds the values of stored keys to `found`.
+    fn read_many(
+        &self,
+        keys: &[Vec<u8>],
+        deadline: Deadline,
+        found: &mut BTreeMap<Vec<u8>, Bytes>,
+    ) -> Result<()> {
+        let read = self
+            .store
+            .cluster
+            .call(deadline, async |client: TransactionClient| {
+                let mut snapshot = client.snapshot(self.at.clone(), options());
+                match snapshot.batch_get(keys.to_vec()).await {
+                    Ok(pairs) => Ok(Some(pairs.collect::<Vec<_>>())),
+                    Err(error) if is_too_large(&error) && keys.len() > 1 => Ok(None),
+                    Err(error) => Err(error),
+                }
+            })?;
+        let Some(pairs) = read else {
+            let (first, second) = keys.split_at(keys.len() / 2);
+            self.read_many(first, deadline, found)?;
+            return self.read_many(second, deadline, found);
+        };
+        found.extend(pairs.into_iter().map(|pair| {
+            let (key, value): (tikv_client::Key, Vec<u8>) = pair.into();
+            (Vec::from(key), Bytes::from(value))
+        }));
+        Ok(())
+    }
+
+    /// The pairs of a range, with `writes` on top.
+    pub(super) fn scan(&self, scan: &Scan, writes: &Writes) -> Result<Vec<Pair>> {
+        let mut pairs = Vec::new();
+        let mut rest = scan.begin.clone()..scan.end.clone();
+        while rest.start < rest.end && pairs.len() < scan.limit {
+            let page = self.page(scan, &rest, scan.limit - pairs.len())?;
+            // The part of the range that the page shows.
+            let shown = match (page.pairs.last(), scan.direction) {
+                (Some((last, _)), Direction::Forward) if !page.is_last => {
+                    rest.start.clone()..[last, &[0][..]].concat()
+                }
+                (Some((last, _)), Direction::Backward) if !page.is_last => {
+                    last.to_vec()..rest.end.clone()
+                }
+                _ => rest.clone(),
+            };
+            rest = match scan.direction {
+                Direction::Forward => shown.end.clone()..rest.end,
+                Direction::Backward => rest.start..shown.start.clone(),
+            };
+            pairs.extend(merged(page.pairs, writes, scan, shown));
+        }
+        pairs.truncate(scan.limit);
+        Ok(pairs)
+    }
+
+    /// # Errors
+    /// `EIO` if the cluster may have dropped values that are to be read.
+    fn check_age(&self, deadline: Deadline) -> Result<()> {
+        let Some(age) = self.store.url.gc else {
+            return Ok(());
+        };
+        let now = self.store.cluster.timestamp(deadline)?;
+        let read_for = now.physical.saturating_sub(self.at.physical).max(0);
+        if read_for.cast_unsigned() < u64::try_from(age.as_millis()).unwrap_or(u64::MAX) {
+            return Ok(());
+        }
+        let what = format!(
+            "this has read for more than {}, and the cluster may have dropped what it is to read: repeat it, \
+             after a mount with a longer gc=TIME or gc=off",
+            humantime::format_duration(age)
+        );
+        Err(Error::new(Errno::IO, what))
+    }
+
+    /// The first rows of a range, in the direction of the scan.
+    fn page(&self, scan: &Scan, range: &Range<Vec<u8>>, wanted: usize) -> Result<Page> {
+        let keys = &self.store.keys;
+        let from = keys.of(scan.space, &range.start);
+        let to = keys.of(scan.space, &range.end);
+        let mut rows = wanted.min(rows_at_once(scan.space, scan.keys_only));
+        let cluster = &self.store.cluster;
+        let deadline = cluster.deadline();
+        loop {
+            let read = cluster.call(deadline, async |client: TransactionClient| {
+                let range = BoundRange::from(from.clone()..to.clone());
+                match self.rows(&client, scan, range, rows).await {
+                    Ok(pairs) => Ok(Some(pairs)),
+                    Err(error) if is_too_large(&error) && rows > 1 => Ok(None),
+                    Err(error) => Err(error),
+                }
+            })?;
+            if let Some(pairs) = read {
+                // After the read: what was dropped before it began may be missing.
+                if self.is_long {
+                    self.check_age(deadline)?;
+                }
+                let is_last = pairs.len() < rows;
+                return Ok(Page { pairs, is_last });
+            }
+            rows = (rows / 4).max(1);
+        }
+    }
+
+    async fn rows(
+        &self,
+        client: &TransactionClient,
+        scan: &Scan,
+        range: BoundRange,
+        rows: usize,
+    ) -> Result<Vec<Pair>, ClientError> {
+        // A snapshot of the client keeps all that it has read.
+        let mut snapshot = client.snapshot(self.at.clone(), options());
+        let limit = u32::try_from(rows).unwrap_or(u32::MAX);
+        let own = |key: tikv_client::Key| {
+            let key = Vec::from(key);
+            Bytes::copy_from_slice(self.store.keys.own_part(&key))
+        };
+        let bare = |key| (own(key), Bytes::new());
+        let whole = |pair: tikv_client::KvPair| {
+            let (key, value): (tikv_client::Key, Vec<u8>) = pair.into();
+            (own(key), Bytes::from(value))
+        };
+        Ok(match (scan.direction, scan.keys_only) {
+            (Direction::Forward, true) => { snapshot.scan_keys(range, limit).await? }
+                .map(bare)
+                .collect(),
+            (Direction::Backward, true) => { snapshot.scan_keys_reverse(range, limit).await? }
+                .map(bare)
+                .collect(),
+            (Direction::Forward, false) => {
+                { snapshot.scan(range, limit).await? }.map(whole).collect()
+            }
+            (Direction::Backward, false) => { snapshot.scan_reverse(range, limit).await? }
+                .map(whole)
+                .collect(),
+        })
+    }
+}
+
+fn rows_at_once(space: Space, keys_only: bool) -> usize {
+    match space {
+        Space::Data if !keys_only => LARGE_ROWS,
+        _ => SMALL_ROWS,
+    }
+}
+
+/// The pairs of a range, from those that are stored and the writes on top of them.
+fn merged(
+    stored: Vec<Pair>,
+    writes: &Writes,
+    scan: &Scan,
+    range: Range<Vec<u8>>,
+) -> impl Iterator<Item = Pair> {
+    let mut pairs: BTreeMap<Bytes, Bytes> = stored.into_iter().collect();
+    for ((_, key), value) in writes.range((scan.space, range.start)..(scan.space, range.end)) {
+        let key = Bytes::copy_from_slice(key);
+        match value {
+            Some(_) if scan.keys_only => pairs.insert(key, Bytes::new()),
+            Some(value) => pairs.insert(key, value.clone()),
+            None => pairs.remove(&key),
+        };
+    }
+    let mut pairs: Vec<Pair> = pairs.into_iter().collect();
+    if scan.direction == Direction::Backward {
+        pairs.reverse();
+    }
+    pairs.into_iter()
+}

@@ -1,0 +1,64 @@
+//! The parts of a store that transactions and threads share.
+
+use rustix::io::Errno;
+use tikv_client::Timestamp;
+
+use super::cluster::{Cluster, Deadline};
+use super::keys::Keys;
+use super::session::Session;
+use super::slots::Slots;
+use crate::error::Result;
+use crate::kv::TikvUrl;
+
+/// The parts that transactions and the thread share.
+pub(super) struct Shared {
+    pub(super) url: TikvUrl,
+    pub(super) cluster: Cluster,
+    pub(super) keys: Keys,
+    pub(super) session: Option<Session>,
+    pub(super) slots: Slots,
+}
+
+impl Shared {
+    /// A timestamp of now, at which nobody else had the volume.
+    pub(super) fn now(&self) -> Result<Timestamp> {
+        let deadline = self.cluster.deadline();
+        loop {
+            let now = self.cluster.timestamp(deadline)?;
+            if self.may_go_on(&now, deadline)? {
+                return Ok(now);
+            }
+        }
+    }
+
+    /// Whether the lease covers a timestamp. If not, it is renewed, for the next one.
+    pub(super) fn may_go_on(&self, at: &Timestamp, deadline: Deadline) -> Result<bool> {
+        match &self.session {
+            Some(session) if !session.covers(at) => {
+                session.renew(&self.cluster, &self.keys, deadline)?;
+                Ok(false)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Whether a volume is being made, or was and is not complete.
+    pub(super) fn is_making(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_some_and(Session::is_making)
+    }
+
+    pub(super) fn set_making(&self, is_making: bool) -> Result<()> {
+        match &self.session {
+            Some(session) => session.set_making(&self.cluster, &self.keys, is_making),
+            None => Err(Errno::ROFS.into()),
+        }
+    }
+
+    pub(super) fn renew(&self) -> Result<()> {
+        match &self.session {
+            Some(session) => session.renew(&self.cluster, &self.keys, self.cluster.deadline()),
+            None => Ok(()),
+        }
+    }
+}

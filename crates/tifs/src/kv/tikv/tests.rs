@@ -1,0 +1,243 @@
+//! Sessions, unknown fates and failures, which only a cluster has.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use rustix::io::Errno;
+
+use titan_testkit::setup::eventually;
+
+use super::node::TestNode;
+use super::*;
+use crate::kv::Commit;
+
+fn put(store: &TikvKv, key: &[u8], value: &[u8]) -> Result<Commit> {
+    let mut transaction = store.begin()?;
+    transaction.put(Space::Meta, key, value)?;
+    transaction.commit()
+}
+
+/// A store whose lease nobody renews.
+fn without_upkeep(url: &TikvUrl) -> TikvKv {
+    let store = TikvKv::open(url).unwrap();
+    store.upkeep.lock().take();
+    store
+}
+
+/// Opens the store when the lease of another one has ended.
+fn take_over(url: &TikvUrl) -> TikvKv {
+    loop {
+        match TikvKv::open(url) {
+            Ok(store) => return store,
+            Err(e) => assert_eq!(e.errno(), Errno::BUSY, "{e}"),
+        }
+    }
+}
+
+#[test]
+fn a_second_process_is_told_who_has_the_volume() {
+    let node = TestNode::new();
+    let url = node.url("lease=1h");
+    let first = TikvKv::open(&url).unwrap();
+    let refused = TikvKv::open(&url).err().unwrap();
+    let process = format!("process {} of ", std::process::id());
+    assert_eq!(refused.errno(), Errno::BUSY);
+    assert!(refused.to_string().contains(&process), "{refused}");
+    let reader = TikvKv::open_read_only(&url).unwrap();
+    let holder = reader.holder().unwrap().unwrap();
+    assert!(
+        holder.is_here && holder.to_string().contains(&process),
+        "{holder}"
+    );
+    assert_eq!(reader.begin().err().unwrap().errno(), Errno::ROFS);
+    // Another volume is free.
+    let mut other = url.clone();
+    other.name = "volume2".to_owned();
+    TikvKv::open(&other).unwrap().close().unwrap();
+    first.close().unwrap();
+    assert!(put(&first, b"k", b"late").is_err());
+    assert_eq!(reader.holder().unwrap(), None);
+    TikvKv::open(&url).unwrap().close().unwrap();
+}
+
+#[test]
+fn a_transaction_of_an_old_session_conflicts_whenever_it_commits() {
+    let node = TestNode::new();
+    let url = node.url("lease=1s");
+    let old = without_upkeep(&url);
+    let mut late = old.begin().unwrap();
+    late.put(Space::Meta, b"late", b"value").unwrap();
+    let new = take_over(&node.url("lease=1h"));
+    assert_eq!(late.commit().unwrap(), Commit::Conflict);
+    assert_eq!(new.get(Space::Meta, b"late").unwrap(), None);
+    for refused in [
+        put(&old, b"k", b"of the old one").map(drop),
+        old.get(Space::Meta, b"k").map(drop),
+        old.shared.renew(),
+    ] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.errno(), Errno::IO);
+        assert!(refused.to_string().contains("taken over by"), "{refused}");
+    }
+    assert_eq!(
+        put(&new, b"k", b"of the new one").unwrap(),
+        Commit::Committed
+    );
+    // The end of the old one does not end the new one.
+    old.close().unwrap();
+    assert!(new.holder().unwrap().is_some());
+    new.close().unwrap();
+}
+
+#[test]
+fn a_process_that_was_stopped_goes_on_if_nobody_took_over() {
+    let node = TestNode::new();
+    let store = without_upkeep(&node.url("lease=1s"));
+    let is_over = || {
+        let now = store
+            .shared
+            .cluster
+            .timestamp(store.shared.cluster.deadline());
+        !store.shared.session.as_ref().unwrap().covers(&now.unwrap())
+    };
+    eventually("the lease ends", is_over);
+    assert_eq!(put(&store, b"k", b"v").unwrap(), Commit::Committed);
+    store.close().unwrap();
+}
+
+#[test]
+fn the_fate_of_a_commit_is_found_out_and_stays() {
+    let node = TestNode::new();
+    let store = TikvKv::open(&node.url("")).unwrap();
+    let shared = &*store.shared;
+    let fate = |slot: &slots::Slot<'_>| transaction::fate(shared, slot, shared.cluster.deadline());
+    let begin = |slot: &slots::Slot<'_>| {
+        let deadline = shared.cluster.deadline();
+        let mut begun = shared
+            .cluster
+            .call(deadline, async |client: TransactionClient| {
+                client.begin_with_options(writing()).await
+            })
+            .unwrap();
+        let (key, mark) = (shared.keys.slot(slot.number), slot.mark.encode());
+        let put = shared.cluster.until(deadline, begun.put(key, mark));
+        put.unwrap().unwrap();
+        begun
+    };
+    let commit = |begun: &mut tikv_client::Transaction| {
+        shared
+            .cluster
+            .until(shared.cluster.deadline(), begun.commit())
+            .unwrap()
+            .map_err(Box::new)
+    };
+
+    let slot = shared.slots.take().unwrap();
+    commit(&mut begin(&slot)).unwrap();
+    assert_eq!(fate(&slot), transaction::Fate::Committed);
+    drop(slot);
+
+    let slot = shared.slots.take().unwrap();
+    let mut begun = begin(&slot);
+    assert_eq!(fate(&slot), transaction::Fate::Nothing);
+    // As if its request had been on its way all the time.
+    let late = commit(&mut begun).unwrap_err();
+    let start = tikv_client::TimestampExt::version(&begun.start_timestamp());
+    assert!(failures::has_surely_failed(&late, start), "{late}");
+    assert_eq!(fate(&slot), transaction::Fate::Nothing);
+    drop(slot);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_cluster_that_is_gone_is_named_and_the_store_goes_on_when_it_is_back() {
+    let mut node = TestNode::new();
+    let url = node.url("timeout=1s&lease=1h");
+    let mut opened = None;
+    eventually("the volume is free", || {
+        opened = TikvKv::open(&url).ok();
+        opened.is_some()
+    });
+    let store = opened.unwrap();
+    let is_stored = |value: &[u8]| matches!(put(&store, b"k", value), Ok(Commit::Committed));
+    eventually("a value is stored", || is_stored(b"v"));
+    node.stop();
+    let error = store.get(Space::Meta, b"k").unwrap_err();
+    assert_eq!(error.errno(), Errno::TIMEDOUT);
+    assert!(error.to_string().contains("check that it runs"), "{error}");
+    let error = TikvKv::open(&url).err().unwrap();
+    assert!(error.to_string().contains("placement driver at"), "{error}");
+    node.restart();
+    let mut value = None;
+    eventually("the value is read", || {
+        value = store.get(Space::Meta, b"k").ok().flatten();
+        value.is_some()
+    });
+    assert_eq!(value.as_deref(), Some(&b"v"[..]));
+    eventually("a value is stored", || is_stored(b"w"));
+    eventually("the volume is given up", || store.close().is_ok());
+}
+
+#[test]
+fn large_transactions_and_scans_are_cut_to_what_a_cluster_takes() {
+    let node = TestNode::new();
+    let store = TikvKv::open(&node.url("")).unwrap();
+    let mut transaction = store.begin().unwrap();
+    for number in 0..100u16 {
+        let block = vec![number as u8 + 1; 100_000];
+        transaction
+            .put(Space::Data, &number.to_be_bytes(), &block)
+            .unwrap();
+    }
+    for number in 0..3000u16 {
+        transaction
+            .put(Space::Meta, &number.to_be_bytes(), b"small")
+            .unwrap();
+    }
+    assert_eq!(transaction.commit().unwrap(), Commit::Committed);
+    let blocks = store.scan(&Scan::prefix(Space::Data, b"")).unwrap();
+    assert_eq!(blocks.len(), 100);
+    assert!(blocks.iter().all(|(_, block)| block.len() == 100_000));
+    let keys: Vec<Vec<u8>> = blocks.iter().map(|(key, _)| key.to_vec()).collect();
+    let values = store.multi_get(Space::Data, &keys).unwrap();
+    assert!(
+        values
+            .iter()
+            .zip(&blocks)
+            .all(|(value, (_, block))| value.as_ref() == Some(block))
+    );
+    let backward = Scan {
+        direction: crate::kv::Direction::Backward,
+        ..Scan::prefix(Space::Meta, b"").limit(2500)
+    };
+    let found = store.scan(&backward).unwrap();
+    assert_eq!(found.len(), 2500);
+    assert_eq!(found[2499].0[..], 500u16.to_be_bytes());
+    upkeep::drop_replaced(&store.shared, std::time::Duration::ZERO).unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn a_volume_that_was_not_made_to_its_end_is_made_anew() {
+    let node = TestNode::new();
+    let url = node.url("");
+    let store = TikvKv::open(&url).unwrap();
+    store.begin_making(b"S").unwrap();
+    assert_eq!(put(&store, b"part", b"v").unwrap(), Commit::Committed);
+    store.close().unwrap();
+    let store = TikvKv::open(&url).unwrap();
+    store.begin_making(b"S").unwrap();
+    assert_eq!(store.get(Space::Meta, b"part").unwrap(), None);
+    assert_eq!(put(&store, b"S", b"v").unwrap(), Commit::Committed);
+    store.finish_making().unwrap();
+    let error = store.begin_making(b"S").unwrap_err();
+    assert!(error.to_string().contains("has a volume"), "{error}");
+    // Nobody says that it is not complete, so nothing is removed.
+    assert_eq!(put(&store, b"root", b"v").unwrap(), Commit::Committed);
+    let mut transaction = store.begin().unwrap();
+    transaction.delete(Space::Meta, b"S").unwrap();
+    assert_eq!(transaction.commit().unwrap(), Commit::Committed);
+    let error = store.begin_making(b"S").unwrap_err();
+    assert!(error.to_string().contains("damaged volume"), "{error}");
+    assert!(store.get(Space::Meta, b"root").unwrap().is_some());
+    store.close().unwrap();
+}
