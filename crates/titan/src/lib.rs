@@ -34,6 +34,7 @@
 //! | to | see |
 //! |---|---|
 //! | open a database, read and write | [`Db`], [`ColumnFamily`], [`Options`] |
+//! | open many databases in one process | [`Env`] |
 //! | write several keys at once | [`WriteBatch`], [`WriteOptions`] |
 //! | read a moment, a range, a large value | [`Snapshot`], [`Range`], [`DbIterator`], [`LazyValue`] |
 //! | read and write without conflicts | [`Db::transaction`], [`transaction`] |
@@ -71,6 +72,7 @@ mod commit_hook;
 mod compaction;
 mod db;
 mod dead_ranges;
+mod env;
 mod error;
 mod filter;
 mod format;
@@ -123,6 +125,7 @@ pub use db::{
     CheckpointSummary, ColumnFamily, Conditions, Db, FamilyMetrics, GarbageCollectionPause,
     LevelMetrics, Metrics, Secondary, TableMetadata,
 };
+pub use env::{Env, EnvOptions, EnvUsage};
 pub use error::{Error, ErrorKind, Result, Retryable};
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,
