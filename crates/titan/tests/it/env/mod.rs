@@ -1,6 +1,7 @@
 //! Databases that share an `Env`.
 
 mod budgets;
+mod families;
 mod isolation;
 mod options;
 mod sharing;
