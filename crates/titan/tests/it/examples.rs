@@ -6,6 +6,8 @@ mod basic;
 mod batch;
 #[path = "../../examples/iterate.rs"]
 mod iterate;
+#[path = "../../examples/many_databases.rs"]
+mod many_databases;
 #[path = "../../examples/transaction.rs"]
 mod transaction;
 #[path = "../../examples/ttl.rs"]
@@ -16,6 +18,7 @@ fn examples_run() {
     basic::main().unwrap();
     batch::main().unwrap();
     iterate::main().unwrap();
+    many_databases::main().unwrap();
     transaction::main().unwrap();
     ttl::main().unwrap();
 }
