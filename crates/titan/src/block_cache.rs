@@ -1,8 +1,8 @@
 //! The block cache: data blocks by file and offset, bounded by bytes.
 //!
-//! [`Blocks`] are shared by the databases of an `Env`, and a [`BlockCache`] is what one of them sees
-//! of these. A database's number among them and a file's number in it are never reused, so a block
-//! of a deleted file, or of a closed database, merely takes space until it is evicted.
+//! [`Blocks`] are shared by the databases of an `Env`, and a [`BlockCache`] is what one of them
+//! sees of these. A database's number among them and a file's number in it are never reused, so a
+//! block of a deleted file, or of a closed database, merely takes space until it is evicted.
 //! `quick_cache` provides the sharding and the scan resistance (like S3-FIFO).
 
 use std::sync::Arc;

@@ -18,8 +18,8 @@ use crate::vfs::{Access, Vfs, open_live};
 pub use crate::env::OpenFilesLimits;
 
 impl OpenFilesLimits {
-    /// Those of a database that shares none: what its options state, or what follows from the limits
-    /// of the process.
+    /// Those of a database that shares none: what its options state, or what follows from the
+    /// limits of the process.
     pub fn of_database(options: &DbOptions) -> Self {
         OpenFilesLimits::new(&options.of_own_env(), &options.vfs.resources())
     }

@@ -11,9 +11,9 @@
 //! | [`membership`] | a database's part in all of this |
 //! | [`options`] | the options |
 //!
-//! A database that is given no [`Env`] has one of its own. Promises: a bound holds for all databases
-//! together; no database waits for ever for another's jobs. Assumes nothing of databases: each has
-//! a file system, a clock and code of users of its own, and may fail or panic by itself.
+//! A database that is given no [`Env`] has one of its own. Promises: a bound holds for all
+//! databases together; no database waits for ever for another's jobs. Assumes nothing of databases:
+//! each has a file system, a clock and code of users of its own, and may fail or panic by itself.
 
 mod activity;
 mod data_sizes;
@@ -33,7 +33,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::block_cache::Blocks;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::process::Process;
 use crate::vfs::{StdVfs, Vfs};
 
 pub(crate) use activity::Activity;
@@ -60,7 +61,8 @@ pub(crate) use write_buffers::{Account, Charge, Sealer};
 /// one with memtables to flush, one with a long level 0, then the one that was served least
 /// recently, which is never passed over for long. So no database starves others. Jobs yield to
 /// reads of all databases, and none is idle while users write to another. The databases may have
-/// different file systems and clocks.
+/// different file systems and clocks. A child that a process makes by `fork` must make an `Env` of
+/// its own.
 ///
 /// Code of the application that is called in a job (listeners, filters) must not wait for another
 /// database of the same `Env`: that one may need the thread.
@@ -84,6 +86,8 @@ pub(crate) use write_buffers::{Account, Charge, Sealer};
 #[derive(Clone)]
 pub struct Env {
     parts: Arc<Parts>,
+    /// The process that made it, and has its threads.
+    made_by: Process,
 }
 
 /// The parts that the databases of an [`Env`] share.
@@ -131,6 +135,7 @@ impl Env {
     /// With options that have been checked.
     pub(crate) fn of(options: &EnvOptions, limits: OpenFilesLimits) -> Env {
         Env {
+            made_by: Process::current(),
             parts: Arc::new(Parts {
                 pool: Pool::new(options.max_background_jobs),
                 blocks: Arc::new(Blocks::new(options.block_cache_size as usize)),
@@ -140,6 +145,17 @@ impl Env {
                 activity: Activity::default(),
                 data_sizes: DataSizes::default(),
             }),
+        }
+    }
+
+    /// Fails with `InvalidOption` in a child of the process that made it: the threads are not
+    /// there.
+    pub(crate) fn check_not_inherited(&self) -> Result<()> {
+        match self.made_by.is_current() {
+            true => Ok(()),
+            false => Err(Error::invalid_option(
+                "env was made by a parent of this process, before a fork: make another one",
+            )),
         }
     }
 

@@ -378,8 +378,8 @@ impl Pool {
         self.urgent.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether another database than this waits for the thread that collects garbage, and its writes
-    /// are delayed for the space that it takes.
+    /// Whether another database than this waits for the thread that collects garbage, and its
+    /// writes are delayed for the space that it takes.
     pub(super) fn is_collector_awaited_beside(&self, id: MemberId) -> bool {
         let state = self.state.lock();
         let is_near = |seat: &Seat| seat.is_urgent && seat.priority.class == Class::Space;

@@ -219,11 +219,12 @@ impl DbOptions {
         }
     }
 
-    /// Fails if options are stated that are those of the shared [`Env`].
+    /// Fails if the shared [`Env`] is another process's, or options are stated that are its own.
     fn validate_env(&self) -> Result<()> {
-        if self.env.is_none() {
+        let Some(env) = &self.env else {
             return Ok(());
-        }
+        };
+        env.check_not_inherited()?;
         let (own, default) = (self.of_own_env(), DbOptions::default().of_own_env());
         let stated = [
             (

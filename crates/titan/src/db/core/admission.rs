@@ -67,8 +67,8 @@ impl Admission {
         self.urgent.store(urgent, Ordering::Release);
     }
 
-    /// Whether the database's jobs do not yield to reads now: writes are stalled or soon will be, or
-    /// a caller waits for jobs.
+    /// Whether the database's jobs do not yield to reads now: writes are stalled or soon will be,
+    /// or a caller waits for jobs.
     pub(crate) fn jobs_must_hurry(&self) -> bool {
         self.urgent.load(Ordering::Relaxed) || self.awaiting.load(Ordering::Relaxed) > 0
     }

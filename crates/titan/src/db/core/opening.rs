@@ -1,5 +1,5 @@
-//! One opening of a database: its options, its clock, its part in an `Env`, and where events, counts
-//! and times of writes go.
+//! One opening of a database: its options, its clock, its part in an `Env`, and where events,
+//! counts and times of writes go.
 
 use std::sync::Arc;
 

@@ -127,7 +127,8 @@ impl Shared {
         Err(waits.map(|postponed| self.opening.clock.begin_wait(postponed)))
     }
 
-    /// Claims the most urgent job that is due and that `threads` do, and says whether it takes long.
+    /// Claims the most urgent job that is due and that `threads` do, and says whether it takes
+    /// long.
     pub(in crate::db) fn find_job(
         &self,
         threads: Threads,

@@ -1,5 +1,5 @@
-//! The rate of a due collection: as configured while users of the `Env` are active and nothing waits
-//! for its end, else unthrottled.
+//! The rate of a due collection: as configured while users of the `Env` are active and nothing
+//! waits for its end, else unthrottled.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -66,8 +66,8 @@ impl Shared {
     }
 
     /// Whether a due collection of a family must run unthrottled: since it is urgent, or since that
-    /// of another family or database is, which has to wait for the end of this one. Much garbage alone is no
-    /// reason: while nobody writes, space does not grow.
+    /// of another family or database is, which has to wait for the end of this one. Much garbage
+    /// alone is no reason: while nobody writes, space does not grow.
     fn is_waited_for(&self, state: &mut State, family: ColumnFamilyId, now: Duration) -> bool {
         // `resume` waits for the end of this, and so does every writer.
         if state.collections.manual > 0 || self.failure.get().is_some() {

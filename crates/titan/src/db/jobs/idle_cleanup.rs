@@ -1,7 +1,8 @@
-//! Idle cleanup: when no user has written to any database of the `Env` for some seconds, memtables that shadow much or have many
-//! tombstones are flushed, shadowed data is found down to a small part, and its garbage is then
-//! collected like any other; and tombstones are compacted away. So an idle database takes no more
-//! space than it needs, and its iterators do not step over what was deleted.
+//! Idle cleanup: when no user has written to any database of the `Env` for some seconds, memtables
+//! that shadow much or have many tombstones are flushed, shadowed data is found down to a small
+//! part, and its garbage is then collected like any other; and tombstones are compacted away. So an
+//! idle database takes no more space than it needs, and its iterators do not step over what was
+//! deleted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -49,8 +50,8 @@ impl Shared {
         }
     }
 
-    /// Makes due what there is to clean up if the database is idle. Returns after how long it may be
-    /// idle, or there may be something to collect, in real time; `None` if that will be told.
+    /// Makes due what there is to clean up if the database is idle. Returns after how long it may
+    /// be idle, or there may be something to collect, in real time; `None` if that will be told.
     pub(super) fn clean_up_if_idle(&self, mut state: MutexGuard<'_, State>) -> Option<Duration> {
         let look_for_room = state.lacks_room().then_some(LOOK_EACH);
         let mut families = state.families.values();

@@ -32,8 +32,8 @@ pub(crate) struct MemoryFit {
 }
 
 impl Shared {
-    /// Decides whether the database fits in memory, beside the others of its `Env`. Cost: reads some
-    /// small files of the kernel; takes no lock that writes wait for; O(databases).
+    /// Decides whether the database fits in memory, beside the others of its `Env`. Cost: reads
+    /// some small files of the kernel; takes no lock that writes wait for; O(databases).
     pub(crate) fn memory_fit(&self) -> MemoryFit {
         let data = total(self.current_versions().iter().map(data_bytes));
         let of_all = self.opening.env.note_data(data);

@@ -146,8 +146,8 @@ impl Drop for YieldsToReads<'_> {
 }
 
 impl Shared {
-    /// Whether jobs do not yield to reads now. Another database of the `Env` that is urgent may wait
-    /// for the thread.
+    /// Whether jobs do not yield to reads now. Another database of the `Env` that is urgent may
+    /// wait for the thread.
     fn jobs_must_hurry(&self) -> bool {
         self.admission.jobs_must_hurry() || self.opening.env.is_any_urgent()
     }

@@ -9,6 +9,7 @@ use titan::{
     Comparator, Db, Env, EnvOptions, ErrorKind, EventListener, FlushBeginEvent, FlushEvent,
     MemtableSealedEvent, SystemClock,
 };
+use titan_testkit::child::in_child;
 use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
 
 use super::{elsewhere, in_env};
@@ -214,4 +215,23 @@ fn a_database_that_is_closed_in_its_own_job_gives_its_directory_free() {
             }
         }
     });
+}
+
+/// The threads are not in a child of the process: a database there would wait for them for ever.
+#[test]
+fn a_child_of_the_process_must_make_an_env_of_its_own() {
+    let (env, vfs) = (small_env(), SimVfs::new());
+    let options = in_env(&env, &vfs);
+    let dir = tempfile::tempdir().unwrap();
+    let mut on_disk = options.clone();
+    on_disk.db.vfs = Arc::new(titan::vfs::StdVfs);
+    in_child(60, || {
+        let error = Db::open(dir.path(), &on_disk).err().ok_or("it is opened")?;
+        match error.kind() == ErrorKind::InvalidOption {
+            true => Ok(()),
+            false => Err(error.to_string()),
+        }
+    })
+    .unwrap();
+    assert_works(&Db::open(dir.path(), &on_disk).unwrap());
 }
