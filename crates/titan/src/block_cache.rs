@@ -1,9 +1,11 @@
 //! The block cache: data blocks by file and offset, bounded by bytes.
 //!
-//! Shared by all tables of a database; file numbers are never reused within one, so a block of a
-//! deleted file merely takes space until it is evicted. `quick_cache` provides the sharding and the
-//! scan resistance (like S3-FIFO).
+//! [`Blocks`] are shared by the databases of an `Env`, and a [`BlockCache`] is what one of them
+//! sees of these. A database's number among them and a file's number in it are never reused, so a
+//! block of a deleted file, or of a closed database, merely takes space until it is evicted.
+//! `quick_cache` provides the sharding and the scan resistance (like S3-FIFO).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -21,7 +23,8 @@ const TYPICAL_BLOCK: usize = 4096;
 /// Counter slots; blocks spread over them, so that threads rarely share a cache line.
 const SLOTS: usize = 16;
 
-type Key = (FileNumber, u64);
+/// The database, its file, and the offset in that.
+type Key = (u64, FileNumber, u64);
 
 /// Lookups counted by one slot, on a cache line of its own.
 #[derive(Default)]
@@ -43,22 +46,23 @@ impl Weighter<Key, Bytes> for ByBytes {
     }
 }
 
-/// A cache of decompressed data blocks. All methods take `&self` and are cheap: one shard lock.
-pub struct BlockCache {
+/// The blocks of several databases.
+pub(crate) struct Blocks {
     blocks: Cache<Key, Bytes, ByBytes>,
     /// 0 caches nothing.
     capacity: AtomicU64,
-    counters: [Slot; SLOTS],
+    /// Number of databases that have had blocks here.
+    databases: AtomicU64,
 }
 
-impl BlockCache {
-    /// A cache of at most `capacity` bytes, bookkeeping included; 0 caches nothing.
-    pub fn new(capacity: usize) -> Self {
+impl Blocks {
+    /// At most `capacity` bytes, bookkeeping included; 0 caches nothing.
+    pub(crate) fn new(capacity: usize) -> Self {
         let blocks = (capacity / TYPICAL_BLOCK).max(1);
-        BlockCache {
+        Blocks {
             blocks: Cache::with_weighter(blocks, capacity as u64, ByBytes),
             capacity: AtomicU64::new(capacity as u64),
-            counters: Default::default(),
+            databases: AtomicU64::new(0),
         }
     }
 
@@ -69,9 +73,44 @@ impl BlockCache {
         self.blocks.set_capacity(capacity);
     }
 
+    /// Bytes in use, bookkeeping included.
+    pub(crate) fn usage(&self) -> u64 {
+        self.blocks.weight()
+    }
+
+    /// The bound on [`Blocks::usage`], in bytes.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
+    }
+}
+
+/// The decompressed data blocks of one database. All methods take `&self` and are cheap: one shard
+/// lock.
+pub struct BlockCache {
+    shared: Arc<Blocks>,
+    /// Number of the database among those of `shared`.
+    database: u64,
+    counters: [Slot; SLOTS],
+}
+
+impl BlockCache {
+    /// A cache of its own, of at most `capacity` bytes, bookkeeping included; 0 caches nothing.
+    pub fn new(capacity: usize) -> Self {
+        BlockCache::among(&Arc::new(Blocks::new(capacity)))
+    }
+
+    /// The blocks of one more database.
+    pub(crate) fn among(shared: &Arc<Blocks>) -> Self {
+        BlockCache {
+            database: shared.databases.fetch_add(1, Ordering::Relaxed),
+            shared: Arc::clone(shared),
+            counters: Default::default(),
+        }
+    }
+
     /// The block that starts at `offset` of `file`, if it is cached.
     pub(crate) fn get(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
-        let found = self.blocks.get(&(file, offset));
+        let found = self.shared.blocks.get(&(self.database, file, offset));
         // Any spread will do; block offsets differ in the bits above a few hundred bytes.
         let slot = (file.0 ^ (offset >> 8) ^ (offset >> 12)) as usize % SLOTS;
         if let Some(slot) = self.counters.get(slot) {
@@ -95,17 +134,18 @@ impl BlockCache {
         } else {
             file
         };
-        self.blocks.insert((file, offset), block);
+        let key = (self.database, file, offset);
+        self.shared.blocks.insert(key, block);
     }
 
-    /// Bytes in use, bookkeeping included.
+    /// Bytes in use by all databases that share the cache, bookkeeping included.
     pub(crate) fn usage(&self) -> u64 {
-        self.blocks.weight()
+        self.shared.usage()
     }
 
     /// The bound on [`BlockCache::usage`], in bytes.
     pub(crate) fn capacity(&self) -> u64 {
-        self.capacity.load(Ordering::Relaxed)
+        self.shared.capacity()
     }
 
     /// Lookups that found their block.
@@ -179,7 +219,7 @@ mod tests {
             cache.usage()
         };
         for capacity in [1 << 20, 2 << 20, 64 << 10, 0, 1 << 20] {
-            cache.set_capacity(capacity);
+            cache.shared.set_capacity(capacity);
             assert!(cache.usage() <= capacity);
             let used = fill();
             assert!(
@@ -187,6 +227,24 @@ mod tests {
                 "{used} of {capacity}"
             );
         }
+    }
+
+    #[test]
+    fn databases_share_the_bound_and_not_the_blocks() {
+        let shared = Arc::new(Blocks::new(1 << 20));
+        let (ours, others) = (BlockCache::among(&shared), BlockCache::among(&shared));
+        ours.insert(FileNumber(1), 0, Bytes::from_static(b"ours"));
+        assert!(others.get(FileNumber(1), 0).is_none());
+        others.insert(FileNumber(1), 0, Bytes::from_static(b"others"));
+        assert_eq!(ours.get(FileNumber(1), 0).unwrap(), &b"ours"[..]);
+        assert_eq!(others.get(FileNumber(1), 0).unwrap(), &b"others"[..]);
+        assert_eq!((ours.hits(), others.hits(), others.misses()), (1, 1, 1));
+        for i in 1..1000 {
+            ours.insert(FileNumber(1), i * 4096, Bytes::from(vec![0; 4096]));
+            others.insert(FileNumber(1), i * 4096, Bytes::from(vec![0; 4096]));
+        }
+        assert_eq!(ours.usage(), others.usage());
+        assert!(ours.usage() <= 1 << 20);
     }
 
     #[test]

@@ -34,6 +34,7 @@
 //! | to | see |
 //! |---|---|
 //! | open a database, read and write | [`Db`], [`ColumnFamily`], [`Options`] |
+//! | open many databases in one process | [`Env`] |
 //! | write several keys at once | [`WriteBatch`], [`WriteOptions`] |
 //! | read moments, ranges, large values | [`Snapshot`], [`Range`], [`DbIterator`], [`LazyValue`] |
 //! | read and write without conflicts | [`Db::transaction`], [`transaction`] |
@@ -90,6 +91,7 @@ mod commit_hook;
 mod compaction;
 mod db;
 mod dead_ranges;
+mod env;
 mod error;
 mod filter;
 mod format;
@@ -142,6 +144,7 @@ pub use db::{
     CheckpointSummary, ColumnFamily, Conditions, Db, FamilyMetrics, GarbageCollectionPause,
     LevelMetrics, Metrics, Secondary, TableMetadata,
 };
+pub use env::{Env, EnvOptions, EnvUsage};
 pub use error::{Error, ErrorKind, Result, Retryable};
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,

@@ -56,7 +56,7 @@ impl<'d> Downgrade<'d> {
         let files = files_of(&*vfs, dir)?;
         versions.counters().mark_names_used(dir, &files)?;
         let block_cache = Arc::new(BlockCache::new(MAP_CACHE));
-        let limits = OpenFilesLimits::new(&options.db);
+        let limits = OpenFilesLimits::of_database(&options.db);
         Ok(Downgrade {
             dir,
             open_files: OpenFiles::new(Arc::clone(&vfs), dir.to_owned(), limits, block_cache),

@@ -1,9 +1,7 @@
-//! Rates at which garbage is collected, and at which users may write if collecting does not keep
-//! up.
+//! The rate at which collections have freed space, and that at which users may write if collecting
+//! does not keep up.
 
 use std::time::Duration;
-
-use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that a collection writes between two checks of its rate.
 pub(crate) const STEP: u64 = 256 << 10;
@@ -14,31 +12,6 @@ const MAX_WRITE_DELAY: Duration = Duration::from_millis(100);
 const MIN_WRITE_RATE: f64 = (1 << 20) as f64;
 /// The excess from which writes are delayed, as a part of the usable allowance.
 const DELAY_FROM: f64 = 0.5;
-
-/// The token bucket of all collections of a database: the bytes per second that they may read and
-/// write while users are active and nothing is urgent. It can be changed at any time.
-pub(crate) struct RateLimiter {
-    bytes_per_second: AtomicU64,
-}
-
-impl RateLimiter {
-    pub(crate) fn new(bytes_per_second: u64) -> Self {
-        RateLimiter {
-            bytes_per_second: AtomicU64::new(bytes_per_second),
-        }
-    }
-
-    pub(crate) fn set(&self, bytes_per_second: u64) {
-        self.bytes_per_second
-            .store(bytes_per_second, Ordering::Relaxed);
-    }
-
-    /// Time that copying so many bytes should take.
-    pub(crate) fn time_for(&self, bytes: u64) -> Duration {
-        let rate = self.bytes_per_second.load(Ordering::Relaxed).max(1);
-        Duration::from_secs_f64(bytes as f64 / rate as f64)
-    }
-}
 
 /// Rate at which recent collections have freed space.
 #[derive(Clone, Copy, Default)]

@@ -8,7 +8,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(super) struct Age {
     /// In seconds since 1970; 0 while nobody has noted it.
     oldest_time: AtomicU64,
-    is_old: AtomicBool,
+    is_flush_requested: AtomicBool,
 }
 
 impl Age {
@@ -30,11 +30,11 @@ impl Age {
         is_first
     }
 
-    pub(super) fn is_old(&self) -> bool {
-        self.is_old.load(Ordering::Relaxed)
+    pub(super) fn is_flush_requested(&self) -> bool {
+        self.is_flush_requested.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_old(&self) {
-        self.is_old.store(true, Ordering::Relaxed);
+    pub(super) fn request_flush(&self) {
+        self.is_flush_requested.store(true, Ordering::Relaxed);
     }
 }

@@ -1,9 +1,10 @@
 //! The memtable: its entries, tombstones and counters.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use crate::env::{Account, Charge};
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
 use crate::format::internal_key::{
@@ -34,6 +35,8 @@ pub struct Memtable {
     age: Age,
     told_tombstones: AtomicBool,
     write_buffer_size: u64,
+    /// Its memory, if that is bounded.
+    charge: OnceLock<Charge>,
     /// See [`Memtable::refuse_after`]; `u64::MAX` while nothing is refused.
     accepted_to: AtomicU64,
 }
@@ -77,6 +80,7 @@ impl Memtable {
             age: Age::default(),
             told_tombstones: AtomicBool::new(false),
             write_buffer_size,
+            charge: OnceLock::new(),
             accepted_to: AtomicU64::new(u64::MAX),
         })
     }
@@ -202,14 +206,14 @@ impl Memtable {
     }
 
     /// Whether it has grown to the write buffer's size, has more range deletions than a read should
-    /// search, shadows so much in older tables that a flush is worthwhile, or has entries that a
-    /// compaction filter is to see by now. Never true of an empty one, however small the buffer.
+    /// search, shadows so much in older tables that a flush is worthwhile, or a flush was
+    /// requested. Never true of an empty one, however small the buffer.
     pub fn should_flush(&self) -> bool {
         !self.is_empty()
             && (self.approximate_memory_usage() >= self.write_buffer_size
                 || self.tombstones.len() >= MAX_RANGE_DELETIONS
                 || self.shadowed.is_enough()
-                || self.age.is_old())
+                || self.age.is_flush_requested())
     }
 
     /// When its first entry had been written, in seconds since 1970; `None` if nobody noted it.
@@ -224,9 +228,30 @@ impl Memtable {
         self.age.note(time)
     }
 
-    /// Its entries are so old that it should be flushed.
-    pub(crate) fn set_old(&self) {
-        self.age.set_old();
+    /// It should be flushed, whatever its size: its entries are old, or memory is to be freed.
+    pub(crate) fn request_flush(&self) {
+        self.age.request_flush();
+    }
+
+    /// Counts its memory. To be called by the leader of the commit queue when it has grown.
+    pub(crate) fn charge(&self, account: &Arc<Account>) {
+        let charge = self.charge.get_or_init(|| Charge::new(account));
+        charge.set(self.approximate_memory_usage());
+    }
+
+    /// Nothing is added any more.
+    pub(crate) fn seal(&self) {
+        if let Some(charge) = self.charge.get() {
+            charge.seal();
+        }
+    }
+
+    /// Bytes that a flush would write, at most.
+    pub(crate) fn bytes_to_flush(&self) -> u64 {
+        match self.is_empty() {
+            true => 0,
+            false => self.approximate_memory_usage(),
+        }
     }
 
     /// Bytes of separated values that it shadows in older tables, by the last

@@ -146,7 +146,7 @@ fn is_fixed_of_family(name: &str) -> bool {
 
 /// Whether an option is one of the database, not of a family.
 pub(crate) fn is_of_database(name: &str) -> bool {
-    let given_by_programs = ["vfs", "clock", "listeners", "commit_hook"];
+    let given_by_programs = ["vfs", "clock", "listeners", "commit_hook", "env"];
     let all = DbOptions::ALL.iter().map(|info| info.name);
     all.chain(given_by_programs).any(|known| known == name)
 }

@@ -12,7 +12,8 @@ use super::require::require;
 use super::setting::{Setting, SettingTexts};
 use crate::clock::{StdClock, SystemClock};
 use crate::commit_hook::CommitHook;
-use crate::error::Result;
+use crate::env::{Env, EnvOptions};
+use crate::error::{Error, Result};
 use crate::format::KeyOrder;
 use crate::stats::EventListener;
 use crate::vfs::{StdVfs, Vfs};
@@ -39,12 +40,12 @@ options! {
         /// that they are in open beyond that, up to three quarters of the process's limit; what
         /// nothing uses is closed earlier if the process has no file descriptor left. At least 16;
         /// 0 means three quarters of the process's limit when the database is opened. It applies to
-        /// each database: a process that opens several should set it.
+        /// each database: a process that opens several should share an `Env`.
         max_open_files: usize = 0, is int;
         /// Bytes of memory that open SST and blob files may take: indexes and filters of SSTs, the
         /// indexes of relocation maps. Files are closed if it is exceeded. At least 1 MiB; 0 means
         /// a quarter of the process's memory. It applies to each database: a process that opens
-        /// several should set it.
+        /// several should share an `Env`.
         max_open_files_memory: u64 = 0, is bytes private;
         /// Threads for flushes and compactions together; with 2 or more, one is always reserved for
         /// flushes.
@@ -52,6 +53,9 @@ options! {
         /// Bytes of uncompressed SST blocks in the block cache. More than the default and than the
         /// process's memory is refused.
         block_cache_size: u64 = BLOCK_CACHE, is bytes private;
+        /// Bytes of the memtables of all column families from which on the largest one is flushed;
+        /// 0 means that only the write buffer of each family counts.
+        db_write_buffer_size: u64 = 0, is bytes;
         /// Bytes of WAL after which the column families in its oldest file are flushed, so that
         /// idle families cannot keep all WAL files alive; 0 means four times the largest write
         /// buffer of any family.
@@ -114,6 +118,11 @@ options! {
         /// Sees every commit before readers do. Default: none.
         #[cfg_attr(feature = "serde", serde(skip))]
         commit_hook: Option<Arc<dyn CommitHook>> = None;
+        /// Threads, caches and memory that it shares with other databases of the process. Their
+        /// sizes and rates are stated there then, and refused here; `max_background_jobs` is the
+        /// part of the threads that this database may have. Default: none, everything is its own.
+        #[cfg_attr(feature = "serde", serde(skip))]
+        env: Option<Env> = None;
     }
 }
 
@@ -151,8 +160,8 @@ pub enum WalRecoveryMode {
 )]
 #[non_exhaustive]
 pub enum DataInMemory {
-    /// Decided when it is opened and for each job: it fits if all its files take no more than half
-    /// of the memory left.
+    /// Decided when it is opened and for each job: it fits if all files, with those of other
+    /// databases of its `Env`, take no more than half of the memory left.
     #[default]
     Auto,
     /// It fits, whatever its size.
@@ -198,12 +207,69 @@ impl DbOptions {
         self.use_direct_io_for_flush_and_compaction || self.data_in_memory != DataInMemory::Always
     }
 
+    /// The options of an [`Env`] for this database alone.
+    pub(crate) fn of_own_env(&self) -> EnvOptions {
+        EnvOptions {
+            max_background_jobs: self.max_background_jobs,
+            block_cache_size: self.block_cache_size,
+            max_open_files: self.max_open_files,
+            max_open_files_memory: self.max_open_files_memory,
+            db_write_buffer_size: self.db_write_buffer_size,
+            blob_garbage_collection_rate: self.blob_garbage_collection_rate,
+        }
+    }
+
+    /// Fails if the shared [`Env`] is another process's, or options are stated that are its own.
+    fn validate_env(&self) -> Result<()> {
+        let Some(env) = &self.env else {
+            return Ok(());
+        };
+        env.check_not_inherited()?;
+        let (own, default) = (self.of_own_env(), DbOptions::default().of_own_env());
+        let stated = [
+            (
+                "block_cache_size",
+                own.block_cache_size != default.block_cache_size,
+            ),
+            (
+                "max_open_files",
+                own.max_open_files != default.max_open_files,
+            ),
+            (
+                "max_open_files_memory",
+                own.max_open_files_memory != default.max_open_files_memory,
+            ),
+            (
+                "db_write_buffer_size",
+                own.db_write_buffer_size != default.db_write_buffer_size,
+            ),
+            (
+                "blob_garbage_collection_rate",
+                own.blob_garbage_collection_rate != default.blob_garbage_collection_rate,
+            ),
+        ];
+        match stated.into_iter().find(|(_, is_stated)| *is_stated) {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::invalid_option(format!(
+                "{name} is stated beside env, whose databases share it: state \
+                 EnvOptions::{name} instead"
+            ))),
+        }
+    }
+
     /// Checks every range.
     ///
     /// # Errors
     /// `InvalidOption` naming the option, the rule and the value.
     pub fn validate(&self) -> Result<()> {
         self.validate_ranges()?;
+        self.validate_env()?;
+        require(
+            self.db_write_buffer_size == 0 || self.db_write_buffer_size >= 64 << 10,
+            "db_write_buffer_size",
+            "0 or at least 64 KiB",
+            self.db_write_buffer_size,
+        )?;
         require(
             self.max_open_files == 0 || self.max_open_files >= 16,
             "max_open_files",
@@ -232,6 +298,34 @@ impl DbOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_shared_env_states_is_refused_beside_it() {
+        let mut options = DbOptions {
+            env: Some(Env::new(EnvOptions::default()).unwrap()),
+            max_background_jobs: 1,
+            ..DbOptions::default()
+        };
+        options.validate().unwrap();
+        let changes: [fn(&mut DbOptions); 5] = [
+            |o| o.block_cache_size = 1,
+            |o| o.max_open_files = 16,
+            |o| o.max_open_files_memory = 1 << 20,
+            |o| o.db_write_buffer_size = 1 << 20,
+            |o| o.blob_garbage_collection_rate = 1 << 20,
+        ];
+        for change in changes {
+            let mut changed = options.clone();
+            change(&mut changed);
+            let error = changed.validate().unwrap_err();
+            assert!(error.to_string().contains("beside env"), "{error}");
+            changed.env = None;
+            changed.validate().unwrap();
+        }
+        options.db_write_buffer_size = 1;
+        options.env = None;
+        assert!(options.validate().is_err());
+    }
 
     #[test]
     fn a_cache_that_no_memory_has_room_for_is_refused() {

@@ -18,6 +18,8 @@ mod documents;
 mod iterate;
 #[path = "../../examples/large_files.rs"]
 mod large_files;
+#[path = "../../examples/many_databases.rs"]
+mod many_databases;
 #[path = "../../examples/queue.rs"]
 mod queue;
 #[path = "../../examples/rocksdb.rs"]
@@ -49,8 +51,8 @@ macro_rules! run {
 }
 
 run! {
-    backup basic batch counters documents iterate large_files queue
-    secondary_index sessions tenants time_series transaction viewer
+    backup basic batch counters documents iterate large_files
+    many_databases queue secondary_index sessions tenants time_series transaction viewer
 }
 
 #[test]

@@ -74,6 +74,7 @@ fn any_db(rng: &mut Rng, vfs: &SimVfs) -> DbOptions {
         keep_options: true,
         max_open_files: rng.usize(16..5000),
         max_open_files_memory: rng.u64(1 << 20..1 << 40),
+        db_write_buffer_size: rng.u64(64 << 10..1 << 40),
         data_in_memory: *rng
             .choice(&[
                 DataInMemory::Auto,
@@ -96,6 +97,7 @@ fn any_db(rng: &mut Rng, vfs: &SimVfs) -> DbOptions {
         vfs: Arc::new(vfs.clone()),
         clock: default.clock,
         commit_hook: None,
+        env: None,
         listeners: default.listeners,
     }
 }

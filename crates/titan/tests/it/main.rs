@@ -19,6 +19,7 @@ mod crash_recovery;
 mod determinism;
 mod directory;
 mod entities;
+mod env;
 mod errors;
 mod examples;
 mod faults;

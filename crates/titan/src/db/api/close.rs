@@ -26,7 +26,7 @@ impl Core {
         // Before the lock, whose holder may wait for the hook or barrier that this is called in.
         self.shared.pipeline.check_may_wait()?;
         check_may_wait_for_jobs()?;
-        let mut threads = self.threads.lock();
+        let _closing = self.closing.lock();
         if self.shared.lifecycle.is_closed() {
             return Ok(());
         }
@@ -49,10 +49,11 @@ impl Core {
         });
         self.shared.signals.raise_all();
         self.shared.end_waits_for_locks();
-        gate!("close: threads to be joined");
-        for thread in std::mem::take(&mut *threads).into_values() {
-            // Nothing is left to be done about a thread that panicked.
-            let _ = thread.join();
+        gate!("close: threads to be waited for");
+        if !self.shared.opening.env.leave() {
+            // This is called in one of the database's jobs, and cannot wait for that. The directory
+            // is released when the job ends.
+            return flushed.and(synced);
         }
         // Jobs on threads of users must not outlive the lock either.
         if !mutant!(close_forgets_jobs_of_users) {
@@ -74,8 +75,7 @@ impl Drop for Core {
     fn drop(&mut self) {
         if self.shared.lifecycle.is_inherited() {
             // The parent goes on with its files and locks, and with the threads. They are not here,
-            // so none of them can be waited for, and the handles would name other threads.
-            std::mem::forget(std::mem::take(self.threads.get_mut()));
+            // so none of them can be waited for.
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }

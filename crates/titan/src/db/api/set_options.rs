@@ -6,13 +6,12 @@ use super::column_family::ColumnFamily;
 use crate::db::core::family::{Family, dropped};
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::{Core, Shared};
-use crate::db::jobs::background;
 use crate::db::jobs::job::Running;
 use crate::db::on_disk::directory::files_of;
 use crate::db::on_disk::options_file::write_options_file;
+use crate::env::OpenFilesLimits;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
-use crate::open_files::OpenFilesLimits;
 use crate::options::{ColumnFamilyOptions, DbOptions, is_of_database};
 use crate::version::VersionSet;
 
@@ -56,9 +55,15 @@ impl Core {
         changes: &[(&str, &str)],
         of_database: bool,
     ) -> Result<()> {
+        // Like every other call that writes.
+        self.shared.pipeline.check_may_wait()?;
+        self.shared.lifecycle.check_not_inherited()?;
         let changed = self.shared.set_options(family, changes, of_database);
-        // Threads that are too many end by themselves. Also after a failure to write OPTIONS.
-        background::start_missing(self).and(changed)
+        let options = self.shared.opening.options.load();
+        let jobs = options.max_background_jobs;
+        let workers = options.env.is_none().then_some(jobs);
+        // Also after a failure to write OPTIONS.
+        self.shared.opening.env.resize(workers, jobs).and(changed)
     }
 }
 
@@ -73,9 +78,6 @@ impl Shared {
         let is_of_database = |(name, _): &(&str, &str)| of_database && is_of_database(name.trim());
         let (of_database, of_family): (Vec<_>, Vec<_>) =
             changes.iter().copied().partition(is_of_database);
-        // Like every other call that writes.
-        self.pipeline.check_may_wait()?;
-        self.lifecycle.check_not_inherited()?;
         gate!("options: to be changed");
         let running = self.begin_change(family)?;
         let recorded = self.record_and_apply(family, &of_family, &of_database);
@@ -167,13 +169,12 @@ impl Shared {
 
     fn apply_of_database(&self, options: DbOptions, versions: &mut VersionSet) {
         versions.set_max_manifest_file_size(options.max_manifest_file_size);
-        let block_cache = self.files.open.block_cache();
-        block_cache.set_capacity(options.block_cache_size);
-        let rate = options.blob_garbage_collection_rate;
-        self.admission.collection_rate.set(rate);
-        let open_files = OpenFilesLimits::new(&options).files;
-        if open_files != self.files.open.limits().files {
-            self.files.open.set_max_files(open_files);
+        if options.env.is_none() {
+            let max_open_files = OpenFilesLimits::of_database(&options).files;
+            self.opening
+                .env
+                .parts()
+                .change(&options.of_own_env(), max_open_files);
         }
         self.opening.options.store(Arc::new(options));
     }

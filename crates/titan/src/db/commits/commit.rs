@@ -8,6 +8,7 @@ use crate::compaction::choosing::tombstones::has_many_tombstones;
 use crate::db::core::family::Family;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, Immutable, LiveWal};
+use crate::env::Sealer;
 use crate::error::{Error, Result};
 use crate::format::internal_key::ValueType;
 use crate::format::{ColumnFamilyId, SequenceNumber};
@@ -80,9 +81,11 @@ impl CommitEnv for Shared {
             }
         }
         self.note_filled(targets.iter().map(|t| (t.id, &*t.memtable)));
+        self.charge(targets);
     }
 
     fn published(&self, targets: &[Target<Arc<Family>>]) {
+        self.opening.env.parts().activity.wrote();
         self.signals.wrote();
         self.note_write_times(targets);
         self.request_estimates(targets.iter().map(|target| &*target.family));
@@ -115,7 +118,7 @@ impl Shared {
         let new = revisited.filter(|target| target.memtable.note_oldest_time(now));
         if new.count() > 0 {
             // A thread has to wake up when the memtable is old.
-            self.signals.work.raise_for_one();
+            self.signals.work.raise();
         }
     }
 
@@ -126,7 +129,7 @@ impl Shared {
         };
         // Each is asked.
         if families.filter(asks).count() > 0 {
-            self.signals.work.raise_for_one();
+            self.signals.work.raise();
         }
     }
 
@@ -179,6 +182,35 @@ impl Shared {
         let mut full = memtables.filter(|(_, m)| m.should_flush()).peekable();
         if full.peek().is_some() {
             self.admission.add_filled(full.map(|(id, _)| id));
+        }
+    }
+
+    /// Counts what memtables have grown by, if their memory is bounded, and has the largest one
+    /// sealed if the bound is exceeded.
+    fn charge(&self, targets: &[Target<Arc<Family>>]) {
+        let account = &self.opening.env.write_buffers;
+        if !account.is_bounded() {
+            return;
+        }
+        for target in targets {
+            target.memtable.charge(account);
+        }
+        match account.sealer() {
+            None => {}
+            Some(Sealer::Other(id)) => self.opening.env.wake(id),
+            Some(Sealer::Own) => {
+                let families = self.families.load();
+                let current = families.values().map(|family| {
+                    let memtable = Arc::clone(&family.super_version.load().memtable);
+                    (family.id, memtable)
+                });
+                let size = |(_, memtable): &(_, Arc<Memtable>)| memtable.bytes_to_flush();
+                if let Some((id, largest)) = current.max_by_key(size) {
+                    // The next commit switches it.
+                    largest.request_flush();
+                    self.note_filled([(id, &*largest)].into_iter());
+                }
+            }
         }
     }
 
@@ -284,6 +316,7 @@ impl Shared {
                 family.family.options().write_buffer_size,
             );
             let full = std::mem::replace(&mut family.memtable, fresh);
+            full.seal();
             let log_number = std::mem::replace(&mut family.memtable_log, number);
             sealed.push(MemtableSealedEvent {
                 column_family: *id,
@@ -306,7 +339,7 @@ impl Shared {
             .wal_limit
             .set(&state, &self.opening.options.load());
         gate!("switch: memtables switched");
-        self.signals.work.raise_for_one();
+        self.signals.work.raise();
         self.update_stalls(state);
         for event in &sealed {
             notify!(self.opening.listeners, memtable_sealed(event));

@@ -6,6 +6,7 @@ use crate::batch::BatchOp;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, State};
 use crate::db::resources::lack_of_room::NoRoom;
+use crate::env::{Class, Priority};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{self, StallCause, StallEvent};
 use crate::sync::MutexGuard;
@@ -149,6 +150,21 @@ impl Shared {
         self.admission.set_writes_stalled(writes_stalled);
         let urgent = writes_stalled || state.is_level0_long();
         self.admission.set_urgent(urgent);
+        let class = match () {
+            () if state.stalls.delays.for_space
+                || state.is_collecting_urgent()
+                || state.lacks_room() =>
+            {
+                Class::Space
+            }
+            () if state.is_flush_due() => Class::Flush,
+            () if urgent => Class::Level0,
+            () => Class::Usual,
+        };
+        let excess = state.stalls.space_excess;
+        self.opening
+            .env
+            .set_priority(Priority { class, excess }, urgent);
         let kept = state.keeps_for_snapshots();
         self.signals.set_kept_for_snapshots(kept);
         self.signals.progress.raise();

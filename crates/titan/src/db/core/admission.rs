@@ -9,7 +9,6 @@ use super::signals::Signals;
 use super::stall_notifier::StallNotifier;
 use super::wal_limit::WalLimit;
 use crate::format::ColumnFamilyId;
-use crate::gc::rate::RateLimiter;
 use crate::locks::LockTable;
 use crate::options::DbOptions;
 use crate::sync::Mutex;
@@ -30,8 +29,6 @@ pub(crate) struct Admission {
     pub(crate) wal_limit: WalLimit,
     /// The locks of pessimistic transactions.
     pub(crate) locks: LockTable,
-    /// The rate of garbage collection.
-    pub(crate) collection_rate: RateLimiter,
 }
 
 impl Admission {
@@ -45,7 +42,6 @@ impl Admission {
             filled: Mutex::default(),
             wal_limit: WalLimit::default(),
             locks: LockTable::new(Arc::clone(&options.clock)),
-            collection_rate: RateLimiter::new(options.blob_garbage_collection_rate),
         }
     }
 
@@ -71,8 +67,8 @@ impl Admission {
         self.urgent.store(urgent, Ordering::Release);
     }
 
-    /// Whether jobs do not yield to reads now: writes are stalled or soon will be, or a caller
-    /// waits for jobs.
+    /// Whether the database's jobs do not yield to reads now: writes are stalled or soon will be,
+    /// or a caller waits for jobs.
     pub(crate) fn jobs_must_hurry(&self) -> bool {
         self.urgent.load(Ordering::Relaxed) || self.awaiting.load(Ordering::Relaxed) > 0
     }

@@ -1,11 +1,12 @@
-//! One opening of a database: its options and its clock, and where events, counts and times of
-//! writes go.
+//! One opening of a database: its options, its clock, its part in an `Env`, and where events,
+//! counts and times of writes go.
 
 use std::sync::Arc;
 
 use super::write_times::WriteTimes;
 use crate::batch::OpeningId;
 use crate::clock::SystemClock;
+use crate::env::Membership;
 use crate::options::{DbOptions, TakenOptions};
 use crate::stats::{Listeners, Statistics};
 use crate::sync::ArcSwap;
@@ -18,6 +19,8 @@ pub(crate) struct Opening {
     /// Replaced under the lock of the version set.
     pub(crate) options: ArcSwap<DbOptions>,
     pub(crate) clock: Arc<dyn SystemClock>,
+    /// Its part in what databases share.
+    pub(crate) env: Membership,
     /// Options that were taken over from the database.
     pub(crate) taken: Vec<TakenOptions>,
     /// The moment that is shown, if it is not the present.

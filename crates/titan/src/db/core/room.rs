@@ -1,12 +1,10 @@
 //! Knowledge of the room on the device, and of the room for which jobs wait. What follows from
 //! it is decided in [`lack_of_room`](crate::db::resources::lack_of_room).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::compaction::choosing::budget::{Budget, Lack};
 use crate::error::Error;
-use crate::memtable::Memtable;
 
 /// The time after which jobs that lack room look again whether there is some, in real time.
 pub(crate) const LOOK_EACH: Duration = Duration::from_secs(1);
@@ -131,13 +129,5 @@ impl RoomWait {
 
     pub(crate) fn is_waiting(&self) -> bool {
         self.lack.is_some() || self.failures > 0
-    }
-}
-
-/// Bytes of a memtable that a flush would write, at most.
-pub(super) fn bytes_to_flush(memtable: &Arc<Memtable>) -> u64 {
-    match memtable.is_empty() {
-        true => 0,
-        false => memtable.approximate_memory_usage(),
     }
 }

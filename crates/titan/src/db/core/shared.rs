@@ -1,6 +1,5 @@
 //! State that all parts of an open database share.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::admission::Admission;
@@ -15,7 +14,6 @@ use super::state::State;
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::number_map::NumberMap;
-use crate::sync::thread::JoinHandle;
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{Counters, VersionSet};
 use crate::write::pipeline::CommitPipeline;
@@ -79,9 +77,10 @@ impl Shared {
     }
 }
 
-/// Ends when the last handle is dropped: first the threads, then the lock on the directory.
+/// Ends when the last handle is dropped: first the service of threads, then the lock on the
+/// directory.
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
-    /// By name.
-    pub(crate) threads: Mutex<BTreeMap<String, JoinHandle<()>>>,
+    /// Held while the database is being closed.
+    pub(crate) closing: Mutex<()>,
 }

@@ -1,4 +1,4 @@
-//! Signals with which the threads of a database wake each other.
+//! Signals with which the threads of a database wake each other, and those of its `Env`.
 //!
 //! A [`Signal`] counts how often it was raised. A thread reads the count first, then looks at what
 //! it waits for, and waits only while the count is still the same: nothing that is raised after it
@@ -11,32 +11,49 @@
 
 use std::time::Duration;
 
+use crate::env::{Desk, Membership, Threads};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// Events for which threads of a database wait.
-#[derive(Default)]
+/// Events for which threads wait.
 pub(crate) struct Signals {
     /// There may be a flush, an estimate or a compaction for a background thread.
-    pub(crate) work: Signal,
+    pub(crate) work: Desk,
     /// Something has changed that a caller or a job may wait for.
     pub(crate) progress: Signal,
     /// There may be something to do for the thread that collects garbage.
-    pub(crate) collector: Signal,
+    pub(crate) collector: Desk,
+    /// The cache may be warmed up by now.
+    pub(crate) warm_up: Desk,
     /// A version has ended that pinned garbage.
     version_ended: AtomicBool,
     /// Whether a table of the last level has entries that only snapshots see.
     kept_for_snapshots: AtomicBool,
-    /// Whether the thread that collects garbage waits for a write.
+    /// Whether the thread that collects garbage is to be woken by a write.
     awaits_write: AtomicBool,
 }
 
 impl Signals {
-    /// Wakes all threads: the database closes, or stops or accepts writes.
+    /// Those of a database in its `Env`.
+    pub(crate) fn of(env: &Membership) -> Self {
+        Signals {
+            work: env.desk(Threads::Workers),
+            progress: Signal::default(),
+            collector: env.desk(Threads::Collector),
+            warm_up: env.desk(Threads::WarmUp),
+            version_ended: AtomicBool::new(false),
+            kept_for_snapshots: AtomicBool::new(false),
+            awaits_write: AtomicBool::new(false),
+        }
+    }
+
+    /// Wakes all threads: the database closes, or stops or accepts writes, or jobs that were
+    /// postponed may begin.
     pub(crate) fn raise_all(&self) {
         self.work.raise();
         self.progress.raise();
         self.collector.raise();
+        self.warm_up.raise();
     }
 
     /// Posted by the last holder of a watched version: what that pinned is garbage from now on. The
@@ -78,13 +95,13 @@ impl Signals {
         }
     }
 
-    /// The thread that collects garbage is about to wait for a write. It must look for one after
-    /// this.
+    /// The thread that collects garbage has nothing to do before a write. It must look for one
+    /// after this.
     pub(crate) fn await_write(&self) {
         self.awaits_write.swap(true, Ordering::AcqRel);
     }
 
-    /// Whether the thread that collects garbage waits for a write, so without a timeout.
+    /// Whether the thread that collects garbage is to be woken by a write, so without a timeout.
     pub(crate) fn is_write_awaited(&self) -> bool {
         self.awaits_write.load(Ordering::Acquire)
     }
@@ -119,12 +136,6 @@ impl Signal {
     pub(crate) fn raise(&self) {
         *self.raised.lock() += 1;
         self.changed.notify_all();
-    }
-
-    /// Wakes one of the threads that wait. Those that are about to wait look again, too.
-    pub(crate) fn raise_for_one(&self) {
-        *self.raised.lock() += 1;
-        self.changed.notify_one();
     }
 
     /// Waits until the signal is raised, unless it has been since `seen`. The caller must not have
@@ -165,7 +176,7 @@ mod tests {
         let seen = signal.seen();
         let waiting = Arc::clone(&signal);
         let waits = thread::spawn(move || waiting.wait(seen));
-        signal.raise_for_one();
+        signal.raise();
         waits.join().unwrap();
     }
 

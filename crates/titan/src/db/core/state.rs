@@ -1,13 +1,14 @@
 //! State that the state lock guards.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::due_compactions::DueCompactions;
 use super::family::Family;
+use super::idle::Idle;
 use super::recent_writes::RecentWrites;
-use super::room::{FlushWait, Room, RoomWait, bytes_to_flush};
+use super::room::{FlushWait, Room, RoomWait};
 use super::running_jobs::{RunningCounts, RunningJob};
 use super::stall_notifier::StallNotifier;
 use crate::compaction::choosing::levels::LevelTargets;
@@ -177,7 +178,7 @@ impl FamilyState {
 
     /// Bytes that the memtables have to be flushed, at most.
     pub(crate) fn memtable_bytes(&self) -> u64 {
-        total(self.memtables().map(bytes_to_flush))
+        total(self.memtables().map(|memtable| memtable.bytes_to_flush()))
     }
 
     fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
@@ -335,10 +336,10 @@ pub(crate) struct State {
     pub(crate) room: Room,
     /// Whether a user writes.
     pub(crate) recent_writes: RecentWrites,
+    /// Since when nobody does.
+    pub(crate) idle: Idle,
     /// The family to consider first when a job is sought, so that none starves.
     pub(crate) turn: ColumnFamilyId,
-    /// The threads for flushes and compactions that look for jobs, by number.
-    pub(crate) workers: BTreeSet<usize>,
     /// The kernel's cache is to be warmed up.
     pub(crate) warm_up_due: bool,
 }
@@ -492,6 +493,11 @@ impl State {
     pub(crate) fn is_collecting_urgent(&self) -> bool {
         let mut families = self.families.values();
         families.any(|f| f.collection_urgency() == Some(Urgency::High))
+    }
+
+    /// Whether any family has a memtable to flush.
+    pub(crate) fn is_flush_due(&self) -> bool {
+        self.families.values().any(|f| !f.immutables.is_empty())
     }
 
     /// Whether compactions of any family are so late that writes will soon be stalled.

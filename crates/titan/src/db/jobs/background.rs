@@ -1,24 +1,22 @@
-//! The threads that flush, compact and collect garbage.
+//! Jobs that background threads find in a database, and waiting for them.
 
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::aged_memtables::SWITCHES;
 use super::compact::COMPACTIONS;
 use super::count_rocksdb_tables::{COUNTS, is_count_due};
 use super::due_collections::COLLECTIONS;
 use super::estimate::ESTIMATES;
 use super::flush::FLUSHES;
-use super::idle_cleanup::Idle;
-use super::job::{Claimed, JobSource, Threads};
+use super::job::{Claimed, JobSource};
+use super::switches::SWITCHES;
 use super::warm_up::WARM_UPS;
 use crate::db::core::shared::{Core, Shared};
 use crate::db::core::state::State;
-use crate::error::{Error, Result};
+use crate::env::{Found, Member, Threads};
+use crate::error::Result;
 use crate::filter::check_may_wait_for_jobs;
-use crate::gates;
-use crate::sync::thread::{self, JoinHandle};
 
 /// All kinds of background jobs; of those of the same threads, the most urgent one first.
 pub(in crate::db) const SOURCES: [JobSource; 7] = [
@@ -31,87 +29,62 @@ pub(in crate::db) const SOURCES: [JobSource; 7] = [
     WARM_UPS,
 ];
 
-/// Starts the threads of a database. If one cannot be started, dropping the core ends those that
-/// were.
+/// Begins the service of background threads, and starts those that are missing. If one cannot be
+/// started, dropping the core ends those that were.
 pub(crate) fn start(core: &Core) -> Result<()> {
     let shared = &core.shared;
-    // Before any thread can wait for the database to be idle.
     let mut state = shared.state.lock();
     for family in state.families.values_mut() {
         family.jobs.count_due = is_count_due(&family.version);
     }
     state.warm_up_due = shared.wants_warm_up();
+    state.idle = shared.idle();
     let warms_up = state.warm_up_due;
-    shared.update_stalls(state);
-    start_missing(core)?;
-    if warms_up {
-        spawn(core, "titan-warm-up".to_owned(), |shared| {
-            if let Some(job) = shared.find_or_fail(|| shared.next_warm_up()) {
-                job(shared);
-            }
-        })?;
-    }
-    spawn(core, "titan-gc".to_owned(), |shared| {
-        let mut idle = shared.idle();
-        shared.run_jobs(|| shared.next_collection(&mut idle));
-    })
-}
-
-/// Starts the threads for flushes and compactions that the options ask for and that are not there.
-/// Does nothing once the database is closed.
-pub(crate) fn start_missing(core: &Core) -> Result<()> {
-    let shared = &core.shared;
-    for number in 0..shared.opening.options.load().max_background_jobs {
-        if shared.lifecycle.is_closed() || !shared.state.lock().workers.insert(number) {
-            continue;
-        }
-        let run = move |shared: &Shared| shared.run_jobs(|| shared.next_job(number));
-        if let Err(e) = spawn(core, format!("titan-{number}"), run) {
-            shared.state.lock().workers.remove(&number);
-            return Err(e);
-        }
-    }
+    drop(state);
+    let max_jobs = shared.opening.options.load().max_background_jobs;
+    let statistics = &shared.opening.statistics;
+    let member = Arc::clone(shared) as Arc<dyn Member>;
+    shared
+        .opening
+        .env
+        .join(member, statistics, max_jobs, warms_up)?;
+    // Before any thread can wait for the database to be idle.
+    shared.update_stalls(shared.state.lock());
     Ok(())
 }
 
-fn spawn(core: &Core, name: String, run: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
-    let shared = Arc::clone(&core.shared);
-    let mut threads = core.threads.lock();
-    if shared.lifecycle.is_closed() {
-        return Ok(());
+impl Member for Shared {
+    fn find(self: Arc<Self>, threads: Threads, may_be_long: bool) -> Found {
+        let found = self.find_or_fail(|| match threads {
+            Threads::Workers => self.find_work(may_be_long),
+            Threads::Collector => self.find_collection(),
+            Threads::WarmUp => self.find_warm_up(),
+        });
+        match found {
+            Err(look_after) => Found::Nothing { look_after },
+            Ok((job, is_long)) => Found::Job {
+                is_long,
+                run: Box::new(move || {
+                    // Failures have been recorded and listeners notified, also of panics. The
+                    // thread has nothing to add, and is needed when the database resumes.
+                    let _ = catch_unwind(AssertUnwindSafe(|| job(&self)));
+                    // A file system of the application may panic, too; that concerns no data.
+                    let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
+                }),
+            },
+        }
     }
-    let thread = start_thread(name.clone(), move || run(&shared))
-        .map_err(|e| Error::new(crate::ErrorKind::Io, format!("cannot start a thread: {e}")))?;
-    if let Some(ended) = threads.insert(name, thread) {
-        // It was one too many, and has nothing left to do.
-        let _ = ended.join();
-    }
-    Ok(())
 }
 
-fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    #[cfg(test)]
-    tests::refuse(&name)?;
-    thread::Builder::new().name(name).spawn(gates::inherit(run))
-}
+/// A job that was claimed and whether it takes long, or for how long there is none, in real time.
+type Search = Result<(Claimed, bool), Option<Duration>>;
 
 impl Shared {
-    /// Runs the jobs that `next` finds, until it finds none.
-    fn run_jobs(&self, mut next: impl FnMut() -> Option<Claimed>) {
-        while let Some(job) = self.find_or_fail(&mut next) {
-            // Failures have been recorded and listeners notified, also of panics. The thread has
-            // nothing to add, and is needed when the database resumes.
-            let _ = catch_unwind(AssertUnwindSafe(|| job(self)));
-            // A file system of the application may panic, too; that concerns no data.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
-        }
-    }
-
-    /// Result of `find`. A comparator may panic there, too; that stops writes, and the thread waits
-    /// with the others until the database resumes.
-    fn find_or_fail<T>(&self, mut find: impl FnMut() -> Option<T>) -> Option<T> {
+    /// Result of `find`. A comparator may panic there, too; that stops writes, and nothing is found
+    /// until the database resumes.
+    fn find_or_fail<T>(&self, find: impl Fn() -> T) -> T {
         loop {
-            match catch_unwind(AssertUnwindSafe(&mut find)) {
+            match catch_unwind(AssertUnwindSafe(&find)) {
                 Ok(found) => return found,
                 Err(_) => {
                     let message = "a thread panicked while it looked for a background job";
@@ -121,101 +94,68 @@ impl Shared {
         }
     }
 
-    /// Waits for a job; `None` when the database closes, or if there are to be fewer threads.
-    fn next_job(&self, number: usize) -> Option<Claimed> {
-        loop {
-            let seen = self.signals.work.seen();
-            if self.lifecycle.is_closed() {
-                return None;
-            }
-            let mut state = self.state_with_room();
-            // Under the lock: whoever wants more threads finds this one, or that it has ended.
-            if number >= self.opening.options.load().max_background_jobs {
-                state.workers.remove(&number);
-                return None;
-            }
-            // Before the search: a wait without an end must follow a search that could find a job.
-            let postponed = self.jobs_postponed_for();
-            let job = self.find_job(Threads::Workers, &mut state);
-            let timeout = match postponed {
-                None => self.time_to_next_look(&state),
-                Some(postponed) => Some(self.opening.clock.begin_wait(postponed)),
-            };
-            drop(state);
-            if job.is_some() {
-                // There may be another job, for another thread.
-                self.signals.work.raise_for_one();
-                return job;
-            }
-            match timeout {
-                None => self.signals.work.wait(seen),
-                // In real time: what a thread waits for here must not advance a clock that does not
-                // follow it.
-                Some(timeout) => self.signals.work.wait_for(seen, timeout),
-            }
+    /// Claims a flush, a compaction or the like.
+    fn find_work(&self, may_be_long: bool) -> Search {
+        if self.lifecycle.is_closed() {
+            return Err(None);
         }
+        let mut state = self.state_with_room();
+        // Before the search: a wait without an end must follow a search that could find a job.
+        let postponed = self.jobs_postponed_for();
+        let job = self.find_job(Threads::Workers, may_be_long, &mut state);
+        job.ok_or_else(|| match postponed {
+            // Not by the database's clock: a wait for room must not advance it.
+            None => self.time_to_next_look(&state),
+            Some(postponed) => Some(self.opening.clock.begin_wait(postponed)),
+        })
     }
 
-    /// Waits until the warm-up may begin; `None` when the database closes.
-    pub(crate) fn next_warm_up(&self) -> Option<Claimed> {
-        loop {
-            // Not the signal for work, which may wake one thread alone.
-            let seen = self.signals.progress.seen();
-            if self.lifecycle.is_closed() {
-                return None;
-            }
-            let postponed = self.jobs_postponed_for();
-            let job = self.find_job(Threads::WarmUp, &mut self.state.lock());
-            if job.is_some() {
-                return job;
-            }
-            if mutant!(warm_up_dropped_for_want_of_descriptors) {
-                return None;
-            }
-            gate!("warm-up: waits");
-            match postponed {
-                None => self.signals.progress.wait(seen),
-                Some(postponed) => {
-                    let step = self.opening.clock.begin_wait(postponed);
-                    self.signals.progress.wait_for(seen, step);
-                }
-            }
+    /// Claims the warm-up, once it may begin.
+    pub(crate) fn find_warm_up(&self) -> Search {
+        if self.lifecycle.is_closed() {
+            return Err(None);
         }
+        let postponed = self.jobs_postponed_for();
+        let mut state = self.state.lock();
+        if let Some(job) = self.find_job(Threads::WarmUp, true, &mut state) {
+            return Ok(job);
+        }
+        if mutant!(warm_up_dropped_for_want_of_descriptors) {
+            state.warm_up_due = false;
+        }
+        let waits = state.warm_up_due.then_some(postponed).flatten();
+        Err(waits.map(|postponed| self.opening.clock.begin_wait(postponed)))
     }
 
-    /// Claims the most urgent job that is due and that `threads` do.
-    pub(in crate::db) fn find_job(&self, threads: Threads, state: &mut State) -> Option<Claimed> {
+    /// Claims the most urgent job that is due and that `threads` do, and says whether it takes
+    /// long.
+    pub(in crate::db) fn find_job(
+        &self,
+        threads: Threads,
+        may_be_long: bool,
+        state: &mut State,
+    ) -> Option<(Claimed, bool)> {
         if self.failure.get().is_some() || self.jobs_postponed_for().is_some() {
             return None;
         }
-        let mut sources = SOURCES.iter().filter(|source| source.threads == threads);
-        sources.find_map(|source| (source.claim)(self, state))
+        let may_begin =
+            |source: &&JobSource| source.threads == threads && (may_be_long || !source.takes_long);
+        let mut sources = SOURCES.iter().filter(may_begin);
+        sources.find_map(|source| Some(((source.claim)(self, state)?, source.takes_long)))
     }
 
-    /// Waits for a job of the collecting thread, and makes due what cleans up an idle database;
-    /// `None` when the database closes.
-    fn next_collection(&self, idle: &mut Idle) -> Option<Claimed> {
-        loop {
-            let seen = self.signals.collector.seen();
-            self.heed_ended_versions();
-            if self.lifecycle.is_closed() {
-                return None;
-            }
-            if self.failure.get().is_some() {
-                self.signals.collector.wait(seen);
-                continue;
-            }
-            if let Some(postponed) = self.jobs_postponed_for() {
-                let step = self.opening.clock.begin_wait(postponed);
-                self.signals.collector.wait_for(seen, step);
-                continue;
-            }
-            let mut state = self.state_with_room();
-            match self.find_job(Threads::Collector, &mut state) {
-                Some(job) => return Some(job),
-                None => self.wait_or_clean_up(state, seen, idle),
-            }
+    /// Claims a job of the collecting thread, or makes due what cleans up an idle database.
+    fn find_collection(&self) -> Search {
+        self.heed_ended_versions();
+        if self.lifecycle.is_closed() || self.failure.get().is_some() {
+            return Err(None);
         }
+        if let Some(postponed) = self.jobs_postponed_for() {
+            return Err(Some(self.opening.clock.begin_wait(postponed)));
+        }
+        let mut state = self.state_with_room();
+        let job = self.find_job(Threads::Collector, true, &mut state);
+        job.ok_or_else(|| self.clean_up_if_idle(state))
     }
 
     /// See [`Db::wait_idle`](crate::Db::wait_idle).
@@ -270,25 +210,12 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::sync::mpsc;
-    use std::time::Duration;
 
     use super::*;
     use crate::db::jobs::count_rocksdb_tables::forget_counts;
+    use crate::env::refusal::REFUSED;
     use crate::{ColumnFamilyOptions, Db, ErrorKind, Options};
-
-    thread_local! {
-        /// The name of the thread that the system does not start for this one.
-        static REFUSED: Cell<&'static str> = const { Cell::new("") };
-    }
-
-    pub(super) fn refuse(name: &str) -> io::Result<()> {
-        match name == REFUSED.get() {
-            true => Err(io::ErrorKind::WouldBlock.into()),
-            false => Ok(()),
-        }
-    }
 
     #[test]
     fn an_opening_that_gets_no_thread_fails_and_leaves_the_database_free() {
@@ -332,7 +259,7 @@ mod tests {
     fn the_number_of_threads_follows_its_option() {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), &Options::default()).unwrap();
-        let workers = || db.core.shared.state.lock().workers.clone();
+        let workers = || db.core.shared.opening.env.workers();
         let now = || db.core.shared.opening.clock.monotonic();
         let deadline = now() + Duration::from_secs(60);
         for jobs in [5, 1, 3, 1, 4, 2, 8, 1, 8] {
@@ -355,8 +282,6 @@ mod tests {
         assert!((0..7).all(|number| workers().contains(&number)));
         db.put(b"k", b"v").unwrap();
         db.flush().unwrap();
-        let threads = db.core.threads.lock().len();
-        assert!(threads <= 9 + 2, "{threads}");
         db.close().unwrap();
     }
 
@@ -371,7 +296,7 @@ mod tests {
         db.flush().unwrap();
         REFUSED.set("");
         more().unwrap();
-        let workers = db.core.shared.state.lock().workers.clone();
+        let workers = db.core.shared.opening.env.workers();
         assert!(workers.into_iter().eq(0..4));
         db.close().unwrap();
     }

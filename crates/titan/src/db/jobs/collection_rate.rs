@@ -1,5 +1,5 @@
-//! The rate of a due collection: as configured while users are active and nothing waits for its
-//! end, else unthrottled.
+//! The rate of a due collection: as configured while users of the `Env` are active and nothing
+//! waits for its end, else unthrottled.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::db::core::family::Family;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::State;
+use crate::env::Parts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::stats::StallEvent;
@@ -19,13 +20,16 @@ impl Shared {
     /// active, else the configured rate. Fails if collecting is paused.
     pub(super) fn rate_limit_of(&self, family: &Family) -> impl Fn(u64) -> Result<()> {
         let clock = &*self.opening.clock;
+        let Parts {
+            activity,
+            collection_rate: rate,
+            ..
+        } = self.opening.env.parts();
         let due = Cell::new(Duration::ZERO);
         // When activity of users was last seen, and their activity up to then.
-        let seen = Cell::new((clock.monotonic(), self.opening.statistics.activity()));
+        let seen = Cell::new((clock.monotonic(), activity.all()));
         move |bytes| {
-            due.set(
-                due.get().max(clock.monotonic()) + self.admission.collection_rate.time_for(bytes),
-            );
+            due.set(due.get().max(clock.monotonic()) + rate.time_for(bytes));
             loop {
                 let seen_progress = self.signals.progress.seen();
                 self.check_open()?;
@@ -44,9 +48,9 @@ impl Shared {
                 if left.is_zero() {
                     return Ok(());
                 }
-                let activity = self.opening.statistics.activity();
-                if activity != seen.get().1 {
-                    seen.set((now, activity));
+                let seen_now = activity.all();
+                if seen_now != seen.get().1 {
+                    seen.set((now, seen_now));
                 } else if now.saturating_sub(seen.get().0) >= IDLE {
                     // A step that disturbed no user is not made up for either.
                     due.set(now);
@@ -62,11 +66,14 @@ impl Shared {
     }
 
     /// Whether a due collection of a family must run unthrottled: since it is urgent, or since that
-    /// of another family is, which has to wait for the end of this one. Much garbage alone is no
-    /// reason: while nobody writes, space does not grow.
+    /// of another family or database is, which has to wait for the end of this one. Much garbage
+    /// alone is no reason: while nobody writes, space does not grow.
     fn is_waited_for(&self, state: &mut State, family: ColumnFamilyId, now: Duration) -> bool {
         // `resume` waits for the end of this, and so does every writer.
         if state.collections.manual > 0 || self.failure.get().is_some() {
+            return true;
+        }
+        if self.opening.env.is_collector_awaited_by_another() {
             return true;
         }
         let writes = state

@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::job::{Claimed, Job, JobSource, Threads, claimed};
+use super::job::{Claimed, Job, JobSource, claimed};
 use crate::compaction::CompactRangeOptions;
 use crate::compaction::building::filter::Filtering;
 use crate::compaction::building::inputs::{Compaction, InputMarks};
@@ -20,6 +20,7 @@ use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, State};
 use crate::db::resources::yielding::YieldsToReads;
+use crate::env::Threads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{FilterReason, check_may_wait_for_jobs};
 use crate::format::ColumnFamilyId;
@@ -28,6 +29,7 @@ use crate::version::{TableFile, Version, VersionSet};
 
 pub(super) const COMPACTIONS: JobSource = JobSource {
     threads: Threads::Workers,
+    takes_long: true,
     is_due: |shared, state| shared.due_compaction(state).is_some(),
     claim: Shared::claim_compaction,
 };

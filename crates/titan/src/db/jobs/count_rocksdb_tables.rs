@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
-use super::job::{Job, JobSource, Threads, claimed};
+use super::job::{Job, JobSource, claimed};
 use crate::db::core::family::Family;
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::State;
+use crate::env::Threads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::internal_key::ParsedInternalKey;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
@@ -48,6 +49,7 @@ const COUNTED_TOGETHER: u64 = 64 << 20;
 /// Before collections, which the counts make exact, but for urgent ones.
 pub(super) const COUNTS: JobSource = JobSource {
     threads: Threads::Collector,
+    takes_long: false,
     is_due: |_, state| state.to_count().is_some(),
     claim: |_, state| {
         let waits = mutant!(urgent_collection_waits_for_a_count);
@@ -465,7 +467,7 @@ mod tests {
             }
             stop.reached();
             let closing = gates.spawn("close", move || db.close());
-            gates.first_of(&["close: threads to be joined"]);
+            gates.first_of(&["close: threads to be waited for"]);
             stop.open();
             closing.join().unwrap();
             assert_eq!(counted(dir), 2, "after one opening");

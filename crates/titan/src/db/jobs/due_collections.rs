@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use super::collect::CollectionJob;
-use super::job::{Claimed, JobSource, Running, Threads};
+use super::job::{Claimed, JobSource, Running};
 use crate::compaction::choosing::budget::{Budget, Lack};
 use crate::db::core::family::Family;
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, State};
+use crate::env::Threads;
 use crate::gc::selection::{Collection, Exclusions, select};
 use crate::version::Version;
 
 /// One at a time.
 pub(super) const COLLECTIONS: JobSource = JobSource {
     threads: Threads::Collector,
+    takes_long: false,
     is_due: |_, state| state.to_collect().is_some(),
     claim: |_, state| claim_selection(state),
 };

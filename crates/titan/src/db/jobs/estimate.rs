@@ -5,13 +5,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::job::{Claimed, Job, JobSource, Threads, claimed};
+use super::job::{Claimed, Job, JobSource, claimed};
 use super::survivors::shadowed_by_memtables;
 use crate::compaction::building::shadows::OlderTables;
 use crate::db::core::family::Family;
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, State};
+use crate::env::Threads;
 use crate::error::Result;
 use crate::memtable::{EstimateStart, Memtable};
 use crate::stats::Listeners;
@@ -66,6 +67,7 @@ impl Job for Estimate {
 
 pub(super) const ESTIMATES: JobSource = JobSource {
     threads: Threads::Workers,
+    takes_long: false,
     is_due: |_, state| state.families.values().any(needs_estimate),
     claim: Shared::claim_estimate,
 };

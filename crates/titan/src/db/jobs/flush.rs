@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::job::{Claimed, Job, JobSource, Threads, claimed};
+use super::job::{Claimed, Job, JobSource, claimed};
 use super::survivors::{FlushFilter, bytes_of_flush, write_memtables};
 use crate::compaction::building::filter::Filtering;
 use crate::compaction::building::job_output::JobOutput;
@@ -12,6 +12,7 @@ use crate::db::core::room::FlushWait;
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, FlushBarrier, Immutable, State};
+use crate::env::Threads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::FilterReason;
 use crate::format::file_name::FileKind;
@@ -23,6 +24,7 @@ use crate::write::queue::Lead;
 
 pub(super) const FLUSHES: JobSource = JobSource {
     threads: Threads::Workers,
+    takes_long: false,
     is_due: |_, state| {
         let mut families = state.families.values();
         families.any(|f| f.may_flush(f.immutables.len(), &state.room))

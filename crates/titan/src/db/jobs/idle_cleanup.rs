@@ -1,7 +1,8 @@
-//! Idle cleanup: when no user has written for some seconds, memtables that shadow much or have many
-//! tombstones are flushed, shadowed data is found down to a small part, and its garbage is then
-//! collected like any other; and tombstones are compacted away. So an idle database takes no more
-//! space than it needs, and its iterators do not step over what was deleted.
+//! Idle cleanup: when no user has written to any database of the `Env` for some seconds, memtables
+//! that shadow much or have many tombstones are flushed, shadowed data is found down to a small
+//! part, and its garbage is then collected like any other; and tombstones are compacted away. So an
+//! idle database takes no more space than it needs, and its iterators do not step over what was
+//! deleted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,28 +14,22 @@ use crate::compaction::choosing::levels::{
 };
 use crate::compaction::choosing::tombstones::{Droppable, MANY, has_many_tombstones};
 use crate::db::core::family::Family;
+use crate::db::core::idle::Idle;
 use crate::db::core::room::LOOK_EACH;
 use crate::db::core::shared::Shared;
-use crate::db::core::signals::Seen;
 use crate::db::core::state::{FamilyState, State};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::sync::MutexGuard;
 
-/// The database is idle after so long without a write.
+/// A database is idle after so long without a write to any one of its `Env`.
 const IDLE_AFTER: Duration = Duration::from_secs(5);
-
-/// Since when no user has written.
-#[derive(Clone, Copy)]
-pub(super) struct Idle {
-    since: Duration,
-    last_sequence: SequenceNumber,
-}
 
 impl Shared {
     /// Idle from now on.
     pub(super) fn idle(&self) -> Idle {
         Idle {
             since: self.opening.clock.monotonic(),
+            writes: self.opening.env.parts().activity.writes(),
             last_sequence: self.counters.last_sequence(),
         }
     }
@@ -55,32 +50,24 @@ impl Shared {
         }
     }
 
-    /// Waits until there may be something to collect, or until the database is idle and there is
-    /// something to clean up, which is then made due. `seen` was read before the caller looked for
-    /// something to collect.
-    pub(super) fn wait_or_clean_up(
-        &self,
-        state: MutexGuard<'_, State>,
-        seen: Seen,
-        idle: &mut Idle,
-    ) {
-        let collector = &self.signals.collector;
-        let lacks_room = state.lacks_room();
-        let wait = || match lacks_room {
-            true => collector.wait_for(seen, LOOK_EACH),
-            false => collector.wait(seen),
-        };
+    /// Makes due what there is to clean up if the database is idle. Returns after how long it may
+    /// be idle, or there may be something to collect, in real time; `None` if that will be told.
+    pub(super) fn clean_up_if_idle(&self, mut state: MutexGuard<'_, State>) -> Option<Duration> {
+        let look_for_room = state.lacks_room().then_some(LOOK_EACH);
         let mut families = state.families.values();
         if !families.any(|f| f.family.collects_by_itself() || f.may_drop_tombstones()) {
-            drop(state);
-            return wait();
+            return look_for_room;
         }
-        let now = self.idle();
-        let wrote = now.last_sequence != idle.last_sequence;
-        if wrote {
-            *idle = now;
-        }
-        let waited = now.since.saturating_sub(idle.since);
+        let (now, seen) = (self.idle(), state.idle);
+        let wrote = now.last_sequence != seen.last_sequence;
+        state.idle = Idle {
+            since: match wrote || now.writes != seen.writes {
+                true => now.since,
+                false => seen.since,
+            },
+            ..now
+        };
+        let waited = now.since.saturating_sub(state.idle.since);
         let oldest_snapshot = self.pins.snapshots.oldest();
         let needed = |f: &FamilyState| needs_cleanup(f, oldest_snapshot);
         let needed = !self.is_cleaning_up(&state) && state.families.values().any(needed);
@@ -96,19 +83,18 @@ impl Shared {
             if too_late {
                 self.signals.await_write();
             }
-            if self.counters.last_sequence() == idle.last_sequence {
-                wait();
-            }
-            return;
+            return match self.counters.last_sequence() == now.last_sequence {
+                true => look_for_room,
+                false => Some(Duration::ZERO),
+            };
         }
         drop(state);
         if needed && waited >= IDLE_AFTER {
             // A comparator may panic: that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.clean_up()));
-        } else {
-            let step = self.opening.clock.begin_wait(IDLE_AFTER / 2);
-            collector.wait_for(seen, step);
+            return Some(Duration::ZERO);
         }
+        Some(self.opening.clock.begin_wait(IDLE_AFTER / 2))
     }
 
     /// Whether compactions look for shadowed data down to a small part.

@@ -11,6 +11,7 @@ use crate::db::core::family::Family;
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::State;
+use crate::env::Threads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::stats::{Listeners, notify};
@@ -46,21 +47,12 @@ pub(crate) trait Job: Sized {
 /// A job for a background thread, which the state counts as running.
 pub(crate) type Claimed = Box<dyn FnOnce(&Shared) + Send>;
 
-/// Background threads that look for the same kinds of jobs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::db) enum Threads {
-    /// As many as `max_background_jobs` says.
-    Workers,
-    /// The one thread that collects garbage: the device is the bottleneck.
-    Collector,
-    /// A thread that ends after its only job.
-    WarmUp,
-}
-
 /// A kind of jobs, as background threads find them.
 pub(in crate::db) struct JobSource {
     /// The threads that do them.
     pub(in crate::db) threads: Threads,
+    /// Of several threads one is always left for others.
+    pub(in crate::db) takes_long: bool,
     /// Whether one is due for which a caller waits that waits for the database to be idle. The job
     /// may lack a thread. None is due that only the end of a pause lets begin, or room.
     pub(in crate::db) is_due: fn(&Shared, &mut State) -> bool,

@@ -1,9 +1,9 @@
-//! Background jobs and their threads.
+//! Background jobs.
 //!
 //! | file | owns |
 //! |---|---|
 //! | [`job`] | how every job is claimed, run, released and reported |
-//! | [`background`] | the list of all kinds of jobs, and the threads that look for one |
+//! | [`background`] | the list of all kinds of jobs, and what threads find of them |
 //! | [`install`] | how the edits of jobs become durable and visible |
 //! | [`flush`], [`survivors`] | flushes; the entries of memtables that one writes |
 //! | [`compact`], [`filtering`] | compactions; compaction filters in them and in flushes |
@@ -11,13 +11,12 @@
 //! | [`count_rocksdb_tables`] | counting, once, the pointers of tables that RocksDB wrote |
 //! | [`warm_up`] | reading what fits into the kernel's page cache after an opening |
 //! | [`estimate`] | estimating what memtables shadow |
-//! | [`aged_memtables`] | switching memtables whose entries a compaction filter is to see |
+//! | [`switches`] | switching memtables whose entries a compaction filter is to see, or whose memory is to be freed |
 //! | [`idle_cleanup`] | what becomes due once nobody writes |
 //!
 //! Promises: a job that fails changes nothing, or stops writes; no job runs once closing has waited
 //! for them. Assumes: nothing of what a job does is needed for reads to be right.
 
-pub(super) mod aged_memtables;
 pub(super) mod background;
 pub(super) mod collect;
 pub(super) mod collection_rate;
@@ -31,4 +30,5 @@ pub(super) mod idle_cleanup;
 pub(super) mod install;
 pub(super) mod job;
 pub(super) mod survivors;
+pub(super) mod switches;
 pub(super) mod warm_up;

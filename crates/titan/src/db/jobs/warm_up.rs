@@ -12,11 +12,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::job::{Job, JobSource, Running, Threads, claimed};
+use super::job::{Job, JobSource, Running, claimed};
 use crate::db::core::family::Family;
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::State;
+use crate::env::Threads;
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
@@ -66,6 +67,7 @@ impl Shared {
 /// Once, after an opening.
 pub(super) const WARM_UPS: JobSource = JobSource {
     threads: Threads::WarmUp,
+    takes_long: false,
     // Nobody waits for it.
     is_due: |_, _| false,
     claim: |_, state| {

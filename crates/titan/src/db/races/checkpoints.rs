@@ -145,7 +145,7 @@ fn closing_ends_it() {
             let checkpoint = store.spawn("checkpoint", |db| db.checkpoint("/copy"));
             stop.reached();
             let close = store.spawn("close", |db| db.close());
-            gates.first_of(&["close: threads to be joined"]);
+            gates.first_of(&["close: threads to be waited for"]);
             stop.open();
             close.join().unwrap();
             let result = checkpoint.join();

@@ -249,7 +249,7 @@ fn closing_waits_until_the_table_is_installed() {
             let flush = store.spawn_with("flush", &family, |f| f.flush());
             stop.reached();
             let close = store.spawn("close", |db| db.close());
-            gates.first_of(&["close: threads to be joined"]);
+            gates.first_of(&["close: threads to be waited for"]);
             stop.open();
             close.join().unwrap();
             assert!(ended_by_closing(&flush.join()), "{gate}");

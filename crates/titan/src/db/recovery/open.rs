@@ -1,6 +1,6 @@
 //! From a directory to a running database.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::compaction::building::job_env::JobEnv;
 use crate::db::core::admission::Admission;
 use crate::db::core::failure::BackgroundFailure;
 use crate::db::core::files::Files;
+use crate::db::core::idle::Idle;
 use crate::db::core::lifecycle::Lifecycle;
 use crate::db::core::new_family::{create_missing_families, family_state};
 use crate::db::core::opening::Opening;
@@ -35,13 +36,14 @@ use crate::db::on_disk::leftovers::remove_leftovers;
 use crate::db::on_disk::lost_files::link_to_lost;
 use crate::db::on_disk::options_file::write_options_file;
 use crate::db::on_disk::wals::Wals;
+use crate::env::{Env, Membership, OpenFilesLimits};
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::gc::punch::measure_holes;
 use crate::number_map::NumberMap;
-use crate::open_files::{OpenFiles, OpenFilesLimits};
-use crate::options::{DbOptions, Options};
+use crate::open_files::OpenFiles;
+use crate::options::Options;
 use crate::stats::{Listeners, Statistics, notify};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
@@ -58,10 +60,10 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<Core> {
         shared: Arc::new(recover(
             dir,
             options,
-            OpenFilesLimits::new,
+            std::convert::identity,
             Families::Created,
         )?),
-        threads: Mutex::default(),
+        closing: Mutex::default(),
     };
     let shared = &core.shared;
     shared.purge();
@@ -87,13 +89,15 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<Core> {
 /// writes stays in memory.
 pub(crate) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
     let files = Arc::clone(&options.db.vfs);
-    let shared = recover_in_memory(dir, options, OpenFilesLimits::new, files)?;
+    let shared = recover_in_memory(dir, options, std::convert::identity, files)?;
     Ok(idle(shared))
 }
 
 /// The database of a captured moment.
 pub(crate) fn open_captured(dir: &Path, options: &Options, captured: &Captured) -> Result<Core> {
     let mut options = options.clone();
+    // Its files are open already, unlike those of others.
+    options.db.env = None;
     // The WAL files are the captured ones, wherever they were.
     options.db.wal_dir = Some(dir.to_owned());
     let (limits, files) = (
@@ -109,7 +113,7 @@ pub(crate) fn open_captured(dir: &Path, options: &Options, captured: &Captured) 
 fn recover_in_memory(
     dir: &Path,
     options: &Options,
-    limits: fn(&DbOptions) -> OpenFilesLimits,
+    limits: fn(OpenFilesLimits) -> OpenFilesLimits,
     files: Arc<dyn Vfs>,
 ) -> Result<Shared> {
     let mut options = options.clone();
@@ -122,11 +126,11 @@ fn recover_in_memory(
     Ok(shared)
 }
 
-/// A core without threads.
+/// A core that no thread serves.
 fn idle(shared: Shared) -> Core {
     Core {
         shared: Arc::new(shared),
-        threads: Mutex::default(),
+        closing: Mutex::default(),
     }
 }
 
@@ -141,7 +145,7 @@ enum Families {
 fn recover(
     dir: &Path,
     options: &Options,
-    limits: fn(&DbOptions) -> OpenFilesLimits,
+    limits: fn(OpenFilesLimits) -> OpenFilesLimits,
     missing: Families,
 ) -> Result<Shared> {
     options.validate()?;
@@ -197,12 +201,19 @@ fn recover(
         db_id: identity,
         session_id,
     };
-    let block_cache = Arc::new(BlockCache::new(options.db.block_cache_size as usize));
-    let open_files = Arc::new(OpenFiles::new(
+    let membership = match &options.db.env {
+        Some(env) => Membership::in_env(env),
+        None => {
+            let limits = limits(OpenFilesLimits::of_database(&options.db));
+            Membership::in_env(&Env::of(&options.db.of_own_env(), limits))
+        }
+    };
+    let shared = membership.parts();
+    let open_files = Arc::new(OpenFiles::among(
+        &shared.files,
         Arc::clone(&vfs),
         dir.to_owned(),
-        limits(&options.db),
-        block_cache,
+        Arc::new(BlockCache::among(&shared.blocks)),
     ));
     let kept_open = Arc::downgrade(&open_files);
     reclaiming.reclaim_by(move || {
@@ -256,7 +267,8 @@ fn recover(
     })?;
 
     let logs = Logs { wal_number, kept };
-    let mut shared = assemble(lock, options, env, open_files, versions, statistics, logs)?;
+    let files = (env, open_files);
+    let mut shared = assemble(lock, options, files, membership, versions, statistics, logs)?;
     shared.opening.taken = resolved.taken;
     Ok(shared)
 }
@@ -313,8 +325,8 @@ struct Logs {
 fn assemble(
     lock: Box<dyn FileLock>,
     options: &Options,
-    env: JobEnv,
-    open_files: Arc<OpenFiles>,
+    (env, open_files): (JobEnv, Arc<OpenFiles>),
+    membership: Membership,
     versions: VersionSet,
     statistics: Arc<Statistics>,
     logs: Logs,
@@ -379,9 +391,9 @@ fn assemble(
         stalls: Stalls::default(),
         room: Room::default(),
         recent_writes: RecentWrites::default(),
+        idle: Idle::default(),
         warm_up_due: false,
         turn: crate::ColumnFamilyId::DEFAULT,
-        workers: BTreeSet::new(),
     };
     invariant!(
         state.current_wal() == wal_number && state.oldest_log_needed(None) <= wal_number,
@@ -399,7 +411,7 @@ fn assemble(
         .iter()
         .filter(|(_, (memtable, _))| memtable.should_flush());
     admission.add_filled(full.map(|(id, _)| *id));
-    let signals: Arc<Signals> = Arc::default();
+    let signals = Arc::new(Signals::of(&membership));
     let obsolete = Arc::clone(versions.obsolete());
     Ok(Shared {
         files: Files::new(env, open_files, obsolete, &statistics, lock),
@@ -407,6 +419,7 @@ fn assemble(
         opening: Opening {
             id: OpeningId::new(),
             clock: Arc::clone(&options.db.clock),
+            env: membership,
             options: ArcSwap::from_pointee(options.db.clone()),
             taken: Vec::new(),
             moment: None,

@@ -20,9 +20,7 @@ impl Shared {
     pub(crate) fn retry_postponed_jobs(&self) -> Postponements {
         let (seen, any) = self.failure.postponed.retry_now();
         if any {
-            self.signals.work.raise();
-            self.signals.collector.raise();
-            self.signals.progress.raise();
+            self.signals.raise_all();
         }
         seen
     }

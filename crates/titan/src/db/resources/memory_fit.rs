@@ -1,4 +1,5 @@
-//! Whether the database fits in memory, which decides what goes through the kernel's page cache.
+//! Whether the databases of the `Env` fit in memory, which decides what goes through the kernel's
+//! page cache.
 //!
 //! If all files fit, they are read from the cache, so what is written belongs there. If they do
 //! not, the output of compactions and collections would displace what is read by what is not. Data
@@ -23,22 +24,24 @@ const PART: u64 = 2;
 pub(crate) struct MemoryFit {
     /// Bytes of SST and blob files.
     pub(crate) data: u64,
-    /// Bytes that they may take; `None` if the available memory is not known.
+    /// Bytes that those of all databases of the `Env` may take; `None` if the available memory is
+    /// not known.
     pub(crate) room: Option<u64>,
     /// Whether the database counts as fitting.
     pub(crate) fits: bool,
 }
 
 impl Shared {
-    /// Decides whether the database fits in memory. Cost: reads some small files of the kernel;
-    /// takes no lock that writes wait for.
+    /// Decides whether the database fits in memory, beside the others of its `Env`. Cost: reads
+    /// some small files of the kernel; takes no lock that writes wait for; O(databases).
     pub(crate) fn memory_fit(&self) -> MemoryFit {
         let data = total(self.current_versions().iter().map(data_bytes));
+        let of_all = self.opening.env.note_data(data);
         let room = self.files.device.resources().memory.map(|m| m.left / PART);
         let fits = match self.opening.options.load().data_in_memory {
             DataInMemory::Always => true,
             DataInMemory::Never => false,
-            DataInMemory::Auto => room.is_some_and(|room| data <= room),
+            DataInMemory::Auto => room.is_some_and(|room| of_all <= room),
         };
         MemoryFit { data, room, fits }
     }

@@ -1,4 +1,5 @@
-//! Background jobs that yield to reads: while users read and no writer is near a stall, compactions
+//! Background jobs that yield to reads: while users read any database of the `Env` and no writer is
+//! near a stall, compactions
 //! work a third of the time and collections a fifth, on threads with a higher niceness. They catch
 //! up with what was written, and nobody waits for that until level 0 or space demands it.
 //! Compactions pause less, because seeks become slower with every sorted run. Those of level 0 do
@@ -57,7 +58,7 @@ impl Kind {
 #[derive(Clone, Copy)]
 struct Slice {
     began: Duration,
-    /// [`Statistics::reads`](crate::stats::Statistics::reads) then.
+    /// [`Activity::reads`](crate::env::Activity::reads) then.
     reads: u64,
 }
 
@@ -92,7 +93,7 @@ impl<'a> YieldsToReads<'a> {
         let Some(shared) = self.shared else {
             return;
         };
-        if shared.admission.jobs_must_hurry() {
+        if shared.jobs_must_hurry() {
             return self.hurry();
         }
         self.be_nice();
@@ -102,11 +103,9 @@ impl<'a> YieldsToReads<'a> {
         if worked < SLICE {
             return self.slice.set(Some(slice));
         }
-        if shared.opening.statistics.reads() != slice.reads {
+        if shared.opening.env.parts().activity.reads() != slice.reads {
             let pause = worked.saturating_mul(self.kind.pauses());
-            let paused = shared.pause(pause.min(LONGEST_PAUSE), || {
-                shared.admission.jobs_must_hurry()
-            });
+            let paused = shared.pause(pause.min(LONGEST_PAUSE), || shared.jobs_must_hurry());
             if self.kind == Kind::Collection {
                 // Or it would seem to free space more slowly than it can.
                 shared.state.lock().collections.waited_for_rate += paused;
@@ -135,7 +134,7 @@ impl Slice {
     fn now(shared: &Shared) -> Self {
         Slice {
             began: shared.opening.clock.monotonic(),
-            reads: shared.opening.statistics.reads(),
+            reads: shared.opening.env.parts().activity.reads(),
         }
     }
 }
@@ -147,6 +146,12 @@ impl Drop for YieldsToReads<'_> {
 }
 
 impl Shared {
+    /// Whether jobs do not yield to reads now. Another database of the `Env` that is urgent may
+    /// wait for the thread.
+    fn jobs_must_hurry(&self) -> bool {
+        self.admission.jobs_must_hurry() || self.opening.env.is_any_urgent()
+    }
+
     /// Leaves the device to others for `pause`, or until `stop` returns true or the database
     /// closes. Returns how long that was.
     pub(crate) fn pause(&self, pause: Duration, stop: impl Fn() -> bool) -> Duration {

@@ -14,7 +14,8 @@ use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, Immutable, State};
 use crate::db::jobs::background::SOURCES;
-use crate::db::jobs::job::{Claimed, Threads};
+use crate::db::jobs::job::Claimed;
+use crate::env::Threads;
 use crate::error::{Error, ErrorKind};
 use crate::format::internal_key::{ValueType, internal_key};
 use crate::format::{FileNumber, SequenceNumber};
@@ -259,7 +260,7 @@ impl Scheduler {
         let mut state = shared.state.lock();
         let before = state.running.clone();
         let claims = claims(&state);
-        let Some(job) = shared.find_job(threads, &mut state) else {
+        let Some((job, _)) = shared.find_job(threads, true, &mut state) else {
             return vec!["nothing".to_owned()];
         };
         let mut begun = RUNNING.iter().map(|(_, job)| *job);

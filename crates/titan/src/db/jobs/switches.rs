@@ -1,15 +1,16 @@
-//! Flushing memtables whose entries a compaction filter is to see, since they are old enough:
-//! without this, what is in the memtable of a family that is written little would stay there,
-//! unfiltered.
+//! Sealing memtables that no writer fills: those whose entries a compaction filter is to see, since
+//! they are old enough, and the largest one where the databases of an `Env` take too much memory.
+//! Without this, what is in the memtable of a family that is written little would stay there.
 
 use std::sync::Arc;
 
-use super::job::{Claimed, Job, JobSource, Threads, claimed};
+use super::job::{Claimed, Job, JobSource, claimed};
 use crate::compaction::choosing::aged_tables::memtable_due_at;
 use crate::db::core::family::Family;
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, State};
+use crate::env::Threads;
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::stats::Listeners;
@@ -21,6 +22,15 @@ const RETRY: u64 = 1;
 struct Switch {
     family: Arc<Family>,
     memtable: Arc<Memtable>,
+}
+
+impl Switch {
+    fn of(state: &FamilyState) -> Self {
+        Switch {
+            family: Arc::clone(&state.family),
+            memtable: Arc::clone(&state.memtable),
+        }
+    }
 }
 
 impl Job for Switch {
@@ -39,7 +49,7 @@ impl Job for Switch {
     fn announce(&self, _: &Listeners) {}
 
     fn run(self, shared: &Shared) -> (Result<()>, ()) {
-        self.memtable.set_old();
+        self.memtable.request_flush();
         shared.note_filled([(self.family.id, &*self.memtable)].into_iter());
         // Not to be waited for: a leader that waits for a flush may be waiting for this thread. The
         // next commit switches the memtable, or the next try.
@@ -63,7 +73,11 @@ impl Job for Switch {
 
 pub(super) const SWITCHES: JobSource = JobSource {
     threads: Threads::Workers,
+    takes_long: false,
     is_due: |shared, state| {
+        if shared.opening.env.write_buffers.is_asked() {
+            return true;
+        }
         let now = shared.aged_at();
         let mut families = state.families.values();
         families.any(|f| f.memtable_aged_at().is_some_and(|at| at <= now))
@@ -82,19 +96,25 @@ impl FamilyState {
 }
 
 impl Shared {
-    /// Claims the switch of a memtable that is old.
+    /// Claims the switch of a memtable that is old, or whose memory is to be freed.
     fn claim_switch(&self, state: &mut State) -> Option<Claimed> {
         if state.running.of(RunningJob::Switch) > 0 {
             return None;
+        }
+        if self.opening.env.write_buffers.take_asked() {
+            let families = state.families.values();
+            let largest = families.max_by_key(|f| f.memtable.bytes_to_flush());
+            let largest = largest.filter(|f| !f.memtable.is_empty());
+            if let Some(switch) = largest.map(Switch::of) {
+                state.begin(RunningJob::Switch, switch.family.id);
+                return Some(claimed(switch));
+            }
         }
         let now = self.aged_at();
         let is_old = |f: &&mut FamilyState| f.memtable_aged_at().is_some_and(|at| at <= now);
         let old = state.families.values_mut().find(is_old)?;
         old.jobs.switch_not_before = now.saturating_add(RETRY);
-        let switch = Switch {
-            family: Arc::clone(&old.family),
-            memtable: Arc::clone(&old.memtable),
-        };
+        let switch = Switch::of(old);
         state.begin(RunningJob::Switch, switch.family.id);
         Some(claimed(switch))
     }

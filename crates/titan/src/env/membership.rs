@@ -1,0 +1,114 @@
+//! A database's part in an `Env`.
+
+use std::sync::Arc;
+
+use super::order::{MemberId, Priority};
+use super::pool::{Desk, Member, Threads};
+use super::write_buffers::Account;
+use super::{Env, Parts};
+use crate::error::Result;
+use crate::stats::Statistics;
+
+/// See the module. It has a number from the beginning, and is served by threads between
+/// [`join`](Membership::join) and [`leave`](Membership::leave).
+pub(crate) struct Membership {
+    id: MemberId,
+    parts: Arc<Parts>,
+    /// The memory of its memtables.
+    pub(crate) write_buffers: Arc<Account>,
+}
+
+impl Membership {
+    /// Nothing serves it yet.
+    pub(crate) fn in_env(env: &Env) -> Self {
+        let parts = Arc::clone(&env.parts);
+        let id = parts.pool.next_member();
+        Membership {
+            id,
+            write_buffers: parts.write_buffers.open(id),
+            parts,
+        }
+    }
+
+    /// The parts that it shares with others.
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Its work for the threads of one kind.
+    pub(crate) fn desk(&self, threads: Threads) -> Desk {
+        Desk::new(&self.parts.pool, self.id, threads)
+    }
+
+    /// The threads serve `member` from now on, up to `max_jobs` workers at once.
+    ///
+    /// # Errors
+    /// `Io` if a thread cannot be started; the caller must leave all the same.
+    pub(crate) fn join(
+        &self,
+        member: Arc<dyn Member>,
+        statistics: &Arc<Statistics>,
+        max_jobs: usize,
+        warms_up: bool,
+    ) -> Result<()> {
+        self.parts.activity.add(self.id, statistics);
+        let pool = &self.parts.pool;
+        pool.attach(self.id, member, max_jobs, warms_up)
+    }
+
+    /// Changes how many workers may serve it at once, and how many there are, if that is given.
+    ///
+    /// # Errors
+    /// `Io` if a thread cannot be started.
+    pub(crate) fn resize(&self, max_workers: Option<usize>, max_jobs: usize) -> Result<()> {
+        self.parts.pool.resize(self.id, max_workers, max_jobs)
+    }
+
+    /// No thread serves it any more. Returns false if this thread does, which releases it later.
+    pub(crate) fn leave(&self) -> bool {
+        self.parts.activity.remove(self.id);
+        self.parts.write_buffers.close(self.id);
+        self.parts.data_sizes.remove(self.id);
+        self.parts.pool.detach(self.id)
+    }
+
+    /// Says how urgent its jobs are, and whether its writes are stalled or soon will be.
+    pub(crate) fn set_priority(&self, priority: Priority, is_urgent: bool) {
+        self.parts.pool.set_priority(self.id, priority, is_urgent);
+    }
+
+    /// Whether the writes of any database are stalled, or soon will be.
+    pub(crate) fn is_any_urgent(&self) -> bool {
+        self.parts.pool.is_urgent()
+    }
+
+    /// Whether another database waits for the thread that collects garbage, and its writes are
+    /// delayed for the space that it takes.
+    pub(crate) fn is_collector_awaited_by_another(&self) -> bool {
+        self.parts.pool.is_collector_awaited_beside(self.id)
+    }
+
+    /// The files of this database have so many bytes. Returns those of the files of all.
+    pub(crate) fn note_data(&self, bytes: u64) -> u64 {
+        self.parts.data_sizes.set(self.id, bytes)
+    }
+
+    /// Numbers of the workers that there are.
+    #[cfg(test)]
+    pub(crate) fn workers(&self) -> std::collections::BTreeSet<usize> {
+        self.parts.pool.workers()
+    }
+
+    /// Asks another database to look for a memtable to seal.
+    pub(crate) fn wake(&self, other: MemberId) {
+        Desk::new(&self.parts.pool, other, Threads::Workers).raise();
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        // It may never have joined.
+        self.parts.write_buffers.close(self.id);
+        self.parts.data_sizes.remove(self.id);
+    }
+}

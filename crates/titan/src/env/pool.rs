@@ -1,0 +1,578 @@
+//! The background threads of an `Env`, and what they do next.
+//!
+//! Owns: the threads, and for each [kind](Threads) of them the [line](Line) of databases that may
+//! have something to do. A thread takes a database from its line, lets it [find](Member::find) a
+//! job, runs that, and takes the next one. There are threads while there are databases.
+//!
+//! Promises: what is [raised](Desk::raise) after a database looked for a job is not lost; a panic
+//! ends at the database that it came from; no thread is in a database once [`Pool::detach`] has
+//! returned true. Assumes: no lock of the engine is taken under that of the pool, which is held for
+//! moments. So a destructor may raise something wherever it runs.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::line::Line;
+use super::order::{Class, MemberId, Priority};
+use crate::clock::{StdClock, SystemClock};
+use crate::error::{Error, ErrorKind, Result};
+use crate::gates;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex};
+
+/// Background threads that look for the same kinds of jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// As many as `max_background_jobs` says.
+    Workers,
+    /// The one thread that collects garbage: the device is the bottleneck.
+    Collector,
+    /// A thread that is there only while a database is to be warmed up.
+    WarmUp,
+}
+
+impl Threads {
+    const ALL: [Threads; 3] = [Threads::Workers, Threads::Collector, Threads::WarmUp];
+
+    /// Name of one of them.
+    fn name(self, number: usize) -> String {
+        match self {
+            Threads::Workers => format!("titan-{number}"),
+            Threads::Collector => "titan-gc".to_owned(),
+            Threads::WarmUp => "titan-warm-up".to_owned(),
+        }
+    }
+}
+
+/// A database, as the threads see it.
+pub(crate) trait Member: Send + Sync {
+    /// Claims the most urgent job that is due and that `threads` do; one that takes long only if it
+    /// `may_be_long`.
+    fn find(self: Arc<Self>, threads: Threads, may_be_long: bool) -> Found;
+}
+
+/// Work of a database for a thread.
+pub(crate) enum Found {
+    /// It has been claimed.
+    Job {
+        run: Box<dyn FnOnce() + Send>,
+        /// A thread for short jobs must be left.
+        is_long: bool,
+    },
+    /// Nothing, but for the time after which there may be something, in real time: what a thread
+    /// waits for here must not advance a clock that does not follow it.
+    Nothing { look_after: Option<Duration> },
+}
+
+/// A database that the threads serve.
+struct Seat {
+    member: Arc<dyn Member>,
+    /// Number of workers that may serve it at once.
+    max_jobs: usize,
+    priority: Priority,
+    /// Its writes are stalled, or soon will be.
+    is_urgent: bool,
+    /// No further thread serves it.
+    closing: bool,
+    /// The last thread that leaves it removes it: nobody waits for that.
+    abandoned: bool,
+}
+
+#[derive(Default)]
+struct State {
+    seats: BTreeMap<MemberId, Seat>,
+    workers: Line,
+    collector: Line,
+    warm_up: Line,
+    /// Number of workers that there should be.
+    max_workers: usize,
+    /// Number of them that run long jobs.
+    long_jobs: usize,
+    /// Databases that may have a long job for which no worker was left.
+    held_back: BTreeSet<MemberId>,
+    /// Number of databases that have been here.
+    members: u64,
+}
+
+/// A thread's visit to a database.
+struct Visit {
+    id: MemberId,
+    member: Arc<dyn Member>,
+    may_be_long: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    raised_workers: Condvar,
+    raised_collector: Condvar,
+    raised_warm_up: Condvar,
+    /// A thread has left a database.
+    left: Condvar,
+    /// Number of databases that are urgent.
+    urgent: AtomicUsize,
+    /// By name. Locked before the state. While it is locked, no database comes.
+    threads: Mutex<BTreeMap<String, JoinHandle<()>>>,
+}
+
+#[cfg(not(any(loom, shuttle)))]
+thread_local! {
+    /// The pool, by address, and the database that this thread serves.
+    static SERVES: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
+}
+
+// The threads of a scheduler are coroutines of one thread.
+#[cfg(loom)]
+loom::thread_local! {
+    static SERVES: Cell<(usize, u64)> = Cell::new((0, 0));
+}
+#[cfg(shuttle)]
+shuttle::thread_local! {
+    static SERVES: Cell<(usize, u64)> = Cell::new((0, 0));
+}
+
+impl State {
+    fn line(&mut self, threads: Threads) -> &mut Line {
+        match threads {
+            Threads::Workers => &mut self.workers,
+            Threads::Collector => &mut self.collector,
+            Threads::WarmUp => &mut self.warm_up,
+        }
+    }
+
+    /// Number of threads that there should be.
+    fn wanted(&self, threads: Threads) -> usize {
+        match threads {
+            _ if self.seats.is_empty() => 0,
+            Threads::Workers => self.max_workers,
+            Threads::Collector => 1,
+            Threads::WarmUp => usize::from(!self.warm_up.is_empty()),
+        }
+    }
+
+    /// Number of threads that serve a database.
+    fn inside_of(&self, id: MemberId) -> usize {
+        let lines = [&self.workers, &self.collector, &self.warm_up];
+        lines.into_iter().map(|line| line.inside_of(id)).sum()
+    }
+
+    /// Takes the database that a thread is to serve.
+    fn enter(&mut self, threads: Threads, now: Duration) -> Option<Visit> {
+        // One of several workers is always left for flushes.
+        let may_be_long = self.long_jobs < self.max_workers.saturating_sub(1).max(1);
+        let State {
+            seats,
+            workers,
+            collector,
+            warm_up,
+            ..
+        } = self;
+        let line = match threads {
+            Threads::Workers => workers,
+            Threads::Collector => collector,
+            Threads::WarmUp => warm_up,
+        };
+        line.advance_to(now);
+        let id = line.enter(|id, inside| {
+            let seat = seats.get(&id).filter(|seat| !seat.closing)?;
+            let most = match threads {
+                Threads::Workers => seat.max_jobs,
+                Threads::Collector | Threads::WarmUp => 1,
+            };
+            (inside < most).then_some(seat.priority)
+        })?;
+        let seat = seats.get(&id)?;
+        Some(Visit {
+            id,
+            member: Arc::clone(&seat.member),
+            may_be_long,
+        })
+    }
+
+    /// A worker has ended a long job, or there are more workers: others may begin one.
+    fn admit_held_back(&mut self) {
+        for id in std::mem::take(&mut self.held_back) {
+            if self.seats.contains_key(&id) {
+                self.workers.raise(id);
+            }
+        }
+    }
+
+    /// Removes a database that no thread serves.
+    fn remove(&mut self, id: MemberId) -> Option<Seat> {
+        invariant!(
+            self.inside_of(id) == 0,
+            "a database leaves that a thread serves"
+        );
+        for threads in Threads::ALL {
+            self.line(threads).remove(id);
+        }
+        self.held_back.remove(&id);
+        self.seats.remove(&id)
+    }
+}
+
+impl Pool {
+    /// For so many workers. No thread is started yet.
+    pub(super) fn new(max_workers: usize) -> Arc<Self> {
+        let pool = Arc::new(Pool::default());
+        pool.state.lock().max_workers = max_workers;
+        pool
+    }
+
+    /// A number for one more database.
+    pub(super) fn next_member(&self) -> MemberId {
+        let mut state = self.state.lock();
+        state.members += 1;
+        MemberId(state.members)
+    }
+
+    /// Lets the threads serve a database, and starts those that are missing. So many workers may
+    /// serve it at once.
+    ///
+    /// # Errors
+    /// `Io` if a thread cannot be started. The caller detaches the database then, too.
+    pub(super) fn attach(
+        self: &Arc<Self>,
+        id: MemberId,
+        member: Arc<dyn Member>,
+        max_jobs: usize,
+        warms_up: bool,
+    ) -> Result<()> {
+        let mut threads = self.threads.lock();
+        let mut state = self.state.lock();
+        let seat = Seat {
+            member,
+            max_jobs,
+            priority: Priority::default(),
+            is_urgent: false,
+            closing: false,
+            abandoned: false,
+        };
+        let other = state.seats.insert(id, seat);
+        invariant!(other.is_none(), "two databases have one number");
+        state.workers.raise(id);
+        state.collector.raise(id);
+        if warms_up {
+            state.warm_up.raise(id);
+        }
+        drop(state);
+        self.start_missing(&mut threads)?;
+        // Those that there are.
+        for threads in Threads::ALL {
+            self.raised(threads).notify_one();
+        }
+        Ok(())
+    }
+
+    /// Changes the number of workers, if that is given, and how many may serve a database at once.
+    /// Threads that are too many end by themselves.
+    ///
+    /// # Errors
+    /// `Io` if a thread cannot be started. A later call tries again.
+    pub(super) fn resize(
+        self: &Arc<Self>,
+        id: MemberId,
+        max_workers: Option<usize>,
+        max_jobs: usize,
+    ) -> Result<()> {
+        let mut threads = self.threads.lock();
+        let mut state = self.state.lock();
+        state.max_workers = max_workers.unwrap_or(state.max_workers);
+        if let Some(seat) = state.seats.get_mut(&id) {
+            seat.max_jobs = max_jobs;
+        }
+        state.admit_held_back();
+        drop(state);
+        self.raised_workers.notify_all();
+        self.start_missing(&mut threads)
+    }
+
+    fn start_missing(
+        self: &Arc<Self>,
+        threads: &mut BTreeMap<String, JoinHandle<()>>,
+    ) -> Result<()> {
+        for kind in Threads::ALL {
+            let wanted = self.state.lock().wanted(kind);
+            for number in 0..wanted {
+                if !self.state.lock().line(kind).threads.insert(number) {
+                    continue;
+                }
+                let (pool, name) = (Arc::clone(self), kind.name(number));
+                let started = start_thread(name.clone(), move || pool.run(kind, number));
+                let thread = started.map_err(|e| {
+                    self.state.lock().line(kind).threads.remove(&number);
+                    Error::new(ErrorKind::Io, format!("cannot start a thread: {e}"))
+                })?;
+                if let Some(ended) = threads.insert(name, thread) {
+                    // It was one too many, and has nothing left to do.
+                    let _ = ended.join();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the service for a database that has been closed; of the last one, also the threads.
+    /// Waits until no thread is in it. Returns false, at once, on a thread that serves this
+    /// database: it is released once that thread leaves it.
+    pub(super) fn detach(&self, id: MemberId) -> bool {
+        let mut state = self.state.lock();
+        let Some(seat) = state.seats.get_mut(&id) else {
+            return true;
+        };
+        seat.closing = true;
+        if std::mem::take(&mut seat.is_urgent) {
+            self.urgent.fetch_sub(1, Ordering::Relaxed);
+        }
+        if SERVES.with(Cell::get) == (self.address(), id.0) {
+            seat.abandoned = true;
+            return false;
+        }
+        while state.inside_of(id) > 0 {
+            self.left.wait(&mut state);
+        }
+        let removed = state.remove(id);
+        drop(state);
+        self.raised_warm_up.notify_all();
+        // Not under the lock: it may be the last holder.
+        drop(removed);
+        let mut threads = self.threads.lock();
+        if self.state.lock().seats.is_empty() {
+            self.wake_all();
+            for thread in std::mem::take(&mut *threads).into_values() {
+                // Nothing is left to be done about a thread that panicked.
+                let _ = thread.join();
+            }
+        }
+        true
+    }
+
+    /// Wakes all threads: they may be too many.
+    fn wake_all(&self) {
+        for threads in Threads::ALL {
+            self.raised(threads).notify_all();
+        }
+    }
+
+    fn raised(&self, threads: Threads) -> &Condvar {
+        match threads {
+            Threads::Workers => &self.raised_workers,
+            Threads::Collector => &self.raised_collector,
+            Threads::WarmUp => &self.raised_warm_up,
+        }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether the writes of any database are stalled, or soon will be. Takes no lock.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.urgent.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether another database than this waits for the thread that collects garbage, and its
+    /// writes are delayed for the space that it takes.
+    pub(super) fn is_collector_awaited_beside(&self, id: MemberId) -> bool {
+        let state = self.state.lock();
+        let is_near = |seat: &Seat| seat.is_urgent && seat.priority.class == Class::Space;
+        let mut others = state.collector.ready().filter(|other| *other != id);
+        others.any(|other| state.seats.get(&other).is_some_and(is_near))
+    }
+
+    /// Says how urgent the jobs of a database are, and whether its writes are stalled or soon will
+    /// be.
+    pub(super) fn set_priority(&self, id: MemberId, priority: Priority, is_urgent: bool) {
+        let mut state = self.state.lock();
+        let Some(seat) = state.seats.get_mut(&id).filter(|seat| !seat.closing) else {
+            return;
+        };
+        seat.priority = priority;
+        match (std::mem::replace(&mut seat.is_urgent, is_urgent), is_urgent) {
+            (false, true) => drop(self.urgent.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(self.urgent.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
+    }
+
+    /// Number of databases, and of threads.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let mut state = self.state.lock();
+        let threads = Threads::ALL.map(|threads| state.line(threads).threads.len());
+        (state.seats.len(), threads.into_iter().sum())
+    }
+
+    /// Numbers of the workers that there are.
+    #[cfg(test)]
+    pub(super) fn workers(&self) -> BTreeSet<usize> {
+        self.state.lock().workers.threads.clone()
+    }
+
+    fn run(&self, threads: Threads, number: usize) {
+        while let Some(visit) = self.next_visit(threads, number) {
+            self.serve(threads, visit);
+        }
+    }
+
+    /// Waits for a database that may have something to do; `None` if there are to be fewer threads.
+    fn next_visit(&self, threads: Threads, number: usize) -> Option<Visit> {
+        let mut state = self.state.lock();
+        loop {
+            // Under the lock: whoever wants more threads finds this one, or that it has ended.
+            if number >= state.wanted(threads) {
+                state.line(threads).threads.remove(&number);
+                // It may have been woken in place of another.
+                self.raised(threads).notify_one();
+                return None;
+            }
+            let now = now();
+            if let Some(visit) = state.enter(threads, now) {
+                return Some(visit);
+            }
+            let raised = self.raised(threads);
+            match state.line(threads).next_timer() {
+                None => raised.wait(&mut state),
+                Some(at) => {
+                    raised.wait_for(&mut state, at.saturating_sub(now));
+                    if cfg!(any(loom, shuttle)) {
+                        state.line(threads).advance_to(at);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets a database find a job, and runs that.
+    fn serve(&self, threads: Threads, visit: Visit) {
+        let Visit {
+            id,
+            member,
+            may_be_long,
+        } = visit;
+        let before = SERVES.with(|serves| serves.replace((self.address(), id.0)));
+        // The database has recorded a panic that concerns it. Others are none of its business, and
+        // the thread is needed by them.
+        let found = catch_unwind(AssertUnwindSafe(|| member.find(threads, may_be_long)));
+        match found {
+            Ok(Found::Job { run, is_long }) => {
+                let mut state = self.state.lock();
+                state.long_jobs += usize::from(is_long);
+                // There may be another job, for another thread.
+                state.line(threads).raise(id);
+                self.raised(threads).notify_one();
+                drop(state);
+                let _ = catch_unwind(AssertUnwindSafe(run));
+                if is_long {
+                    let mut state = self.state.lock();
+                    state.long_jobs -= 1;
+                    state.admit_held_back();
+                }
+            }
+            Ok(Found::Nothing { look_after }) => {
+                let mut state = self.state.lock();
+                if !may_be_long {
+                    state.held_back.insert(id);
+                }
+                if let Some(after) = look_after {
+                    state
+                        .line(threads)
+                        .raise_at(id, now().saturating_add(after));
+                    // Another thread waits for the time if this one gets something to do.
+                    self.raised(threads).notify_one();
+                }
+            }
+            Err(_) => {}
+        }
+        SERVES.with(|serves| serves.set(before));
+        self.leave(threads, id);
+    }
+
+    fn leave(&self, threads: Threads, id: MemberId) {
+        let mut state = self.state.lock();
+        state.line(threads).leave(id);
+        self.left.notify_all();
+        let is_abandoned = state.seats.get(&id).is_some_and(|seat| seat.abandoned);
+        let removed = match is_abandoned && state.inside_of(id) == 0 {
+            true => state.remove(id),
+            false => None,
+        };
+        if removed.is_some() {
+            self.wake_all();
+        }
+        drop(state);
+        // Not under the lock: it may be the last holder.
+        drop(removed);
+    }
+
+    fn raise(&self, threads: Threads, id: MemberId) {
+        let mut state = self.state.lock();
+        let is_served = state.seats.contains_key(&id);
+        let line = state.line(threads);
+        // Warming up is over once the database does not wait for it any more.
+        if is_served && (threads != Threads::WarmUp || line.has(id)) {
+            line.raise(id);
+            self.raised(threads).notify_one();
+        }
+    }
+}
+
+/// Real time. In models it stands still, and a timed wait is over after a chance for others.
+fn now() -> Duration {
+    match cfg!(any(loom, shuttle)) {
+        true => Duration::ZERO,
+        false => StdClock.monotonic(),
+    }
+}
+
+fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    #[cfg(test)]
+    refusal::refuse(&name)?;
+    thread::Builder::new().name(name).spawn(gates::inherit(run))
+}
+
+/// The work of a database for the threads of one kind.
+pub(crate) struct Desk {
+    pool: Arc<Pool>,
+    id: MemberId,
+    threads: Threads,
+}
+
+impl Desk {
+    pub(super) fn new(pool: &Arc<Pool>, id: MemberId, threads: Threads) -> Self {
+        Desk {
+            pool: Arc::clone(pool),
+            id,
+            threads,
+        }
+    }
+
+    /// There may be a job.
+    pub(crate) fn raise(&self) {
+        self.pool.raise(self.threads, self.id);
+    }
+}
+
+/// Threads that the system does not start.
+#[cfg(test)]
+pub(crate) mod refusal {
+    use super::{Cell, io};
+
+    thread_local! {
+        /// The name of the thread that is not started for this one.
+        pub(crate) static REFUSED: Cell<&'static str> = const { Cell::new("") };
+    }
+
+    pub(super) fn refuse(name: &str) -> io::Result<()> {
+        match name == REFUSED.get() {
+            true => Err(io::ErrorKind::WouldBlock.into()),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The threads of a pool, with databases that only count.
+
+use std::sync::mpsc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::order::{Class, EACH, MemberId, Priority};
+use super::pool::{Found, Member, Pool, Threads};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// A database that has so many jobs.
+#[derive(Default)]
+struct Busy {
+    left: AtomicU64,
+    /// Run with each job.
+    job: Option<Arc<dyn Fn() + Send + Sync>>,
+    takes_long: bool,
+    panics: bool,
+}
+
+impl Busy {
+    fn with_jobs(jobs: u64, job: impl Fn() + Send + Sync + 'static) -> Self {
+        Busy {
+            left: AtomicU64::new(jobs),
+            job: Some(Arc::new(job)),
+            ..Busy::default()
+        }
+    }
+}
+
+impl Member for Busy {
+    fn find(self: Arc<Self>, threads: Threads, may_be_long: bool) -> Found {
+        let may_begin = threads == Threads::Workers && (may_be_long || !self.takes_long);
+        let left = self.left.load(Ordering::SeqCst);
+        if !may_begin || left == 0 {
+            return Found::Nothing { look_after: None };
+        }
+        self.left.store(left - 1, Ordering::SeqCst);
+        assert!(!self.panics, "a database panics");
+        let job = self.job.clone();
+        Found::Job {
+            is_long: self.takes_long,
+            run: Box::new(move || job.iter().for_each(|job| job())),
+        }
+    }
+}
+
+fn attach(pool: &Arc<Pool>, member: Busy) -> (MemberId, Weak<Busy>) {
+    let (id, member) = (pool.next_member(), Arc::new(member));
+    let weak = Arc::downgrade(&member);
+    pool.attach(id, member, 1, false).unwrap();
+    (id, weak)
+}
+
+/// Counts jobs, not time: until each of fifty databases with one job has been served, one that
+/// always has a job that is more urgent gets no more than its part of the turns.
+#[test]
+fn one_loud_database_does_not_starve_fifty_quiet_ones() {
+    let pool = Pool::new(1);
+    let served: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let (begin, may_begin) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let may_begin = Mutex::new(may_begin);
+    let note = |is_loud: bool| {
+        let served = Arc::clone(&served);
+        move || served.lock().push(is_loud)
+    };
+    let noted = note(true);
+    let (loud, _) = attach(
+        &pool,
+        Busy::with_jobs(u64::MAX, move || {
+            // The only thread is here until all databases are.
+            let _ = may_begin.lock().recv();
+            noted();
+        }),
+    );
+    let urgent = Priority {
+        class: Class::Space,
+        excess: 1.0,
+    };
+    pool.set_priority(loud, urgent, true);
+    assert!(pool.is_urgent());
+    let quiet: Vec<_> = (0..50)
+        .map(|_| {
+            let (noted, tell) = (note(false), tell.clone());
+            let job = move || {
+                noted();
+                let _ = tell.send(());
+            };
+            attach(&pool, Busy::with_jobs(1, job)).0
+        })
+        .collect();
+    drop(begin);
+    for _ in &quiet {
+        told.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+    let served = served.lock().clone();
+    let last = served.iter().rposition(|is_loud| !is_loud).unwrap();
+    let of_loud = served[..last].iter().filter(|is_loud| **is_loud).count() as u64;
+    assert!(of_loud <= 51 * EACH, "{of_loud} jobs of the loud one");
+    assert!(
+        of_loud >= 50,
+        "{of_loud} jobs of the loud one, which is urgent"
+    );
+    for id in quiet.into_iter().chain([loud]) {
+        assert!(pool.detach(id));
+    }
+    assert_eq!(pool.counts(), (0, 0));
+    assert!(!pool.is_urgent());
+}
+
+#[test]
+fn long_jobs_leave_a_thread_for_short_ones_of_any_database() {
+    let pool = Pool::new(2);
+    let (end, may_end) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let may_end = Arc::new(Mutex::new(may_end));
+    let long = || {
+        let (tell, may_end) = (tell.clone(), Arc::clone(&may_end));
+        Busy {
+            takes_long: true,
+            ..Busy::with_jobs(1, move || {
+                let _ = tell.send("long");
+                let _ = may_end.lock().recv();
+            })
+        }
+    };
+    let (first, _) = attach(&pool, long());
+    assert_eq!(told.recv(), Ok("long"));
+    let (second, of_second) = attach(&pool, long());
+    let short = {
+        let tell = tell.clone();
+        Busy::with_jobs(1, move || {
+            let _ = tell.send("short");
+        })
+    };
+    let (third, _) = attach(&pool, short);
+    assert_eq!(told.recv(), Ok("short"));
+    let second_left = of_second.upgrade().unwrap().left.load(Ordering::SeqCst);
+    assert_eq!(second_left, 1, "it waits");
+    end.send(()).unwrap();
+    assert_eq!(told.recv(), Ok("long"));
+    end.send(()).unwrap();
+    for id in [first, second, third] {
+        assert!(pool.detach(id));
+    }
+}
+
+#[test]
+fn a_database_that_panics_harms_no_thread_and_no_other() {
+    let pool = Pool::new(1);
+    let (tell, told) = mpsc::channel();
+    let hopeless = Busy {
+        panics: true,
+        ..Busy::with_jobs(1, || {})
+    };
+    let (hopeless, _) = attach(&pool, hopeless);
+    let (in_a_job, _) = attach(&pool, Busy::with_jobs(1, || panic!("in a job")));
+    let job = move || {
+        let _ = tell.send(());
+    };
+    let (other, _) = attach(&pool, Busy::with_jobs(1, job));
+    told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!(pool.counts(), (3, 2));
+    for id in [hopeless, in_a_job, other] {
+        assert!(pool.detach(id));
+    }
+}
+
+/// Nothing has a database once it is detached, and its jobs are over.
+#[test]
+fn a_detached_database_is_released_at_once_and_one_that_detaches_itself_after_its_job() {
+    let pool = Pool::new(2);
+    let (tell, told) = mpsc::channel();
+    let (id, member) = attach(&pool, Busy::with_jobs(3, || {}));
+    assert!(pool.detach(id));
+    assert!(member.upgrade().is_none());
+    assert!(pool.detach(id), "again");
+
+    let itself: Arc<Mutex<Option<MemberId>>> = Arc::default();
+    let own = Arc::clone(&itself);
+    let within = Arc::clone(&pool);
+    let mut locked = itself.lock();
+    let (id, member) = attach(
+        &pool,
+        Busy::with_jobs(1, move || {
+            let id = own.lock().unwrap();
+            let _ = tell.send(within.detach(id));
+        }),
+    );
+    *locked = Some(id);
+    drop(locked);
+    assert_eq!(told.recv(), Ok(false), "it does not wait for itself");
+    while member.upgrade().is_some() {
+        std::thread::yield_now();
+    }
+    // Others can come.
+    let (id, _) = attach(&pool, Busy::default());
+    assert!(pool.detach(id));
+    assert_eq!(pool.counts(), (0, 0));
+}
