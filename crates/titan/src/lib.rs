@@ -38,7 +38,7 @@
 //! | read a moment, a range, a large value | [`Snapshot`], [`Range`], [`DbIterator`], [`LazyValue`] |
 //! | read and write without conflicts | [`Db::transaction`], [`transaction`] |
 //! | combine values, drop expired ones | [`merge`], [`CompactionFilter`], [`TimeToLive`] |
-//! | know what happens | [`Statistics`], [`Metrics`], [`EventListener`], [`SpaceReport`] |
+//! | know what happens | [`Statistics`], [`PerfContext`], [`Metrics`], [`EventListener`], [`SpaceReport`] |
 //! | check, repair, inspect, downgrade | the crate `titan-tools` |
 //! | run on another file system | [`vfs`] |
 //!
@@ -149,8 +149,9 @@ pub use process::Process;
 pub use read::{DbIterator, KeyRange, Keys, Range, ReadOptions, Snapshot};
 pub use stats::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
-    GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,
-    StallCause, StallEvent, Statistics, WalDamageEvent,
+    GarbageCollectionBeginEvent, GarbageCollectionEvent, HistogramBucket, HistogramData,
+    HolePunchEvent, MemtableSealedEvent, PerfContext, PerfLevel, PerfRecorder, StallCause,
+    StallEvent, Statistics, StatsLevel, WalDamageEvent,
 };
 pub use transaction::{
     FamilyAtSnapshot, FamilyInTransaction, LockOptions, Reader, Retry, Rows, Transaction,

@@ -14,7 +14,7 @@ use crate::clock::{StdClock, SystemClock};
 use crate::commit_hook::CommitHook;
 use crate::error::Result;
 use crate::format::KeyOrder;
-use crate::stats::EventListener;
+use crate::stats::{EventListener, StatsLevel};
 use crate::vfs::{StdVfs, Vfs};
 
 /// The default size of the block cache, in bytes.
@@ -73,6 +73,10 @@ options! {
             64 << 20, [1 << 20, u64::MAX, "at least 1 MiB"], is bytes private;
         /// Bytes after which a new MANIFEST is started.
         max_manifest_file_size: u64 = 64 << 20, [4096, u64::MAX, "at least 4096"], is bytes;
+        /// The counters and times of operations that are kept. One of `off`; `sampled`, which times
+        /// all jobs, syncs and stalls but one in 16 reads and writes, at a cost of at most 2 % of
+        /// the instructions of a call; and `all`.
+        stats_level: StatsLevel = StatsLevel::Off, is private;
     }
 
     of_an_opening {
@@ -180,6 +184,19 @@ impl Setting for DataInMemory {
             DataInMemory::Never,
         ];
         all.into_iter().find(|value| value.text() == text)
+    }
+}
+
+impl Setting for StatsLevel {
+    const FORM: &'static str = "off, sampled or all";
+
+    fn text(self) -> String {
+        self.name().to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut all = StatsLevel::ALL.into_iter();
+        all.find(|level| level.name() == text)
     }
 }
 

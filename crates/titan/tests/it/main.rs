@@ -39,6 +39,7 @@ mod separation;
 mod set_options;
 mod small_worlds;
 mod space;
+mod statistics;
 mod titan_fixtures;
 mod wal_recovery;
 

@@ -17,7 +17,7 @@ use crate::lazy_value::LazyValue;
 use crate::merge::MergeOperator;
 use crate::options::ColumnFamilyOptions;
 use crate::read::{DbIterator, IteratorSource, PointReader, ReadOptions, SuperVersion};
-use crate::stats;
+use crate::stats::{self, HistogramKind, StopWatch};
 use crate::wide_columns::WideColumns;
 use crate::write::WriteOptions;
 
@@ -87,6 +87,7 @@ impl ColumnFamily {
 
     // The bodies of generic calls are here, so that they are compiled once.
     fn get_key(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
+        let _watch = self.sample(HistogramKind::Get);
         let (super_version, sequence) = self.pin(options)?;
         self.reader(&super_version, sequence, options).get(key)
     }
@@ -107,6 +108,7 @@ impl ColumnFamily {
     }
 
     fn get_key_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
+        let _watch = self.sample(HistogramKind::Get);
         let (super_version, sequence) = self.pin(options)?;
         self.reader(&super_version, sequence, options).get_lazy(key)
     }
@@ -124,6 +126,7 @@ impl ColumnFamily {
         key: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<WideColumns>> {
+        let _watch = self.sample(HistogramKind::Get);
         let (super_version, sequence) = self.pin(options)?;
         let reader = self.reader(&super_version, sequence, options);
         reader.columns(key.as_ref())
@@ -155,6 +158,7 @@ impl ColumnFamily {
         prefix: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<(Bytes, LazyValue)>> {
+        let _watch = self.sample(HistogramKind::Get);
         let (super_version, sequence) = self.pin_all(options)?;
         let reader = self.reader(&super_version, sequence, options);
         let extractor = self.family.prefix_extractor.as_deref();
@@ -174,6 +178,7 @@ impl ColumnFamily {
     }
 
     fn contains(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
+        let _watch = self.sample(HistogramKind::Get);
         let (super_version, sequence) = self.pin(options)?;
         let found = self.reader(&super_version, sequence, options).lookup(key)?;
         Ok(found.value.is_some())
@@ -221,6 +226,12 @@ impl ColumnFamily {
         options: &ReadOptions,
         read: impl FnOnce(&PointReader<'_>) -> Vec<Result<T>>,
     ) -> Vec<Result<T>> {
+        let _watch = self.sample(HistogramKind::MultiGet);
+        if let Some(detailed) = self.core.shared.opening.statistics.detailed() {
+            let stripe = detailed.stripe();
+            stats::add(&stripe.multi_gets, 1);
+            stats::add(&stripe.multi_get_keys, keys.len() as u64);
+        }
         match self.pin(options) {
             Ok((super_version, sequence)) => read(&self.reader(&super_version, sequence, options)),
             Err(e) => keys.iter().map(|_| Err(e.clone())).collect(),
@@ -288,6 +299,7 @@ impl ColumnFamily {
     /// # Errors
     /// `InvalidArgument` in a family without a merge operator.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        let _watch = self.sample(HistogramKind::Merge);
         self.write_one(|batch| batch.merge(self, key, operand))
     }
 
@@ -301,6 +313,7 @@ impl ColumnFamily {
 
     /// Removes `key`, not synced. Cost: that of [`ColumnFamily::put`]; nothing is looked up.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        let _watch = self.sample(HistogramKind::Delete);
         self.write_one(|batch| batch.delete(self, key))
     }
 
@@ -308,6 +321,7 @@ impl ColumnFamily {
     /// deleted otherwise. Cheaper than [`ColumnFamily::delete`], since both entries are dropped
     /// when they meet. Used differently, older values may come back. Not synced.
     pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        let _watch = self.sample(HistogramKind::Delete);
         self.write_one(|batch| batch.single_delete(self, key))
     }
 
@@ -315,6 +329,7 @@ impl ColumnFamily {
     /// `begin`. Cost: that of [`ColumnFamily::put`], since it is one entry, however many keys the
     /// range has. Reads of the family check it until a compaction drops it.
     pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        let _watch = self.sample(HistogramKind::Delete);
         self.write_one(|batch| batch.delete_range(self, begin, end))
     }
 
@@ -400,16 +415,22 @@ impl ColumnFamily {
     }
 
     /// A property by RocksDB's name, as text; `None` for names not known. Cost: that of
-    /// [`ColumnFamily::metrics`], O(tables). Known are
-    /// `rocksdb.num-files-at-level<N>`, `rocksdb.num-immutable-mem-table`,
-    /// `rocksdb.cur-size-all-mem-tables`, `rocksdb.estimate-num-keys`,
-    /// `rocksdb.total-sst-files-size`, `rocksdb.live-sst-files-size`, `rocksdb.num-blob-files`,
-    /// `rocksdb.total-blob-file-size`, `rocksdb.live-blob-file-size`,
-    /// `rocksdb.live-blob-file-garbage-size`,
-    /// `rocksdb.estimate-pending-compaction-bytes`, `rocksdb.block-cache-capacity`,
-    /// `rocksdb.block-cache-usage`, `rocksdb.estimate-table-readers-mem`, `rocksdb.base-level`,
-    /// `rocksdb.num-snapshots`, `rocksdb.is-write-stopped`, `rocksdb.num-running-compactions`,
-    /// `rocksdb.num-running-flushes`.
+    /// [`ColumnFamily::metrics`], O(tables). Known are, with `rocksdb.` before each:
+    ///
+    /// - of memtables: `num-immutable-mem-table`, `mem-table-flush-pending`,
+    ///   `cur-size-active-mem-table`, `cur-size-all-mem-tables`, `size-all-mem-tables`,
+    ///   `num-entries-active-mem-table`, `num-entries-imm-mem-tables`,
+    ///   `num-deletes-active-mem-table`, `num-deletes-imm-mem-tables`;
+    /// - of tables: `num-files-at-level<N>`, `levelstats`, `total-sst-files-size`,
+    ///   `live-sst-files-size`, `estimate-num-keys`, `estimate-live-data-size`,
+    ///   `estimate-table-readers-mem`, `base-level`;
+    /// - of blob files: `num-blob-files`, `total-blob-file-size`, `live-blob-file-size`,
+    ///   `live-blob-file-garbage-size`, `blob-stats`;
+    /// - of jobs and writes: `num-running-flushes`, `num-running-compactions`,
+    ///   `compaction-pending`, `estimate-pending-compaction-bytes`, `is-write-stopped`,
+    ///   `actual-delayed-write-rate`, `background-errors`;
+    /// - of the database: `block-cache-capacity`, `block-cache-usage`, `num-snapshots`,
+    ///   `oldest-snapshot-sequence`, `options-statistics`.
     pub fn property(&self, name: &str) -> Option<String> {
         self.core.shared.property(&self.family, name)
     }
@@ -475,6 +496,13 @@ impl ColumnFamily {
     fn published(&self) -> SequenceNumber {
         gate!("read: sequence number to be chosen");
         self.core.shared.counters.last_sequence()
+    }
+
+    /// Times a call until the watch is dropped, if times are wanted and this call is a sample.
+    #[inline]
+    fn sample(&self, kind: HistogramKind) -> Option<StopWatch<'_>> {
+        let detailed = self.core.shared.opening.statistics.detailed()?;
+        detailed.sample(kind)
     }
 
     fn reader<'a>(

@@ -157,7 +157,7 @@ impl Shared {
             family.options.store(Arc::new(options));
         }
         if let Some(options) = new.database {
-            self.apply_of_database(options, &mut versions);
+            self.apply_of_database(options, &mut versions)?;
         }
         Ok(match keeps {
             true => self.rewrite_options_file(&versions),
@@ -165,7 +165,7 @@ impl Shared {
         })
     }
 
-    fn apply_of_database(&self, options: DbOptions, versions: &mut VersionSet) {
+    fn apply_of_database(&self, options: DbOptions, versions: &mut VersionSet) -> Result<()> {
         versions.set_max_manifest_file_size(options.max_manifest_file_size);
         let block_cache = self.files.open.block_cache();
         block_cache.set_capacity(options.block_cache_size);
@@ -175,7 +175,10 @@ impl Shared {
         if open_files != self.files.open.limits().files {
             self.files.open.set_max_files(open_files);
         }
+        let detail = self.opening.statistics.detail();
+        let leveled = detail.set_level(options.stats_level, &self.opening.clock);
         self.opening.options.store(Arc::new(options));
+        leveled
     }
 
     /// Writes OPTIONS again, and deletes all but the newest two, as RocksDB does.

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::internal_key::ValueType;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
-use crate::stats::{MemtableSealedEvent, notify};
+use crate::stats::{HistogramKind, MemtableSealedEvent, notify};
 use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
 use crate::write::pipeline::{CommitEnv, Target};
@@ -152,6 +152,8 @@ impl Shared {
             return Ok(());
         }
         options.validate()?;
+        let detailed = self.opening.statistics.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Write));
         self.pipeline.write(self, batch, conditions, *options)
     }
 

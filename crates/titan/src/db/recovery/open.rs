@@ -169,6 +169,8 @@ fn recover(
     }
     let resolved = kept.resolve(options, &names)?;
     let options = &resolved.options;
+    let detail = statistics.detail();
+    detail.set_level(options.db.stats_level, &options.db.clock)?;
     let mut versions = match state {
         Some(state) => state.into_set(Arc::clone(&vfs), dir, options, Arc::clone(&statistics))?,
         None => VersionSet::create(Arc::clone(&vfs), dir, options, Arc::clone(&statistics)),

@@ -16,6 +16,7 @@ use crate::format::pointers::each_pointer;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::unique_id::UniqueId;
 use crate::format::{FileNumber, SequenceNumber, total};
+use crate::stats::perf_context;
 use crate::table::block::Block;
 use crate::table::block::io::{BlockKind, BlockSource, Window};
 use crate::table::block::iter::BlockIter;
@@ -89,8 +90,13 @@ impl TableReader {
     /// `fill_cache` says whether a block that had to be read from the file goes to the cache.
     pub(crate) fn get(&self, seek_key: &[u8], fill_cache: bool) -> Result<Option<TableEntry>> {
         let target = user_key(seek_key);
-        if !self.may_contain(target) {
-            return Ok(None);
+        let filter = self.key_filter();
+        if let Some(filter) = filter {
+            if !filter.may_contain(target) {
+                perf_context::add(|running| &running.bloom_sst_miss_count, 1);
+                return Ok(None);
+            }
+            perf_context::add(|running| &running.bloom_sst_hit_count, 1);
         }
         let order = &self.options.comparator;
         let at = self.index.find(order, seek_key);
@@ -116,6 +122,9 @@ impl TableReader {
             return Ok(None);
         }
         let found = ParsedInternalKey::parse(iter.key()).map_err(|e| self.at(e, handle))?;
+        if filter.is_some() {
+            perf_context::add(|running| &running.bloom_filter_full_true_positive, 1);
+        }
         Ok(Some(TableEntry {
             sequence: found.sequence,
             value_type: found.value_type,
@@ -297,9 +306,12 @@ impl TableReader {
     ) -> Result<Block> {
         let (cache, number) = (&self.options.block_cache, self.options.identity.number);
         if let Some(data) = cache.get(number, handle.offset) {
+            perf_context::add(|running| &running.block_cache_hit_count, 1);
             return Block::new(data).map_err(|e| self.at(e, handle));
         }
-        let data = read(&self.source)?;
+        let data = perf_context::timed(|running| &running.block_read_time, || read(&self.source))?;
+        perf_context::add(|running| &running.block_read_count, 1);
+        perf_context::add(|running| &running.block_read_byte, handle.size);
         let block = Block::new(data).map_err(|e| self.at(e, handle))?;
         if fill_cache {
             cache.insert(number, handle.offset, block.data().clone());
