@@ -1,4 +1,5 @@
-//! Counts and times of calls, and a page of metrics in the form of Prometheus.
+//! Counts and times of calls, and a page of metrics in the form of Prometheus. The page also has
+//! the metrics of the databases of the node: of the store of versions, and of its own records.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -67,7 +68,7 @@ impl Metrics {
         // Writing to a string does not fail.
         let _ = self.write_calls(&mut page);
         let _ = write_state(&mut page, shared, arriving);
-        page
+        page + &databases(shared)
     }
 
     fn write_calls(&self, page: &mut String) -> std::fmt::Result {
@@ -167,6 +168,12 @@ fn write_state(page: &mut String, shared: &Shared, arriving: usize) -> std::fmt:
         )?;
     }
     Ok(())
+}
+
+/// The metrics of the engine.
+fn databases(shared: &Shared) -> String {
+    let (versions, records) = (shared.store().db().metrics(), shared.records.metrics());
+    titan::prometheus_page(&[("versions", &versions), ("records", &records)])
 }
 
 fn head(page: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Result {

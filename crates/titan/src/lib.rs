@@ -121,7 +121,7 @@ pub use commit_hook::{BypassedRange, CommitHook, CommittedOps};
 pub use compaction::CompactRangeOptions;
 pub use db::{
     CheckpointSummary, ColumnFamily, Conditions, Db, FamilyMetrics, GarbageCollectionPause,
-    LevelMetrics, Metrics, Secondary, TableMetadata,
+    LevelMetrics, Metrics, Secondary, TableMetadata, prometheus_page,
 };
 pub use error::{Error, ErrorKind, Result, Retryable};
 pub use filter::{

@@ -29,7 +29,7 @@ pub use events::{
     StallCause, StallEvent, WalDamageEvent,
 };
 pub use histogram_data::{HistogramBucket, HistogramData};
-pub(crate) use histograms::HistogramKind;
+pub(crate) use histograms::{HistogramKind, Unit};
 pub use level::StatsLevel;
 pub(crate) use listeners::{Listeners, notify};
 pub use perf_context::{PerfContext, PerfLevel, PerfRecorder};

@@ -3,6 +3,7 @@
 
 mod levels;
 mod perf_context;
+mod prometheus;
 mod properties;
 
 use titan::{ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, Options, StatsLevel};
