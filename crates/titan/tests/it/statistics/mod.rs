@@ -1,6 +1,7 @@
 //! What the engine tells of its work: counters, histograms, the steps of one thread, properties,
 //! and the page for Prometheus.
 
+mod dashboards;
 mod levels;
 mod perf_context;
 mod prometheus;
