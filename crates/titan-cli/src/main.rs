@@ -37,7 +37,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use commands::serve;
 use commands::{
     bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, ime, inspect, load, mvcc,
-    options, put, repair, scan, space, stats,
+    options, put, repair, scan, space, stats, top,
 };
 use global::Global;
 
@@ -72,6 +72,7 @@ enum Command {
     Delete(delete::Args),
     Scan(scan::Args),
     Stats(stats::Args),
+    Top(top::Args),
     Space(space::Args),
     Check(check::Args),
     Repair(repair::Args),
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
         Command::Delete(args) => delete::run(args, global),
         Command::Scan(args) => scan::run(args, global),
         Command::Stats(args) => stats::run(args, global),
+        Command::Top(args) => top::run(args, global),
         Command::Space(args) => space::run(args, global),
         Command::Check(args) => check::run(args, global),
         Command::Repair(args) => repair::run(args, global),
