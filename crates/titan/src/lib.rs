@@ -38,7 +38,8 @@
 //! | read a moment, a range, a large value | [`Snapshot`], [`Range`], [`DbIterator`], [`LazyValue`] |
 //! | read and write without conflicts | [`Db::transaction`], [`transaction`] |
 //! | combine values, drop expired ones | [`merge`], [`CompactionFilter`], [`TimeToLive`] |
-//! | know what happens | [`Statistics`], [`PerfContext`], [`Metrics`], [`EventListener`], [`SpaceReport`] |
+//! | know what happens | [`Metrics`], [`Statistics`], [`PerfContext`], [`EventListener`] |
+//! | know what takes space | [`SpaceReport`] |
 //! | check, repair, inspect, downgrade | the crate `titan-tools` |
 //! | run on another file system | [`vfs`] |
 //!
@@ -150,8 +151,8 @@ pub use read::{DbIterator, KeyRange, Keys, Range, ReadOptions, Snapshot};
 pub use stats::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
     GarbageCollectionBeginEvent, GarbageCollectionEvent, HistogramBucket, HistogramData,
-    HolePunchEvent, MemtableSealedEvent, PerfContext, PerfLevel, PerfRecorder, StallCause,
-    StallEvent, Statistics, StatsLevel, WalDamageEvent,
+    HolePunchEvent, MemtableSealedEvent, PerfContext, PerfLevel, PerfRecorder, SlowOperationEvent,
+    StallCause, StallEvent, Statistics, StatsLevel, WalDamageEvent,
 };
 pub use transaction::{
     FamilyAtSnapshot, FamilyInTransaction, LockOptions, Reader, Retry, Rows, Transaction,

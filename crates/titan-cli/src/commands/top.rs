@@ -1,8 +1,8 @@
 //! `titan top`: shows a database that is in use, again and again.
 //!
-//! It sees what a [secondary instance](titan::Secondary) sees: the files, and what the log says. What
-//! only the process that has the database open knows, such as its reads and its caches, is on that
-//! process's page of metrics (`Metrics::to_prometheus`). An interruption leaves nothing behind.
+//! It sees what a [secondary instance](titan::Secondary) sees: the files, and what the log says.
+//! The reads and caches of the process that has the database open are on that process's page of
+//! metrics (`Metrics::to_prometheus`). An interruption leaves nothing behind.
 
 mod sample;
 mod text;

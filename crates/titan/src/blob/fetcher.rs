@@ -53,7 +53,7 @@ impl ValueFetcher {
     }
 
     /// Where it counts.
-    pub(crate) fn statistics(&self) -> &Statistics {
+    pub(crate) fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics
     }
 
@@ -276,8 +276,7 @@ impl ValueFetcher {
 
     /// Times a read, if that is wanted.
     fn timed<T>(&self, read: impl FnOnce() -> T) -> T {
-        let detailed = self.statistics.detailed();
-        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::BlobRead));
+        let _watch = self.statistics.sample(HistogramKind::BlobRead);
         perf_context::timed(|running| &running.blob_read_time, read)
     }
 

@@ -74,9 +74,12 @@ options! {
         /// Bytes after which a new MANIFEST is started.
         max_manifest_file_size: u64 = 64 << 20, [4096, u64::MAX, "at least 4096"], is bytes;
         /// The counters and times of operations that are kept. One of `off`; `sampled`, which times
-        /// all jobs, syncs and stalls but one in 16 reads and writes, at a cost of at most 2 % of
+        /// all jobs, syncs and stalls but one in 32 reads and writes, at a cost of about 2 % of
         /// the instructions of a call; and `all`.
         stats_level: StatsLevel = StatsLevel::Off, is private;
+        /// Microseconds from which on an operation counts as slow: listeners are told of it, if it
+        /// is among those that `stats_level` times. 0: none does.
+        slow_operation_micros: u64 = 0, is private;
     }
 
     of_an_opening {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::moves::Moves;
 use super::ranged_source::{RangedSource, all_tombstones};
 use super::resolve::Stored;
 use super::value_window::{Ahead, ScanHistory, ValueWindow};
@@ -24,7 +25,7 @@ use crate::open_files::OpenFiles;
 use crate::range_del::TombstoneCursor;
 use crate::read::ReadOptions;
 use crate::read::Snapshot;
-use crate::stats::{self, HistogramKind};
+use crate::stats::HistogramKind;
 use crate::version::StoredValues;
 use crate::wide_columns::WideColumns;
 
@@ -73,25 +74,11 @@ pub struct DbIterator {
     _snapshot: Option<Snapshot>,
 }
 
-/// Movements of an iterator that the statistics do not have yet.
-#[derive(Default)]
-struct Moves {
-    seeks: u64,
-    seeks_found: u64,
-    nexts: u64,
-    prevs: u64,
-}
-
 impl Drop for DbIterator {
     fn drop(&mut self) {
-        let Some(detailed) = self.fetcher.statistics().detailed() else {
-            return;
-        };
-        let (to, moves) = (detailed.stripe(), &self.moves);
-        stats::add(&to.seeks, moves.seeks);
-        stats::add(&to.seeks_found, moves.seeks_found);
-        stats::add(&to.nexts, moves.nexts);
-        stats::add(&to.prevs, moves.prevs);
+        if let Some(detailed) = self.fetcher.statistics().detailed() {
+            self.moves.count(detailed.stripe());
+        }
     }
 }
 
@@ -201,13 +188,14 @@ impl DbIterator {
     fn seek_by(&mut self, seek: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.leave_window();
         self.moves.seeks += 1;
-        let detailed = self.fetcher.statistics().detailed();
-        let began = detailed.filter(|d| d.is_sample()).map(|d| d.now());
+        let statistics = self.fetcher.statistics();
+        let statistics = statistics.detailed().map(|_| Arc::clone(statistics));
+        let watch = statistics
+            .as_ref()
+            .and_then(|s| s.sample(HistogramKind::Seek));
         let sought = seek(self);
+        drop(watch);
         self.moves.seeks_found += u64::from(self.valid());
-        if let (Some(began), Some(detailed)) = (began, self.fetcher.statistics().detailed()) {
-            detailed.record_since(began, HistogramKind::Seek);
-        }
         sought
     }
 

@@ -20,7 +20,7 @@ use crate::format::prefix::PrefixExtractor;
 use crate::lazy_value::LazyValue;
 use crate::merge::MergeOperator;
 use crate::open_files::OpenFiles;
-use crate::stats::{self, Statistics, Stripe, perf_context};
+use crate::stats::{self, Detailed, Statistics, Stripe, perf_context};
 use crate::version::StoredValues;
 use crate::wide_columns::WideColumns;
 
@@ -31,6 +31,8 @@ pub(crate) struct PointReader<'a> {
     pub(crate) fetcher: &'a ValueFetcher,
     pub(crate) merge_operator: Option<&'a Arc<dyn MergeOperator>>,
     pub(crate) statistics: &'a Statistics,
+    /// What is counted besides.
+    pub(crate) detailed: Option<Detailed<'a>>,
     pub(crate) dead: &'a DeadRanges,
     /// The newest sequence number that the reads see. Must have been taken after `super_version`.
     pub(crate) sequence: SequenceNumber,
@@ -40,6 +42,7 @@ pub(crate) struct PointReader<'a> {
 
 impl PointReader<'_> {
     /// Finds a key. Touches no blob file.
+    #[inline(always)] // Its callers are few, and each is a call of users.
     pub(crate) fn lookup(&self, key: &[u8]) -> Result<Lookup> {
         let PointReader {
             super_version,
@@ -48,15 +51,13 @@ impl PointReader<'_> {
             fill_cache,
             ..
         } = *self;
-        let detailed = self.statistics.detailed();
-        let watched = detailed.map(|detailed| (detailed.stripe(), Filters::asked()));
+        let before = self.detailed.map(|_| Filters::asked());
         let found = lookup(super_version, open_files, key, sequence, fill_cache)?;
         debug_assert!(found.sequence <= sequence, "newer than the snapshot");
         stats::add(&self.statistics.gets, 1);
         stats::add(&self.statistics.get_hits, u64::from(found.value.is_some()));
-        if let Some((stripe, before)) = watched {
-            before.count(stripe);
-            found.count(stripe);
+        if let (Some(detailed), Some(before)) = (self.detailed, before) {
+            found.count(detailed.stripe(), &before);
         }
         Ok(found)
     }
@@ -241,8 +242,9 @@ impl Filters {
 }
 
 impl Lookup {
-    /// Counts where it ended, and what it found.
-    fn count(&self, to: &Stripe) {
+    /// Counts where it ended, which filters it asked since `before`, and what it found.
+    #[inline(never)]
+    fn count(&self, to: &Stripe, before: &Filters) {
         let hits = match self.place {
             Some(Place::Memory) => Some(&to.memtable_hits),
             Some(Place::Level(0)) => Some(&to.l0_hits),
@@ -253,6 +255,7 @@ impl Lookup {
         hits.into_iter().for_each(|hits| stats::add(hits, 1));
         if self.place != Some(Place::Memory) {
             stats::add(&to.memtable_misses, 1);
+            before.count(to);
         }
         let bytes = match &self.value {
             Some(FoundValue::Inline(value) | FoundValue::Entity(value)) => value.len() as u64,

@@ -31,7 +31,7 @@ pub(crate) enum Place {
     /// A memtable.
     Memory,
     /// A table of the level.
-    Level(usize),
+    Level(u8),
 }
 
 /// A search in progress. Sources, newest first, tell it the range tombstones that cover the key and

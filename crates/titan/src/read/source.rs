@@ -80,7 +80,8 @@ impl AnySource<'_> {
     pub(super) fn place(&self) -> Place {
         match self {
             AnySource::Memtable(_) => Place::Memory,
-            AnySource::Level(level) => Place::Level(level.number),
+            // A tree has at most 64 levels.
+            AnySource::Level(level) => Place::Level(level.number as u8),
         }
     }
 }

@@ -1,17 +1,17 @@
 //! What is counted and timed only from a level on, which may change at any time.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::histograms::Recorder;
-use super::{HistogramData, HistogramKind, StatsLevel, Stripe};
+use super::{HistogramData, HistogramKind, SlowOperationEvent, StatsLevel, Stripe};
 use crate::clock::SystemClock;
 use crate::error::Result;
 
 /// The mean number of frequent calls of a thread of which one is timed, at the level `sampled`.
-const SAMPLED: u32 = 16;
+const SAMPLED: u32 = 32;
 
 /// Copies of the counters. Threads spread over them, so that they rarely share a cache line.
 const STRIPES: usize = 16;
@@ -29,16 +29,34 @@ thread_local! {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Detail {
-    level: AtomicU8,
+    is_on: AtomicBool,
     /// Made when it is switched on for the first time.
     parts: OnceLock<Box<Parts>>,
+    slow: Arc<Slow>,
+}
+
+/// The operations that count as slow, and who is told of them.
+#[derive(Default)]
+struct Slow {
+    /// Nanoseconds; 0 if none is slow.
+    from: AtomicU64,
+    tell: OnceLock<Box<dyn Fn(&SlowOperationEvent) + Send + Sync>>,
 }
 
 struct Parts {
+    /// Whether every call is timed, at the level `all`.
+    times_all: AtomicBool,
     clock: Arc<dyn SystemClock>,
     /// By the numbers of their kinds.
     histograms: Vec<Recorder>,
+    slow: Arc<Slow>,
     stripes: [Stripe; STRIPES],
+}
+
+impl std::fmt::Debug for Slow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Slow({:?} ns)", self.from)
+    }
 }
 
 impl std::fmt::Debug for Parts {
@@ -55,26 +73,42 @@ impl Detail {
     pub(crate) fn set_level(&self, level: StatsLevel, clock: &Arc<dyn SystemClock>) -> Result<()> {
         if level != StatsLevel::Off && self.parts.get().is_none() {
             let parts = Parts {
+                times_all: AtomicBool::new(false),
                 clock: Arc::clone(clock),
                 histograms: Recorder::of_all_kinds()?,
+                slow: Arc::clone(&self.slow),
                 stripes: Default::default(),
             };
             // Another thread may have made them: then they are as good.
             let _ = self.parts.set(Box::new(parts));
         }
-        self.level.store(level as u8, Ordering::Relaxed);
+        if let Some(parts) = self.parts.get() {
+            let times_all = level == StatsLevel::All;
+            parts.times_all.store(times_all, Ordering::Relaxed);
+        }
+        let is_on = level != StatsLevel::Off;
+        self.is_on.store(is_on, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Changes the time from which on an operation is slow; 0 if none is.
+    pub(crate) fn set_slow(&self, micros: u64) {
+        let nanos = micros.saturating_mul(1000);
+        self.slow.from.store(nanos, Ordering::Relaxed);
+    }
+
+    /// Has `tell` told of slow operations from now on. Only the first call counts.
+    pub(super) fn on_slow(&self, tell: Box<dyn Fn(&SlowOperationEvent) + Send + Sync>) {
+        let _ = self.slow.tell.set(tell);
     }
 
     /// See [`Statistics::detailed`](super::Statistics::detailed).
     #[inline]
     pub(super) fn on(&self) -> Option<Detailed<'_>> {
-        let level = self.level.load(Ordering::Relaxed);
-        if level == StatsLevel::Off as u8 {
-            return None;
+        match self.is_on.load(Ordering::Relaxed) {
+            true => self.parts.get().map(|parts| Detailed(parts)),
+            false => None,
         }
-        let parts = self.parts.get()?;
-        Some(Detailed { parts, level })
     }
 
     /// The sum of a counter.
@@ -92,12 +126,25 @@ impl Detail {
     }
 }
 
+impl Slow {
+    /// Tells of an operation, if it is slow.
+    fn consider(&self, kind: HistogramKind, nanos: u64) {
+        let from = self.from.load(Ordering::Relaxed);
+        if from > 0
+            && nanos >= from
+            && let Some(tell) = self.tell.get()
+        {
+            tell(&SlowOperationEvent {
+                operation: kind.name(),
+                took: Duration::from_nanos(nanos),
+            });
+        }
+    }
+}
+
 /// Counters and histograms that are switched on.
 #[derive(Clone, Copy)]
-pub(crate) struct Detailed<'a> {
-    parts: &'a Parts,
-    level: u8,
-}
+pub(crate) struct Detailed<'a>(&'a Parts);
 
 impl<'a> Detailed<'a> {
     /// The counters to which this thread adds.
@@ -107,45 +154,14 @@ impl<'a> Detailed<'a> {
             usize::MAX => first_stripe(),
             number => number,
         };
-        &self.parts.stripes[number % STRIPES]
+        &self.0.stripes[number % STRIPES]
     }
 
     /// Adds a value to a histogram.
-    #[inline]
     pub(crate) fn record(self, kind: HistogramKind, value: u64) {
-        if let Some(recorder) = self.parts.histograms.get(kind as usize) {
+        if let Some(recorder) = self.0.histograms.get(kind as usize) {
             recorder.add(value);
         }
-    }
-
-    /// Whether this call of a frequent kind is to be timed: some of them, spread at random so that
-    /// no pattern of calls is overlooked, or all.
-    #[inline]
-    pub(crate) fn is_sample(self) -> bool {
-        if self.level == StatsLevel::All as u8 {
-            return true;
-        }
-        match UNTIMED.get() {
-            0 => {
-                UNTIMED.set(next_gap());
-                true
-            }
-            left => {
-                UNTIMED.set(left - 1);
-                false
-            }
-        }
-    }
-
-    /// The beginning of a time for [`Detailed::record_since`].
-    pub(crate) fn now(self) -> Duration {
-        self.parts.clock.monotonic()
-    }
-
-    /// Adds the time since a moment to a histogram.
-    pub(crate) fn record_since(self, began: Duration, kind: HistogramKind) {
-        let nanos = self.now().saturating_sub(began).as_nanos();
-        self.record(kind, u64::try_from(nanos).unwrap_or(u64::MAX));
     }
 
     /// Times what happens until the watch is dropped.
@@ -153,14 +169,32 @@ impl<'a> Detailed<'a> {
         StopWatch {
             detailed: self,
             kind,
-            began: self.now(),
+            began: self.0.clock.monotonic(),
         }
     }
 
-    /// Times one call of a frequent kind, if it is a sample.
+    /// The same for a call of a frequent kind, if it is to be timed: some are, spread at random so
+    /// that no pattern of calls is overlooked, or all.
     #[inline]
     pub(crate) fn sample(self, kind: HistogramKind) -> Option<StopWatch<'a>> {
-        self.is_sample().then(|| self.time(kind))
+        match UNTIMED.get() {
+            0 => {}
+            left => {
+                UNTIMED.set(left - 1);
+                if !self.0.times_all.load(Ordering::Relaxed) {
+                    return None;
+                }
+            }
+        }
+        Some(self.time_sample(kind))
+    }
+
+    #[cold]
+    fn time_sample(self, kind: HistogramKind) -> StopWatch<'a> {
+        if UNTIMED.get() == 0 {
+            UNTIMED.set(next_gap());
+        }
+        self.time(kind)
     }
 }
 
@@ -172,8 +206,13 @@ pub(crate) struct StopWatch<'a> {
 }
 
 impl Drop for StopWatch<'_> {
+    #[cold]
     fn drop(&mut self) {
-        self.detailed.record_since(self.began, self.kind);
+        let parts = self.detailed.0;
+        let took = parts.clock.monotonic().saturating_sub(self.began);
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.detailed.record(self.kind, nanos);
+        parts.slow.consider(self.kind, nanos);
     }
 }
 
@@ -187,7 +226,6 @@ fn first_stripe() -> usize {
 }
 
 /// The number of calls to pass over, from 0 to twice the mean.
-#[cold]
 fn next_gap() -> u32 {
     let mut state = GAPS.get();
     state ^= state << 13;

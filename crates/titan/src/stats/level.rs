@@ -18,8 +18,8 @@ pub enum StatsLevel {
     #[default]
     Off,
     /// All counters. Every job, sync and stall is timed, and of the calls that may take less than a
-    /// microsecond (reads, seeks, writes) about one in 16, at random gaps. Their histograms have
-    /// that part of the calls: means and percentiles are right, counts are not. Cost: at most 2 % of
+    /// microsecond (reads, seeks, writes) about one in 32, at random gaps. Their histograms have
+    /// that part of the calls: means and percentiles are right, counts are not. Cost: about 2 % of
     /// the instructions of a call.
     Sampled,
     /// All counters, and every call is timed. Cost: two readings of the clock for each call.

@@ -30,6 +30,22 @@ impl Listeners {
         }
     }
 
+    /// Tells them of slow operations from now on. The statistics do not keep themselves alive by
+    /// it.
+    pub(crate) fn hear_of_slow_operations(&self) {
+        let (listeners, statistics) = (self.listeners.clone(), Arc::downgrade(&self.statistics));
+        self.statistics.detail().on_slow(Box::new(move |event| {
+            if let Some(statistics) = statistics.upgrade() {
+                let listeners = listeners.clone();
+                let listeners = Listeners {
+                    listeners,
+                    statistics,
+                };
+                notify!(listeners, slow_operation(event));
+            }
+        }));
+    }
+
     /// Calls a callback of each listener: see [`notify!`]. One that panics keeps neither the caller
     /// nor the others from going on; the others are notified of that.
     pub(crate) fn call(&self, callback: &str, call: impl Fn(&dyn EventListener)) {

@@ -5,7 +5,7 @@
 //! | this | the counters |
 //! | [`level`] | the choice of what is counted and timed |
 //! | [`detail`] | what is counted and timed only if that is chosen; stop watches |
-//! | [`histograms`], [`histogram_data`] | distributions of times and sizes, and their form for readers |
+//! | [`histograms`], [`histogram_data`] | distributions, and their form for readers |
 //! | [`perf_context`] | the counts and times of one thread |
 //! | [`events`], [`listeners`] | events, and those whom they are told |
 //!
@@ -26,7 +26,7 @@ pub(crate) use detail::{Detail, Detailed, StopWatch};
 pub use events::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
     GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,
-    StallCause, StallEvent, WalDamageEvent,
+    SlowOperationEvent, StallCause, StallEvent, WalDamageEvent,
 };
 pub use histogram_data::{HistogramBucket, HistogramData};
 pub(crate) use histograms::{HistogramKind, Unit};
@@ -153,7 +153,8 @@ counters! {
         gc_hole_bytes,
         /// Compactions and collections that bypassed the kernel's cache.
         direct_io_jobs,
-        /// Bytes of files read into the kernel's cache after opening, before any read asked for them.
+        /// Bytes of files read into the kernel's cache after opening, before any read asked for
+        /// them.
         prefetched_bytes,
         /// Bytes appended to MANIFEST files.
         manifest_bytes,
@@ -250,6 +251,13 @@ impl Statistics {
     #[inline]
     pub(crate) fn detailed(&self) -> Option<Detailed<'_>> {
         self.detail.on()
+    }
+
+    /// Times a call of a frequent kind until the watch is dropped, if that is wanted and it is a
+    /// sample.
+    #[inline]
+    pub(crate) fn sample(&self, kind: HistogramKind) -> Option<StopWatch<'_>> {
+        self.detailed()?.sample(kind)
     }
 
     /// Where the level is kept.

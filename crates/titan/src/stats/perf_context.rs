@@ -16,12 +16,13 @@ use crate::clock::{StdClock, SystemClock};
 
 macro_rules! perf_context {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// The steps of the calls of one thread: blocks and blobs read, filters asked, entries passed
-        /// over, waits. The names are those of RocksDB's `PerfContext` where it has the same. Times
-        /// are nanoseconds of real time, and zero unless [`PerfLevel::EnableTime`] asks for them.
+        /// The steps of the calls of one thread: blocks and blobs read, filters asked, entries
+        /// passed over, waits. The names are those of RocksDB's `PerfContext` where it has the
+        /// same. Times are nanoseconds of real time, and zero unless [`PerfLevel::EnableTime`] asks
+        /// for them.
         ///
-        /// Only what the thread does itself counts, in any database: not the work of background jobs,
-        /// and of a group of batches only that of its leader.
+        /// Only what the thread does itself counts, in any database: not the work of background
+        /// jobs, and of a group of batches only that of its leader.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(Serialize))]
         #[non_exhaustive]

@@ -87,6 +87,7 @@ fn any_db(rng: &mut Rng, vfs: &SimVfs) -> DbOptions {
         delayed_write_rate: rng.u64(1024..1 << 40),
         blob_garbage_collection_rate: rng.u64(1 << 20..1 << 40),
         max_manifest_file_size: rng.u64(4096..1 << 40),
+        slow_operation_micros: rng.u64(..),
         stats_level: *rng
             .choice(&[StatsLevel::Off, StatsLevel::Sampled, StatsLevel::All])
             .unwrap(),

@@ -17,7 +17,7 @@ use crate::lazy_value::LazyValue;
 use crate::merge::MergeOperator;
 use crate::options::ColumnFamilyOptions;
 use crate::read::{DbIterator, IteratorSource, PointReader, ReadOptions, SuperVersion};
-use crate::stats::{self, HistogramKind, StopWatch};
+use crate::stats::{self, Detailed, HistogramKind};
 use crate::wide_columns::WideColumns;
 use crate::write::WriteOptions;
 
@@ -87,9 +87,11 @@ impl ColumnFamily {
 
     // The bodies of generic calls are here, so that they are compiled once.
     fn get_key(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
-        let _watch = self.sample(HistogramKind::Get);
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Get));
         let (super_version, sequence) = self.pin(options)?;
-        self.reader(&super_version, sequence, options).get(key)
+        self.reader(&super_version, sequence, options, detailed)
+            .get(key)
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: at most one block of each
@@ -108,9 +110,11 @@ impl ColumnFamily {
     }
 
     fn get_key_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
-        let _watch = self.sample(HistogramKind::Get);
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Get));
         let (super_version, sequence) = self.pin(options)?;
-        self.reader(&super_version, sequence, options).get_lazy(key)
+        self.reader(&super_version, sequence, options, detailed)
+            .get_lazy(key)
     }
 
     /// The columns of `key`. Cost: that of [`ColumnFamily::get_entity_with`].
@@ -126,9 +130,10 @@ impl ColumnFamily {
         key: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<WideColumns>> {
-        let _watch = self.sample(HistogramKind::Get);
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Get));
         let (super_version, sequence) = self.pin(options)?;
-        let reader = self.reader(&super_version, sequence, options);
+        let reader = self.reader(&super_version, sequence, options, detailed);
         reader.columns(key.as_ref())
     }
 
@@ -158,9 +163,10 @@ impl ColumnFamily {
         prefix: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<(Bytes, LazyValue)>> {
-        let _watch = self.sample(HistogramKind::Get);
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Get));
         let (super_version, sequence) = self.pin_all(options)?;
-        let reader = self.reader(&super_version, sequence, options);
+        let reader = self.reader(&super_version, sequence, options, detailed);
         let extractor = self.family.prefix_extractor.as_deref();
         reader.first_in_prefix(from.as_ref(), prefix.as_ref(), extractor)
     }
@@ -178,9 +184,12 @@ impl ColumnFamily {
     }
 
     fn contains(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
-        let _watch = self.sample(HistogramKind::Get);
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Get));
         let (super_version, sequence) = self.pin(options)?;
-        let found = self.reader(&super_version, sequence, options).lookup(key)?;
+        let found = self
+            .reader(&super_version, sequence, options, detailed)
+            .lookup(key)?;
         Ok(found.value.is_some())
     }
 
@@ -226,14 +235,17 @@ impl ColumnFamily {
         options: &ReadOptions,
         read: impl FnOnce(&PointReader<'_>) -> Vec<Result<T>>,
     ) -> Vec<Result<T>> {
-        let _watch = self.sample(HistogramKind::MultiGet);
-        if let Some(detailed) = self.core.shared.opening.statistics.detailed() {
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::MultiGet));
+        if let Some(detailed) = detailed {
             let stripe = detailed.stripe();
             stats::add(&stripe.multi_gets, 1);
             stats::add(&stripe.multi_get_keys, keys.len() as u64);
         }
         match self.pin(options) {
-            Ok((super_version, sequence)) => read(&self.reader(&super_version, sequence, options)),
+            Ok((super_version, sequence)) => {
+                read(&self.reader(&super_version, sequence, options, detailed))
+            }
             Err(e) => keys.iter().map(|_| Err(e.clone())).collect(),
         }
     }
@@ -299,7 +311,12 @@ impl ColumnFamily {
     /// # Errors
     /// `InvalidArgument` in a family without a merge operator.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        let _watch = self.sample(HistogramKind::Merge);
+        let _watch = self
+            .core
+            .shared
+            .opening
+            .statistics
+            .sample(HistogramKind::Merge);
         self.write_one(|batch| batch.merge(self, key, operand))
     }
 
@@ -313,7 +330,12 @@ impl ColumnFamily {
 
     /// Removes `key`, not synced. Cost: that of [`ColumnFamily::put`]; nothing is looked up.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        let _watch = self.sample(HistogramKind::Delete);
+        let _watch = self
+            .core
+            .shared
+            .opening
+            .statistics
+            .sample(HistogramKind::Delete);
         self.write_one(|batch| batch.delete(self, key))
     }
 
@@ -321,7 +343,12 @@ impl ColumnFamily {
     /// deleted otherwise. Cheaper than [`ColumnFamily::delete`], since both entries are dropped
     /// when they meet. Used differently, older values may come back. Not synced.
     pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        let _watch = self.sample(HistogramKind::Delete);
+        let _watch = self
+            .core
+            .shared
+            .opening
+            .statistics
+            .sample(HistogramKind::Delete);
         self.write_one(|batch| batch.single_delete(self, key))
     }
 
@@ -329,7 +356,12 @@ impl ColumnFamily {
     /// `begin`. Cost: that of [`ColumnFamily::put`], since it is one entry, however many keys the
     /// range has. Reads of the family check it until a compaction drops it.
     pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
-        let _watch = self.sample(HistogramKind::Delete);
+        let _watch = self
+            .core
+            .shared
+            .opening
+            .statistics
+            .sample(HistogramKind::Delete);
         self.write_one(|batch| batch.delete_range(self, begin, end))
     }
 
@@ -498,11 +530,10 @@ impl ColumnFamily {
         self.core.shared.counters.last_sequence()
     }
 
-    /// Times a call until the watch is dropped, if times are wanted and this call is a sample.
+    /// What is counted and timed of a call, if anything is.
     #[inline]
-    fn sample(&self, kind: HistogramKind) -> Option<StopWatch<'_>> {
-        let detailed = self.core.shared.opening.statistics.detailed()?;
-        detailed.sample(kind)
+    fn detailed(&self) -> Option<Detailed<'_>> {
+        self.core.shared.opening.statistics.detailed()
     }
 
     fn reader<'a>(
@@ -510,6 +541,7 @@ impl ColumnFamily {
         super_version: &'a SuperVersion,
         sequence: SequenceNumber,
         options: &ReadOptions,
+        detailed: Option<Detailed<'a>>,
     ) -> PointReader<'a> {
         let shared = &self.core.shared;
         PointReader {
@@ -518,6 +550,7 @@ impl ColumnFamily {
             fetcher: &shared.files.fetcher,
             merge_operator: self.family.merge_operator.as_ref(),
             statistics: &shared.opening.statistics,
+            detailed,
             dead: &self.family.dead,
             sequence,
             fill_cache: options.fill_cache,

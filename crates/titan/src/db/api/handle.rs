@@ -498,8 +498,9 @@ impl Db {
     ///
     /// Of the database these can change: `block_cache_size`, `max_total_wal_size`,
     /// `delayed_write_rate`, `blob_garbage_collection_rate`, `max_manifest_file_size`,
-    /// `max_background_jobs`, `max_open_files`, `data_in_memory` and `stats_level`. They apply at once;
-    /// `data_in_memory` from the next job on, and a thread that is one too many ends after its job.
+    /// `max_background_jobs`, `max_open_files`, `data_in_memory`, `stats_level` and
+    /// `slow_operation_micros`. They apply at once; `data_in_memory` from the next job on, and a
+    /// thread that is one too many ends after its job.
     /// Unless [`keep_options`](crate::DbOptions::keep_options) is off,
     /// [`Options::load`](crate::Options::load) returns them from now on.
     ///

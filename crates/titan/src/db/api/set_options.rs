@@ -176,6 +176,7 @@ impl Shared {
             self.files.open.set_max_files(open_files);
         }
         let detail = self.opening.statistics.detail();
+        detail.set_slow(options.slow_operation_micros);
         let leveled = detail.set_level(options.stats_level, &self.opening.clock);
         self.opening.options.store(Arc::new(options));
         leveled

@@ -152,8 +152,7 @@ impl Shared {
             return Ok(());
         }
         options.validate()?;
-        let detailed = self.opening.statistics.detailed();
-        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Write));
+        let _watch = self.opening.statistics.sample(HistogramKind::Write);
         self.pipeline.write(self, batch, conditions, *options)
     }
 

@@ -171,6 +171,7 @@ fn recover(
     let options = &resolved.options;
     let detail = statistics.detail();
     detail.set_level(options.db.stats_level, &options.db.clock)?;
+    detail.set_slow(options.db.slow_operation_micros);
     let mut versions = match state {
         Some(state) => state.into_set(Arc::clone(&vfs), dir, options, Arc::clone(&statistics))?,
         None => VersionSet::create(Arc::clone(&vfs), dir, options, Arc::clone(&statistics)),
@@ -333,6 +334,7 @@ fn assemble(
     );
     let counters = Arc::clone(versions.counters());
     let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
+    listeners.hear_of_slow_operations();
     let hook = options.db.commit_hook.clone().map(|hook| {
         let listeners = listeners.clone();
         let on_poison = move || notify!(listeners, commit_hook_poisoned());

@@ -56,6 +56,9 @@ pub fn prometheus_page(databases: &[(&str, &Metrics)]) -> String {
     page.text
 }
 
+/// The name of a metric, its text, and its value in what it is read from.
+type Reading<From, Value> = (&'static str, &'static str, fn(&From) -> Value);
+
 /// A page that is being written.
 struct Page<'a> {
     text: String,
@@ -72,7 +75,7 @@ impl Page<'_> {
     }
 
     fn write_databases(&mut self) -> fmt::Result {
-        let gauges: [(&str, &str, fn(&Metrics) -> Option<u64>); 13] = [
+        let gauges: [Reading<Metrics, Option<u64>>; 13] = [
             (
                 "wal_bytes",
                 "Bytes of WAL files that may still be needed.",
@@ -140,7 +143,7 @@ impl Page<'_> {
     }
 
     fn write_families(&mut self) -> fmt::Result {
-        let samples: [(&str, &str, fn(&FamilyMetrics) -> u64); 17] = [
+        let samples: [Reading<FamilyMetrics, u64>; 17] = [
             ("table_bytes", "Bytes of all tables.", |f| f.table_bytes()),
             (
                 "base_level",
@@ -254,7 +257,7 @@ impl Page<'_> {
             let read = |m: &Metrics| m.counters.get(counter.name).copied().unwrap_or_default();
             self.write_counter(counter.name, &plain(counter.meaning), read)?;
         }
-        let of_cache: [(&str, &str, fn(&Metrics) -> u64); 4] = [
+        let of_cache: [Reading<Metrics, u64>; 4] = [
             (
                 "block_cache_hits",
                 "Lookups that the block cache answered.",

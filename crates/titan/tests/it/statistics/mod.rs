@@ -6,6 +6,7 @@ mod levels;
 mod perf_context;
 mod prometheus;
 mod properties;
+mod slow;
 
 use titan::{ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, Options, StatsLevel};
 use titan_testkit::sim::SimVfs;
