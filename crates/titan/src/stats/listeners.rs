@@ -24,6 +24,12 @@ pub(crate) use notify;
 impl Listeners {
     /// `statistics` count what panics.
     pub(crate) fn new(listeners: Vec<Arc<dyn EventListener>>, statistics: Arc<Statistics>) -> Self {
+        #[cfg(feature = "tracing")]
+        let listeners = {
+            let mut listeners = listeners;
+            listeners.push(Arc::new(super::tracing::TracingListener));
+            listeners
+        };
         Listeners {
             listeners,
             statistics,

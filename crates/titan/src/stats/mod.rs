@@ -8,6 +8,7 @@
 //! | [`histograms`], [`histogram_data`] | distributions, and their form for readers |
 //! | [`perf_context`] | the counts and times of one thread |
 //! | [`events`], [`listeners`] | events, and those whom they are told |
+//! | [`spans`], `tracing` | spans and events for the crate `tracing`, by the feature of its name |
 //!
 //! Counters are plain atomics, added to where the work happens. They decide nothing but how gently
 //! garbage is collected.
@@ -19,6 +20,9 @@ mod histograms;
 mod level;
 mod listeners;
 pub(crate) mod perf_context;
+mod spans;
+#[cfg(feature = "tracing")]
+mod tracing;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,6 +37,7 @@ pub(crate) use histograms::{HistogramKind, Unit};
 pub use level::StatsLevel;
 pub(crate) use listeners::{Listeners, notify};
 pub use perf_context::{PerfContext, PerfLevel, PerfRecorder};
+pub(crate) use spans::span;
 
 macro_rules! counters {
     (

@@ -13,7 +13,7 @@ use crate::db::core::shared::Shared;
 use crate::db::core::state::State;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
-use crate::stats::{HistogramKind, Listeners, notify};
+use crate::stats::{HistogramKind, Listeners, notify, span};
 
 /// A kind of background work.
 pub(crate) trait Job: Sized {
@@ -92,6 +92,7 @@ impl Shared {
         job.announce(&self.opening.listeners);
         let detailed = self.opening.statistics.detailed();
         let timed = detailed.zip(J::HISTOGRAM);
+        span!("job", doing = J::DOING, family = family.name);
         let watch = timed.map(|(detailed, kind)| detailed.time(kind));
         let (outcome, claim) = job.run(self);
         drop(watch);

@@ -42,7 +42,7 @@ use crate::gc::punch::measure_holes;
 use crate::number_map::NumberMap;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::options::{DbOptions, Options};
-use crate::stats::{Listeners, Statistics, notify};
+use crate::stats::{Listeners, Statistics, notify, span};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
 use crate::vfs::{
@@ -144,6 +144,7 @@ fn recover(
     limits: fn(&DbOptions) -> OpenFilesLimits,
     missing: Families,
 ) -> Result<Shared> {
+    span!("recovery", dir = dir.display());
     options.validate()?;
     let mut options = with_layout(dir, options, missing == Families::LeftOut)?;
     let lock = prepare_directory(&*options.db.vfs, dir, &options)?;

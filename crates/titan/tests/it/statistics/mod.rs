@@ -7,6 +7,8 @@ mod perf_context;
 mod prometheus;
 mod properties;
 mod slow;
+#[cfg(feature = "tracing")]
+mod tracing;
 
 use titan::{ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, Options, StatsLevel};
 use titan_testkit::sim::SimVfs;
