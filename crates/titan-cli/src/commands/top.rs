@@ -25,10 +25,10 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 /// Show levels, blob files and rates of a database in use, live
 ///
-/// The database may be open in another process, of Titan or RocksDB, which does not notice. Rates
-/// are those since the page before: operations by sequence numbers, and the growth of files. Reads
-/// and caches of the other process are not in its files, and not shown. Each page reads the log
-/// anew.
+/// The database may be open in another process, of Titan or RocksDB. Rates are those since the page
+/// before: operations by sequence numbers, and the growth of files. Reads and caches of the other
+/// process are not in its files, and not shown. Each page opens all files and reads the log, and
+/// keeps nothing open.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -58,12 +58,21 @@ fn interval(text: &str) -> std::result::Result<Duration, String> {
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut options = config::options(global)?;
     options.db.create_if_missing = false;
-    let secondary = Secondary::open(&args.db, &options)?;
     let mut out = Out::new();
     let clears = !args.once && io::stdout().is_terminal();
     let mut before: Option<Sample> = None;
     loop {
-        let sample = Sample::take(&secondary.db(), &args.db)?;
+        let sample = match Secondary::open(&args.db, &options) {
+            // Dropped at once: a view keeps the files of its moment, and their holes, from being
+            // freed.
+            Ok(secondary) => Sample::take(&secondary.db(), &args.db)?,
+            // The files change faster than they can be read: the next page may be luckier.
+            Err(e) if e.kind() == ErrorKind::Busy && before.is_some() => {
+                thread::sleep(args.interval);
+                continue;
+            }
+            Err(e) => return Err(e),
+        };
         let page = sample.since(before.as_ref());
         match global.json {
             true if args.once => out.json(&page)?,
@@ -81,10 +90,5 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         }
         before = Some(sample);
         thread::sleep(args.interval);
-        match secondary.try_catch_up() {
-            // The files change faster than they can be read: the next page may be luckier.
-            Err(e) if e.kind() == ErrorKind::Busy => {}
-            caught_up => caught_up?,
-        }
     }
 }
