@@ -67,8 +67,9 @@ impl Metrics {
         let mut page = String::new();
         // Writing to a string does not fail.
         let _ = self.write_calls(&mut page);
-        let _ = write_state(&mut page, shared, arriving);
-        page + &databases(shared)
+        let (versions, records) = (shared.store().db().metrics(), shared.records.metrics());
+        let _ = write_state(&mut page, shared, arriving, [&versions, &records]);
+        page + &titan::prometheus_page(&[("versions", &versions), ("records", &records)])
     }
 
     fn write_calls(&self, page: &mut String) -> std::fmt::Result {
@@ -134,7 +135,12 @@ impl Drop for Running<'_> {
     }
 }
 
-fn write_state(page: &mut String, shared: &Shared, arriving: usize) -> std::fmt::Result {
+fn write_state(
+    page: &mut String,
+    shared: &Shared,
+    arriving: usize,
+    databases: [&titan::Metrics; 2],
+) -> std::fmt::Result {
     let store = shared.store();
     let mut gauge = |name: &str, help: &str, value: f64| {
         head(page, name, "gauge", help)?;
@@ -156,9 +162,8 @@ fn write_state(page: &mut String, shared: &Shared, arriving: usize) -> std::fmt:
         "Time of the safe point.",
         safe_point,
     )?;
-    let wal = |db: &titan::Db| db.metrics().wal_bytes as f64;
-    let logs = wal(store.db()) + wal(&shared.records);
-    gauge("titan_serve_wal_bytes", "Bytes of logs.", logs)?;
+    let logs: u64 = databases.iter().map(|metrics| metrics.wal_bytes).sum();
+    gauge("titan_serve_wal_bytes", "Bytes of logs.", logs as f64)?;
     if let Some(cache) = shared.versions.cache() {
         let used = cache.stats().memory_used as f64;
         gauge(
@@ -168,12 +173,6 @@ fn write_state(page: &mut String, shared: &Shared, arriving: usize) -> std::fmt:
         )?;
     }
     Ok(())
-}
-
-/// The metrics of the engine.
-fn databases(shared: &Shared) -> String {
-    let (versions, records) = (shared.store().db().metrics(), shared.records.metrics());
-    titan::prometheus_page(&[("versions", &versions), ("records", &records)])
 }
 
 fn head(page: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Result {
