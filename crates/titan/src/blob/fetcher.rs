@@ -52,7 +52,7 @@ impl ValueFetcher {
         }
     }
 
-    /// Where it counts.
+    /// The counters of its reads.
     pub(crate) fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics
     }

@@ -31,7 +31,7 @@ pub(crate) struct PointReader<'a> {
     pub(crate) fetcher: &'a ValueFetcher,
     pub(crate) merge_operator: Option<&'a Arc<dyn MergeOperator>>,
     pub(crate) statistics: &'a Statistics,
-    /// What is counted besides.
+    /// Further counters, if they are switched on.
     pub(crate) detailed: Option<Detailed<'a>>,
     pub(crate) dead: &'a DeadRanges,
     /// The newest sequence number that the reads see. Must have been taken after `super_version`.
@@ -247,6 +247,8 @@ impl Lookup {
     fn count(&self, to: &Stripe, before: &Filters) {
         let hits = match self.place {
             Some(Place::Memory) => Some(&to.memtable_hits),
+            // A tombstone in a table is no hit, as in RocksDB.
+            _ if self.value.is_none() => None,
             Some(Place::Level(0)) => Some(&to.l0_hits),
             Some(Place::Level(1)) => Some(&to.l1_hits),
             Some(Place::Level(_)) => Some(&to.l2_and_up_hits),

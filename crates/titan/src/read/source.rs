@@ -75,7 +75,7 @@ pub(super) enum AnySource<'a> {
 }
 
 impl AnySource<'_> {
-    /// Where its entries are.
+    /// The place of its entries.
     #[inline]
     pub(super) fn place(&self) -> Place {
         match self {
@@ -206,7 +206,7 @@ impl LevelSource<'_> {
         let mut bound = search.bound_below(entry.sequence);
         while let Some(sequence) = bound {
             let key = seek_key(search.user_key, sequence);
-            let Some(entry) = table.get(&key, search.fill_cache)? else {
+            let Some(entry) = table.get_unfiltered(&key, search.fill_cache)? else {
                 break;
             };
             search.see(entry.sequence, entry.value_type, || entry.value)?;

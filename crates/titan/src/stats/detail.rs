@@ -1,7 +1,7 @@
-//! What is counted and timed only from a level on, which may change at any time.
+//! Counters and times of a level, which may change at any time.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,11 +16,15 @@ const SAMPLED: u32 = 32;
 /// Copies of the counters. Threads spread over them, so that they rarely share a cache line.
 const STRIPES: usize = 16;
 
+/// A gap that has not been drawn yet.
+const UNKNOWN: u32 = u32::MAX;
+
 thread_local! {
-    /// The frequent calls of this thread that are not timed before the next one that is.
-    static UNTIMED: Cell<u32> = const { Cell::new(0) };
-    /// The state of the random numbers from which gaps between timed calls come.
-    static GAPS: Cell<u32> = const { Cell::new(0x9e37_79b9) };
+    /// The frequent calls of this thread that are not timed before the next one that is;
+    /// [`UNKNOWN`] before the first one.
+    static UNTIMED: Cell<u32> = const { Cell::new(UNKNOWN) };
+    /// The state of the random numbers that gaps between timed calls come from; 0 before the first.
+    static GAPS: Cell<u32> = const { Cell::new(0) };
     /// The stripe of this thread, once it has one.
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
@@ -127,11 +131,14 @@ impl Detail {
 }
 
 impl Slow {
-    /// Tells of an operation, if it is slow.
+    /// Tells of an operation, if it is slow. Syncs are left out: they end under locks, under which
+    /// no listener may be called.
     fn consider(&self, kind: HistogramKind, nanos: u64) {
         let from = self.from.load(Ordering::Relaxed);
+        let is_locked = matches!(kind, HistogramKind::WalSync | HistogramKind::ManifestSync);
         if from > 0
             && nanos >= from
+            && !is_locked
             && let Some(tell) = self.tell.get()
         {
             tell(&SlowOperationEvent {
@@ -177,13 +184,14 @@ impl<'a> Detailed<'a> {
     /// that no pattern of calls is overlooked, or all.
     #[inline]
     pub(crate) fn sample(self, kind: HistogramKind) -> Option<StopWatch<'a>> {
-        match UNTIMED.get() {
-            0 => {}
-            left => {
-                UNTIMED.set(left - 1);
-                if !self.0.times_all.load(Ordering::Relaxed) {
-                    return None;
-                }
+        let left = match UNTIMED.get() {
+            UNKNOWN => next_gap(),
+            left => left,
+        };
+        if left > 0 {
+            UNTIMED.set(left - 1);
+            if !self.0.times_all.load(Ordering::Relaxed) {
+                return None;
             }
         }
         Some(self.time_sample(kind))
@@ -191,7 +199,7 @@ impl<'a> Detailed<'a> {
 
     #[cold]
     fn time_sample(self, kind: HistogramKind) -> StopWatch<'a> {
-        if UNTIMED.get() == 0 {
+        if matches!(UNTIMED.get(), 0 | UNKNOWN) {
             UNTIMED.set(next_gap());
         }
         self.time(kind)
@@ -206,7 +214,7 @@ pub(crate) struct StopWatch<'a> {
 }
 
 impl Drop for StopWatch<'_> {
-    #[cold]
+    #[inline(never)]
     fn drop(&mut self) {
         let parts = self.detailed.0;
         let took = parts.clock.monotonic().saturating_sub(self.began);
@@ -225,12 +233,20 @@ fn first_stripe() -> usize {
     number
 }
 
-/// The number of calls to pass over, from 0 to twice the mean.
+/// The number of calls to pass over, from 0 to twice the mean. Each thread has numbers of its own,
+/// so that threads of few calls are not all timed at the same ones.
+#[cold]
 fn next_gap() -> u32 {
-    let mut state = GAPS.get();
-    state ^= state << 13;
-    state ^= state >> 17;
-    state ^= state << 5;
+    static SEED: AtomicU32 = AtomicU32::new(0);
+    let mut state = match GAPS.get() {
+        0 => SEED.fetch_add(0x9e37_79b9, Ordering::Relaxed) | 1,
+        state => state,
+    };
+    for _ in 0..2 {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+    }
     GAPS.set(state);
     state % (2 * SAMPLED - 1)
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 /// and largest value are exact; the others are right within 6 %.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
+#[non_exhaustive]
 pub struct HistogramData {
     /// Values.
     pub count: u64,
@@ -31,6 +32,7 @@ pub struct HistogramData {
 
 /// Values that a histogram does not tell apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct HistogramBucket {
     /// The largest value that belongs to it.
     pub up_to: f64,

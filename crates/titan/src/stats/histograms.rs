@@ -81,7 +81,7 @@ histograms! {
     /// Compactions, those that only move files included.
     Compaction = "rocksdb.compaction.times.micros", Micros;
     /// Collections of the garbage of blob files.
-    Collection = "titandb.gc.micros", Micros;
+    Collection = "titan.gc.micros", Micros;
     /// Syncs of WAL files.
     WalSync = "rocksdb.wal.file.sync.micros", Micros;
     /// Appends to the MANIFEST, with their syncs.
@@ -104,6 +104,7 @@ impl Unit {
 
 /// One histogram. Added to without a lock.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Recorder {
     buckets: AtomicHistogram,
     sum: AtomicU64,

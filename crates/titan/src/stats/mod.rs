@@ -4,7 +4,7 @@
 //! |---|---|
 //! | this | the counters |
 //! | [`level`] | the choice of what is counted and timed |
-//! | [`detail`] | what is counted and timed only if that is chosen; stop watches |
+//! | [`detail`] | counters and times of a level; stop watches |
 //! | [`histograms`], [`histogram_data`] | distributions, and their form for readers |
 //! | [`perf_context`] | the counts and times of one thread |
 //! | [`events`], [`listeners`] | events, and those whom they are told |
@@ -46,7 +46,7 @@ macro_rules! counters {
         }
         // Only from the level `sampled` on.
         detailed {
-            $($(#[doc = $detail_doc:literal])+ $detail:ident = $detail_ticker:literal,)*
+            $($(#[doc = $detail_doc:literal])+ $detail:ident $(= $detail_ticker:literal)?,)*
         }
     ) => {
         /// Running totals since the database was opened. Bytes are bytes of file content.
@@ -77,7 +77,7 @@ macro_rules! counters {
                 },)*
                 $(CounterInfo {
                     name: stringify!($detail),
-                    ticker: Some($detail_ticker),
+                    ticker: [$(Some($detail_ticker),)? None][0],
                     meaning: &[$($detail_doc),+],
                     read: Statistics::$detail,
                 },)*
@@ -165,16 +165,16 @@ counters! {
         manifest_bytes,
         /// Filters that were asked whether their table has keys of a prefix.
         prefix_filter_probes = "rocksdb.bloom.filter.prefix.checked",
-        /// Those that said no, so that the table was not read.
+        /// Filters that said that their table lacks a prefix, so that it was not read.
         prefix_filter_negatives = "rocksdb.bloom.filter.prefix.useful",
         /// Point lookups, those of calls that read many keys included.
-        gets = "rocksdb.number.keys.read",
+        gets,
         /// Point lookups that found a value.
         get_hits,
         /// Values read from blob files.
         blob_reads,
         /// Bytes of values read from blob files.
-        blob_read_bytes = "rocksdb.blobdb.blob.file.bytes.read",
+        blob_read_bytes,
         /// Iterators created.
         iterators = "rocksdb.num.iterator.created",
         /// Microseconds that writes were stalled because background jobs did not keep up.
@@ -190,27 +190,27 @@ counters! {
         memtable_hits = "rocksdb.memtable.hit",
         /// Point lookups that went on to tables.
         memtable_misses = "rocksdb.memtable.miss",
-        /// Point lookups that a table of level 0 decided.
+        /// Point lookups that found a value in a table of level 0.
         l0_hits = "rocksdb.l0.hit",
-        /// Point lookups that a table of level 1 decided.
+        /// Point lookups that found a value in a table of level 1.
         l1_hits = "rocksdb.l1.hit",
-        /// Point lookups that a table of a lower level decided.
+        /// Point lookups that found a value in a table of a lower level.
         l2_and_up_hits = "rocksdb.l2andup.hit",
         /// Filters that said that their table lacks a key, so that it was not read.
         bloom_filter_useful = "rocksdb.bloom.filter.useful",
         /// Filters that said that their table may have a key.
         bloom_filter_full_positive = "rocksdb.bloom.filter.full.positive",
-        /// Those whose table has it.
+        /// Filters that said that their table may have a key, and it has.
         bloom_filter_full_true_positive = "rocksdb.bloom.filter.full.true.positive",
         /// Bytes of the values that point lookups found, as they are stored, without merges.
-        bytes_read = "rocksdb.bytes.read",
+        bytes_read,
         /// Calls that read many keys.
         multi_gets = "rocksdb.number.multiget.get",
-        /// Keys of these calls.
+        /// Keys of calls that read many keys.
         multi_get_keys = "rocksdb.number.multiget.keys.read",
         /// Seeks of iterators, those to the first and last key included.
         seeks = "rocksdb.number.db.seek",
-        /// Those that found a key.
+        /// Seeks of iterators that found a key.
         seeks_found = "rocksdb.number.db.seek.found",
         /// Steps of iterators forward. Counted, as all movements, when the iterator ends.
         nexts = "rocksdb.number.db.next",
@@ -227,9 +227,8 @@ impl Statistics {
             .collect()
     }
 
-    /// The counters that RocksDB has too, by its names of tickers: `rocksdb.bloom.filter.useful`.
-    /// Those of the block cache are in [`Metrics`](crate::Metrics).
-    pub fn tickers(&self) -> Vec<(&'static str, u64)> {
+    /// The counters that RocksDB has too, by its names of tickers. The block cache has its own.
+    pub(crate) fn tickers(&self) -> Vec<(&'static str, u64)> {
         let all = Statistics::COUNTERS.iter();
         all.filter_map(|counter| Some((counter.ticker?, (counter.read)(self))))
             .collect()
@@ -251,8 +250,8 @@ impl Statistics {
         Some(self.detail.data(*kind))
     }
 
-    /// What is counted and timed from a level on; `None` at the level `off`. Cost then: a load
-    /// and a branch.
+    /// The counters and histograms of a level; `None` at the level `off`. Cost then: a load and a
+    /// branch.
     #[inline]
     pub(crate) fn detailed(&self) -> Option<Detailed<'_>> {
         self.detail.on()
@@ -265,7 +264,7 @@ impl Statistics {
         self.detailed()?.sample(kind)
     }
 
-    /// Where the level is kept.
+    /// The level, and its counters.
     pub(crate) fn detail(&self) -> &Detail {
         &self.detail
     }

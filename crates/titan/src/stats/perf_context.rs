@@ -100,7 +100,8 @@ perf_context! {
 }
 
 /// The things that a [`PerfRecorder`] measures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PerfLevel {
     /// Counts. Free.
     #[default]
@@ -111,12 +112,13 @@ pub enum PerfLevel {
 
 thread_local! {
     static RUNNING: Running = const { Running::new() };
-    static LEVEL: Cell<PerfLevel> = const { Cell::new(PerfLevel::EnableCount) };
+    /// The living recorders of this thread that want times.
+    static TIMED: Cell<usize> = const { Cell::new(0) };
 }
 
 impl PerfContext {
-    /// Begins to measure what this thread does. Recorders nest: an inner one takes nothing from an
-    /// outer one, and raises its level if need be.
+    /// Begins to measure what this thread does. Recorders may overlap: none takes anything from
+    /// another one, and times are taken while one of them wants them.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -131,11 +133,12 @@ impl PerfContext {
     /// # Ok::<(), titan::Error>(())
     /// ```
     pub fn start(level: PerfLevel) -> PerfRecorder {
-        let outer = LEVEL.get();
-        LEVEL.set(outer.max(level));
+        if level == PerfLevel::EnableTime {
+            TIMED.set(TIMED.get() + 1);
+        }
         PerfRecorder {
             since: current(),
-            outer,
+            level,
             of_this_thread: PhantomData,
         }
     }
@@ -154,13 +157,11 @@ impl fmt::Display for PerfContext {
     }
 }
 
-/// Measures what its thread does, from [`PerfContext::start`] on until it is dropped. Recorders of
-/// one thread must end in the reverse order of their begin; otherwise times may be missing.
+/// Measures what its thread does, from [`PerfContext::start`] on until it is dropped.
 #[derive(Debug)]
 pub struct PerfRecorder {
     since: PerfContext,
-    /// The level that applies again afterwards.
-    outer: PerfLevel,
+    level: PerfLevel,
     /// It may not be sent to another one.
     of_this_thread: PhantomData<*const ()>,
 }
@@ -175,7 +176,9 @@ impl PerfRecorder {
 
 impl Drop for PerfRecorder {
     fn drop(&mut self) {
-        LEVEL.set(self.outer);
+        if self.level == PerfLevel::EnableTime {
+            TIMED.set(TIMED.get().saturating_sub(1));
+        }
     }
 }
 
@@ -202,7 +205,7 @@ pub(crate) fn add(count: impl FnOnce(&Running) -> &Cell<u64>, n: u64) {
 /// Runs `f`, and adds the time that it takes, if this thread's times are wanted.
 #[inline]
 pub(crate) fn timed<T>(time: impl FnOnce(&Running) -> &Cell<u64>, f: impl FnOnce() -> T) -> T {
-    if LEVEL.get() < PerfLevel::EnableTime {
+    if TIMED.get() == 0 {
         return f();
     }
     let began = StdClock.monotonic();
@@ -236,6 +239,16 @@ mod tests {
         assert_eq!(current().block_read_time, before, "times are off again");
         assert!(unwanted <= before);
         assert_eq!(outer.take(), PerfContext::default());
+    }
+
+    #[test]
+    fn recorders_end_in_any_order() {
+        let first = PerfContext::start(PerfLevel::EnableTime);
+        let second = PerfContext::start(PerfLevel::EnableTime);
+        drop(first);
+        assert_eq!(TIMED.get(), 1, "the second wants times still");
+        drop(second);
+        assert_eq!(TIMED.get(), 0);
     }
 
     #[test]

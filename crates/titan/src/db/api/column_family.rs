@@ -530,7 +530,7 @@ impl ColumnFamily {
         self.core.shared.counters.last_sequence()
     }
 
-    /// What is counted and timed of a call, if anything is.
+    /// The counters and histograms of a call, if they are switched on.
     #[inline]
     fn detailed(&self) -> Option<Detailed<'_>> {
         self.core.shared.opening.statistics.detailed()

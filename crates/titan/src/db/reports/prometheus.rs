@@ -77,16 +77,18 @@ impl Page<'_> {
     fn write_databases(&mut self) -> fmt::Result {
         let gauges: [Reading<Metrics, Option<u64>>; 13] = [
             (
-                "wal_bytes",
+                "live_wal_bytes",
                 "Bytes of WAL files that may still be needed.",
                 |m| Some(m.wal_bytes),
             ),
             ("open_files", "SST and blob files that are open.", |m| {
                 Some(m.open_files as u64)
             }),
-            ("open_files_limit", "The most that may be open.", |m| {
-                Some(m.max_open_files)
-            }),
+            (
+                "open_files_limit",
+                "The most files that may be open.",
+                |m| Some(m.max_open_files),
+            ),
             (
                 "open_files_memory_bytes",
                 "Bytes of memory that the open files take.",
@@ -94,7 +96,7 @@ impl Page<'_> {
             ),
             (
                 "open_files_memory_limit_bytes",
-                "The most that they may take.",
+                "The most memory that open files may take.",
                 |m| Some(m.max_open_files_memory),
             ),
             ("data_bytes", "Bytes of SST and blob files.", |m| {
@@ -102,7 +104,7 @@ impl Page<'_> {
             }),
             (
                 "data_memory_bytes",
-                "Bytes that they may take to count as fitting in memory.",
+                "Bytes that SST and blob files may take to count as fitting in memory.",
                 |m| m.data_memory,
             ),
             (
@@ -273,9 +275,11 @@ impl Page<'_> {
                 "Blocks put into the block cache.",
                 |m| m.block_cache_adds,
             ),
-            ("block_cache_added_bytes", "Bytes of these blocks.", |m| {
-                m.block_cache_added_bytes
-            }),
+            (
+                "block_cache_added_bytes",
+                "Bytes of blocks put into the block cache.",
+                |m| m.block_cache_added_bytes,
+            ),
         ];
         for (name, help, read) in of_cache {
             self.write_counter(name, help, read)?;

@@ -86,18 +86,31 @@ pub struct TableReader {
 }
 
 impl TableReader {
-    /// The first entry at or after `seek_key`, an internal key, if it has the same user key.
-    /// `fill_cache` says whether a block that had to be read from the file goes to the cache.
+    /// The first entry at or after `seek_key`, an internal key, if it has the same user key: the
+    /// filter is asked first. `fill_cache` says whether a block that had to be read from the file
+    /// goes to the cache.
     pub(crate) fn get(&self, seek_key: &[u8], fill_cache: bool) -> Result<Option<TableEntry>> {
-        let target = user_key(seek_key);
-        let filter = self.key_filter();
-        if let Some(filter) = filter {
-            if !filter.may_contain(target) {
-                perf_context::add(|running| &running.bloom_sst_miss_count, 1);
-                return Ok(None);
-            }
-            perf_context::add(|running| &running.bloom_sst_hit_count, 1);
+        let Some(filter) = self.key_filter() else {
+            return self.get_unfiltered(seek_key, fill_cache);
+        };
+        if !filter.may_contain(user_key(seek_key)) {
+            perf_context::add(|running| &running.bloom_sst_miss_count, 1);
+            return Ok(None);
         }
+        perf_context::add(|running| &running.bloom_sst_hit_count, 1);
+        let found = self.get_unfiltered(seek_key, fill_cache)?;
+        let has = u64::from(found.is_some());
+        perf_context::add(|running| &running.bloom_filter_full_true_positive, has);
+        Ok(found)
+    }
+
+    /// The same without the filter: for further entries of a key that the table has.
+    pub(crate) fn get_unfiltered(
+        &self,
+        seek_key: &[u8],
+        fill_cache: bool,
+    ) -> Result<Option<TableEntry>> {
+        let target = user_key(seek_key);
         let order = &self.options.comparator;
         let at = self.index.find(order, seek_key);
         let Some(handle) = self.index.handle(at) else {
@@ -122,9 +135,6 @@ impl TableReader {
             return Ok(None);
         }
         let found = ParsedInternalKey::parse(iter.key()).map_err(|e| self.at(e, handle))?;
-        if filter.is_some() {
-            perf_context::add(|running| &running.bloom_filter_full_true_positive, 1);
-        }
         Ok(Some(TableEntry {
             sequence: found.sequence,
             value_type: found.value_type,

@@ -1,4 +1,4 @@
-//! What the engine tells of its work: counters, histograms, the steps of one thread, properties,
+//! Reports of the engine on its work: counters, histograms, the steps of one thread, properties,
 //! and the page for Prometheus.
 
 mod dashboards;
