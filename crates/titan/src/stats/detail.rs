@@ -39,12 +39,15 @@ pub(crate) struct Detail {
     slow: Arc<Slow>,
 }
 
+/// Told of each slow operation.
+type Tell = Box<dyn Fn(&SlowOperationEvent) + Send + Sync>;
+
 /// The operations that count as slow, and who is told of them.
 #[derive(Default)]
 struct Slow {
     /// Nanoseconds; 0 if none is slow.
     from: AtomicU64,
-    tell: OnceLock<Box<dyn Fn(&SlowOperationEvent) + Send + Sync>>,
+    tell: OnceLock<Tell>,
 }
 
 struct Parts {
@@ -102,7 +105,7 @@ impl Detail {
     }
 
     /// Has `tell` told of slow operations from now on. Only the first call counts.
-    pub(super) fn on_slow(&self, tell: Box<dyn Fn(&SlowOperationEvent) + Send + Sync>) {
+    pub(super) fn on_slow(&self, tell: Tell) {
         let _ = self.slow.tell.set(tell);
     }
 
