@@ -40,7 +40,7 @@ use serde_json::json;
 use commands::serve;
 use commands::{
     bench, check, checkpoint, compact, completions, delete, downgrade, dump, families, gc, get,
-    ime, inspect, load, man, mvcc, options, put, repair, scan, space, stats,
+    ime, inspect, load, man, mvcc, options, put, repair, scan, space, stats, top,
 };
 use global::Global;
 
@@ -76,6 +76,7 @@ enum Command {
     Scan(scan::Args),
     Families(families::Args),
     Stats(stats::Args),
+    Top(top::Args),
     Space(space::Args),
     Check(check::Args),
     Repair(repair::Args),
@@ -117,6 +118,7 @@ fn main() -> ExitCode {
         Command::Scan(args) => scan::run(args, global),
         Command::Families(args) => families::run(args, global),
         Command::Stats(args) => stats::run(args, global),
+        Command::Top(args) => top::run(args, global),
         Command::Space(args) => space::run(args, global),
         Command::Check(args) => check::run(args, global),
         Command::Repair(args) => repair::run(args, global),

@@ -1,4 +1,5 @@
-//! Counts and times of calls, and a page of metrics in the form of Prometheus.
+//! Counts and times of calls, and a page of metrics in the form of Prometheus. The page also has
+//! the metrics of the databases of the node: of the store of versions, and of its own records.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -66,8 +67,9 @@ impl Metrics {
         let mut page = String::new();
         // Writing to a string does not fail.
         let _ = self.write_calls(&mut page);
-        let _ = write_state(&mut page, shared, arriving);
-        page
+        let (versions, records) = (shared.store().db().metrics(), shared.records.metrics());
+        let _ = write_state(&mut page, shared, arriving, [&versions, &records]);
+        page + &titan::prometheus_page(&[("versions", &versions), ("records", &records)])
     }
 
     fn write_calls(&self, page: &mut String) -> std::fmt::Result {
@@ -133,7 +135,12 @@ impl Drop for Running<'_> {
     }
 }
 
-fn write_state(page: &mut String, shared: &Shared, arriving: usize) -> std::fmt::Result {
+fn write_state(
+    page: &mut String,
+    shared: &Shared,
+    arriving: usize,
+    databases: [&titan::Metrics; 2],
+) -> std::fmt::Result {
     let store = shared.store();
     let mut gauge = |name: &str, help: &str, value: f64| {
         head(page, name, "gauge", help)?;
@@ -155,9 +162,8 @@ fn write_state(page: &mut String, shared: &Shared, arriving: usize) -> std::fmt:
         "Time of the safe point.",
         safe_point,
     )?;
-    let wal = |db: &titan::Db| db.metrics().wal_bytes as f64;
-    let logs = wal(store.db()) + wal(&shared.records);
-    gauge("titan_serve_wal_bytes", "Bytes of logs.", logs)?;
+    let logs: u64 = databases.iter().map(|metrics| metrics.wal_bytes).sum();
+    gauge("titan_serve_wal_bytes", "Bytes of logs.", logs as f64)?;
     if let Some(cache) = shared.versions.cache() {
         let used = cache.stats().memory_used as f64;
         gauge(

@@ -7,7 +7,8 @@
 //! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
 //! ```
 //!
-//! The counts are of [`READS`] reads each. Divide by that.
+//! An argument of the program is the `stats_level`. The counts are of [`READS`] reads each: divide
+//! by that.
 //!
 //! Half of the keys are in a table of the last level, a quarter in two tables of level 0, the rest
 //! in the memtable. Every eighth key is deleted, and a range of keys is deleted as a whole. All
@@ -184,6 +185,9 @@ fn main() -> Outcome {
         ..Options::default()
     };
     let db = Db::open(dir.path(), &options)?;
+    if let Some(level) = std::env::args().nth(1) {
+        db.set_options(&[("stats_level", &level)])?;
+    }
     fill(&db)?;
     // Loads every block.
     for number in 0..KEYS {

@@ -7,8 +7,9 @@
 //! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
 //! ```
 //!
-//! The counts of puts are of [`WRITES`] puts each, those of batches of [`WRITES`] puts in batches
-//! of [`BATCH`]. The compaction merges what the measured calls before it put and deleted.
+//! An argument of the program is the `stats_level`. The counts of puts are of [`WRITES`] puts each,
+//! those of batches of [`WRITES`] puts in batches of [`BATCH`]. The compaction merges what the
+//! measured calls before it put and deleted.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -86,6 +87,9 @@ fn main() -> Outcome {
         ..Options::default()
     };
     let db = Db::open(dir.path(), &options)?;
+    if let Some(level) = std::env::args().nth(1) {
+        db.set_options(&[("stats_level", &level)])?;
+    }
     measured_put_small(&db)?;
     measured_batches(&db)?;
     db.flush()?;

@@ -26,12 +26,22 @@ const SLOTS: usize = 16;
 /// The database, its file, and the offset in that.
 type Key = (u64, FileNumber, u64);
 
-/// Lookups counted by one slot, on a cache line of its own.
+/// Lookups and insertions counted by one slot, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Slot {
     hits: AtomicU64,
     misses: AtomicU64,
+    adds: AtomicU64,
+    added_bytes: AtomicU64,
+}
+
+impl Slot {
+    /// The number of the slot that counts a block.
+    fn of(file: FileNumber, offset: u64) -> usize {
+        // Any spread will do; block offsets differ in the bits above a few hundred bytes.
+        (file.0 ^ (offset >> 8) ^ (offset >> 12)) as usize % SLOTS
+    }
 }
 
 #[derive(Clone)]
@@ -111,9 +121,7 @@ impl BlockCache {
     /// The block that starts at `offset` of `file`, if it is cached.
     pub(crate) fn get(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
         let found = self.shared.blocks.get(&(self.database, file, offset));
-        // Any spread will do; block offsets differ in the bits above a few hundred bytes.
-        let slot = (file.0 ^ (offset >> 8) ^ (offset >> 12)) as usize % SLOTS;
-        if let Some(slot) = self.counters.get(slot) {
+        if let Some(slot) = self.counters.get(Slot::of(file, offset)) {
             let counter = if found.is_some() {
                 &slot.hits
             } else {
@@ -134,6 +142,11 @@ impl BlockCache {
         } else {
             file
         };
+        if let Some(slot) = self.counters.get(Slot::of(file, offset)) {
+            slot.adds.fetch_add(1, Ordering::Relaxed);
+            let bytes = block.len() as u64;
+            slot.added_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
         let key = (self.database, file, offset);
         self.shared.blocks.insert(key, block);
     }
@@ -150,17 +163,28 @@ impl BlockCache {
 
     /// Lookups that found their block.
     pub(crate) fn hits(&self) -> u64 {
-        self.counters
-            .iter()
-            .map(|s| s.hits.load(Ordering::Relaxed))
-            .sum()
+        self.sum(|slot| &slot.hits)
     }
 
     /// Lookups that did not find it.
     pub(crate) fn misses(&self) -> u64 {
-        self.counters
-            .iter()
-            .map(|s| s.misses.load(Ordering::Relaxed))
+        self.sum(|slot| &slot.misses)
+    }
+
+    /// Blocks that were put into it.
+    pub(crate) fn adds(&self) -> u64 {
+        self.sum(|slot| &slot.adds)
+    }
+
+    /// Bytes of these blocks.
+    pub(crate) fn added_bytes(&self) -> u64 {
+        self.sum(|slot| &slot.added_bytes)
+    }
+
+    fn sum(&self, counter: impl Fn(&Slot) -> &AtomicU64) -> u64 {
+        let counts = self.counters.iter();
+        counts
+            .map(|slot| counter(slot).load(Ordering::Relaxed))
             .sum()
     }
 }
@@ -199,6 +223,7 @@ mod tests {
             (cache.hits(), cache.misses()),
             (kept as u64, 1001 - kept as u64)
         );
+        assert_eq!((cache.adds(), cache.added_bytes()), (1000, 1000 * 4096));
         let block = (0..1000u64)
             .rev()
             .find_map(|i| Some((i, cache.get(FileNumber(1), i * 4096)?)));

@@ -39,7 +39,8 @@
 //! | read moments, ranges, large values | [`Snapshot`], [`Range`], [`DbIterator`], [`LazyValue`] |
 //! | read and write without conflicts | [`Db::transaction`], [`transaction`] |
 //! | combine values, drop expired ones | [`merge`], [`CompactionFilter`], [`TimeToLive`] |
-//! | know what happens | [`Statistics`], [`Metrics`], [`EventListener`], [`SpaceReport`] |
+//! | know what happens | [`Metrics`], [`Statistics`], [`PerfContext`], [`EventListener`] |
+//! | know what takes space | [`SpaceReport`] |
 //! | check, repair, inspect, downgrade | the crate `titan-tools` |
 //! | run on another file system | [`vfs`] |
 //!
@@ -142,7 +143,7 @@ pub use commit_hook::{BypassedRange, CommitHook, CommittedOps};
 pub use compaction::CompactRangeOptions;
 pub use db::{
     CheckpointSummary, ColumnFamily, Conditions, Db, FamilyMetrics, GarbageCollectionPause,
-    LevelMetrics, Metrics, Secondary, TableMetadata,
+    LevelMetrics, Metrics, Secondary, TableMetadata, prometheus_page,
 };
 pub use env::{Env, EnvOptions, EnvUsage};
 pub use error::{Error, ErrorKind, Result, Retryable};
@@ -171,8 +172,9 @@ pub use process::Process;
 pub use read::{DbIterator, KeyRange, Keys, Range, ReadOptions, Snapshot};
 pub use stats::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
-    GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,
-    StallCause, StallEvent, Statistics, WalDamageEvent,
+    GarbageCollectionBeginEvent, GarbageCollectionEvent, HistogramBucket, HistogramData,
+    HolePunchEvent, MemtableSealedEvent, PerfContext, PerfLevel, PerfRecorder, SlowOperationEvent,
+    StallCause, StallEvent, Statistics, StatsLevel, WalDamageEvent,
 };
 pub use transaction::{
     FamilyAtSnapshot, FamilyInTransaction, LockOptions, Reader, Retry, Rows, Transaction,

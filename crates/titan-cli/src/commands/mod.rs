@@ -24,3 +24,4 @@ pub(crate) mod scan;
 pub(crate) mod serve;
 pub(crate) mod space;
 pub(crate) mod stats;
+pub(crate) mod top;

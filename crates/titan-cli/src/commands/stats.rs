@@ -1,6 +1,5 @@
 //! `titan stats`: shows the components of a database.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -33,12 +32,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let disk = usage::disk_usage(&args.db)?;
     let mut out = Out::new();
     if global.json {
-        let counters = db.statistics().counters().into_iter().collect();
         out.json(&Document {
             moment: db.moment(),
             metrics: db.metrics(),
             disk,
-            counters,
         })?;
     } else {
         print(&db, &disk, &mut out)?;
@@ -56,7 +53,6 @@ struct Document {
     #[serde(flatten)]
     metrics: Metrics,
     disk: DiskUsage,
-    counters: BTreeMap<&'static str, u64>,
 }
 
 fn print(db: &Db, disk: &DiskUsage, out: &mut Out) -> Result<()> {

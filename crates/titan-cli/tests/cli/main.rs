@@ -25,6 +25,7 @@ mod scan;
 #[cfg(feature = "serve")]
 mod served;
 mod space;
+mod top;
 mod trees;
 mod usage;
 

@@ -152,5 +152,7 @@ fn a_port_file_appears_when_the_node_is_ready_and_metrics_count_calls() {
         "{text}"
     );
     assert!(text.contains("titan_serve_regions 1"), "{text}");
+    let of_engine = "titan_live_wal_bytes{db=\"records\"} ";
+    assert!(text.contains(of_engine), "{text}");
     assert!(text.contains("titan_serve_range_cache_bytes"), "{text}");
 }

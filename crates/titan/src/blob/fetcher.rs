@@ -16,7 +16,7 @@ use crate::blob::relocation::RelocationMap;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
-use crate::stats::{self, Statistics};
+use crate::stats::{self, HistogramKind, Statistics, perf_context};
 
 /// The widest gap between two records that are read together, in bytes.
 const JOIN_GAP: u64 = 16 << 10;
@@ -52,6 +52,11 @@ impl ValueFetcher {
         }
     }
 
+    /// The counters of its reads.
+    pub(crate) fn statistics(&self) -> &Arc<Statistics> {
+        &self.statistics
+    }
+
     /// The value that `index` points to. One read; see [`BlobFileReader::get`].
     pub(crate) fn fetch(
         &self,
@@ -60,7 +65,7 @@ impl ValueFetcher {
         index: &BlobIndex,
     ) -> Result<Bytes> {
         let get = |reader: &BlobFileReader, index: &BlobIndex| reader.get(user_key, index);
-        let value = self.read_located(locations, index, get)?;
+        let value = self.timed(|| self.read_located(locations, index, get))?;
         self.count([&value]);
         Ok(value)
     }
@@ -73,9 +78,8 @@ impl ValueFetcher {
         index: &BlobIndex,
     ) -> Result<()> {
         let verify = |reader: &BlobFileReader, index: &BlobIndex| reader.verify(user_key, index);
-        self.read_located(locations, index, verify)?;
-        stats::add(&self.statistics.blob_reads, 1);
-        stats::add(&self.statistics.blob_read_bytes, index.size);
+        self.timed(|| self.read_located(locations, index, verify))?;
+        self.add(1, index.size);
         Ok(())
     }
 
@@ -89,11 +93,10 @@ impl ValueFetcher {
         buf: &mut [u8],
     ) -> Result<()> {
         let len = user_key.len();
-        self.read_located(locations, index, |reader, index| {
-            reader.read_part(len, index, offset, buf)
-        })?;
-        stats::add(&self.statistics.blob_reads, 1);
-        stats::add(&self.statistics.blob_read_bytes, buf.len() as u64);
+        let read =
+            |reader: &BlobFileReader, index: &BlobIndex| reader.read_part(len, index, offset, buf);
+        self.timed(|| self.read_located(locations, index, read))?;
+        self.add(1, buf.len() as u64);
         Ok(())
     }
 
@@ -177,7 +180,7 @@ impl ValueFetcher {
             gate!("fetch: reads planned");
             for run in &plan.runs {
                 let records = plan.records.get(run.records.clone()).unwrap_or_default();
-                run.read(&*self.readers, records, requests, &mut outcomes);
+                self.timed(|| run.read(&*self.readers, records, requests, &mut outcomes));
             }
             located.failed.extend(plan.failed);
         }
@@ -244,7 +247,7 @@ impl ValueFetcher {
         user_key: &[u8],
         index: &BlobIndex,
     ) -> Result<Bytes> {
-        match ahead.value(&*self.readers, user_key) {
+        match self.timed(|| ahead.value(&*self.readers, user_key)) {
             Ok(value) => {
                 self.count([&value]);
                 Ok(value)
@@ -261,8 +264,20 @@ impl ValueFetcher {
             reads += 1;
             bytes += value.len() as u64;
         }
+        self.add(reads, bytes);
+    }
+
+    fn add(&self, reads: u64, bytes: u64) {
         stats::add(&self.statistics.blob_reads, reads);
         stats::add(&self.statistics.blob_read_bytes, bytes);
+        perf_context::add(|running| &running.blob_read_count, reads);
+        perf_context::add(|running| &running.blob_read_byte, bytes);
+    }
+
+    /// Times a read, if that is wanted.
+    fn timed<T>(&self, read: impl FnOnce() -> T) -> T {
+        let _watch = self.statistics.sample(HistogramKind::BlobRead);
+        perf_context::timed(|running| &running.blob_read_time, read)
     }
 
     /// Where the records are, in the order of files and offsets.

@@ -54,3 +54,4 @@ pub use api::secondary::Secondary;
 pub use api::table_properties::TableMetadata;
 pub use commits::conditions::Conditions;
 pub use reports::metrics::{FamilyMetrics, LevelMetrics, Metrics};
+pub use reports::prometheus::prometheus_page;

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 const FIXED: [&str; 1] = ["num_levels"];
 
 /// The parts of a database that can change. The rest concerns the opening.
-const CHANGEABLE: [&str; 8] = [
+const CHANGEABLE: [&str; 10] = [
     "blob_garbage_collection_rate",
     "block_cache_size",
     "data_in_memory",
@@ -23,6 +23,8 @@ const CHANGEABLE: [&str; 8] = [
     "max_manifest_file_size",
     "max_open_files",
     "max_total_wal_size",
+    "slow_operation_micros",
+    "stats_level",
 ];
 
 impl ColumnFamilyOptions {

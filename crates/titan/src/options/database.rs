@@ -15,7 +15,7 @@ use crate::commit_hook::CommitHook;
 use crate::env::{Env, EnvOptions};
 use crate::error::{Error, Result};
 use crate::format::KeyOrder;
-use crate::stats::EventListener;
+use crate::stats::{EventListener, StatsLevel};
 use crate::vfs::{StdVfs, Vfs};
 
 /// The default size of the block cache, in bytes.
@@ -77,6 +77,13 @@ options! {
             64 << 20, [1 << 20, u64::MAX, "at least 1 MiB"], is bytes private;
         /// Bytes after which a new MANIFEST is started.
         max_manifest_file_size: u64 = 64 << 20, [4096, u64::MAX, "at least 4096"], is bytes;
+        /// The counters and times of operations that are kept. One of `off`; `sampled`, which times
+        /// all jobs, syncs and stalls but one in 32 reads and writes, at a cost of about 2 % of
+        /// the instructions of a call; and `all`.
+        stats_level: StatsLevel = StatsLevel::Off, is private;
+        /// Microseconds from which on an operation counts as slow: listeners are told of it, if it
+        /// is among those that `stats_level` times. 0: none does.
+        slow_operation_micros: u64 = 0, is private;
     }
 
     of_an_opening {
@@ -189,6 +196,19 @@ impl Setting for DataInMemory {
             DataInMemory::Never,
         ];
         all.into_iter().find(|value| value.text() == text)
+    }
+}
+
+impl Setting for StatsLevel {
+    const FORM: &'static str = "off, sampled or all";
+
+    fn text(self) -> String {
+        self.name().to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut all = StatsLevel::ALL.into_iter();
+        all.find(|level| level.name() == text)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::moves::Moves;
 use super::ranged_source::{RangedSource, all_tombstones};
 use super::resolve::Stored;
 use super::value_window::{Ahead, ScanHistory, ValueWindow};
@@ -24,6 +25,7 @@ use crate::open_files::OpenFiles;
 use crate::range_del::TombstoneCursor;
 use crate::read::ReadOptions;
 use crate::read::Snapshot;
+use crate::stats::HistogramKind;
 use crate::version::StoredValues;
 use crate::wide_columns::WideColumns;
 
@@ -67,8 +69,17 @@ pub struct DbIterator {
     fetcher: ValueFetcher,
     merge_operator: Option<Arc<dyn MergeOperator>>,
     super_version: Arc<SuperVersion>,
+    moves: Moves,
     _listed: Arc<ListedIterator>,
     _snapshot: Option<Snapshot>,
+}
+
+impl Drop for DbIterator {
+    fn drop(&mut self) {
+        if let Some(detailed) = self.fetcher.statistics().detailed() {
+            self.moves.count(detailed.stripe());
+        }
+    }
 }
 
 impl DbIterator {
@@ -115,6 +126,7 @@ impl DbIterator {
             fetcher,
             merge_operator,
             super_version,
+            moves: Moves::default(),
             _listed: listed,
             _snapshot: options.snapshot.clone(),
         })
@@ -132,16 +144,18 @@ impl DbIterator {
 
     /// Moves to the first key within the bounds.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.leave_window();
-        self.start_at(None)?;
-        self.visible.seek_to_first()
+        self.seek_by(|iter| {
+            iter.start_at(None)?;
+            iter.visible.seek_to_first()
+        })
     }
 
     /// Moves to the last key within the bounds.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.leave_window();
-        self.start_at(None)?;
-        self.visible.seek_to_last()
+        self.seek_by(|iter| {
+            iter.start_at(None)?;
+            iter.visible.seek_to_last()
+        })
     }
 
     /// Moves to the first key not before `target`.
@@ -150,10 +164,11 @@ impl DbIterator {
     }
 
     fn seek_key(&mut self, target: &[u8]) -> Result<()> {
-        self.leave_window();
-        self.start_at(Some(target))?;
-        self.visible.seek(target)?;
-        self.compare_prefix()
+        self.seek_by(|iter| {
+            iter.start_at(Some(target))?;
+            iter.visible.seek(target)?;
+            iter.compare_prefix()
+        })
     }
 
     /// Moves to the last key not after `target`.
@@ -162,10 +177,26 @@ impl DbIterator {
     }
 
     fn seek_for_prev_key(&mut self, target: &[u8]) -> Result<()> {
+        self.seek_by(|iter| {
+            iter.start_at(Some(target))?;
+            iter.visible.seek_for_prev(target)?;
+            iter.compare_prefix()
+        })
+    }
+
+    /// Leaves the entry, and counts and times what finds another one.
+    fn seek_by(&mut self, seek: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.leave_window();
-        self.start_at(Some(target))?;
-        self.visible.seek_for_prev(target)?;
-        self.compare_prefix()
+        self.moves.seeks += 1;
+        let statistics = self.fetcher.statistics();
+        let statistics = statistics.detailed().map(|_| Arc::clone(statistics));
+        let watch = statistics
+            .as_ref()
+            .and_then(|s| s.sample(HistogramKind::Seek));
+        let sought = seek(self);
+        drop(watch);
+        self.moves.seeks_found += u64::from(self.valid());
+        sought
     }
 
     /// Moves one key forward. Does nothing if the iterator is not valid.
@@ -174,6 +205,7 @@ impl DbIterator {
         reason = "a cursor's step, which may fail, beside `prev`"
     )]
     pub fn next(&mut self) -> Result<()> {
+        self.moves.nexts += 1;
         self.step()?;
         self.compare_prefix()
     }
@@ -213,6 +245,7 @@ impl DbIterator {
 
     /// Moves one key back. Does nothing if the iterator is not valid.
     pub fn prev(&mut self) -> Result<()> {
+        self.moves.prevs += 1;
         if self.in_window {
             let key = self.key().to_vec();
             self.leave_window();

@@ -19,6 +19,7 @@ mod golden_tests;
 mod iterator_list;
 mod key_range;
 pub(crate) mod lookup;
+mod moves;
 mod options;
 mod point_reader;
 mod range;

@@ -9,7 +9,7 @@ use super::found::FoundValue;
 use super::found::Merged;
 use super::lookup::lookup;
 use super::options::end_of_prefix;
-use super::search::Lookup;
+use super::search::{Lookup, Place};
 use super::{PrefixSearch, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::dead_ranges::DeadRanges;
@@ -20,7 +20,7 @@ use crate::format::prefix::PrefixExtractor;
 use crate::lazy_value::LazyValue;
 use crate::merge::MergeOperator;
 use crate::open_files::OpenFiles;
-use crate::stats::{self, Statistics};
+use crate::stats::{self, Detailed, Statistics, Stripe, perf_context};
 use crate::version::StoredValues;
 use crate::wide_columns::WideColumns;
 
@@ -31,6 +31,8 @@ pub(crate) struct PointReader<'a> {
     pub(crate) fetcher: &'a ValueFetcher,
     pub(crate) merge_operator: Option<&'a Arc<dyn MergeOperator>>,
     pub(crate) statistics: &'a Statistics,
+    /// Further counters, if they are switched on.
+    pub(crate) detailed: Option<Detailed<'a>>,
     pub(crate) dead: &'a DeadRanges,
     /// The newest sequence number that the reads see. Must have been taken after `super_version`.
     pub(crate) sequence: SequenceNumber,
@@ -40,6 +42,7 @@ pub(crate) struct PointReader<'a> {
 
 impl PointReader<'_> {
     /// Finds a key. Touches no blob file.
+    #[inline(always)] // Its callers are few, and each is a call of users.
     pub(crate) fn lookup(&self, key: &[u8]) -> Result<Lookup> {
         let PointReader {
             super_version,
@@ -48,10 +51,14 @@ impl PointReader<'_> {
             fill_cache,
             ..
         } = *self;
+        let before = self.detailed.map(|_| Filters::asked());
         let found = lookup(super_version, open_files, key, sequence, fill_cache)?;
         debug_assert!(found.sequence <= sequence, "newer than the snapshot");
         stats::add(&self.statistics.gets, 1);
         stats::add(&self.statistics.get_hits, u64::from(found.value.is_some()));
+        if let (Some(detailed), Some(before)) = (self.detailed, before) {
+            found.count(detailed.stripe(), &before);
+        }
         Ok(found)
     }
 
@@ -196,5 +203,67 @@ impl PointReader<'_> {
             }
         }
         results
+    }
+}
+
+/// The filters that this thread has asked so far.
+struct Filters {
+    negative: u64,
+    positive: u64,
+    true_positive: u64,
+}
+
+impl Filters {
+    fn asked() -> Self {
+        perf_context::read(|running| Filters {
+            negative: running.bloom_sst_miss_count.get(),
+            positive: running.bloom_sst_hit_count.get(),
+            true_positive: running.bloom_filter_full_true_positive.get(),
+        })
+    }
+
+    /// Counts the filters that were asked since.
+    fn count(&self, to: &Stripe) {
+        let now = Filters::asked();
+        for (counter, now, before) in [
+            (&to.bloom_filter_useful, now.negative, self.negative),
+            (&to.bloom_filter_full_positive, now.positive, self.positive),
+            (
+                &to.bloom_filter_full_true_positive,
+                now.true_positive,
+                self.true_positive,
+            ),
+        ] {
+            if now != before {
+                stats::add(counter, now.wrapping_sub(before));
+            }
+        }
+    }
+}
+
+impl Lookup {
+    /// Counts where it ended, which filters it asked since `before`, and what it found.
+    #[inline(never)]
+    fn count(&self, to: &Stripe, before: &Filters) {
+        let hits = match self.place {
+            Some(Place::Memory) => Some(&to.memtable_hits),
+            // A tombstone in a table is no hit, as in RocksDB.
+            _ if self.value.is_none() => None,
+            Some(Place::Level(0)) => Some(&to.l0_hits),
+            Some(Place::Level(1)) => Some(&to.l1_hits),
+            Some(Place::Level(_)) => Some(&to.l2_and_up_hits),
+            None => None,
+        };
+        hits.into_iter().for_each(|hits| stats::add(hits, 1));
+        if self.place != Some(Place::Memory) {
+            stats::add(&to.memtable_misses, 1);
+            before.count(to);
+        }
+        let bytes = match &self.value {
+            Some(FoundValue::Inline(value) | FoundValue::Entity(value)) => value.len() as u64,
+            Some(FoundValue::Blob(index)) => index.size,
+            Some(FoundValue::Merged(_)) | None => return,
+        };
+        stats::add(&to.bytes_read, bytes);
     }
 }

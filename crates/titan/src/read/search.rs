@@ -11,6 +11,7 @@ use crate::format::SequenceNumber;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, seek_key};
 use crate::merge::Operands;
 use crate::range_del::FragmentedTombstones;
+use crate::stats::perf_context;
 
 /// Result of a lookup.
 #[derive(Clone, Debug)]
@@ -20,6 +21,17 @@ pub(crate) struct Lookup {
     /// The sequence number of the newest write of the key that the snapshot sees and that a source
     /// still has: a value, a tombstone or a range tombstone. `ZERO` if there is none.
     pub(crate) sequence: SequenceNumber,
+    /// The kind of the source that decided; `None` if none did.
+    pub(crate) place: Option<Place>,
+}
+
+/// The place where a lookup ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A memtable.
+    Memory,
+    /// A table of the level.
+    Level(u8),
 }
 
 /// A search in progress. Sources, newest first, tell it the range tombstones that cover the key and
@@ -103,6 +115,7 @@ impl<'a> Search<'a> {
                 self.decided = Some(found);
             }
             Step::Operand => {
+                perf_context::add(|running| &running.internal_merge_point_lookup_count, 1);
                 self.newest = self.newest.max(sequence);
                 self.operands.push(value());
             }
@@ -132,9 +145,9 @@ impl<'a> Search<'a> {
         self.is_decided() || self.covered > SequenceNumber::ZERO
     }
 
-    /// The result.
+    /// The result; `place` is where the search ended, if a source decided it.
     #[inline]
-    pub(super) fn finish(self) -> Lookup {
+    pub(super) fn finish(self, place: Option<Place>) -> Lookup {
         let base = self.decided.flatten();
         let value = match self.operands.is_empty() {
             true => base,
@@ -146,6 +159,7 @@ impl<'a> Search<'a> {
         Lookup {
             value,
             sequence: self.newest.max(self.covered),
+            place,
         }
     }
 }

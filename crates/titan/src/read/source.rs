@@ -12,13 +12,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::SuperVersion;
-use super::search::Search;
+use super::search::{Place, Search};
 use crate::error::Result;
 use crate::format::internal_key::seek_key;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::open_files::{Holder, OpenFiles};
+use crate::stats::perf_context;
 use crate::table::TableIterOptions;
 use crate::version::state::level::{Level, Tables};
 use crate::version::state::level_iterator::LevelIterator;
@@ -73,6 +74,18 @@ pub(super) enum AnySource<'a> {
     Level(LevelSource<'a>),
 }
 
+impl AnySource<'_> {
+    /// The place of its entries.
+    #[inline]
+    pub(super) fn place(&self) -> Place {
+        match self {
+            AnySource::Memtable(_) => Place::Memory,
+            // A tree has at most 64 levels.
+            AnySource::Level(level) => Place::Level(level.number as u8),
+        }
+    }
+}
+
 impl Source for AnySource<'_> {
     #[inline]
     fn search(&self, search: &mut Search<'_>) -> Result<()> {
@@ -109,6 +122,7 @@ impl Source for Arc<Memtable> {
         if self.has_range_tombstones() && !overlooked {
             search.cover_by(&self.range_tombstones());
         }
+        perf_context::add(|running| &running.get_from_memtable_count, 1);
         let mut bound = Some(search.snapshot);
         while let Some(entry) = bound.and_then(|bound| self.get(search.user_key, bound)) {
             search.see(entry.sequence, entry.value_type, || {
@@ -192,7 +206,7 @@ impl LevelSource<'_> {
         let mut bound = search.bound_below(entry.sequence);
         while let Some(sequence) = bound {
             let key = seek_key(search.user_key, sequence);
-            let Some(entry) = table.get(&key, search.fill_cache)? else {
+            let Some(entry) = table.get_unfiltered(&key, search.fill_cache)? else {
                 break;
             };
             search.see(entry.sequence, entry.value_type, || entry.value)?;

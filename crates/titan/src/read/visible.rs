@@ -19,6 +19,7 @@ use crate::merge::Operands;
 use crate::range_del::TombstoneCursor;
 use crate::read::covered_run::{CoveredRun, Skipped};
 use crate::read::resolve::{Outcome, Resolver, Step, Stored};
+use crate::stats::perf_context;
 
 /// Versions of one key stepped over before a seek is tried instead.
 const MAX_SKIPS: usize = 8;
@@ -318,6 +319,7 @@ impl VisibleIterator {
                             self.valid = true;
                             break;
                         }
+                        perf_context::add(|running| &running.internal_delete_skipped_count, 1);
                         self.key.clear();
                         self.key.extend_from_slice(entry.user_key);
                         skipping = true;
@@ -343,6 +345,7 @@ impl VisibleIterator {
             }
             skips += 1;
             self.skipped += 1;
+            perf_context::add(|running| &running.internal_key_skipped_count, 1);
             if skips <= MAX_SKIPS {
                 self.merged.next()?;
                 continue;
@@ -530,10 +533,13 @@ impl VisibleIterator {
                 None => None,
             };
             self.valid = self.stored.is_some() || !self.operands.is_empty();
-            self.skipped += versions as u64 - u64::from(self.valid);
+            let skipped = versions as u64 - u64::from(self.valid);
+            self.skipped += skipped;
+            perf_context::add(|running| &running.internal_key_skipped_count, skipped);
             if self.valid {
                 break;
             }
+            perf_context::add(|running| &running.internal_delete_skipped_count, 1);
             let (dead, key, at) = (&self.dead, &self.key, self.snapshot);
             if self.run.is_time_to_look()
                 && let Some(start) = self.run.look(dead, key, at, Way::Backward)

@@ -1,6 +1,7 @@
 //! Events that listeners are notified of.
 
 use std::fmt;
+use std::time::Duration;
 
 #[cfg(feature = "serde")]
 use serde::{Serialize, Serializer};
@@ -183,6 +184,16 @@ pub struct HolePunchEvent {
     pub bytes: u64,
 }
 
+/// An operation that took long.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SlowOperationEvent {
+    /// The name of the histogram of its kind: `rocksdb.db.get.micros`.
+    pub operation: &'static str,
+    /// The time that it took.
+    pub took: Duration,
+}
+
 /// Damage that an opening found in the WAL. It goes on all the same: nothing that is damaged is
 /// known to have been synced, or the [mode](crate::WalRecoveryMode) says so.
 #[derive(Clone, Debug)]
@@ -309,6 +320,13 @@ pub trait EventListener: Send + Sync + 'static {
     /// other, in their order, from any thread; the metrics have the current state.
     fn stall_changed(&self, column_family: ColumnFamilyId, event: StallEvent) {
         let _ = (column_family, event);
+    }
+
+    /// An operation took at least as long as
+    /// [`slow_operation_micros`](crate::DbOptions::slow_operation_micros) says. Called on the
+    /// thread that did it, maybe while other writers wait for that thread.
+    fn slow_operation(&self, event: &SlowOperationEvent) {
+        let _ = event;
     }
 
     /// Writes are refused from now on because of this error; or closing the database, by dropping

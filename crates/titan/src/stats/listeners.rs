@@ -24,10 +24,32 @@ pub(crate) use notify;
 impl Listeners {
     /// `statistics` count what panics.
     pub(crate) fn new(listeners: Vec<Arc<dyn EventListener>>, statistics: Arc<Statistics>) -> Self {
+        #[cfg(feature = "tracing")]
+        let listeners = {
+            let mut listeners = listeners;
+            listeners.push(Arc::new(super::tracing::TracingListener));
+            listeners
+        };
         Listeners {
             listeners,
             statistics,
         }
+    }
+
+    /// Tells them of slow operations from now on. The statistics do not keep themselves alive by
+    /// it.
+    pub(crate) fn hear_of_slow_operations(&self) {
+        let (listeners, statistics) = (self.listeners.clone(), Arc::downgrade(&self.statistics));
+        self.statistics.detail().on_slow(Box::new(move |event| {
+            if let Some(statistics) = statistics.upgrade() {
+                let listeners = listeners.clone();
+                let listeners = Listeners {
+                    listeners,
+                    statistics,
+                };
+                notify!(listeners, slow_operation(event));
+            }
+        }));
     }
 
     /// Calls a callback of each listener: see [`notify!`]. One that panics keeps neither the caller

@@ -27,7 +27,7 @@ use crate::batch::{BatchOp, WriteBatch, group_header};
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::memtable::Memtable;
-use crate::stats::{self, Statistics};
+use crate::stats::{self, HistogramKind, Statistics, perf_context};
 use crate::version::Counters;
 use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
@@ -218,7 +218,8 @@ impl CommitPipeline {
             targets,
             published: self.counters.last_sequence(),
         };
-        let inserted = insert(group, &unpublished.targets);
+        let insert = || insert(group, &unpublished.targets);
+        let inserted = perf_context::timed(|running| &running.write_memtable_time, insert);
         let user_bytes = inserted.map_err(|e| env.stop(e.context("inserting into a memtable")))?;
         env.inserted(&unpublished.targets, group, last);
         gate!("commit: inserted");
@@ -245,6 +246,9 @@ impl CommitPipeline {
         stats::add(&self.statistics.write_groups, 1);
         stats::add(&self.statistics.keys_written, last.0 + 1 - first.0);
         stats::add(&self.statistics.user_bytes_written, user_bytes);
+        if let Some(detailed) = self.statistics.detailed() {
+            detailed.record(HistogramKind::BytesPerWrite, user_bytes);
+        }
         Ok(())
     }
 

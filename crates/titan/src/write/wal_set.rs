@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{FileNumber, SequenceNumber};
-use crate::stats::{self, Statistics};
+use crate::stats::{self, HistogramKind, Statistics, perf_context};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::vfs::Vfs;
@@ -242,7 +242,8 @@ impl WalSet {
         if let Some(record) = current.progress.take_record(wal.number, &wal.log, first) {
             wal.log.prepare_record(record);
         }
-        wal.log.add_record_parts(parts)?;
+        let append = || wal.log.add_record_parts(parts);
+        perf_context::timed(|running| &running.write_wal_time, append)?;
         wal.last_sequence = last_sequence.unwrap_or(wal.last_sequence);
         stats::add(&self.statistics.wal_bytes, wal.log.file_size() - before);
         Ok(())
@@ -260,13 +261,19 @@ impl WalSet {
         if let Some(wal) = current.wal.as_mut()
             && !wal.synced
         {
-            stats::add(&self.statistics.wal_syncs, 1);
-            wal.log.sync()?;
+            self.sync_file(&mut wal.log)?;
             wal.synced = true;
             // ORDER: after the sync, and so after that of the files before it.
             current.progress.advance_to_end_of(wal);
         }
         Ok(())
+    }
+
+    fn sync_file(&self, log: &mut LogWriter) -> Result<()> {
+        stats::add(&self.statistics.wal_syncs, 1);
+        let detailed = self.statistics.detailed();
+        let _watch = detailed.map(|detailed| detailed.time(HistogramKind::WalSync));
+        perf_context::timed(|running| &running.wal_sync_time, || log.sync())
     }
 
     /// Makes the names of all WAL files durable, if they are not: before what [`WalSet::sync`]
@@ -291,8 +298,7 @@ impl WalSet {
         let mut outcome = Ok(());
         let mut done = 0;
         for wal in &mut closed {
-            stats::add(&self.statistics.wal_syncs, 1);
-            outcome = wal.log.sync();
+            outcome = self.sync_file(&mut wal.log);
             if outcome.is_err() {
                 break;
             }

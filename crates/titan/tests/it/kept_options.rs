@@ -9,7 +9,7 @@ use fastrand::Rng;
 use titan::vfs::Vfs;
 use titan::{
     ColumnFamilyOptions, CompressionType, DataInMemory, Db, DbOptions, ErrorKind, LoadedOptions,
-    Options, ReverseBytewiseComparator, Stated, TimeToLive, merge, prefix,
+    Options, ReverseBytewiseComparator, Stated, StatsLevel, TimeToLive, merge, prefix,
 };
 use titan_testkit::requirement;
 use titan_testkit::sim::{Loss, SimVfs};
@@ -89,6 +89,10 @@ fn any_db(rng: &mut Rng, vfs: &SimVfs) -> DbOptions {
         delayed_write_rate: rng.u64(1024..1 << 40),
         blob_garbage_collection_rate: rng.u64(1 << 20..1 << 40),
         max_manifest_file_size: rng.u64(4096..1 << 40),
+        slow_operation_micros: rng.u64(..),
+        stats_level: *rng
+            .choice(&[StatsLevel::Off, StatsLevel::Sampled, StatsLevel::All])
+            .unwrap(),
         // These are stated at each opening.
         wal_recovery_mode: default.wal_recovery_mode,
         extend_wal_files: true,

@@ -41,6 +41,7 @@ mod separation;
 mod set_options;
 mod small_worlds;
 mod space;
+mod statistics;
 mod titan_fixtures;
 mod wal_recovery;
 

@@ -17,7 +17,7 @@ use crate::lazy_value::LazyValue;
 use crate::merge::MergeOperator;
 use crate::options::ColumnFamilyOptions;
 use crate::read::{DbIterator, IteratorSource, PointReader, ReadOptions, SuperVersion};
-use crate::stats;
+use crate::stats::{self, Detailed, HistogramKind};
 use crate::wide_columns::WideColumns;
 use crate::write::WriteOptions;
 
@@ -87,8 +87,11 @@ impl ColumnFamily {
 
     // The bodies of generic calls are here, so that they are compiled once.
     fn get_key(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Get));
         let (super_version, sequence) = self.pin(options)?;
-        self.reader(&super_version, sequence, options).get(key)
+        self.reader(&super_version, sequence, options, detailed)
+            .get(key)
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: at most one block of each
@@ -107,8 +110,11 @@ impl ColumnFamily {
     }
 
     fn get_key_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Get));
         let (super_version, sequence) = self.pin(options)?;
-        self.reader(&super_version, sequence, options).get_lazy(key)
+        self.reader(&super_version, sequence, options, detailed)
+            .get_lazy(key)
     }
 
     /// The columns of `key`. Cost: that of [`ColumnFamily::get_entity_with`].
@@ -124,8 +130,10 @@ impl ColumnFamily {
         key: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<WideColumns>> {
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Get));
         let (super_version, sequence) = self.pin(options)?;
-        let reader = self.reader(&super_version, sequence, options);
+        let reader = self.reader(&super_version, sequence, options, detailed);
         reader.columns(key.as_ref())
     }
 
@@ -155,8 +163,10 @@ impl ColumnFamily {
         prefix: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<(Bytes, LazyValue)>> {
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Get));
         let (super_version, sequence) = self.pin_all(options)?;
-        let reader = self.reader(&super_version, sequence, options);
+        let reader = self.reader(&super_version, sequence, options, detailed);
         let extractor = self.family.prefix_extractor.as_deref();
         reader.first_in_prefix(from.as_ref(), prefix.as_ref(), extractor)
     }
@@ -174,8 +184,12 @@ impl ColumnFamily {
     }
 
     fn contains(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::Get));
         let (super_version, sequence) = self.pin(options)?;
-        let found = self.reader(&super_version, sequence, options).lookup(key)?;
+        let found = self
+            .reader(&super_version, sequence, options, detailed)
+            .lookup(key)?;
         Ok(found.value.is_some())
     }
 
@@ -221,8 +235,17 @@ impl ColumnFamily {
         options: &ReadOptions,
         read: impl FnOnce(&PointReader<'_>) -> Vec<Result<T>>,
     ) -> Vec<Result<T>> {
+        let detailed = self.detailed();
+        let _watch = detailed.and_then(|detailed| detailed.sample(HistogramKind::MultiGet));
+        if let Some(detailed) = detailed {
+            let stripe = detailed.stripe();
+            stats::add(&stripe.multi_gets, 1);
+            stats::add(&stripe.multi_get_keys, keys.len() as u64);
+        }
         match self.pin(options) {
-            Ok((super_version, sequence)) => read(&self.reader(&super_version, sequence, options)),
+            Ok((super_version, sequence)) => {
+                read(&self.reader(&super_version, sequence, options, detailed))
+            }
             Err(e) => keys.iter().map(|_| Err(e.clone())).collect(),
         }
     }
@@ -301,7 +324,7 @@ impl ColumnFamily {
         key: impl AsRef<[u8]>,
         columns: impl IntoIterator<Item = (N, V)>,
     ) -> Result<()> {
-        self.write_unsynced(|batch| batch.put_entity(self, key, columns))
+        self.write_one(&WriteOptions::default(), |batch| batch.put_entity(self, key, columns))
     }
 
     /// Changes the value of `key` by an operand for the family's
@@ -312,7 +335,9 @@ impl ColumnFamily {
     /// # Errors
     /// `InvalidArgument` in a family without a merge operator.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.write_unsynced(|batch| batch.merge(self, key, operand))
+        self.write_timed(HistogramKind::Merge, &WriteOptions::default(), |batch| {
+            batch.merge(self, key, operand)
+        })
     }
 
     /// The merge operator.
@@ -330,14 +355,18 @@ impl ColumnFamily {
 
     /// Removes `key`, written with `options`. Cost: that of [`ColumnFamily::put_with`].
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
-        self.write_one(options, |batch| batch.delete(self, key))
+        self.write_timed(HistogramKind::Delete, options, |batch| {
+            batch.delete(self, key)
+        })
     }
 
     /// Removes `key`, which was put exactly once since it was last single-deleted, and was never
     /// deleted otherwise. Cheaper than [`ColumnFamily::delete`], since both entries are dropped
     /// when they meet. Used differently, older values may come back. Not synced.
     pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write_unsynced(|batch| batch.single_delete(self, key))
+        self.write_timed(HistogramKind::Delete, &WriteOptions::default(), |batch| {
+            batch.single_delete(self, key)
+        })
     }
 
     /// Removes all keys in `begin..end`, not synced; `InvalidArgument` if `end` comes before
@@ -347,11 +376,19 @@ impl ColumnFamily {
     /// As [`ColumnFamily::approximate_size`], and unlike [`ColumnFamily::compact_range`], it leaves
     /// `end` out and has no open ends: see [`prefix::end`](crate::prefix::end).
     pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
-        self.write_unsynced(|batch| batch.delete_range(self, begin, end))
+        self.write_timed(HistogramKind::Delete, &WriteOptions::default(), |batch| {
+            batch.delete_range(self, begin, end)
+        })
     }
 
-    fn write_unsynced(&self, add: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {
-        self.write_one(&WriteOptions::default(), add)
+    fn write_timed(
+        &self,
+        kind: HistogramKind,
+        options: &WriteOptions,
+        add: impl FnOnce(&mut WriteBatch) -> Result<()>,
+    ) -> Result<()> {
+        let _watch = self.core.shared.opening.statistics.sample(kind);
+        self.write_one(options, add)
     }
 
     fn write_one(
@@ -443,16 +480,22 @@ impl ColumnFamily {
     }
 
     /// A property by RocksDB's name, as text; `None` for names not known. Cost: that of
-    /// [`ColumnFamily::metrics`], O(tables). Known are
-    /// `rocksdb.num-files-at-level<N>`, `rocksdb.num-immutable-mem-table`,
-    /// `rocksdb.cur-size-all-mem-tables`, `rocksdb.estimate-num-keys`,
-    /// `rocksdb.total-sst-files-size`, `rocksdb.live-sst-files-size`, `rocksdb.num-blob-files`,
-    /// `rocksdb.total-blob-file-size`, `rocksdb.live-blob-file-size`,
-    /// `rocksdb.live-blob-file-garbage-size`,
-    /// `rocksdb.estimate-pending-compaction-bytes`, `rocksdb.block-cache-capacity`,
-    /// `rocksdb.block-cache-usage`, `rocksdb.estimate-table-readers-mem`, `rocksdb.base-level`,
-    /// `rocksdb.num-snapshots`, `rocksdb.is-write-stopped`, `rocksdb.num-running-compactions`,
-    /// `rocksdb.num-running-flushes`.
+    /// [`ColumnFamily::metrics`], O(tables). Known are, with `rocksdb.` before each:
+    ///
+    /// - of memtables: `num-immutable-mem-table`, `mem-table-flush-pending`,
+    ///   `cur-size-active-mem-table`, `cur-size-all-mem-tables`, `size-all-mem-tables`,
+    ///   `num-entries-active-mem-table`, `num-entries-imm-mem-tables`,
+    ///   `num-deletes-active-mem-table`, `num-deletes-imm-mem-tables`;
+    /// - of tables: `num-files-at-level<N>`, `levelstats`, `total-sst-files-size`,
+    ///   `live-sst-files-size`, `estimate-num-keys`, `estimate-live-data-size`,
+    ///   `estimate-table-readers-mem`, `base-level`;
+    /// - of blob files: `num-blob-files`, `total-blob-file-size`, `live-blob-file-size`,
+    ///   `live-blob-file-garbage-size`, `blob-stats`;
+    /// - of jobs and writes: `num-running-flushes`, `num-running-compactions`,
+    ///   `compaction-pending`, `estimate-pending-compaction-bytes`, `is-write-stopped`,
+    ///   `actual-delayed-write-rate`, `background-errors`;
+    /// - of the database: `block-cache-capacity`, `block-cache-usage`, `num-snapshots`,
+    ///   `oldest-snapshot-sequence`, `options-statistics`.
     pub fn property(&self, name: &str) -> Option<String> {
         self.core.shared.property(&self.family, name)
     }
@@ -520,11 +563,18 @@ impl ColumnFamily {
         self.core.shared.counters.last_sequence()
     }
 
+    /// The counters and histograms of a call, if they are switched on.
+    #[inline]
+    fn detailed(&self) -> Option<Detailed<'_>> {
+        self.core.shared.opening.statistics.detailed()
+    }
+
     fn reader<'a>(
         &'a self,
         super_version: &'a SuperVersion,
         sequence: SequenceNumber,
         options: &ReadOptions,
+        detailed: Option<Detailed<'a>>,
     ) -> PointReader<'a> {
         let shared = &self.core.shared;
         PointReader {
@@ -533,6 +583,7 @@ impl ColumnFamily {
             fetcher: &shared.files.fetcher,
             merge_operator: self.family.merge_operator.as_ref(),
             statistics: &shared.opening.statistics,
+            detailed,
             dead: &self.family.dead,
             sequence,
             fill_cache: options.fill_cache,

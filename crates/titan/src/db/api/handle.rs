@@ -510,8 +510,9 @@ impl Db {
     ///
     /// Of the database these can change: `block_cache_size`, `max_total_wal_size`,
     /// `delayed_write_rate`, `blob_garbage_collection_rate`, `max_manifest_file_size`,
-    /// `max_background_jobs`, `max_open_files` and `data_in_memory`. They apply at once;
-    /// `data_in_memory` from the next job on, and a thread that is one too many ends after its job.
+    /// `max_background_jobs`, `max_open_files`, `data_in_memory`, `stats_level` and
+    /// `slow_operation_micros`. They apply at once; `data_in_memory` from the next job on, and a
+    /// thread that is one too many ends after its job.
     /// Unless [`keep_options`](crate::DbOptions::keep_options) is off,
     /// [`Options::load`](crate::Options::load) returns them from now on.
     ///
@@ -546,7 +547,15 @@ impl Db {
         &self.shared().opening.statistics
     }
 
-    /// Sizes and counts of all families. Cost: O(tables), no I/O.
+    /// The counters that RocksDB has too, by its names of tickers, since the database was opened:
+    /// `rocksdb.block.cache.hit`, `rocksdb.bloom.filter.useful`. Those of steps of reads are zero
+    /// at the [level](crate::DbOptions::stats_level) `off`. [`Statistics::histograms`] are the
+    /// histograms.
+    pub fn tickers(&self) -> Vec<(&'static str, u64)> {
+        self.shared().tickers()
+    }
+
+    /// Sizes and counts of all families, and all statistics. Cost: O(tables), no I/O.
     pub fn metrics(&self) -> Metrics {
         let families = self.column_families().iter().map(|f| f.metrics()).collect();
         self.shared().metrics(families)

@@ -159,7 +159,7 @@ impl Shared {
             family.options.store(Arc::new(options));
         }
         if let Some(options) = new.database {
-            self.apply_of_database(options, &mut versions);
+            self.apply_of_database(options, &mut versions)?;
         }
         Ok(match keeps {
             true => self.rewrite_options_file(&versions),
@@ -167,7 +167,7 @@ impl Shared {
         })
     }
 
-    fn apply_of_database(&self, options: DbOptions, versions: &mut VersionSet) {
+    fn apply_of_database(&self, options: DbOptions, versions: &mut VersionSet) -> Result<()> {
         versions.set_max_manifest_file_size(options.max_manifest_file_size);
         if options.env.is_none() {
             let max_open_files = OpenFilesLimits::of_database(&options).files;
@@ -176,7 +176,11 @@ impl Shared {
                 .parts()
                 .change(&options.of_own_env(), max_open_files);
         }
+        let detail = self.opening.statistics.detail();
+        detail.set_slow(options.slow_operation_micros);
+        let leveled = detail.set_level(options.stats_level, &self.opening.clock);
         self.opening.options.store(Arc::new(options));
+        leveled
     }
 
     /// Writes OPTIONS again, and deletes all but the newest two, as RocksDB does.

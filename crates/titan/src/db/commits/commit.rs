@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::internal_key::ValueType;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
-use crate::stats::{MemtableSealedEvent, notify};
+use crate::stats::{HistogramKind, MemtableSealedEvent, notify};
 use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
 use crate::write::pipeline::{CommitEnv, Target};
@@ -155,6 +155,7 @@ impl Shared {
             return Ok(());
         }
         options.validate()?;
+        let _watch = self.opening.statistics.sample(HistogramKind::Write);
         self.pipeline.write(self, batch, conditions, *options)
     }
 

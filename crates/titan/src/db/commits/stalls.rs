@@ -8,7 +8,7 @@ use crate::db::core::state::{FamilyState, State};
 use crate::db::resources::lack_of_room::NoRoom;
 use crate::env::{Class, Priority};
 use crate::error::{Error, ErrorKind, Result};
-use crate::stats::{self, StallCause, StallEvent};
+use crate::stats::{self, HistogramKind, StallCause, StallEvent, perf_context};
 use crate::sync::MutexGuard;
 use crate::write::queue::{Group, Lead};
 
@@ -99,10 +99,13 @@ impl Shared {
             waited = true;
         };
         if waited {
-            stats::add(
-                &self.opening.statistics.stall_micros,
-                elapsed().as_micros() as u64,
-            );
+            let (statistics, waited) = (&self.opening.statistics, elapsed());
+            stats::add(&statistics.stall_micros, waited.as_micros() as u64);
+            let nanos = waited.as_nanos() as u64;
+            perf_context::add(|running| &running.write_delay_time, nanos);
+            if let Some(detailed) = statistics.detailed() {
+                detailed.record(HistogramKind::WriteStall, nanos);
+            }
         }
         outcome
     }

@@ -19,7 +19,8 @@ use crate::gc::punch;
 use crate::gc::selection::{Collection, Urgency};
 use crate::number_map::NumberMap;
 use crate::stats::{
-    self, GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, Listeners, notify,
+    self, GarbageCollectionBeginEvent, GarbageCollectionEvent, HistogramKind, HolePunchEvent,
+    Listeners, notify,
 };
 use crate::version::edit::{Relocation, VersionEdit};
 use crate::version::state::files::PhysicalBlobFile;
@@ -59,6 +60,7 @@ pub(crate) struct Collected {
 
 impl Job for CollectionJob<'_> {
     const DOING: &'static str = "collecting garbage of";
+    const HISTOGRAM: Option<HistogramKind> = Some(HistogramKind::Collection);
     type Done = Outcome;
     type Claim = Collected;
 

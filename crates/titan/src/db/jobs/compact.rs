@@ -24,7 +24,7 @@ use crate::env::Threads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{FilterReason, check_may_wait_for_jobs};
 use crate::format::ColumnFamilyId;
-use crate::stats::{self, CompactionBeginEvent, CompactionEvent, Listeners, notify};
+use crate::stats::{self, CompactionBeginEvent, CompactionEvent, HistogramKind, Listeners, notify};
 use crate::version::{TableFile, Version, VersionSet};
 
 pub(super) const COMPACTIONS: JobSource = JobSource {
@@ -65,6 +65,7 @@ pub(super) struct CompactionClaim {
 
 impl Job for CompactionJob {
     const DOING: &'static str = "compacting";
+    const HISTOGRAM: Option<HistogramKind> = Some(HistogramKind::Compaction);
     type Done = CompactionEvent;
     type Claim = CompactionClaim;
 

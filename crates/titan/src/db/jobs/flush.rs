@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::FilterReason;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber};
-use crate::stats::{self, FlushBeginEvent, FlushEvent, Listeners, notify};
+use crate::stats::{self, FlushBeginEvent, FlushEvent, HistogramKind, Listeners, notify};
 use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
 use crate::write::queue::Lead;
@@ -369,6 +369,7 @@ pub(super) struct FlushJob {
 
 impl Job for FlushJob {
     const DOING: &'static str = "flushing";
+    const HISTOGRAM: Option<HistogramKind> = Some(HistogramKind::Flush);
     type Done = FlushEvent;
     type Claim = (ColumnFamilyId, Option<FlushWait>);
 

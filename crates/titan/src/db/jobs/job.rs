@@ -14,12 +14,14 @@ use crate::db::core::state::State;
 use crate::env::Threads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
-use crate::stats::{Listeners, notify};
+use crate::stats::{HistogramKind, Listeners, notify, span};
 
 /// A kind of background work.
 pub(crate) trait Job: Sized {
     /// Name of its work, in the context of an error: "flushing".
     const DOING: &'static str;
+    /// The histogram of its times, if there is one.
+    const HISTOGRAM: Option<HistogramKind> = None;
     /// Result of a run.
     type Done;
     /// Claims that must be released under the state lock.
@@ -80,7 +82,12 @@ impl Shared {
     fn run_counted<J: Job>(&self, job: J) -> Result<J::Done> {
         let (family, kind) = (Arc::clone(job.family()), job.kind());
         job.announce(&self.opening.listeners);
+        let detailed = self.opening.statistics.detailed();
+        let timed = detailed.zip(J::HISTOGRAM);
+        span!("job", doing = J::DOING, family = family.name);
+        let watch = timed.map(|(detailed, kind)| detailed.time(kind));
         let (outcome, claim) = job.run(self);
+        drop(watch);
         // Before the job counts as done, so that no job starts on what failed.
         let outcome = outcome.map_err(|e| self.job_failed(&family, J::DOING, e));
         // A warm-up succeeds whatever it could not open.

@@ -44,7 +44,7 @@ use crate::gc::punch::measure_holes;
 use crate::number_map::NumberMap;
 use crate::open_files::OpenFiles;
 use crate::options::Options;
-use crate::stats::{Listeners, Statistics, notify};
+use crate::stats::{Listeners, Statistics, notify, span};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
 use crate::vfs::{
@@ -148,6 +148,7 @@ fn recover(
     limits: fn(OpenFilesLimits) -> OpenFilesLimits,
     missing: Families,
 ) -> Result<Shared> {
+    span!("recovery", dir = dir.display());
     options.validate()?;
     let mut options = with_layout(dir, options, missing == Families::LeftOut)?;
     let lock = prepare_directory(&*options.db.vfs, dir, &options)?;
@@ -173,6 +174,9 @@ fn recover(
     }
     let resolved = kept.resolve(options, &names)?;
     let options = &resolved.options;
+    let detail = statistics.detail();
+    detail.set_level(options.db.stats_level, &options.db.clock)?;
+    detail.set_slow(options.db.slow_operation_micros);
     let mut versions = match state {
         Some(state) => state.into_set(Arc::clone(&vfs), dir, options, Arc::clone(&statistics))?,
         None => VersionSet::create(Arc::clone(&vfs), dir, options, Arc::clone(&statistics)),
@@ -343,6 +347,7 @@ fn assemble(
     );
     let counters = Arc::clone(versions.counters());
     let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
+    listeners.hear_of_slow_operations();
     let hook = options.db.commit_hook.clone().map(|hook| {
         let listeners = listeners.clone();
         let on_poison = move || notify!(listeners, commit_hook_poisoned());

@@ -1,4 +1,6 @@
-//! FileSizes and counts, for people and for monitoring.
+//! Sizes and counts, for people and for monitoring.
+
+use std::collections::BTreeMap;
 
 #[cfg(feature = "serde")]
 use serde::Serialize;
@@ -9,7 +11,7 @@ use crate::compaction::choosing::levels::{LevelTargets, ShadowedData};
 use crate::db::core::family::Family;
 use crate::db::core::shared::Shared;
 use crate::format::{SequenceNumber, total};
-use crate::stats::StallEvent;
+use crate::stats::{HistogramData, StallEvent};
 
 /// One level of a family.
 #[derive(Clone, Debug)]
@@ -114,12 +116,22 @@ pub struct Metrics {
     pub block_cache_hits: u64,
     /// Lookups of blocks that the cache did not answer.
     pub block_cache_misses: u64,
+    /// The most that the blocks in the cache may take, in bytes.
+    pub block_cache_capacity: u64,
+    /// Blocks put into the cache, since the database was opened.
+    pub block_cache_adds: u64,
+    /// Bytes of these blocks.
+    pub block_cache_added_bytes: u64,
     /// Snapshots alive.
     pub snapshots: usize,
     /// Pauses of garbage collection in force.
     pub garbage_collection_pauses: usize,
     /// The newest sequence number.
     pub last_sequence: u64,
+    /// The counters of [`Statistics`](crate::Statistics), by name.
+    pub counters: BTreeMap<&'static str, u64>,
+    /// Its histograms, by name.
+    pub histograms: BTreeMap<&'static str, HistogramData>,
 }
 
 impl Shared {
@@ -130,6 +142,7 @@ impl Shared {
         let garbage_collection_pauses = state.collections.pauses;
         drop(state);
         let fit = self.memory_fit();
+        let (cache, statistics) = (self.files.open.block_cache(), &self.opening.statistics);
         Metrics {
             families,
             wal_bytes: closed + self.pipeline.current_wal_size(),
@@ -140,12 +153,17 @@ impl Shared {
             data_bytes: fit.data,
             data_memory: fit.room,
             data_in_memory: fit.fits,
-            block_cache_bytes: self.files.open.block_cache().usage(),
-            block_cache_hits: self.files.open.block_cache().hits(),
-            block_cache_misses: self.files.open.block_cache().misses(),
+            block_cache_bytes: cache.usage(),
+            block_cache_hits: cache.hits(),
+            block_cache_misses: cache.misses(),
+            block_cache_capacity: cache.capacity(),
+            block_cache_adds: cache.adds(),
+            block_cache_added_bytes: cache.added_bytes(),
             snapshots: self.pins.snapshots.len(),
             garbage_collection_pauses,
             last_sequence,
+            counters: statistics.counters().into_iter().collect(),
+            histograms: statistics.histograms().into_iter().collect(),
         }
     }
 
@@ -227,34 +245,5 @@ impl Shared {
             running_compactions: running.map_or(0, |f| f.jobs.compactions),
             stall: running.map_or(StallEvent::Normal, |f| f.stall),
         }
-    }
-
-    /// See [`ColumnFamily::property`](crate::ColumnFamily::property).
-    pub(crate) fn property(&self, family: &Family, name: &str) -> Option<String> {
-        let name = name.strip_prefix("rocksdb.")?;
-        let m = self.family_metrics(family);
-        if let Some(level) = name.strip_prefix("num-files-at-level") {
-            let level: usize = level.parse().ok()?;
-            return m.levels.get(level).map(|l| l.files.to_string());
-        }
-        Some(match name {
-            "num-immutable-mem-table" => m.immutable_memtables.to_string(),
-            "cur-size-all-mem-tables" => m.memtable_bytes.to_string(),
-            "estimate-num-keys" => m.estimated_keys.to_string(),
-            "total-sst-files-size" | "live-sst-files-size" => m.table_bytes().to_string(),
-            "num-blob-files" => m.blob_files.to_string(),
-            "total-blob-file-size" | "live-blob-file-size" => m.blob_bytes.to_string(),
-            "live-blob-file-garbage-size" => m.garbage_blob_bytes.to_string(),
-            "estimate-pending-compaction-bytes" => m.pending_compaction_bytes.to_string(),
-            "block-cache-capacity" => self.files.open.block_cache().capacity().to_string(),
-            "block-cache-usage" => self.files.open.block_cache().usage().to_string(),
-            "estimate-table-readers-mem" => self.files.open.table_memory().to_string(),
-            "base-level" => m.base_level.to_string(),
-            "num-snapshots" => self.pins.snapshots.len().to_string(),
-            "is-write-stopped" => u8::from(matches!(m.stall, StallEvent::Stopped(_))).to_string(),
-            "num-running-compactions" => m.running_compactions.to_string(),
-            "num-running-flushes" => u8::from(m.flushing).to_string(),
-            _ => return None,
-        })
     }
 }

@@ -3,6 +3,8 @@
 //! | file | owns |
 //! |---|---|
 //! | [`metrics`] | sizes and counts of the families |
+//! | [`properties`] | figures by RocksDB's names |
+//! | [`prometheus`] | the metrics in the form of Prometheus |
 //! | [`space`], [`file_sizes`] | the report on space; the lengths of files on disk |
 //! | [`space_holders`], [`pinned_contents`] | what keeps older versions, and what only they need |
 //!
@@ -12,5 +14,7 @@
 pub(super) mod file_sizes;
 pub(super) mod metrics;
 pub(super) mod pinned_contents;
+pub(super) mod prometheus;
+pub(super) mod properties;
 pub(super) mod space;
 pub(super) mod space_holders;

@@ -16,6 +16,7 @@ use crate::format::pointers::each_pointer;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::unique_id::UniqueId;
 use crate::format::{FileNumber, SequenceNumber, total};
+use crate::stats::perf_context;
 use crate::table::block::Block;
 use crate::table::block::io::{BlockKind, BlockSource, Window};
 use crate::table::block::iter::BlockIter;
@@ -85,13 +86,31 @@ pub struct TableReader {
 }
 
 impl TableReader {
-    /// The first entry at or after `seek_key`, an internal key, if it has the same user key.
-    /// `fill_cache` says whether a block that had to be read from the file goes to the cache.
+    /// The first entry at or after `seek_key`, an internal key, if it has the same user key: the
+    /// filter is asked first. `fill_cache` says whether a block that had to be read from the file
+    /// goes to the cache.
     pub(crate) fn get(&self, seek_key: &[u8], fill_cache: bool) -> Result<Option<TableEntry>> {
-        let target = user_key(seek_key);
-        if !self.may_contain(target) {
+        let Some(filter) = self.key_filter() else {
+            return self.get_unfiltered(seek_key, fill_cache);
+        };
+        if !filter.may_contain(user_key(seek_key)) {
+            perf_context::add(|running| &running.bloom_sst_miss_count, 1);
             return Ok(None);
         }
+        perf_context::add(|running| &running.bloom_sst_hit_count, 1);
+        let found = self.get_unfiltered(seek_key, fill_cache)?;
+        let has = u64::from(found.is_some());
+        perf_context::add(|running| &running.bloom_filter_full_true_positive, has);
+        Ok(found)
+    }
+
+    /// The same without the filter: for further entries of a key that the table has.
+    pub(crate) fn get_unfiltered(
+        &self,
+        seek_key: &[u8],
+        fill_cache: bool,
+    ) -> Result<Option<TableEntry>> {
+        let target = user_key(seek_key);
         let order = &self.options.comparator;
         let at = self.index.find(order, seek_key);
         let Some(handle) = self.index.handle(at) else {
@@ -297,9 +316,12 @@ impl TableReader {
     ) -> Result<Block> {
         let (cache, number) = (&self.options.block_cache, self.options.identity.number);
         if let Some(data) = cache.get(number, handle.offset) {
+            perf_context::add(|running| &running.block_cache_hit_count, 1);
             return Block::new(data).map_err(|e| self.at(e, handle));
         }
-        let data = read(&self.source)?;
+        let data = perf_context::timed(|running| &running.block_read_time, || read(&self.source))?;
+        perf_context::add(|running| &running.block_read_count, 1);
+        perf_context::add(|running| &running.block_read_byte, handle.size);
         let block = Block::new(data).map_err(|e| self.at(e, handle))?;
         if fill_cache {
             cache.insert(number, handle.offset, block.data().clone());

@@ -19,7 +19,7 @@ use crate::number_map::NumberMap;
 use crate::options::SettingTexts;
 use crate::options::file::OptionsFile;
 use crate::options::rocksdb;
-use crate::stats::{self, Statistics};
+use crate::stats::{self, HistogramKind, Statistics};
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage, KeptSettings, VersionEdit};
 use crate::version::state::files::ObsoleteFiles;
 use crate::version::state::version::Version;
@@ -406,7 +406,10 @@ impl VersionSet {
         if is_new && mutant!(edit_lost_with_a_new_manifest) {
             return Ok(());
         }
+        let detailed = self.statistics.detailed();
+        let watch = detailed.map(|detailed| detailed.time(HistogramKind::ManifestSync));
         let written = self.manifest.append(edits)?;
+        drop(watch);
         stats::add(&self.statistics.manifest_bytes, written);
         Ok(())
     }

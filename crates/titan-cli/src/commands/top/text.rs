@@ -1,0 +1,99 @@
+//! A page for people.
+
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use titan::Result;
+
+use super::sample::{Family, Page};
+use crate::output::{self, Out, Table};
+
+pub(super) fn print(page: &Page<'_>, db: &Path, out: &mut Out) -> Result<()> {
+    out.line(heading(page, db))?;
+    let rates = page.rates;
+    let growth = |of: fn(&super::sample::Rates) -> f64| {
+        rates.map_or_else(|| "-".to_owned(), |rates| growth_text(of(&rates)))
+    };
+    let mut table = Table::new(&["on disk", "bytes", "growth"]);
+    for (kind, bytes, growth) in [
+        ("SST", page.disk.sst_bytes, growth(|r| r.sst_bytes)),
+        ("blob", page.disk.blob_bytes, growth(|r| r.blob_bytes)),
+        ("WAL", page.disk.wal_bytes, growth(|r| r.wal_bytes)),
+    ] {
+        table.row([kind.to_owned(), output::size(bytes), growth]);
+    }
+    let garbage = page.families.iter().map(|f| f.garbage_blob_bytes).sum();
+    table.row([
+        "garbage in blob files".to_owned(),
+        output::size(garbage),
+        growth(|r| r.garbage_bytes),
+    ]);
+    out.line(table)?;
+    for family in page.families {
+        out.line("")?;
+        print_family(family, out)?;
+    }
+    Ok(())
+}
+
+fn heading(page: &Page<'_>, db: &Path) -> String {
+    let mut text = db.display().to_string();
+    if let Some(moment) = page.moment {
+        let time = UNIX_EPOCH + Duration::from_secs(moment.unix_seconds);
+        let time = humantime::format_rfc3339_seconds(time);
+        let sequence = output::count(moment.sequence);
+        text += &format!("  {time}  sequence number {sequence}");
+    }
+    if let Some(rates) = page.rates {
+        let operations = output::count(rates.operations.max(0.0) as u64);
+        text += &format!("  written {operations} op/s");
+    }
+    text
+}
+
+fn print_family(family: &Family, out: &mut Out) -> Result<()> {
+    out.line(format_args!(
+        "Column family {}: keys about {}, tombstones {}, waiting for compaction {}",
+        family.name,
+        output::count(family.estimated_keys),
+        output::count(family.tombstones),
+        output::size(family.pending_compaction_bytes),
+    ))?;
+    let mut table = Table::new(&["level", "files", "bytes", "target", "score"]);
+    for at in &family.levels {
+        table.row([
+            at.level.to_string(),
+            output::count(at.files as u64),
+            output::size(at.bytes),
+            output::size(at.target_bytes),
+            format!("{:.2}", at.score),
+        ]);
+    }
+    out.line(table)?;
+    out.line(format_args!(
+        "  blob files {}, {}: live {}, of that shadowed about {}; garbage {}",
+        output::count(family.blob_files as u64),
+        output::size(family.blob_bytes),
+        output::size(family.live_blob_bytes),
+        output::size(family.shadowed_blob_bytes),
+        output::size(family.garbage_blob_bytes),
+    ))
+}
+
+/// `+1.50 MiB/s`, `-1.50 MiB/s`.
+fn growth_text(rate: f64) -> String {
+    let sign = if rate < 0.0 { '-' } else { '+' };
+    format!("{sign}{}/s", output::size(rate.abs() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_has_a_sign() {
+        assert_eq!(growth_text(1536.0), "+1.50 KiB/s");
+        assert_eq!(growth_text(-1536.0), "-1.50 KiB/s");
+        assert_eq!(growth_text(0.0), "+0 B/s");
+    }
+}

@@ -1,0 +1,71 @@
+//! Properties by RocksDB's names.
+
+use titan::StatsLevel;
+use titan_testkit::sim::SimVfs;
+
+use super::{at_level, filled};
+use crate::support::key;
+
+#[test]
+fn properties_have_rocksdbs_names_and_forms() {
+    let vfs = SimVfs::new();
+    let db = filled(&at_level(&vfs, StatsLevel::All));
+    db.delete(key(60)).unwrap();
+    let snapshot = db.snapshot();
+    let property = |name: &str| {
+        let found = db.property(&format!("rocksdb.{name}"));
+        found.unwrap_or_else(|| panic!("{name} is not known"))
+    };
+    for (name, expected) in [
+        ("num-immutable-mem-table", "0"),
+        ("mem-table-flush-pending", "0"),
+        ("num-entries-active-mem-table", "41"),
+        ("num-entries-imm-mem-tables", "0"),
+        ("num-deletes-active-mem-table", "1"),
+        ("num-deletes-imm-mem-tables", "0"),
+        ("num-files-at-level0", "1"),
+        ("num-files-at-level6", "1"),
+        ("num-blob-files", "2"),
+        ("num-running-compactions", "0"),
+        ("num-running-flushes", "0"),
+        ("compaction-pending", "0"),
+        ("num-snapshots", "1"),
+        ("is-write-stopped", "0"),
+        ("actual-delayed-write-rate", "0"),
+        ("background-errors", "0"),
+    ] {
+        assert_eq!(property(name), expected, "{name}");
+    }
+    let sequence = snapshot.sequence().0.to_string();
+    assert_eq!(property("oldest-snapshot-sequence"), sequence);
+    let number = |name: &str| property(name).parse::<u64>().unwrap();
+    assert!(number("cur-size-active-mem-table") > 0);
+    assert_eq!(
+        number("size-all-mem-tables"),
+        number("cur-size-active-mem-table")
+    );
+    assert_eq!(
+        number("estimate-live-data-size"),
+        number("live-sst-files-size") + number("live-blob-file-size"),
+    );
+    let levels = property("levelstats");
+    assert_eq!(levels.lines().count(), 2 + 7, "{levels}");
+    assert!(property("blob-stats").starts_with("Number of blob files: 2\n"));
+    let statistics = property("options-statistics");
+    assert!(
+        statistics.contains("\nrocksdb.memtable.hit COUNT : 0\n"),
+        "{statistics}"
+    );
+    let flushes = "rocksdb.db.flush.micros P50 : ";
+    assert!(
+        statistics.lines().any(|line| line.starts_with(flushes)),
+        "{statistics}"
+    );
+    for unknown in [
+        "rocksdb.no-such",
+        "num-snapshots",
+        "rocksdb.num-files-at-level7",
+    ] {
+        assert_eq!(db.property(unknown), None, "{unknown}");
+    }
+}
