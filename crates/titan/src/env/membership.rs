@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::member::{Member, Threads};
 use super::order::{MemberId, Priority};
-use super::pool::{Desk, Member, Threads};
+use super::pool::Desk;
 use super::write_buffers::Account;
 use super::{Env, Parts};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stats::Statistics;
 
 /// See the module. It has a number from the beginning, and is served by threads between
@@ -56,12 +57,23 @@ impl Membership {
         pool.attach(self.id, member, max_jobs, warms_up)
     }
 
-    /// Changes how many workers may serve it at once, and how many there are, if that is given.
+    /// Changes how many workers there are, if that is given, and how many may serve it at once.
+    /// `numbers` are asked for when no other change is under way, so the last change counts.
     ///
     /// # Errors
     /// `Io` if a thread cannot be started.
-    pub(crate) fn resize(&self, max_workers: Option<usize>, max_jobs: usize) -> Result<()> {
-        self.parts.pool.resize(self.id, max_workers, max_jobs)
+    pub(crate) fn resize(&self, numbers: impl FnOnce() -> (Option<usize>, usize)) -> Result<()> {
+        self.parts.pool.resize(self.id, numbers)
+    }
+
+    /// Fails with `InvalidArgument` in a job of the database, which the caller would wait for.
+    pub(crate) fn check_not_in_a_job(&self) -> Result<()> {
+        match self.parts.pool.is_served_here(self.id) {
+            true => Err(Error::invalid_argument(
+                "called in a background job of the database, this would wait for that job",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// No thread serves it any more. Returns false if this thread does, which releases it later.

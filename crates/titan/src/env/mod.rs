@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | [`pool`], [`line`], [`order`] | background threads, and the databases that they serve next |
+//! | [`member`] | a database as the threads see it |
 //! | [`kept_files`] | open files |
 //! | [`write_buffers`] | the memory of memtables |
 //! | [`rate_limiter`] | the rate of garbage collection |
@@ -19,6 +20,7 @@ mod activity;
 mod data_sizes;
 mod kept_files;
 mod line;
+mod member;
 mod membership;
 mod options;
 mod order;
@@ -41,13 +43,14 @@ pub(crate) use activity::Activity;
 use data_sizes::DataSizes;
 pub use kept_files::OpenFilesLimits;
 pub(crate) use kept_files::{KeptFile, KeptFiles, Key};
+pub(crate) use member::{Found, Member, Threads};
 pub(crate) use membership::Membership;
 pub use options::EnvOptions;
 pub(crate) use order::{Class, Priority};
+pub(crate) use pool::Desk;
 use pool::Pool;
 #[cfg(test)]
 pub(crate) use pool::refusal;
-pub(crate) use pool::{Desk, Found, Member, Threads};
 pub(crate) use rate_limiter::RateLimiter;
 use write_buffers::WriteBuffers;
 pub(crate) use write_buffers::{Account, Charge, Sealer};

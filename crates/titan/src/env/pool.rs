@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::line::Line;
+use super::member::{Found, Member, Threads};
 use super::order::{Class, MemberId, Priority};
 use crate::clock::{StdClock, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
@@ -24,50 +25,6 @@ use crate::gates;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex};
-
-/// Background threads that look for the same kinds of jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Threads {
-    /// As many as `max_background_jobs` says.
-    Workers,
-    /// The one thread that collects garbage: the device is the bottleneck.
-    Collector,
-    /// A thread that is there only while a database is to be warmed up.
-    WarmUp,
-}
-
-impl Threads {
-    const ALL: [Threads; 3] = [Threads::Workers, Threads::Collector, Threads::WarmUp];
-
-    /// Name of one of them.
-    fn name(self, number: usize) -> String {
-        match self {
-            Threads::Workers => format!("titan-{number}"),
-            Threads::Collector => "titan-gc".to_owned(),
-            Threads::WarmUp => "titan-warm-up".to_owned(),
-        }
-    }
-}
-
-/// A database, as the threads see it.
-pub(crate) trait Member: Send + Sync {
-    /// Claims the most urgent job that is due and that `threads` do; one that takes long only if it
-    /// `may_be_long`.
-    fn find(self: Arc<Self>, threads: Threads, may_be_long: bool) -> Found;
-}
-
-/// Work of a database for a thread.
-pub(crate) enum Found {
-    /// It has been claimed.
-    Job {
-        run: Box<dyn FnOnce() + Send>,
-        /// A thread for short jobs must be left.
-        is_long: bool,
-    },
-    /// Nothing, but for the time after which there may be something, in real time: what a thread
-    /// waits for here must not advance a clock that does not follow it.
-    Nothing { look_after: Option<Duration> },
-}
 
 /// A database that the threads serve.
 struct Seat {
@@ -91,7 +48,7 @@ struct State {
     warm_up: Line,
     /// Number of workers that there should be.
     max_workers: usize,
-    /// Number of them that run long jobs.
+    /// Number of them that run long jobs, or look for one.
     long_jobs: usize,
     /// Databases that may have a long job for which no worker was left.
     held_back: BTreeSet<MemberId>,
@@ -103,6 +60,7 @@ struct State {
 struct Visit {
     id: MemberId,
     member: Arc<dyn Member>,
+    /// It counts as a long job until the database has said what it has.
     may_be_long: bool,
 }
 
@@ -123,7 +81,7 @@ pub(crate) struct Pool {
 
 #[cfg(not(any(loom, shuttle)))]
 thread_local! {
-    /// The pool, by address, and the database that this thread serves.
+    /// The pool of this thread, by address, and the database that it serves; 0 for none.
     static SERVES: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -162,10 +120,15 @@ impl State {
         lines.into_iter().map(|line| line.inside_of(id)).sum()
     }
 
+    /// Whether one more worker may begin a long job. One of several is always left for flushes.
+    fn may_begin_long(&self) -> bool {
+        let most = self.max_workers.saturating_sub(1).max(1);
+        self.long_jobs < most || mutant!(reserved_worker_given_away)
+    }
+
     /// Takes the database that a thread is to serve.
     fn enter(&mut self, threads: Threads, now: Duration) -> Option<Visit> {
-        // One of several workers is always left for flushes.
-        let may_be_long = self.long_jobs < self.max_workers.saturating_sub(1).max(1);
+        let may_be_long = threads == Threads::Workers && self.may_begin_long();
         let State {
             seats,
             workers,
@@ -187,15 +150,34 @@ impl State {
             };
             (inside < most).then_some(seat.priority)
         })?;
-        let seat = seats.get(&id)?;
+        let member = Arc::clone(&seats.get(&id)?.member);
+        // Before the search: two workers that look at the same time must not both find one.
+        self.long_jobs += usize::from(may_be_long);
         Some(Visit {
             id,
-            member: Arc::clone(&seat.member),
+            member,
             may_be_long,
         })
     }
 
-    /// A worker has ended a long job, or there are more workers: others may begin one.
+    /// A worker has ended a long job, or has found none.
+    fn end_long(&mut self) {
+        invariant!(self.long_jobs > 0, "a long job ends that did not begin");
+        self.long_jobs -= 1;
+        self.admit_held_back();
+    }
+
+    /// A database may have a long job, for which no worker was left when it was asked.
+    fn hold_back(&mut self, id: MemberId) {
+        // One may have become free meanwhile, and nobody would tell the database.
+        if self.may_begin_long() && !mutant!(held_back_too_late) {
+            self.workers.raise(id);
+        } else {
+            self.held_back.insert(id);
+        }
+    }
+
+    /// Another long job may begin: those that were held back look again.
     fn admit_held_back(&mut self) {
         for id in std::mem::take(&mut self.held_back) {
             if self.seats.contains_key(&id) {
@@ -271,18 +253,19 @@ impl Pool {
         Ok(())
     }
 
-    /// Changes the number of workers, if that is given, and how many may serve a database at once.
-    /// Threads that are too many end by themselves.
+    /// Changes the number of workers, if that is given, and how many may serve a database at once,
+    /// to `numbers` as they are when no other change is under way. Threads that are too many end by
+    /// themselves.
     ///
     /// # Errors
     /// `Io` if a thread cannot be started. A later call tries again.
     pub(super) fn resize(
         self: &Arc<Self>,
         id: MemberId,
-        max_workers: Option<usize>,
-        max_jobs: usize,
+        numbers: impl FnOnce() -> (Option<usize>, usize),
     ) -> Result<()> {
         let mut threads = self.threads.lock();
+        let (max_workers, max_jobs) = numbers();
         let mut state = self.state.lock();
         state.max_workers = max_workers.unwrap_or(state.max_workers);
         if let Some(seat) = state.seats.get_mut(&id) {
@@ -331,7 +314,7 @@ impl Pool {
         if std::mem::take(&mut seat.is_urgent) {
             self.urgent.fetch_sub(1, Ordering::Relaxed);
         }
-        if SERVES.with(Cell::get) == (self.address(), id.0) {
+        if self.is_served_here(id) {
             seat.abandoned = true;
             return false;
         }
@@ -343,6 +326,11 @@ impl Pool {
         self.raised_warm_up.notify_all();
         // Not under the lock: it may be the last holder.
         drop(removed);
+        if self.is_of_this_thread() {
+            // It cannot wait for itself. If no database is left, the threads end by themselves.
+            self.wake_all();
+            return true;
+        }
         let mut threads = self.threads.lock();
         if self.state.lock().seats.is_empty() {
             self.wake_all();
@@ -371,6 +359,16 @@ impl Pool {
 
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether the caller is one of the threads.
+    fn is_of_this_thread(&self) -> bool {
+        SERVES.with(Cell::get).0 == self.address()
+    }
+
+    /// Whether the caller is in a job of the database.
+    pub(super) fn is_served_here(&self, id: MemberId) -> bool {
+        SERVES.with(Cell::get) == (self.address(), id.0)
     }
 
     /// Whether the writes of any database are stalled, or soon will be. Takes no lock.
@@ -409,6 +407,12 @@ impl Pool {
         (state.seats.len(), threads.into_iter().sum())
     }
 
+    /// Number of workers that run long jobs, or look for one.
+    #[cfg(test)]
+    pub(super) fn long_jobs(&self) -> usize {
+        self.state.lock().long_jobs
+    }
+
     /// Numbers of the workers that there are.
     #[cfg(test)]
     pub(super) fn workers(&self) -> BTreeSet<usize> {
@@ -416,6 +420,7 @@ impl Pool {
     }
 
     fn run(&self, threads: Threads, number: usize) {
+        SERVES.with(|serves| serves.set((self.address(), 0)));
         while let Some(visit) = self.next_visit(threads, number) {
             self.serve(threads, visit);
         }
@@ -463,22 +468,28 @@ impl Pool {
         match found {
             Ok(Found::Job { run, is_long }) => {
                 let mut state = self.state.lock();
-                state.long_jobs += usize::from(is_long);
+                invariant!(
+                    may_be_long || !is_long,
+                    "a database begins a long job that it may not begin"
+                );
+                if may_be_long && !is_long {
+                    state.end_long();
+                }
                 // There may be another job, for another thread.
                 state.line(threads).raise(id);
                 self.raised(threads).notify_one();
                 drop(state);
                 let _ = catch_unwind(AssertUnwindSafe(run));
                 if is_long {
-                    let mut state = self.state.lock();
-                    state.long_jobs -= 1;
-                    state.admit_held_back();
+                    self.state.lock().end_long();
                 }
             }
             Ok(Found::Nothing { look_after }) => {
                 let mut state = self.state.lock();
-                if !may_be_long {
-                    state.held_back.insert(id);
+                match threads {
+                    Threads::Workers if may_be_long => state.end_long(),
+                    Threads::Workers => state.hold_back(id),
+                    Threads::Collector | Threads::WarmUp => {}
                 }
                 if let Some(after) = look_after {
                     state
@@ -488,6 +499,7 @@ impl Pool {
                     self.raised(threads).notify_one();
                 }
             }
+            Err(_) if may_be_long => self.state.lock().end_long(),
             Err(_) => {}
         }
         SERVES.with(|serves| serves.set(before));

@@ -4,8 +4,9 @@ use std::sync::mpsc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::member::{Found, Member, Threads};
 use super::order::{Class, EACH, MemberId, Priority};
-use super::pool::{Found, Member, Pool, Threads};
+use super::pool::Pool;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,6 +44,17 @@ impl Member for Busy {
             is_long: self.takes_long,
             run: Box::new(move || job.iter().for_each(|job| job())),
         }
+    }
+}
+
+type Look = dyn Fn(Threads, bool) -> Found + Send + Sync;
+
+/// A database that is a function.
+struct Looking(Box<Look>);
+
+impl Member for Looking {
+    fn find(self: Arc<Self>, threads: Threads, may_be_long: bool) -> Found {
+        (self.0)(threads, may_be_long)
     }
 }
 
@@ -145,6 +157,146 @@ fn long_jobs_leave_a_thread_for_short_ones_of_any_database() {
     for id in [first, second, third] {
         assert!(pool.detach(id));
     }
+}
+
+/// Two workers that look at the same time must not both begin a long job: a third database has a
+/// flush.
+#[test]
+fn workers_that_look_at_the_same_time_leave_one_for_short_jobs() {
+    let pool = Pool::new(2);
+    let (tell, told) = mpsc::channel();
+    let (end, may_end) = mpsc::channel::<()>();
+    let may_end = Arc::new(Mutex::new(may_end));
+    let looks: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let (both, of_both) = mpsc::channel();
+    let go = Arc::new(std::sync::Barrier::new(3));
+    let ids: Vec<_> = (0..2)
+        .map(|_| {
+            let (both, go, looks) = (both.clone(), Arc::clone(&go), Arc::clone(&looks));
+            let (tell, may_end) = (tell.clone(), Arc::clone(&may_end));
+            let meets = AtomicU64::new(1);
+            let member = Looking(Box::new(move |threads, may_be_long| {
+                if threads != Threads::Workers {
+                    return Found::Nothing { look_after: None };
+                }
+                looks.lock().push(may_be_long);
+                if meets.swap(0, Ordering::SeqCst) == 1 {
+                    let _ = both.send(());
+                    go.wait();
+                }
+                if !may_be_long {
+                    return Found::Nothing { look_after: None };
+                }
+                let (tell, may_end) = (tell.clone(), Arc::clone(&may_end));
+                Found::Job {
+                    is_long: true,
+                    run: Box::new(move || {
+                        let _ = tell.send("long");
+                        let _ = may_end.lock().recv();
+                    }),
+                }
+            }));
+            let id = pool.next_member();
+            pool.attach(id, Arc::new(member), 1, false).unwrap();
+            id
+        })
+        .collect();
+    // Both are asked before either has answered.
+    for _ in &ids {
+        of_both.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+    go.wait();
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok("long"));
+    let short = move || {
+        let _ = tell.send("short");
+    };
+    let (third, _) = attach(&pool, Busy::with_jobs(1, short));
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok("short"));
+    assert_eq!(looks.lock().iter().filter(|long| **long).count(), 1);
+    drop(end);
+    for id in ids.into_iter().chain([third]) {
+        assert!(pool.detach(id));
+    }
+}
+
+/// A worker is held back while the only long job ends: it must look again by itself.
+#[test]
+fn a_long_job_that_ends_during_a_search_is_noticed() {
+    let pool = Pool::new(2);
+    let (tell, told) = mpsc::channel();
+    let (end, may_end) = mpsc::channel::<()>();
+    let may_end = Mutex::new(may_end);
+    let started = tell.clone();
+    let long = Busy {
+        takes_long: true,
+        ..Busy::with_jobs(1, move || {
+            let _ = started.send("first");
+            let _ = may_end.lock().recv();
+        })
+    };
+    let (first, of_first) = attach(&pool, long);
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok("first"));
+    let within = Arc::clone(&pool);
+    let left = AtomicU64::new(1);
+    let end = Mutex::new(Some(end));
+    let second = Looking(Box::new(move |threads, may_be_long| {
+        if threads != Threads::Workers || left.load(Ordering::SeqCst) == 0 {
+            return Found::Nothing { look_after: None };
+        }
+        if !may_be_long {
+            // The first one ends while this one is being asked.
+            drop(end.lock().take());
+            while within.long_jobs() > 0 {
+                std::thread::yield_now();
+            }
+            return Found::Nothing { look_after: None };
+        }
+        left.store(0, Ordering::SeqCst);
+        let tell = tell.clone();
+        Found::Job {
+            is_long: true,
+            run: Box::new(move || {
+                let _ = tell.send("second");
+            }),
+        }
+    }));
+    let id = pool.next_member();
+    pool.attach(id, Arc::new(second), 1, false).unwrap();
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok("second"));
+    drop(of_first);
+    for id in [first, id] {
+        assert!(pool.detach(id));
+    }
+}
+
+/// The destructor of a database may close the last other one, on a thread of the pool.
+#[test]
+fn a_thread_of_the_pool_does_not_wait_for_itself() {
+    let pool = Pool::new(1);
+    let (tell, told) = mpsc::channel();
+    let (other, _) = attach(&pool, Busy::default());
+    struct ClosesOther(Arc<Pool>, MemberId, mpsc::Sender<bool>);
+    impl Drop for ClosesOther {
+        fn drop(&mut self) {
+            let _ = self.2.send(self.0.detach(self.1));
+        }
+    }
+    let closes = ClosesOther(Arc::clone(&pool), other, tell);
+    let itself: Arc<Mutex<Option<MemberId>>> = Arc::default();
+    let (own, within) = (Arc::clone(&itself), Arc::clone(&pool));
+    let mut locked = itself.lock();
+    let job = move || {
+        let _kept_with_the_database = &closes;
+        let id = own.lock().unwrap();
+        within.detach(id);
+    };
+    let (id, _) = attach(&pool, Busy::with_jobs(1, job));
+    *locked = Some(id);
+    drop(locked);
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(true));
+    let (next, _) = attach(&pool, Busy::default());
+    assert!(pool.detach(next));
+    assert_eq!(pool.counts(), (0, 0));
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //!
 //! Owns: the bound on it, and how much each database takes. Promises: once memtables that are
 //! written to take seven eighths of the bound, or all of them together take more than it and those
-//! half of it, the database with most of them is asked to seal its largest one. Nothing is refused:
-//! what is written while flushes run may exceed the bound. Assumes: each memtable is charged after
-//! it has grown.
+//! half of it, the database with most of them, of those that can flush, is asked to seal its largest
+//! one. Nothing is refused: what is written while flushes run may exceed the bound. Assumes: each
+//! memtable is charged after it has grown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub(crate) struct Account {
     mutable: AtomicU64,
     /// It is to seal its largest memtable.
     asked: AtomicBool,
+    /// It cannot flush now, so sealing frees nothing.
+    held_up: AtomicBool,
 }
 
 /// The database that is to seal a memtable.
@@ -63,6 +65,7 @@ impl WriteBuffers {
             id,
             mutable: AtomicU64::new(0),
             asked: AtomicBool::new(false),
+            held_up: AtomicBool::new(false),
         });
         self.accounts.lock().insert(id, Arc::clone(&account));
         account
@@ -95,7 +98,9 @@ impl Account {
         }
         let accounts = self.buffers.accounts.lock();
         let size = |account: &&Arc<Account>| account.mutable.load(Ordering::Relaxed);
-        let largest = accounts.values().max_by_key(size)?;
+        let able = accounts.values();
+        let able = able.filter(|account| !account.held_up.load(Ordering::Relaxed));
+        let largest = able.max_by_key(size)?;
         if largest.id == self.id {
             return Some(Sealer::Own);
         }
@@ -108,9 +113,20 @@ impl Account {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// The same, and takes it: the caller seals one.
+    /// The same, and takes it: the caller seals one if the bound is still exceeded.
     pub(crate) fn take_asked(&self) -> bool {
         self.asked.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether the bound is exceeded.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.buffers.is_exceeded()
+    }
+
+    /// Says whether the database cannot flush: a failure is in force, or there is no room.
+    pub(crate) fn set_held_up(&self, held_up: bool) {
+        let ignored = mutant!(sealing_asked_of_a_stopped_database);
+        self.held_up.store(held_up && !ignored, Ordering::Relaxed);
     }
 }
 
@@ -198,6 +214,20 @@ mod tests {
         drop(of_large);
         assert_eq!(buffers.usage(), 400);
         assert_eq!(small.sealer(), None);
+
+        let of_large = Charge::new(&large);
+        of_large.set(500);
+        large.set_held_up(true);
+        assert_eq!(
+            small.sealer(),
+            Some(Sealer::Own),
+            "the largest cannot flush"
+        );
+        assert_eq!(large.sealer(), Some(Sealer::Other(MemberId(1))));
+        large.set_held_up(false);
+        assert_eq!(small.sealer(), Some(Sealer::Other(MemberId(2))));
+        assert!(small.take_asked() && large.take_asked());
+        drop(of_large);
 
         buffers.close(MemberId(1));
         of_small.set(799);

@@ -18,11 +18,21 @@ impl Shared {
 }
 
 impl Core {
-    /// Stops background jobs and releases the directory. Logged writes that are only in memtables
-    /// are replayed at the next opening; unlogged ones are flushed first.
+    /// Closes the database for a caller that has a handle. See [`Core::end`].
+    ///
+    /// # Errors
+    /// Those of [`Core::end`]; `InvalidArgument` in a job of the database.
     pub(crate) fn close(&self) -> Result<()> {
         // Before any lock, which a thread that is not in this process may have had.
         self.shared.lifecycle.check_not_inherited()?;
+        // Before the lock, whose holder may wait for that job.
+        self.shared.opening.env.check_not_in_a_job()?;
+        self.end()
+    }
+
+    /// Stops background jobs and releases the directory. Logged writes that are only in memtables
+    /// are replayed at the next opening; unlogged ones are flushed first.
+    fn end(&self) -> Result<()> {
         // Before the lock, whose holder may wait for the hook or barrier that this is called in.
         self.shared.pipeline.check_may_wait()?;
         check_may_wait_for_jobs()?;
@@ -51,8 +61,8 @@ impl Core {
         self.shared.end_waits_for_locks();
         gate!("close: threads to be waited for");
         if !self.shared.opening.env.leave() {
-            // This is called in one of the database's jobs, and cannot wait for that. The directory
-            // is released when the job ends.
+            // The last handle went in one of the database's jobs, which this cannot wait for. The
+            // directory is released when the job ends.
             return flushed.and(synced);
         }
         // Jobs on threads of users must not outlive the lock either.
@@ -79,7 +89,7 @@ impl Drop for Core {
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }
-        if let Err(e) = self.close() {
+        if let Err(e) = self.end() {
             notify!(self.shared.opening.listeners, writes_stopped(&e));
         }
     }

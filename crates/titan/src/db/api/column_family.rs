@@ -324,7 +324,9 @@ impl ColumnFamily {
         key: impl AsRef<[u8]>,
         columns: impl IntoIterator<Item = (N, V)>,
     ) -> Result<()> {
-        self.write_one(&WriteOptions::default(), |batch| batch.put_entity(self, key, columns))
+        self.write_one(&WriteOptions::default(), |batch| {
+            batch.put_entity(self, key, columns)
+        })
     }
 
     /// Changes the value of `key` by an operand for the family's

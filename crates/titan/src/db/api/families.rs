@@ -147,6 +147,8 @@ impl Shared {
             );
             drop(state);
             if let Some(removed) = removed {
+                // Readers may keep it, but it takes nothing more.
+                removed.memtable.seal();
                 // The shared part stays alive in handles; what it pins need not.
                 let family = removed.family;
                 let (comparator, levels) = (&family.comparator, removed.version.num_levels());

@@ -59,11 +59,13 @@ impl Core {
         self.shared.pipeline.check_may_wait()?;
         self.shared.lifecycle.check_not_inherited()?;
         let changed = self.shared.set_options(family, changes, of_database);
-        let options = self.shared.opening.options.load();
-        let jobs = options.max_background_jobs;
-        let workers = options.env.is_none().then_some(jobs);
+        let numbers = || {
+            let options = self.shared.opening.options.load();
+            let jobs = options.max_background_jobs;
+            (options.env.is_none().then_some(jobs), jobs)
+        };
         // Also after a failure to write OPTIONS.
-        self.shared.opening.env.resize(workers, jobs).and(changed)
+        self.shared.opening.env.resize(numbers).and(changed)
     }
 }
 

@@ -164,6 +164,8 @@ impl Shared {
             () if urgent => Class::Level0,
             () => Class::Usual,
         };
+        let held_up = state.lacks_room() || self.failure.get().is_some();
+        self.opening.env.write_buffers.set_held_up(held_up);
         let excess = state.stalls.space_excess;
         self.opening
             .env

@@ -12,6 +12,7 @@ use super::flush::FLUSHES;
 use super::job::{Claimed, JobSource};
 use super::switches::SWITCHES;
 use super::warm_up::WARM_UPS;
+use crate::db::core::room::LOOK_EACH;
 use crate::db::core::shared::{Core, Shared};
 use crate::db::core::state::State;
 use crate::env::{Found, Member, Threads};
@@ -34,8 +35,13 @@ pub(in crate::db) const SOURCES: [JobSource; 7] = [
 pub(crate) fn start(core: &Core) -> Result<()> {
     let shared = &core.shared;
     let mut state = shared.state.lock();
+    let write_buffers = &shared.opening.env.write_buffers;
     for family in state.families.values_mut() {
         family.jobs.count_due = is_count_due(&family.version);
+        if write_buffers.is_bounded() {
+            // What was replayed counts before anything is written.
+            family.memtable.charge(write_buffers);
+        }
     }
     state.warm_up_due = shared.wants_warm_up();
     state.idle = shared.idle();
@@ -79,19 +85,19 @@ impl Member for Shared {
 /// A job that was claimed and whether it takes long, or for how long there is none, in real time.
 type Search = Result<(Claimed, bool), Option<Duration>>;
 
+/// The time after a panic at which the database is asked again: a file system of the application
+/// may panic each time, and the threads have others to serve.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
+
 impl Shared {
     /// Result of `find`. A comparator may panic there, too; that stops writes, and nothing is found
     /// until the database resumes.
-    fn find_or_fail<T>(&self, find: impl Fn() -> T) -> T {
-        loop {
-            match catch_unwind(AssertUnwindSafe(&find)) {
-                Ok(found) => return found,
-                Err(_) => {
-                    let message = "a thread panicked while it looked for a background job";
-                    self.failure.set_after_panic(message);
-                }
-            }
-        }
+    fn find_or_fail(&self, find: impl FnOnce() -> Search) -> Search {
+        catch_unwind(AssertUnwindSafe(find)).unwrap_or_else(|_| {
+            let message = "a thread panicked while it looked for a background job";
+            self.failure.set_after_panic(message);
+            Err(Some(AFTER_PANIC))
+        })
     }
 
     /// Claims a flush, a compaction or the like.
@@ -123,8 +129,12 @@ impl Shared {
         if mutant!(warm_up_dropped_for_want_of_descriptors) {
             state.warm_up_due = false;
         }
-        let waits = state.warm_up_due.then_some(postponed).flatten();
-        Err(waits.map(|postponed| self.opening.clock.begin_wait(postponed)))
+        if !state.warm_up_due {
+            return Err(None);
+        }
+        // While a failure is in force, too: the thread ends when no database waits for it.
+        let waits = postponed.unwrap_or(LOOK_EACH);
+        Err(Some(self.opening.clock.begin_wait(waits)))
     }
 
     /// Claims the most urgent job that is due and that `threads` do, and says whether it takes
@@ -135,7 +145,11 @@ impl Shared {
         may_be_long: bool,
         state: &mut State,
     ) -> Option<(Claimed, bool)> {
-        if self.failure.get().is_some() || self.jobs_postponed_for().is_some() {
+        if self.failure.get().is_some() {
+            self.opening.env.write_buffers.set_held_up(true);
+            return None;
+        }
+        if self.jobs_postponed_for().is_some() {
             return None;
         }
         let may_begin =

@@ -75,7 +75,8 @@ pub(super) const SWITCHES: JobSource = JobSource {
     threads: Threads::Workers,
     takes_long: false,
     is_due: |shared, state| {
-        if shared.opening.env.write_buffers.is_asked() {
+        let is_asked = shared.opening.env.write_buffers.is_asked();
+        if is_asked && state.families.values().any(|f| !f.memtable.is_empty()) {
             return true;
         }
         let now = shared.aged_at();
@@ -101,14 +102,17 @@ impl Shared {
         if state.running.of(RunningJob::Switch) > 0 {
             return None;
         }
-        if self.opening.env.write_buffers.take_asked() {
-            let families = state.families.values();
+        let buffers = &self.opening.env.write_buffers;
+        if buffers.take_asked() {
+            let families = state.families.values().filter(|_| buffers.is_exceeded());
             let largest = families.max_by_key(|f| f.memtable.bytes_to_flush());
             let largest = largest.filter(|f| !f.memtable.is_empty());
             if let Some(switch) = largest.map(Switch::of) {
                 state.begin(RunningJob::Switch, switch.family.id);
                 return Some(claimed(switch));
             }
+            // No job will tell those who wait until there is none.
+            self.signals.progress.raise();
         }
         let now = self.aged_at();
         let is_old = |f: &&mut FamilyState| f.memtable_aged_at().is_some_and(|at| at <= now);
