@@ -10,7 +10,10 @@ use titan_mvcc::codec;
 /// `InvalidArgument` that names what the database has.
 pub(crate) fn refuse_owned(db: &Db, force: bool) -> Result<()> {
     let has_family = |name| db.column_family(name).is_some();
-    let has_value = |key: &[u8], len| Ok(db.get(key)?.is_some_and(|value| value.len() == len));
+    let has_value = |key: &[u8], len| {
+        let value = db.get(key)?;
+        Ok::<_, Error>(value.is_some_and(|value| value.len() == len))
+    };
     let owner = if force {
         None
     } else if has_family(codec::FAMILY) && has_family("locks") && has_value(b"format", 8)? {
