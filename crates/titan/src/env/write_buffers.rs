@@ -2,9 +2,9 @@
 //!
 //! Owns: the bound on it, and how much each database takes. Promises: once memtables that are
 //! written to take seven eighths of the bound, or all of them together take more than it and those
-//! half of it, the database with most of them, of those that can flush, is asked to seal its largest
-//! one. Nothing is refused: what is written while flushes run may exceed the bound. Assumes: each
-//! memtable is charged after it has grown.
+//! half of it, the database with most of them, of those that can flush, is asked to seal its
+//! largest one. Nothing is refused: what is written while flushes run may exceed the bound.
+//! Assumes: each memtable is charged after it has grown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
