@@ -37,10 +37,18 @@ fn examples(help: &str) -> Vec<String> {
     for line in lines {
         match examples.last_mut().filter(|before| before.ends_with('\\')) {
             Some(before) => *before = format!("{before}\n{line}"),
-            None => examples.push(line.trim_start().to_owned()),
+            None => examples.push(ending(line.trim_start())),
         }
     }
     examples
+}
+
+/// The same line, or one that ends by itself: a live page ends when people interrupt it.
+fn ending(line: &str) -> String {
+    match line.starts_with("titan top ") && !line.contains("--once") {
+        true => format!("{line} --once"),
+        false => line.to_owned(),
+    }
 }
 
 /// Things that the examples assume: files, databases that earlier examples made, a store with a
