@@ -408,7 +408,7 @@ impl Pool {
     }
 
     /// Number of workers that run long jobs, or look for one.
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn long_jobs(&self) -> usize {
         self.state.lock().long_jobs
     }
