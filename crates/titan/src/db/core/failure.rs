@@ -57,6 +57,11 @@ impl BackgroundFailure {
         let first = {
             let mut reason = self.reason.lock();
             let first = reason.is_none();
+            // Whoever resumes decides by its kind.
+            invariant!(
+                !first || error.kind() != ErrorKind::WritesStopped,
+                "writes are stopped for no reason: {error}"
+            );
             reason.get_or_insert_with(|| error.clone());
             self.failed.store(true, Ordering::Release);
             first

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::store::{Store, abc, all, all_contents, assert_reads, compact, contents, write};
 use crate::gates::control::{Actor, Gates, Stop, race};
-use crate::{Db, ReadOptions};
+use crate::version::edit::VersionEdit;
+use crate::{Db, ErrorKind, ReadOptions};
 
 const GATES: [&str; 2] = ["manifest: written", "manifest: current"];
 
@@ -114,4 +115,24 @@ fn families_that_come_and_go_beside_a_new_manifest_are_not_lost() {
             store.finish();
         });
     }
+}
+
+/// Two jobs meet the failure, and the second one reports it first. Its kind must be that of the
+/// first, since users resume after some kinds only.
+#[test]
+fn a_failed_manifest_has_its_kind_whichever_job_reports_it() {
+    race(|gates| {
+        let store = Store::open(gates);
+        write(&store.db, &abc("1"));
+        store.vfs.fail_syncs(1);
+        // Like a job that has not reported it yet.
+        let edit = VersionEdit::default();
+        let failed = store.db.core.shared.versions.lock().apply(vec![edit]);
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::Io);
+        store.db.flush().unwrap_err();
+        let reason = store.db.background_error().unwrap();
+        assert_eq!(reason.kind(), ErrorKind::Io, "{reason}");
+        store.db.resume().unwrap();
+        assert_eq!(store.finish(), all([("default", abc("1"))]));
+    });
 }

@@ -1,7 +1,7 @@
 //! The MANIFEST to which edits go, and what a failed one leaves to be done.
 
 use super::manifest::Manifest;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::version::edit::VersionEdit;
@@ -51,18 +51,14 @@ impl ManifestWriter {
     /// Appends edits. They are durable on return. Returns how many bytes were written.
     ///
     /// # Errors
-    /// `WritesStopped` after an earlier failure.
+    /// That of the file; after a failure, the same one again until another MANIFEST is started.
     pub(super) fn append(&mut self, edits: &mut [VersionEdit]) -> Result<u64> {
         let Some(manifest) = self.current.as_mut() else {
-            let stopped = Error::new(
-                ErrorKind::WritesStopped,
-                "the MANIFEST failed earlier and has not been replaced",
-            );
-            // If two jobs meet the failure, this one may be the first to report it.
-            return Err(match self.failure.clone() {
-                Some(failure) => stopped.with_source(failure),
-                None => stopped,
-            });
+            // Of its kind: if two jobs meet the failure, this one may be the first to report it,
+            // and the kind decides how and when writes are resumed.
+            let failure = self.failure.clone();
+            let failure = failure.unwrap_or_else(|| Error::internal("no MANIFEST was started"));
+            return Err(failure.context("the MANIFEST failed earlier and has not been replaced"));
         };
         let before = manifest.size();
         match manifest.append(edits) {
