@@ -1,6 +1,7 @@
 """Fills and empties one mounted volume; see full-volumes."""
 
 import errno
+import multiprocessing
 import os
 import random
 import shutil
@@ -9,6 +10,7 @@ import time
 
 mount, device, kind, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 MIB = 1 << 20
+WRITERS = 4
 
 
 def used(path):
@@ -21,11 +23,11 @@ def available():
     return space.f_bavail * space.f_frsize
 
 
-def make(path, n):
+def make(top, path, n):
     what = random.choice(["0", "100", "4000", "20000", "attributes", "names"]) if kind == "mixed" else kind
     if what == "names":
         if n % 2:
-            os.link(os.path.join(mount, "all", "file"), path)
+            os.link(os.path.join(top, "file"), path)
         else:
             os.mkdir(path)
         return
@@ -37,9 +39,9 @@ def make(path, n):
             file.write(os.urandom(int(what)))
 
 
-def fill():
-    """Makes files until ENOSPC; returns how many."""
-    top = os.path.join(mount, "all")
+def fill(top):
+    """Makes files in a directory until ENOSPC; returns how many."""
+    random.seed(top)
     n = 0
     try:
         os.makedirs(top)
@@ -47,7 +49,7 @@ def fill():
         while True:
             if n % 500 == 0:
                 os.mkdir(os.path.join(top, str(n // 500)))
-            make(os.path.join(top, str(n // 500), str(n)), n)
+            make(top, os.path.join(top, str(n // 500), str(n)), n)
             n += 1
     except OSError as e:
         # A file may have as many names as an inode can count.
@@ -56,12 +58,12 @@ def fill():
     return n
 
 
-def empty():
-    """Removes all; returns the errors."""
+def empty(top):
+    """Removes a directory; returns the errors."""
     errors = []
     for round in range(3):
         found = []
-        shutil.rmtree(os.path.join(mount, "all"), onerror=lambda f, path, e: found.append(str(e[1])))
+        shutil.rmtree(top, onerror=lambda f, path, e: found.append(str(e[1])))
         if not found:
             break
         errors += found
@@ -84,6 +86,8 @@ def overwrite(size):
 
 
 failed = False
+tops = [os.path.join(mount, f"writer{i}") for i in range(WRITERS)]
+writers = multiprocessing.Pool(WRITERS)
 
 
 def wrong(what):
@@ -102,7 +106,7 @@ at_first = available()
 print(f"{kind}: {at_first // MIB} MiB available", flush=True)
 for round in range(rounds):
     started = time.time()
-    n = fill()
+    n = sum(writers.map(fill, tops))
     filled = time.time()
     if available() > at_first // 8:
         wrong(f"ENOSPC with {available() // MIB} MiB available")
@@ -113,7 +117,7 @@ for round in range(rounds):
         except OSError as e:
             wrong(f"overwriting: {e}")
         filled = time.time()
-    errors = empty()
+    errors = sum(writers.map(empty, tops), [])
     removed = time.time()
     if errors:
         wrong(f"{len(errors)} removals refused, the first: {errors[0]}")
