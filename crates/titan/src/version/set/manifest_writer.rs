@@ -51,7 +51,8 @@ impl ManifestWriter {
     /// Appends edits. They are durable on return. Returns how many bytes were written.
     ///
     /// # Errors
-    /// That of the file; after a failure, the same one again until another MANIFEST is started.
+    /// `Io` or `NoSpace` if the file fails; then the same error again until another MANIFEST is
+    /// started.
     pub(super) fn append(&mut self, edits: &mut [VersionEdit]) -> Result<u64> {
         let Some(manifest) = self.current.as_mut() else {
             // Of its kind: if two jobs meet the failure, this one may be the first to report it,
