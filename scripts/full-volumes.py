@@ -41,7 +41,6 @@ def make(top, path, n):
 
 def fill(top):
     """Makes files in a directory until ENOSPC; returns how many."""
-    random.seed(top)
     n = 0
     try:
         os.makedirs(top)
