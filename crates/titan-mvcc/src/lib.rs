@@ -99,7 +99,7 @@ pub use percolator::{
     LockDemands, LockedKey, Mutation, Percolator, PessimisticLock, Prewrite, Prewritten,
     SecondariesStatus, StatusAction, StatusCheck, TransactionStatus, Wait,
 };
-pub use read::{KeyVersions, Row, Scan, Snapshot, StoredVersion};
+pub use read::{KeyVersions, Row, RowRef, RowValue, Scan, Snapshot, StoredVersion};
 pub use store::{
     CheckProblem, CheckReport, HoldSpace, Store, StoreOptions, StoreSpaceReport, VersionSpace,
 };

@@ -54,20 +54,34 @@ pub(crate) fn encoded_len(bytes: &[u8]) -> Option<usize> {
 
 /// Decodes a key, or returns `None` if `encoded` is not exactly an encoded key.
 pub(crate) fn decode_key(encoded: &[u8]) -> Option<Vec<u8>> {
-    if encoded_len(encoded) != Some(encoded.len()) {
-        return None;
-    }
-    let (groups, _) = encoded.as_chunks::<{ GROUP + 1 }>();
-    let mut key = Vec::with_capacity(groups.len() * GROUP);
-    for group in groups {
-        let filled = usize::from(FULL - group[GROUP]);
-        let used = GROUP.checked_sub(filled)?;
-        if group[used..GROUP].iter().any(|byte| *byte != 0) {
-            return None;
+    let mut key = Vec::new();
+    decode_key_to(&mut key, encoded).then_some(key)
+}
+
+/// Decodes a key into `key`, or returns false if `encoded` is not exactly an encoded key. Cost: no
+/// allocation if `key` has room.
+pub(crate) fn decode_key_to(key: &mut Vec<u8>, encoded: &[u8]) -> bool {
+    key.clear();
+    let (groups, []) = encoded.as_chunks::<{ GROUP + 1 }>() else {
+        return false;
+    };
+    let Some((last, full)) = groups.split_last() else {
+        return false;
+    };
+    key.reserve(groups.len() * GROUP);
+    for group in full {
+        if group[GROUP] != FULL {
+            return false;
         }
-        key.extend_from_slice(&group[..used]);
+        key.extend_from_slice(&group[..GROUP]);
     }
-    Some(key)
+    let filled = usize::from(FULL - last[GROUP]);
+    let Some(used) = GROUP.checked_sub(filled).filter(|used| *used < GROUP) else {
+        return false;
+    };
+    let (content, padding) = last[..GROUP].split_at(used);
+    key.extend_from_slice(content);
+    padding.iter().all(|byte| *byte == 0)
 }
 
 #[cfg(test)]

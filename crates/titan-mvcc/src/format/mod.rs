@@ -11,7 +11,7 @@ pub(crate) mod prefix;
 pub(crate) mod version;
 
 pub(crate) use families::{LOCKS, VERSIONS};
-pub(crate) use key::{AFTER_VERSIONS, decode_key, encode_key, encode_key_to};
+pub(crate) use key::{AFTER_VERSIONS, decode_key, decode_key_to, encode_key, encode_key_to};
 pub(crate) use lock_value::{LastChange, LockValue};
 pub use version::Kind;
 pub(crate) use version::Version;

@@ -9,31 +9,13 @@
 use titan::{DbIterator, LazyValue, ReadOptions};
 
 use super::dead_rows::DeadRows;
+use super::row::{RowRef, ValueRef};
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::format::version::{Version, newest_at, split};
-use crate::format::{AFTER_VERSIONS, Kind, LockValue, VERSIONS, decode_key};
+use crate::format::{AFTER_VERSIONS, Kind, LockValue, VERSIONS, decode_key_to};
 use crate::lookup::{Below, Direction, MAX_STEPS, ReadStats, value_below_lock};
 use crate::timestamp::Timestamp;
-
-/// A key with its value.
-#[derive(Clone)]
-pub struct Row {
-    /// The key.
-    pub key: Vec<u8>,
-    /// The value. Fetching it may read a blob file, or the engine if a range source returned the
-    /// row without the value.
-    pub value: LazyValue,
-}
-
-impl std::fmt::Debug for Row {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Row")
-            .field("key", &self.key.escape_ascii().to_string())
-            .field("value", &self.value)
-            .finish()
-    }
-}
 
 /// Kind and commit timestamp of a version.
 type KindAndCommit = (Kind, Timestamp);
@@ -51,6 +33,14 @@ enum Place {
     End,
 }
 
+/// The place of a value that was found.
+enum FoundValue {
+    /// The iterator is at its version.
+    AtCursor,
+    /// The iterator has left it.
+    Taken(LazyValue),
+}
+
 /// The rows of a range, from the engine.
 pub(super) struct EngineScan {
     snapshot: Snapshot,
@@ -59,6 +49,10 @@ pub(super) struct EngineScan {
     place: Place,
     /// The current encoded key.
     encoded: Vec<u8>,
+    /// The key of the current row.
+    key: Vec<u8>,
+    /// Its value.
+    found: Option<FoundValue>,
     stats: ReadStats,
     /// Versions that the engine stepped over by itself.
     within: u64,
@@ -86,6 +80,8 @@ impl EngineScan {
             direction,
             place: Place::Start,
             encoded: Vec::new(),
+            key: Vec::new(),
+            found: None,
             stats: ReadStats::default(),
             within: 0,
             rows: 0,
@@ -98,28 +94,39 @@ impl EngineScan {
         self.stats
     }
 
-    /// The next row. Must not be called after an error.
-    pub(super) fn next_row(&mut self) -> Result<Option<Row>> {
+    /// Moves to the next row. Returns false at the end. Must not be called after an error.
+    pub(super) fn advance(&mut self) -> Result<bool> {
         while self.place != Place::End
             && let Some(first) = self.enter_row()?
         {
-            let found = match self.direction {
+            self.found = match self.direction {
                 Direction::Forward => self.newest_forward(first)?,
-                Direction::Backward => self.newest_backward(first)?,
+                Direction::Backward => self.newest_backward(first)?.map(FoundValue::Taken),
             };
-            if let Some(value) = found {
-                let key = decode_key(&self.encoded).ok_or_else(|| {
-                    Error::corrupt_entry(VERSIONS, &self.encoded, "its key is damaged")
-                })?;
+            if self.found.is_some() {
+                if !decode_key_to(&mut self.key, &self.encoded) {
+                    let what = "its key is damaged";
+                    return Err(Error::corrupt_entry(VERSIONS, &self.encoded, what));
+                }
                 self.end_dead_rows(true);
                 self.rows += 1;
-                return Ok(Some(Row { key, value }));
+                return Ok(true);
             }
             self.dead_rows.add(&self.encoded);
         }
         self.place = Place::End;
+        self.found = None;
         self.end_dead_rows(false);
-        Ok(None)
+        Ok(false)
+    }
+
+    /// The current row, or `None` before the first and after the last one.
+    pub(super) fn row(&self) -> Option<RowRef<'_>> {
+        let value = match self.found.as_ref()? {
+            FoundValue::AtCursor => ValueRef::AtCursor(&self.cursor),
+            FoundValue::Taken(value) => ValueRef::Lazy(value),
+        };
+        Some(RowRef::new(&self.key, value))
     }
 
     /// Reports a run of dead rows before the current row, or before the end, to the range source.
@@ -217,7 +224,7 @@ impl EngineScan {
     }
 
     /// The value of the current key, from its newest version `first`, at the iterator.
-    fn newest_forward(&mut self, first: KindAndCommit) -> Result<Option<LazyValue>> {
+    fn newest_forward(&mut self, first: KindAndCommit) -> Result<Option<FoundValue>> {
         let at = self.snapshot.timestamp();
         let (mut met, mut steps) = (Some(first), 0);
         // False after a lock whose put is gone.
@@ -232,14 +239,14 @@ impl EngineScan {
                     met = self.version()?;
                     continue;
                 }
-                Kind::Put if commit <= at => return Ok(Some(self.cursor.lazy_value()?)),
+                Kind::Put if commit <= at => return Ok(Some(FoundValue::AtCursor)),
                 Kind::Delete if commit <= at => {
                     self.stats.dead_rows_skipped += 1;
                     return Ok(None);
                 }
                 Kind::Lock if commit <= at && follows_locks && steps >= MAX_STEPS => {
                     match self.value_below_lock(commit)? {
-                        Below::Found(value) => return Ok(value),
+                        Below::Found(value) => return Ok(value.map(FoundValue::Taken)),
                         Below::Unknown => {}
                         Below::Gone => follows_locks = false,
                     }
@@ -282,13 +289,17 @@ impl EngineScan {
                 self.stats.seek += 1;
                 self.cursor.seek(&newest_at(&self.encoded, at))?;
                 let found = match self.version()? {
-                    Some(first) => self.newest_forward(first),
-                    None => Ok(None),
+                    Some(first) => self.newest_forward(first)?,
+                    None => None,
                 };
+                let found = found.map(|found| match found {
+                    FoundValue::AtCursor => self.cursor.lazy_value(),
+                    FoundValue::Taken(value) => Ok(value),
+                });
                 // The next key in this direction precedes the current one, wherever the iterator
                 // is.
                 self.place = Place::InRow;
-                return found;
+                return Ok(found.transpose()?);
             }
             let older = newest.is_some() && mutant!(backward_keeps_the_older);
             let replaced = match kind {

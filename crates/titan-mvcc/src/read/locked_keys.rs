@@ -10,7 +10,7 @@ use std::vec;
 
 use bytes::Bytes;
 
-use super::engine_scan::Row;
+use super::row::Row;
 use super::snapshot::Snapshot;
 use crate::error::Result;
 use crate::lookup::{Direction, ReadStats};

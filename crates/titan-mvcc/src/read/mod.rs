@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `snapshot` | a store as of one timestamp; point reads |
 //! | `key_versions` | all stored versions of a key |
+//! | `row` | rows of scans |
 //! | `dead_rows` | runs of dead rows, for the range source |
 //! | `engine_scan` | scans of the engine |
 //! | `locked_keys`, `deferred_values` | locked keys of a scan; values that are looked up later |
@@ -17,10 +18,11 @@ mod deferred_values;
 mod engine_scan;
 mod key_versions;
 mod locked_keys;
+mod row;
 mod scan;
 mod snapshot;
 
-pub use engine_scan::Row;
 pub use key_versions::{KeyVersions, StoredVersion};
+pub use row::{Row, RowRef, RowValue};
 pub use scan::Scan;
 pub use snapshot::Snapshot;

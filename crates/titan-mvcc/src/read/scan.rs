@@ -13,8 +13,9 @@ use std::vec;
 use titan::invariant;
 
 use super::deferred_values::Deferrals;
-use super::engine_scan::{EngineScan, Row};
+use super::engine_scan::EngineScan;
 use super::locked_keys::LockedKeys;
+use super::row::{Row, RowRef, ValueRef};
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::format::{VERSIONS, decode_key, encode_key};
@@ -38,6 +39,7 @@ pub struct Scan {
     has_parts: bool,
     /// The current part from the engine.
     engine: Option<EngineScan>,
+    current: Current,
     /// The rows of the current part from memory.
     rows: vec::IntoIter<SourceRow>,
     part_rows: usize,
@@ -47,6 +49,16 @@ pub struct Scan {
     stats: ReadStats,
     /// The keys that were locked when the scan began.
     locked: LockedKeys,
+}
+
+/// The place of the current row.
+#[derive(Default)]
+enum Current {
+    #[default]
+    Nowhere,
+    /// The part from the engine is at it.
+    Engine,
+    Own(Row),
 }
 
 impl Snapshot {
@@ -83,6 +95,7 @@ impl Scan {
             upper: to.map(encode_key),
             has_parts: !is_empty,
             engine: None,
+            current: Current::Nowhere,
             rows: Vec::new().into_iter(),
             part_rows: FIRST_PART,
             deferrals: Deferrals::default(),
@@ -103,43 +116,95 @@ impl Scan {
         }
     }
 
-    fn next_row(&mut self) -> Result<Option<Row>> {
-        let row = match self.locked.is_empty() {
-            true => self.next_stored()?,
-            false => {
-                let mut locked = std::mem::take(&mut self.locked);
-                let (snapshot, direction) = (self.snapshot.clone(), self.direction);
-                let mut points = ReadStats::default();
-                let row = locked.next_row(&snapshot, direction, &mut points, || self.next_stored());
-                self.locked = locked;
-                // Rows are counted below.
-                points.processed = 0;
-                self.stats += points;
-                row?
-            }
-        };
-        self.stats.processed += u64::from(row.is_some());
-        Ok(row)
+    /// Moves to the next row, and shows it where it is. Ends as the iterator does. Cost: that of the
+    /// iterator without its copies of keys and values.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::get_lazy`].
+    pub fn next_ref(&mut self) -> Result<Option<RowRef<'_>>> {
+        let advanced = self.advance();
+        self.or_end(advanced)?;
+        Ok(self.row())
     }
 
-    /// The next row of the parts, without regard to locks.
-    fn next_stored(&mut self) -> Result<Option<Row>> {
+    /// The current row.
+    fn row(&self) -> Option<RowRef<'_>> {
+        match &self.current {
+            Current::Nowhere => None,
+            Current::Engine => self.engine.as_ref().and_then(EngineScan::row),
+            Current::Own(row) => Some(RowRef::new(&row.key, ValueRef::Lazy(&row.value))),
+        }
+    }
+
+    /// Takes the current row.
+    fn take(&mut self) -> Result<Option<Row>> {
+        match std::mem::take(&mut self.current) {
+            Current::Own(row) => Ok(Some(row)),
+            current => {
+                self.current = current;
+                self.row().map(|row| row.to_row()).transpose()
+            }
+        }
+    }
+
+    /// Ends the scan after an error, but for a lock: that is at a key that the scan has left.
+    fn or_end<T>(&mut self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| {
+            if !matches!(error, Error::KeyIsLocked(_)) {
+                self.has_parts = false;
+                self.engine = None;
+                self.current = Current::Nowhere;
+                self.rows = Vec::new().into_iter();
+                self.locked = LockedKeys::default();
+            }
+        })
+    }
+
+    /// Moves to the next row.
+    fn advance(&mut self) -> Result<()> {
+        if self.locked.is_empty() {
+            self.advance_stored()?;
+        } else {
+            let mut locked = std::mem::take(&mut self.locked);
+            let (snapshot, direction) = (self.snapshot.clone(), self.direction);
+            let mut points = ReadStats::default();
+            let row = locked.next_row(&snapshot, direction, &mut points, || {
+                self.advance_stored()?;
+                self.take()
+            });
+            self.locked = locked;
+            // Rows are counted below.
+            points.processed = 0;
+            self.stats += points;
+            self.current = row?.map_or(Current::Nowhere, Current::Own);
+        }
+        self.stats.processed += u64::from(!matches!(self.current, Current::Nowhere));
+        Ok(())
+    }
+
+    /// Moves to the next row of the parts, without regard to locks.
+    fn advance_stored(&mut self) -> Result<()> {
+        self.current = Current::Nowhere;
         loop {
             if let Some(row) = self.rows.next() {
                 match self.returned(row)? {
-                    Some(row) => return Ok(Some(row)),
+                    Some(row) => {
+                        self.current = Current::Own(row);
+                        return Ok(());
+                    }
                     None => continue,
                 }
             }
             if let Some(engine) = &mut self.engine {
-                if let Some(row) = engine.next_row()? {
-                    return Ok(Some(row));
+                if engine.advance()? {
+                    self.current = Current::Engine;
+                    return Ok(());
                 }
                 self.stats = plus(self.stats, engine.stats());
                 self.engine = None;
             }
             if !self.has_parts {
-                return Ok(None);
+                return Ok(());
             }
             self.next_part()?;
         }
@@ -229,18 +294,9 @@ impl Iterator for Scan {
     type Item = Result<Row>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let row = self.next_row();
-        // A lock is at a key that the scan has left.
-        if row
-            .as_ref()
-            .is_err_and(|e| !matches!(e, Error::KeyIsLocked(_)))
-        {
-            self.has_parts = false;
-            self.engine = None;
-            self.rows = Vec::new().into_iter();
-            self.locked = LockedKeys::default();
-        }
-        row.transpose()
+        let advanced = self.advance();
+        let row = advanced.and_then(|()| self.take());
+        self.or_end(row).transpose()
     }
 }
 
