@@ -14,6 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     tonic_prost_build::configure()
         // Keys and values are slices of the received message.
         .bytes(".")
+        // Its pairs are encoded as they are found.
+        .extern_path(".kvrpcpb.ScanResponse", "crate::proto::scan::ScanResponse")
         // A few bytes of a request become one of these: they must not be large.
         .boxed(".kvrpcpb.KvPair.error")
         .boxed(".tikvpb.BatchCommandsRequest.Request.cmd")

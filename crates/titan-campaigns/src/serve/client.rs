@@ -179,10 +179,12 @@ impl<'a> Client<'a> {
                         tikv.kv_scan(Request::new(request)).await
                     })
                 })?;
-                let errors = answer.pairs.iter().filter_map(|pair| pair.error.as_deref());
+                let pairs = answer.pairs.decoded();
+                let pairs = pairs.map_err(|e| CheckFailure::wrong(e.to_string()))?;
+                let errors = pairs.iter().filter_map(|pair| pair.error.as_deref());
                 let error = answer.error.as_ref().or(errors.last());
                 let Some(error) = error else {
-                    for pair in &answer.pairs {
+                    for pair in &pairs {
                         found[usize::from(number(&pair.key)?)] = Some(content(&pair.value)?);
                     }
                     break;

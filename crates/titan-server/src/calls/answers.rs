@@ -117,7 +117,7 @@ macro_rules! answers {
     // As TiKV has it: a client that looks only at the pairs would find none, and no error.
     (@pairs $package:ident::$answer:ident, $error:ident) => {
         Ok($package::$answer {
-            pairs: vec![KvPair { error: Some(Box::new($error.clone())), ..KvPair::default() }],
+            pairs: [KvPair { error: Some(Box::new($error.clone())), ..KvPair::default() }].into(),
             error: Some($error),
             ..Default::default()
         })
@@ -209,7 +209,8 @@ mod tests {
         let failure = || Failure::abort("corruption: a record is damaged");
         let scan = refused::<ScanRequest>(failure()).unwrap();
         let batch = refused_in_batch::<BatchGetRequest>(failure());
-        for (error, pairs) in [(scan.error, scan.pairs), (batch.error, batch.pairs)] {
+        let scanned = scan.pairs.decoded().unwrap();
+        for (error, pairs) in [(scan.error, scanned), (batch.error, batch.pairs)] {
             assert!(error.is_some());
             let first = KvPair {
                 error: error.map(Box::new),

@@ -6,11 +6,11 @@ use titan_mvcc::{Direction, Error, Timestamp};
 use super::call::{Call, Work};
 use super::failure::Failure;
 use super::key_errors::read_failure;
-use super::keys::Keys;
 use crate::node::Shared;
 use crate::proto::kvrpcpb::{
     BatchGetRequest, BatchGetResponse, GetRequest, GetResponse, KvPair, ScanRequest, ScanResponse,
 };
+use crate::proto::scan::Pairs;
 use crate::regions::KeyForm;
 
 impl Call for GetRequest {
@@ -69,27 +69,37 @@ impl Call for ScanRequest {
             ),
         };
         let snapshot = work.snapshot(self.version, self.context.as_ref())?;
-        let scan = snapshot
+        let mut scan = snapshot
             .scan(from.as_deref(), to.as_deref(), direction)
             .map_err(read_failure)?;
-        let (mut keys, mut pairs) = (Keys::default(), Vec::new());
+        let mut pairs = Pairs::default();
         // Every row but the first of each step is left out.
-        let step = self.sample_step.max(1) as usize;
-        for (number, row) in scan.step_by(step).take(self.limit as usize).enumerate() {
+        let left_out = self.sample_step.max(1) as usize - 1;
+        'rows: for number in 0..self.limit as usize {
             // A row of a sample takes as long as all that are left out.
-            work.check_time_at(if step > 1 { 0 } else { number })?;
-            let row = match row {
-                Ok(row) => row,
+            work.check_time_at(if left_out > 0 { 0 } else { number })?;
+            for _ in 0..if number > 0 { left_out } else { 0 } {
+                match scan.next_ref() {
+                    Ok(Some(_)) | Err(Error::KeyIsLocked(_)) => {}
+                    Ok(None) => break 'rows,
+                    Err(error) => return Err(read_failure(error)),
+                }
+            }
+            let row = match scan.next_ref() {
+                Ok(Some(row)) => row,
+                Ok(None) => break,
                 Err(error) => {
-                    pairs.push(locked(work, error)?);
+                    pairs.add_message(&locked(work, error)?);
                     continue;
                 }
             };
             let value = match self.key_only {
-                true => Bytes::new(),
-                false => row.value.fetch()?,
+                true => None,
+                false => Some(row.value().map_err(read_failure)?),
             };
-            pairs.push(work.pair(keys.add(&row.key), value)?);
+            let (key, value) = (row.key(), value.as_deref().unwrap_or_default());
+            work.reserve(Pairs::MOST_BESIDE + key.len() + value.len())?;
+            pairs.add(key, value);
         }
         Ok(ScanResponse {
             pairs,
