@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::value_parser;
-use titan::{Error, ErrorKind, Result};
+use titan::{DbOptions, Error, ErrorKind, Result, StatsLevel};
 use titan_server::{Node, NodeOptions, RegionSizes, StorageOptions, TlsFiles};
 
 use crate::global::Global;
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// Address of a page of metrics for Prometheus, /metrics.
     #[arg(long, value_name = "ADDR")]
     metrics_listen: Option<SocketAddr>,
+    /// Times and counts of the databases on that page. `sampled` times one in 32 reads and writes.
+    #[arg(long, value_name = "LEVEL", default_value = "off", value_parser = level_parser())]
+    stats_level: StatsLevel,
     /// Keep hot ranges whole in memory. MIB is the limit of that memory.
     #[arg(long, value_name = "MIB", num_args = 0..=1, default_missing_value = "256")]
     ime: Option<usize>,
@@ -78,6 +82,15 @@ Clients:
   Python  client = tikv_client.TransactionClient.connect([\"127.0.0.1:2379\"])
   JuiceFS juicefs format tikv://127.0.0.1:2379/jfs myjfs";
 
+/// Parses a level by the name that options give it.
+fn level_parser() -> impl TypedValueParser<Value = StatsLevel> {
+    PossibleValuesParser::new(["off", "sampled", "all"]).map(|name| match &*name {
+        "sampled" => StatsLevel::Sampled,
+        "all" => StatsLevel::All,
+        _ => StatsLevel::Off,
+    })
+}
+
 pub(crate) fn run(args: &Args, _global: &Global) -> Result<ExitCode> {
     let node = Node::start(&args.dir, &options(args)).map_err(translated)?;
     let mut out = Out::new();
@@ -105,6 +118,10 @@ fn options(args: &Args) -> NodeOptions {
         tls,
         insecure: args.insecure,
         storage: StorageOptions {
+            db: DbOptions {
+                stats_level: args.stats_level,
+                ..DbOptions::default()
+            },
             range_cache: args.ime.map(|mib| mib.saturating_mul(1 << 20)),
             sync: !args.no_sync,
             retention: (!retention.is_zero()).then_some(retention),

@@ -6,12 +6,14 @@
 //! | `dynamic` | calls and answers as protobuf's text format |
 //! | `recorded` | the recorded calls of `tests/calls` |
 //! | `services` | what text cannot say: streams, times, many clients |
+//! | `hot_row` | creates in one directory |
 //! | `restarts` | what a node has after it was stopped or killed |
 //! | `place` | a simulated disk and a clock that a test sets |
 //! | `failures` | commits whose write fails |
 //! | `full_disk` | a disk that is almost full, and full |
 //! | `clocks` | a clock that jumps |
 //! | `limits` | malformed and huge requests, deadlines |
+//! | `held_up` | a read that the disk holds up |
 //! | `memory` | the memory of requests and answers; clients that do not read, or do not send |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
 //! | `examples` | the service in `examples` does what it says |
@@ -31,6 +33,8 @@ mod dynamic;
 mod examples;
 mod failures;
 mod full_disk;
+mod held_up;
+mod hot_row;
 mod layers;
 mod limits;
 mod memory;

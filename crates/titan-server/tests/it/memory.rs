@@ -120,7 +120,7 @@ fn put(cluster: &Cluster, bytes: usize) -> RawPutRequest {
 }
 
 /// A message with calls, numbered from `first` on.
-fn batch(first: u64, calls: impl IntoIterator<Item = Cmd>) -> BatchCommandsRequest {
+pub fn batch(first: u64, calls: impl IntoIterator<Item = Cmd>) -> BatchCommandsRequest {
     let asked = |cmd| Asked { cmd: Some(cmd) };
     let requests: Vec<Asked> = calls.into_iter().map(asked).collect();
     BatchCommandsRequest {
@@ -130,7 +130,7 @@ fn batch(first: u64, calls: impl IntoIterator<Item = Cmd>) -> BatchCommandsReque
 }
 
 /// A stream of batches, and that of their answers.
-async fn batches(
+pub async fn batches(
     cluster: &Cluster,
 ) -> (
     mpsc::Sender<BatchCommandsRequest>,

@@ -1,0 +1,109 @@
+//! A read that the disk holds up.
+
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use titan::DbOptions;
+use titan_server::proto::kvrpcpb::{RawGetRequest, RawPutRequest};
+use titan_server::proto::tikvpb::batch_commands_request::request::Cmd;
+use titan_server::proto::tikvpb::batch_commands_response::response::Cmd as Told;
+use titan_server::{NodeOptions, StorageOptions};
+use titan_testkit::sim::{OpKind, SimVfs};
+use tokio::time::timeout;
+
+use crate::cluster::Cluster;
+use crate::memory::{batch, batches};
+use crate::place::Place;
+
+/// A disk whose reads of tables and blob files wait while it is shut. Opens when it is dropped.
+struct Shut(Arc<(Mutex<bool>, Condvar)>);
+
+impl Shut {
+    fn shut(vfs: &SimVfs) -> Self {
+        let state = Arc::new((Mutex::new(true), Condvar::new()));
+        let seen = Arc::clone(&state);
+        vfs.set_hook(move |call| {
+            if call.kind == OpKind::Read && has_entries(call.path) {
+                let (is_shut, opened) = &*seen;
+                let is_shut = is_shut.lock().unwrap();
+                drop(opened.wait_while(is_shut, |is_shut| *is_shut).unwrap());
+            }
+        });
+        Shut(state)
+    }
+}
+
+impl Drop for Shut {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap() = false;
+        self.0.1.notify_all();
+    }
+}
+
+fn has_entries(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "sst" || e == "blob")
+}
+
+fn put(cluster: &Cluster, key: &str, value: Vec<u8>) {
+    let request = RawPutRequest {
+        context: cluster.context(),
+        key: key.to_owned().into(),
+        value: value.into(),
+        ..RawPutRequest::default()
+    };
+    let answer = cluster.runtime.block_on(cluster.tikv().raw_put(request));
+    assert_eq!(answer.unwrap().into_inner().error, "");
+}
+
+fn get(cluster: &Cluster, key: &str) -> Cmd {
+    Cmd::RawGet(Box::new(RawGetRequest {
+        context: cluster.context(),
+        key: key.to_owned().into(),
+        ..RawGetRequest::default()
+    }))
+}
+
+#[test]
+fn a_read_that_waits_for_the_disk_holds_no_ready_answer_back() {
+    const FAR: usize = 100_000;
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let place = Place::new();
+    let options = place.options();
+    let cluster = place.start_with(NodeOptions {
+        storage: StorageOptions {
+            db: DbOptions {
+                db_write_buffer_size: 64 << 10,
+                ..options.storage.db
+            },
+            ..options.storage
+        },
+        ..options
+    });
+    put(&cluster, "far", vec![7; FAR]);
+    // More memtables than the limit allows: "far" goes to the disk.
+    while place.vfs.count(OpKind::Create, ".blob") == 0 {
+        put(&cluster, "between", vec![0; 10_000]);
+    }
+    put(&cluster, "near", vec![1]);
+    let calls = ["near", "far", "near"].map(|key| get(&cluster, key));
+    cluster.runtime.block_on(async {
+        let shut = Shut::shut(&place.vfs);
+        let (send, mut answers) = batches(&cluster).await;
+        send.send(batch(0, calls)).await.unwrap();
+        let mut answered = Vec::new();
+        while answered.len() < 2 {
+            let answer = timeout(PATIENCE, answers.message()).await;
+            answered.extend(answer.unwrap().unwrap().unwrap().request_ids);
+        }
+        assert_eq!(answered, [0, 2]);
+        drop(shut);
+        let answer = timeout(PATIENCE, answers.message()).await;
+        let answer = answer.unwrap().unwrap().unwrap();
+        assert_eq!(answer.request_ids, [1]);
+        match answer.responses.into_iter().next().unwrap().cmd {
+            Some(Told::RawGet(far)) => assert_eq!(far.value.len(), FAR),
+            other => panic!("{other:?}"),
+        }
+    });
+}
