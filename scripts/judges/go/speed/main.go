@@ -1,6 +1,10 @@
 // Speed of client-go's calls on nodes that run side by side.
 //
 //	speed NAME=ADDRESS=PID[,PID]...
+//	speed creates NAME=ADDRESS=PID[,PID]...
+//
+// With creates, each node gets 100,000 files in one directory instead, one by one, as a file system
+// makes them: what the thousands cost at the beginning, in the middle and at the end.
 //
 // Each kind of operation runs on all nodes in turn, in several rounds. For each it prints the rate
 // and the processor time of the node's processes: the median of the rounds, the lowest and highest
@@ -187,15 +191,55 @@ func middle(of []result, field func(result) float64) (float64, string) {
 	return median, fmt.Sprintf("%.0f [%.0f to %.0f]", median, all[0], all[len(all)-1])
 }
 
+// Creates a file: rewrites the row of the directory, and adds two rows of the file.
+func (n *node) create(i int) error {
+	t, err := n.client.Begin()
+	if err != nil {
+		return err
+	}
+	directory := []byte("directory")
+	if _, err := t.Get(context.Background(), directory); err != nil && i > 1 {
+		return err
+	}
+	must(t.Set(directory, []byte(fmt.Sprintf("%d files", i))))
+	must(t.Set([]byte(fmt.Sprintf("entry%09d", i)), make([]byte, 16)))
+	must(t.Set([]byte(fmt.Sprintf("inode%09d", i)), make([]byte, 100)))
+	return t.Commit(context.Background())
+}
+
+func creates(n *node) {
+	const all, thousand = 100000, 1000
+	fmt.Println("creates in one directory on", n.name)
+	for from := 0; from < all; from += thousand {
+		one := operation{"create", 1, thousand, func(n *node, i int) error { return n.create(from + i) }}
+		cost := measure(n, one)
+		if from%(all/10) == 0 || from+thousand == all {
+			fmt.Printf("  %6d to %6d: %.0f a second, %.0f us of the node's processors\n",
+				from+1, from+thousand, cost.rate, cost.micros)
+		}
+	}
+}
+
 func main() {
 	var nodes []*node
-	for _, argument := range os.Args[1:] {
+	arguments := os.Args[1:]
+	justCreates := len(arguments) > 0 && arguments[0] == "creates"
+	if justCreates {
+		arguments = arguments[1:]
+	}
+	for _, argument := range arguments {
 		parts := strings.Split(argument, "=")
 		client, err := txnkv.NewClient([]string{parts[1]})
 		must(err)
 		conn, err := grpc.Dial(parts[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
 		must(err)
 		nodes = append(nodes, &node{parts[0], client, conn, strings.Split(parts[2], ",")})
+	}
+	if justCreates {
+		for _, n := range nodes {
+			creates(n)
+		}
+		return
 	}
 	for _, n := range nodes {
 		n.load()
