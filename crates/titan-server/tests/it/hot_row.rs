@@ -47,7 +47,7 @@ fn create(cluster: &Cluster, context: &Option<Context>, number: u64) {
     let found = cluster.runtime.block_on(tikv.kv_get(get)).unwrap();
     let found = found.into_inner();
     assert_eq!(found.not_found, number == 0);
-    assert!(number == 0 || *found.value == *format!("{:08} files", number));
+    assert!(number == 0 || found.value == format!("{number:08} files"));
     let put = |key: String, value: String| kvrpcpb::Mutation {
         op: Op::Put.into(),
         key: key.into(),
