@@ -49,7 +49,7 @@ def pure():
 async def bound():
     raw = await binding.RawClient.connect([address])
     await raw.put(b"b/a", b"1")
-    await raw.batch_put([(b"b/b", b"2"), (b"b/c", b"3")])
+    await raw.batch_put({b"b/b": b"2", b"b/c": b"3"})
     check("bound: raw get", await raw.get(b"b/a"), b"1")
     check("bound: raw gets", await raw.batch_get([b"b/a", b"b/c"]), [(b"b/a", b"1"), (b"b/c", b"3")])
     await raw.delete(b"b/a")

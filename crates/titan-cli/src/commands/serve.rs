@@ -126,7 +126,6 @@ fn options(args: &Args) -> NodeOptions {
             sync: !args.no_sync,
             retention: (!retention.is_zero()).then_some(retention),
             refuse_clock_jump: !args.clock.any_clock,
-            ..StorageOptions::default()
         },
         stops_by_signal: true,
         regions: RegionSizes {

@@ -116,8 +116,8 @@ impl Scan {
         }
     }
 
-    /// Moves to the next row, and shows it where it is. Ends as the iterator does. Cost: that of the
-    /// iterator without its copies of keys and values.
+    /// Moves to the next row, and shows it where it is. Ends as the iterator does. Cost: that of
+    /// the iterator without its copies of keys and values.
     ///
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].

@@ -20,7 +20,7 @@ use crate::place::Place;
 struct Shut(Arc<(Mutex<bool>, Condvar)>);
 
 impl Shut {
-    fn shut(vfs: &SimVfs) -> Self {
+    fn on(vfs: &SimVfs) -> Self {
         let state = Arc::new((Mutex::new(true), Condvar::new()));
         let seen = Arc::clone(&state);
         vfs.set_hook(move |call| {
@@ -88,7 +88,7 @@ fn a_read_that_waits_for_the_disk_holds_no_ready_answer_back() {
     put(&cluster, "near", vec![1]);
     let calls = ["near", "far", "near"].map(|key| get(&cluster, key));
     cluster.runtime.block_on(async {
-        let shut = Shut::shut(&place.vfs);
+        let shut = Shut::on(&place.vfs);
         let (send, mut answers) = batches(&cluster).await;
         send.send(batch(0, calls)).await.unwrap();
         let mut answered = Vec::new();

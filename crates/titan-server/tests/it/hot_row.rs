@@ -13,7 +13,7 @@ const CREATES: u64 = 2000;
 /// The creates that are compared.
 const PART: u64 = 200;
 
-/// What the store did, as its metrics count it. Versions of the row that a read steps over would
+/// Counters of the work of the store. Versions of the row that a read steps over would
 /// be among the steps, or among the seeks past them.
 const COUNTED: [&str; 7] = [
     "gets",
