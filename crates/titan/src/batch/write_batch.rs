@@ -12,6 +12,8 @@ use crate::format::internal_key::MAX_ENTRY;
 use crate::format::numbers::{ColumnFamilyId, SequenceNumber};
 
 const COUNT_OFFSET: usize = 8;
+/// The room of a batch that is not told how much it needs, in bytes: most have one small operation.
+const SMALL: usize = 256 - HEADER_SIZE;
 /// Bytes of the largest batch, header included: a table must be able to have each of its entries.
 const MAX_SIZE: usize = MAX_ENTRY;
 
@@ -58,12 +60,12 @@ impl Default for WriteBatch {
 impl WriteBatch {
     /// A batch with nothing in it.
     pub fn new() -> Self {
-        WriteBatch::with_capacity(HEADER_SIZE)
+        WriteBatch::with_capacity(SMALL)
     }
 
     /// A batch with nothing in it and room for `bytes` of encoded operations.
     pub fn with_capacity(bytes: usize) -> Self {
-        let mut data = Vec::with_capacity(bytes.max(HEADER_SIZE));
+        let mut data = Vec::with_capacity(HEADER_SIZE + bytes);
         data.resize(HEADER_SIZE, 0);
         WriteBatch {
             data,

@@ -21,6 +21,7 @@
 //! that only the leader may call take its [`Lead`], which the queue gives out.
 
 use std::cmp::Ordering as KeyOrdering;
+use std::iter;
 use std::sync::Arc;
 
 use crate::batch::{BatchOp, WriteBatch, group_header};
@@ -293,8 +294,8 @@ impl CommitPipeline {
             "a record begins with operation {first}, and {published} is the last one published"
         )?;
         let header = group_header(first, count);
-        let mut parts: Vec<&[u8]> = vec![&header];
-        parts.extend(group.batches.iter().map(WriteBatch::operations));
+        let operations = group.batches.iter().map(WriteBatch::operations);
+        let parts: Vec<&[u8]> = iter::once(&header[..]).chain(operations).collect();
         // Log data alone takes no sequence number.
         self.wal
             .append(&parts, first, (count > 0).then_some(last))?;

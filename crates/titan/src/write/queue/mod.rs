@@ -137,7 +137,13 @@ enum Progress {
 /// A batch and its conditions, if it has any.
 type Submitted = (WriteBatch, Option<Box<Checked>>);
 
-/// A writer in line.
+fn size_of_batch(submitted: &Option<Submitted>) -> usize {
+    submitted
+        .as_ref()
+        .map_or(0, |(batch, _)| batch.size_bytes())
+}
+
+/// A writer in line. One that finds nobody leading needs none.
 struct Writer {
     /// Taken by the leader.
     submitted: Mutex<Option<Submitted>>,
@@ -153,9 +159,7 @@ struct Writer {
 impl Writer {
     fn new(submitted: Option<Submitted>, options: Option<WriteOptions>) -> Arc<Self> {
         Arc::new(Writer {
-            bytes: submitted
-                .as_ref()
-                .map_or(0, |(batch, _)| batch.size_bytes()),
+            bytes: size_of_batch(&submitted),
             submitted: Mutex::new(submitted),
             options,
             progress: Mutex::new(Progress::Waiting),
@@ -181,6 +185,16 @@ impl Writer {
         );
         self.has_moved_on.store(true, Ordering::Release);
         self.moved_on.notify_one();
+    }
+
+    /// Waits until this writer leads, or has its end.
+    fn wait(&self) -> Progress {
+        self.spin();
+        let mut progress = self.progress.lock();
+        while matches!(*progress, Progress::Waiting) {
+            self.moved_on.wait(&mut progress);
+        }
+        std::mem::replace(&mut *progress, Progress::Over)
     }
 
     /// Waits for a moment without sleeping, unless the wait is likely to be long.
@@ -229,12 +243,13 @@ impl CommitQueue {
             sequence: batch.sequence(),
             batch,
         };
-        let writer = Writer::new(Some((lender.batch.lend(), conditions)), Some(options));
-        if let Some(end) = self.wait_for_lead(&writer) {
-            return lender.end(end);
-        }
+        let submitted = Some((lender.batch.lend(), conditions));
+        let submitted = match self.wait_for_lead(submitted, Some(options)) {
+            Ok(submitted) => submitted,
+            Err(end) => return lender.end(end),
+        };
         let lead = Lead(self);
-        let (mut group, followers) = self.gather(&writer, options);
+        let (mut group, followers) = self.gather(submitted, options);
         let mut followers = Followers(followers);
         let result = commit(&lead, &mut group);
         for (index, follower) in (1..).zip(followers.0.drain(..)) {
@@ -245,12 +260,11 @@ impl CommitQueue {
 
     /// Waits in line, then runs `f` while no batch is being committed.
     pub(crate) fn exclusive<T>(&self, f: impl FnOnce(&Lead<'_>) -> Result<T>) -> Result<T> {
-        let writer = Writer::new(None, None);
-        match self.wait_for_lead(&writer) {
-            None => f(&Lead(self)),
+        match self.wait_for_lead(None, None) {
+            Ok(_) => f(&Lead(self)),
             // No leader takes a writer without options into its group.
-            Some(End { result: Err(e), .. }) => Err(e),
-            Some(End { result: Ok(()), .. }) => Err(Error::internal(
+            Err(End { result: Err(e), .. }) => Err(e),
+            Err(End { result: Ok(()), .. }) => Err(Error::internal(
                 "a writer left the commit queue without a result",
             )),
         }
@@ -285,44 +299,49 @@ impl CommitQueue {
         }
     }
 
-    /// Returns `None` when this writer leads, or its end if another one has led its group.
-    fn wait_for_lead(&self, writer: &Arc<Writer>) -> Option<End> {
-        {
-            let mut line = self.line.lock();
-            if !line.led {
-                line.led = true;
-                return None;
-            }
-            if let Err(e) = self.check_may_wait() {
-                return Some(writer.refused(e));
-            }
-            line.waiting.push_back(Arc::clone(writer));
+    /// Returns what this writer submits when it leads, at once if nobody does, or its end if
+    /// another one has led its group.
+    fn wait_for_lead(
+        &self,
+        submitted: Option<Submitted>,
+        options: Option<WriteOptions>,
+    ) -> std::result::Result<Option<Submitted>, End> {
+        let mut line = self.line.lock();
+        if !line.led {
+            line.led = true;
+            return Ok(submitted);
         }
+        let writer = Writer::new(submitted, options);
+        if let Err(e) = self.check_may_wait() {
+            return Err(writer.refused(e));
+        }
+        line.waiting.push_back(Arc::clone(&writer));
+        drop(line);
         gate!("queue: in line");
-        writer.spin();
-        let mut progress = writer.progress.lock();
-        while matches!(*progress, Progress::Waiting) {
-            writer.moved_on.wait(&mut progress);
-        }
-        match std::mem::replace(&mut *progress, Progress::Over) {
-            Progress::Done(end) => Some(end),
-            _ => None,
+        match writer.wait() {
+            Progress::Done(end) => Err(end),
+            _ => Ok(writer.submitted.lock().take()),
         }
     }
 
     /// The leader's batch and those after it in line that may join its group.
-    fn gather(&self, leader: &Writer, options: WriteOptions) -> (Group, Vec<Arc<Writer>>) {
+    fn gather(
+        &self,
+        leader: Option<Submitted>,
+        options: WriteOptions,
+    ) -> (Group, Vec<Arc<Writer>>) {
         let mut group = Group {
             batches: Vec::with_capacity(1),
             options,
             conditions: Vec::new(),
             refused: Vec::new(),
         };
-        if let Some((batch, conditions)) = leader.submitted.lock().take() {
+        let alone = size_of_batch(&leader);
+        if let Some((batch, conditions)) = leader {
             group.push(batch, conditions);
         }
         let mut followers = Vec::new();
-        let mut bytes = leader.bytes;
+        let mut bytes = alone;
         let limit = if bytes <= SMALL_BATCH {
             bytes + SMALL_BATCH
         } else {
@@ -333,7 +352,7 @@ impl CommitQueue {
             let compatible = next.options.is_some_and(|o| {
                 o.disable_wal == options.disable_wal && o.no_slowdown == options.no_slowdown
             });
-            if !compatible || bytes + next.bytes > limit.max(leader.bytes) {
+            if !compatible || bytes + next.bytes > limit.max(alone) {
                 break;
             }
             bytes += next.bytes;
