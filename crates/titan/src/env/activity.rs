@@ -7,52 +7,77 @@ use std::sync::Arc;
 use super::order::MemberId;
 use crate::stats::Statistics;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Activity {
-    /// Number of groups of batches that have become visible.
-    writes: AtomicU64,
-    statistics: Mutex<BTreeMap<MemberId, Arc<Statistics>>>,
+pub(crate) struct Activity(Mutex<Databases>);
+
+#[derive(Default)]
+struct Databases {
+    open: BTreeMap<MemberId, Arc<Statistics>>,
+    /// The sums of those that are closed, so that closing one is no activity.
+    closed_reads: u64,
+    closed_writes: u64,
 }
 
 impl Activity {
     /// A database is open.
     pub(super) fn add(&self, id: MemberId, statistics: &Arc<Statistics>) {
-        self.statistics.lock().insert(id, Arc::clone(statistics));
+        self.0.lock().open.insert(id, Arc::clone(statistics));
     }
 
     /// It is closed.
     pub(super) fn remove(&self, id: MemberId) {
-        self.statistics.lock().remove(&id);
+        let databases = &mut *self.0.lock();
+        if let Some(closed) = databases.open.remove(&id) {
+            databases.closed_reads = databases.closed_reads.wrapping_add(closed.reads());
+            databases.closed_writes = databases.closed_writes.wrapping_add(closed.writes());
+        }
     }
 
-    /// A write has become visible.
-    pub(crate) fn wrote(&self) {
-        self.writes.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Changes with every write.
+    /// Changes with every write. Cost: visits each database.
     pub(crate) fn writes(&self) -> u64 {
-        self.writes.load(Ordering::Acquire)
+        let databases = self.0.lock();
+        sum(&databases, databases.closed_writes, Statistics::writes)
     }
 
     /// Changes with everything that users read. Cost: visits each database.
     pub(crate) fn reads(&self) -> u64 {
-        self.sum(Statistics::reads)
+        let databases = self.0.lock();
+        sum(&databases, databases.closed_reads, Statistics::reads)
     }
 
     /// Changes with everything that users do. Cost: visits each database.
     pub(crate) fn all(&self) -> u64 {
-        self.sum(Statistics::activity)
+        self.reads().wrapping_add(self.writes())
     }
+}
 
-    fn sum(&self, of_database: fn(&Statistics) -> u64) -> u64 {
-        let statistics = self.statistics.lock();
-        let each = statistics
-            .values()
-            .map(|statistics| of_database(statistics));
-        each.fold(0, u64::wrapping_add)
+fn sum(databases: &Databases, closed: u64, of: fn(&Statistics) -> u64) -> u64 {
+    let open = databases.open.values();
+    open.map(|statistics| of(statistics))
+        .fold(closed, u64::wrapping_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::add;
+
+    #[test]
+    fn closing_a_database_is_no_activity_of_users() {
+        let activity = Activity::default();
+        let [one, other] = [1, 2].map(|_| Arc::new(Statistics::default()));
+        let ids = [MemberId(1), MemberId(2)];
+        activity.add(ids[0], &one);
+        activity.add(ids[1], &other);
+        add(&one.keys_written, 3);
+        add(&one.gets, 2);
+        add(&other.keys_written, 1);
+        assert_eq!((activity.reads(), activity.writes()), (2, 4));
+        activity.remove(ids[0]);
+        assert_eq!((activity.reads(), activity.writes()), (2, 4));
+        add(&other.gets, 1);
+        assert_eq!(activity.all(), 7);
     }
 }

@@ -276,10 +276,14 @@ impl Statistics {
         counters.into_iter().map(read).fold(0, u64::wrapping_add)
     }
 
+    /// Grows with every write of users.
+    pub(crate) fn writes(&self) -> u64 {
+        self.keys_written.load(Ordering::Relaxed)
+    }
+
     /// Grows with everything that users do.
     pub(crate) fn activity(&self) -> u64 {
-        let written = self.keys_written.load(Ordering::Relaxed);
-        self.reads().wrapping_add(written)
+        self.reads().wrapping_add(self.writes())
     }
 }
 

@@ -85,10 +85,9 @@ impl CommitEnv for Shared {
     }
 
     fn published(&self, targets: &[Target<Arc<Family>>]) {
-        self.opening.env.parts().activity.wrote();
         self.signals.wrote();
         self.note_write_times(targets);
-        self.request_estimates(targets.iter().map(|target| &*target.family));
+        self.request_estimates(targets);
     }
 }
 
@@ -122,13 +121,16 @@ impl Shared {
         }
     }
 
-    /// Requests estimates. To be called after entries were added to memtables.
-    fn request_estimates<'f>(&self, families: impl Iterator<Item = &'f Family>) {
-        let asks = |f: &&Family| {
-            f.collects_by_itself() && f.super_version.load().memtable.request_estimate()
+    /// Requests estimates of what the memtables shadow, to which entries were added.
+    fn request_estimates(&self, targets: &[Target<Arc<Family>>]) {
+        let asks = |target: &&Target<Arc<Family>>| {
+            let memtable = &target.memtable;
+            memtable.wants_estimate()
+                && target.family.collects_by_itself()
+                && memtable.request_estimate()
         };
         // Each is asked.
-        if families.filter(asks).count() > 0 {
+        if targets.iter().filter(asks).count() > 0 {
             self.signals.work.raise();
         }
     }
