@@ -119,6 +119,7 @@ impl BlockCache {
     }
 
     /// The block that starts at `offset` of `file`, if it is cached.
+    #[inline]
     pub(crate) fn get(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
         let found = self.shared.blocks.get(&(self.database, file, offset));
         if let Some(slot) = self.counters.get(Slot::of(file, offset)) {

@@ -210,6 +210,7 @@ impl OpenFiles {
     }
 
     /// The open file `number`, which `open` opens if it is not open.
+    #[inline]
     fn get_or_open<T: KeptFile>(
         &self,
         number: u64,

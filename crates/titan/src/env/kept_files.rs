@@ -229,6 +229,7 @@ impl KeptFiles {
     /// The open file of this key. If several threads ask for one that is not open, one of them
     /// opens it.
     #[cfg(not(any(loom, shuttle)))]
+    #[inline]
     pub(crate) fn get_or_open(
         &self,
         key: Key,

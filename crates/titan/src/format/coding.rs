@@ -59,6 +59,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next `n` bytes.
+    #[inline]
     pub(crate) fn bytes(&mut self, n: usize) -> Result<&'a [u8]> {
         let rest = self.rest();
         match rest.get(..n) {
@@ -66,10 +67,7 @@ impl<'a> Decoder<'a> {
                 self.position += n;
                 Ok(taken)
             }
-            None => Err(Error::corruption(format!(
-                "{n} bytes expected, {} left",
-                rest.len()
-            ))),
+            None => Err(cut_off(n, rest.len())),
         }
     }
 
@@ -79,6 +77,7 @@ impl<'a> Decoder<'a> {
         Ok(out)
     }
 
+    #[inline]
     pub(crate) fn u8(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
@@ -128,6 +127,11 @@ impl<'a> Decoder<'a> {
         let n = self.varint32()?;
         self.bytes(n as usize)
     }
+}
+
+#[cold]
+fn cut_off(expected: usize, left: usize) -> Error {
+    Error::corruption(format!("{expected} bytes expected, {left} left"))
 }
 
 #[cfg(test)]

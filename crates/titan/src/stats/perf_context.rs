@@ -205,13 +205,12 @@ pub(crate) fn add(count: impl FnOnce(&Running) -> &Cell<u64>, n: u64) {
 /// Runs `f`, and adds the time that it takes, if this thread's times are wanted.
 #[inline]
 pub(crate) fn timed<T>(time: impl FnOnce(&Running) -> &Cell<u64>, f: impl FnOnce() -> T) -> T {
-    if TIMED.get() == 0 {
-        return f();
-    }
-    let began = StdClock.monotonic();
+    let began = (TIMED.get() > 0).then(|| StdClock.monotonic());
     let done = f();
-    let taken = StdClock.monotonic().saturating_sub(began);
-    add(time, u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX));
+    if let Some(began) = began {
+        let taken = StdClock.monotonic().saturating_sub(began);
+        add(time, u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX));
+    }
     done
 }
 

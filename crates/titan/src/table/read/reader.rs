@@ -90,21 +90,22 @@ impl TableReader {
     /// filter is asked first. `fill_cache` says whether a block that had to be read from the file
     /// goes to the cache.
     pub(crate) fn get(&self, seek_key: &[u8], fill_cache: bool) -> Result<Option<TableEntry>> {
-        let Some(filter) = self.key_filter() else {
-            return self.get_unfiltered(seek_key, fill_cache);
-        };
-        if !filter.may_contain(user_key(seek_key)) {
+        let filter = self.key_filter();
+        if filter.is_some_and(|filter| !filter.may_contain(user_key(seek_key))) {
             perf_context::add(|running| &running.bloom_sst_miss_count, 1);
             return Ok(None);
         }
-        perf_context::add(|running| &running.bloom_sst_hit_count, 1);
         let found = self.get_unfiltered(seek_key, fill_cache)?;
-        let has = u64::from(found.is_some());
-        perf_context::add(|running| &running.bloom_filter_full_true_positive, has);
+        if filter.is_some() {
+            let has = u64::from(found.is_some());
+            perf_context::add(|running| &running.bloom_sst_hit_count, 1);
+            perf_context::add(|running| &running.bloom_filter_full_true_positive, has);
+        }
         Ok(found)
     }
 
     /// The same without the filter: for further entries of a key that the table has.
+    #[inline]
     pub(crate) fn get_unfiltered(
         &self,
         seek_key: &[u8],
