@@ -73,6 +73,12 @@ impl<T> ArcSwap<T> {
     pub(crate) fn from_pointee(value: T) -> Self {
         Cell::new(Arc::new(value))
     }
+
+    /// Whether it is this one now.
+    #[inline]
+    pub(crate) fn is(&self, value: &Arc<T>) -> bool {
+        Arc::ptr_eq(&self.read(), value)
+    }
 }
 
 impl<T> ArcSwapOption<T> {

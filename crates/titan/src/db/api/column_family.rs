@@ -513,15 +513,12 @@ impl ColumnFamily {
         loop {
             let (super_version, sequence) = self.pin(options)?;
             // ORDER: after the number was loaded. A group is published after the memtable that has
-            // it was made current. So if the memtable is current still, no newer one has a group up
-            // to the number.
-            let is_current = || {
-                let current = self.family.super_version.load();
-                Arc::ptr_eq(&current.memtable, &super_version.memtable)
-            };
+            // it was made current. So if the super version is current still, no newer memtable has
+            // a group up to the number.
+            let is_current = || self.family.super_version.is(&super_version);
             let in_part = mutant!(reader_across_a_switch);
-            // A snapshot is older than the super version. The memtable is switched seldom, and a
-            // family that was dropped meanwhile is an error.
+            // A snapshot is older than the super version. That is replaced seldom, and a family
+            // that was dropped meanwhile is an error.
             if options.snapshot.is_some() || in_part || is_current() {
                 return Ok((super_version, sequence));
             }
