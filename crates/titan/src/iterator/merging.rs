@@ -24,6 +24,9 @@ pub struct MergingIterator {
     comparator: InternalKeyComparator,
     /// Valid children; the first one in `direction` is at the root.
     heap: Vec<usize>,
+    /// The position in `heap` of the child that comes second, if it is known. It stays there while
+    /// the same child is first.
+    second: Option<usize>,
     direction: Direction,
 }
 
@@ -36,6 +39,7 @@ impl MergingIterator {
             children,
             comparator,
             heap: Vec::new(),
+            second: None,
             direction: Direction::Forward,
         }
     }
@@ -66,33 +70,58 @@ impl MergingIterator {
         self.heap.get(position).copied()
     }
 
+    /// The position of the first child below `position` in the heap.
+    fn first_below(&self, position: usize) -> Option<usize> {
+        let left = 2 * position + 1;
+        let one = self.slot(left)?;
+        match self.slot(left + 1) {
+            Some(other) if self.precedes(other, one) => Some(left + 1),
+            _ => Some(left),
+        }
+    }
+
+    /// The position of the child that comes second.
+    fn second(&mut self) -> Option<usize> {
+        if self.second.is_none() {
+            self.second = self.first_below(0);
+        }
+        self.second
+    }
+
+    /// Exchanges two children if the one at `below` precedes the other. Returns whether it does.
+    fn exchange(&mut self, position: usize, below: usize) -> bool {
+        let precedes = match (self.slot(position), self.slot(below)) {
+            (Some(item), Some(first)) => self.precedes(first, item),
+            _ => false,
+        };
+        if precedes {
+            self.heap.swap(position, below);
+        }
+        precedes
+    }
+
     fn sift_down(&mut self, mut position: usize) {
-        loop {
-            let Some(item) = self.slot(position) else {
-                return;
-            };
-            let left = 2 * position + 1;
-            let Some(mut first) = self.slot(left) else {
-                return;
-            };
-            let mut first_at = left;
-            if let Some(right) = self.slot(left + 1)
-                && self.precedes(right, first)
-            {
-                first = right;
-                first_at = left + 1;
-            }
-            if !self.precedes(first, item) {
-                return;
-            }
-            self.heap.swap(position, first_at);
-            position = first_at;
+        while let Some(below) = self.first_below(position)
+            && self.exchange(position, below)
+        {
+            position = below;
+        }
+    }
+
+    /// Restores the heap after the first child has moved.
+    fn restore(&mut self) {
+        if let Some(second) = self.second()
+            && self.exchange(0, second)
+        {
+            self.second = None;
+            self.sift_down(second);
         }
     }
 
     /// Rebuilds the heap from the children that are valid.
     fn rebuild(&mut self, direction: Direction) {
         self.direction = direction;
+        self.second = None;
         self.heap.clear();
         self.heap.extend(
             (0..self.children.len()).filter(|&i| self.children.get(i).is_some_and(|c| c.valid())),
@@ -133,8 +162,9 @@ impl MergingIterator {
         }
         if !child.valid() {
             self.heap.swap_remove(0);
+            self.second = None;
         }
-        self.sift_down(0);
+        self.restore();
         Ok(())
     }
 
@@ -266,10 +296,7 @@ impl InternalIterator for MergingIterator {
     fn skip_prefixes(&mut self, skip: &mut PrefixSkip<'_>) -> Result<()> {
         debug_assert!(self.direction == Direction::Forward, "turned before");
         loop {
-            let second = match (self.slot(1), self.slot(2)) {
-                (Some(one), Some(other)) if self.precedes(other, one) => Some(other),
-                (one, _) => one,
-            };
+            let second = self.second().and_then(|at| self.slot(at));
             let unbounded = mutant!(skip_passes_other_sources);
             let second = second.filter(|_| !unbounded);
             skip.set_bound(second.map(|child| self.key_of(child)));
