@@ -1,28 +1,22 @@
-//! Reads a small database in several ways, each in a function of its own, so that a profiler can
-//! count the instructions of each:
-//!
-//! ```text
-//! cargo build --release --locked -p titandb --example read_cost
-//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/read_cost
-//! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
-//! ```
-//!
-//! An argument of the program is the `stats_level`. The counts are of [`READS`] reads each: divide
-//! by that.
+//! Reads a small database in several ways, each in a function of its own, [`READS`] times, so that
+//! `cargo xtask instructions` can count what each costs. An argument is the `stats_level`.
 //!
 //! Half of the keys are in a table of the last level, a quarter in two tables of level 0, the rest
 //! in the memtable. Every eighth key is deleted, and a range of keys is deleted as a whole. All
-//! blocks are in the block cache.
+//! blocks are in the block cache. A second family has values in a blob file.
 
 use std::error::Error;
 use std::hint::black_box;
 
 use titan::{
-    ColumnFamilyOptions, CompactRangeOptions, Db, DbIterator, DbOptions, Options, ReadOptions,
+    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, DbIterator, DbOptions, Options,
+    ReadOptions,
 };
 
 const KEYS: u64 = 16_384;
 const READS: u64 = 10_000;
+/// Keys with values in the blob file.
+const LARGE: u64 = 1_024;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -114,6 +108,15 @@ fn measured_get_in_deleted_range(db: &Db) -> Outcome {
 }
 
 #[inline(never)]
+fn measured_get_from_blob_file(large: &ColumnFamily) -> Outcome {
+    for n in 0..READS {
+        let value = black_box(large.get(black_box(&key(scattered(n) % LARGE)))?);
+        assert!(value.is_some());
+    }
+    Ok(())
+}
+
+#[inline(never)]
 fn measured_multi_get(db: &Db) -> Outcome {
     let options = ReadOptions::default();
     for n in 0..READS / 16 {
@@ -189,10 +192,17 @@ fn main() -> Outcome {
         db.set_options(&[("stats_level", &level)])?;
     }
     fill(&db)?;
+    let large = db.create_column_family("large", options.default.clone())?;
+    for number in 0..LARGE {
+        large.put(&key(number), &[7; 4096])?;
+    }
+    large.flush()?;
     // Loads every block.
     for number in 0..KEYS {
         black_box(db.get(&key(number))?);
+        black_box(large.get(&key(number))?);
     }
+    measured_get_from_blob_file(&large)?;
     measured_get_from_memtable(&db)?;
     measured_get_from_level_0(&db)?;
     measured_get_from_last_level(&db)?;

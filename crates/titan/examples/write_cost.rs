@@ -1,15 +1,8 @@
-//! Writes to a small database, each way in a function of its own, so that a profiler can count the
-//! instructions of each:
+//! Writes to a small database, each way in a function of its own, so that `cargo xtask
+//! instructions` can count what each costs. An argument is the `stats_level`.
 //!
-//! ```text
-//! cargo build --release --locked -p titandb --example write_cost
-//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/write_cost
-//! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
-//! ```
-//!
-//! An argument of the program is the `stats_level`. The counts of puts are of [`WRITES`] puts each,
-//! those of batches of [`WRITES`] puts in batches of [`BATCH`]. The compaction merges what the
-//! measured calls before it put and deleted.
+//! Each function writes [`WRITES`] entries. The flushes and the compaction write what the functions
+//! before them put and deleted.
 
 use std::error::Error;
 use std::hint::black_box;

@@ -1,6 +1,6 @@
 //! `cargo xtask NAME [--minutes N] [--seed S]`: runs one campaign, shows its progress, and ends
 //! with a line `N passed, N failed`. The exit status is 1 if anything failed. `cargo xtask pages`
-//! writes the pages of results.
+//! writes the pages of results, `cargo xtask instructions` counts what calls cost.
 //!
 //! Each command has a module with its arguments and a function `main`. What all share is in
 //! `campaign`; `rebuild` is for those that need another build.
@@ -13,6 +13,7 @@ mod faults;
 mod full;
 mod fuzz;
 mod ime;
+mod instructions;
 mod loom;
 mod metamorphic;
 mod mutants;
@@ -52,6 +53,7 @@ enum Command {
     Full(full::FullArgs),
     Fuzz(fuzz::FuzzArgs),
     Ime(ime::ImeArgs),
+    Instructions(instructions::InstructionsArgs),
     Loom(loom::LoomArgs),
     Metamorphic(metamorphic::MetamorphicArgs),
     Mutants(mutants::MutantsArgs),
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Full(args) => full::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
         Command::Ime(args) => ime::main(&args),
+        Command::Instructions(args) => instructions::main(&args),
         Command::Loom(args) => loom::main(&args),
         Command::Metamorphic(args) => metamorphic::main(&args),
         Command::Mutants(args) => mutants::main(&args),
