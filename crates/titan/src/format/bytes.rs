@@ -33,6 +33,7 @@ pub(crate) fn append_prefix_end(out: &mut Vec<u8>, prefix: &[u8]) -> bool {
     let last = prefix.iter().rposition(|&byte| byte != 0xff);
     let end = last.and_then(|last| prefix.get(..=last)?.split_last());
     if let Some((last, before)) = end {
+        out.reserve(before.len() + 1);
         out.extend_from_slice(before);
         out.push(last + 1);
     }
