@@ -450,6 +450,16 @@ impl std::error::Error for Error {
     }
 }
 
+/// Fails with `InvalidOption`, which names the option, the rule and the value, unless `ok`.
+pub(crate) fn require(ok: bool, option: &str, rule: &str, value: impl fmt::Display) -> Result<()> {
+    if ok {
+        return Ok(());
+    }
+    Err(Error::invalid_option(format!(
+        "{option} must be {rule}, not {value}"
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Options of an `Env`.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, require};
 use crate::vfs::{Resources, StdVfs, Vfs};
 
 /// Resources that the databases of an [`Env`](crate::Env) share. Names and meanings are those of
@@ -53,47 +53,41 @@ impl EnvOptions {
     }
 
     fn validate_in(&self, process: &Resources) -> Result<()> {
-        let require = |ok: bool, option: &str, rule: &str, value: u64| match ok {
-            true => Ok(()),
-            false => Err(Error::invalid_option(format!(
-                "EnvOptions::{option} must be {rule}, not {value}"
-            ))),
-        };
         require(
             (1..=256).contains(&self.max_background_jobs),
-            "max_background_jobs",
+            "EnvOptions::max_background_jobs",
             "1 to 256",
             self.max_background_jobs as u64,
         )?;
         let files = self.max_open_files as u64;
         require(
             files == 0 || files >= 16,
-            "max_open_files",
+            "EnvOptions::max_open_files",
             "0 or at least 16",
             files,
         )?;
         let most = process.open_files.unwrap_or(u64::MAX);
         require(
             files <= most,
-            "max_open_files",
+            "EnvOptions::max_open_files",
             &format!("no more than the files that the process may open, {most}"),
             files,
         )?;
         require(
             self.max_open_files_memory == 0 || self.max_open_files_memory >= 1 << 20,
-            "max_open_files_memory",
+            "EnvOptions::max_open_files_memory",
             "0 or at least 1 MiB",
             self.max_open_files_memory,
         )?;
         require(
             self.db_write_buffer_size == 0 || self.db_write_buffer_size >= 64 << 10,
-            "db_write_buffer_size",
+            "EnvOptions::db_write_buffer_size",
             "0 or at least 64 KiB",
             self.db_write_buffer_size,
         )?;
         require(
             self.blob_garbage_collection_rate >= 1 << 20,
-            "blob_garbage_collection_rate",
+            "EnvOptions::blob_garbage_collection_rate",
             "at least 1 MiB",
             self.blob_garbage_collection_rate,
         )?;
@@ -107,7 +101,7 @@ impl EnvOptions {
         let memory = process.memory.map_or(u64::MAX, |memory| memory.total);
         require(
             stated <= memory.max(EnvOptions::default().block_cache_size),
-            "block_cache_size, max_open_files_memory and db_write_buffer_size",
+            "EnvOptions::block_cache_size, max_open_files_memory and db_write_buffer_size",
             &format!("together no more than the memory of the process, {memory} bytes"),
             stated,
         )

@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::range::GarbageCollectionProgress;
-use crate::error::Result;
-use crate::options::require;
+use crate::error::{Result, require};
 
 /// Options of [`collect_garbage`](crate::ColumnFamily::collect_garbage).
 #[derive(Clone)]

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::declare::{OptionInfo, OptionTraits, options};
-use super::require::{require, require_codec};
 use super::setting::{NAMED, Setting, SettingTexts};
 use super::stated::Stated;
 use crate::collector::TablePropertiesCollectorFactory;
-use crate::error::Result;
+use crate::error::{Error, Result, require};
 use crate::filter::CompactionFilterFactory;
 use crate::format::prefix::PrefixExtractor;
 use crate::format::{BytewiseComparator, Comparator, CompressionType};
@@ -331,4 +330,9 @@ impl From<FamilySettings> for ColumnFamilyOptions {
         options.stated = Stated::these(named);
         options
     }
+}
+/// Fails with `InvalidOption` for a codec that this build does not have.
+fn require_codec(option: &str, codec: CompressionType) -> Result<()> {
+    let refused = |e: Error| Error::invalid_option(format!("{option}: {}", e.message()));
+    codec.require().map_err(refused)
 }

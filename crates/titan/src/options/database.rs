@@ -8,12 +8,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::declare::{OptionInfo, OptionTraits, options};
-use super::require::require;
-use super::setting::{Setting, SettingTexts};
+use super::setting::{Setting, SettingTexts, named_setting};
 use crate::clock::{StdClock, SystemClock};
 use crate::commit_hook::CommitHook;
 use crate::env::{Env, EnvOptions};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::format::KeyOrder;
 use crate::stats::{EventListener, StatsLevel};
 use crate::vfs::{StdVfs, Vfs};
@@ -177,39 +176,17 @@ pub enum DataInMemory {
     Never,
 }
 
-impl Setting for DataInMemory {
-    const FORM: &'static str = "auto, always or never";
-
-    fn text(self) -> String {
-        match self {
-            DataInMemory::Auto => "auto",
-            DataInMemory::Always => "always",
-            DataInMemory::Never => "never",
-        }
-        .to_owned()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let all = [
-            DataInMemory::Auto,
-            DataInMemory::Always,
-            DataInMemory::Never,
-        ];
-        all.into_iter().find(|value| value.text() == text)
-    }
+named_setting! {
+    DataInMemory: "auto, always or never",
+    Auto = "auto"
+    Always = "always"
+    Never = "never"
 }
-
-impl Setting for StatsLevel {
-    const FORM: &'static str = "off, sampled or all";
-
-    fn text(self) -> String {
-        self.name().to_owned()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let mut all = StatsLevel::ALL.into_iter();
-        all.find(|level| level.name() == text)
-    }
+named_setting! {
+    StatsLevel: "off, sampled or all",
+    Off = "off"
+    Sampled = "sampled"
+    All = "all"
 }
 
 fn std_vfs() -> Arc<dyn Vfs> {

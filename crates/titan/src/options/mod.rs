@@ -8,7 +8,6 @@ mod database;
 mod declare;
 pub(crate) mod file;
 pub(crate) mod kept;
-mod require;
 pub(crate) mod rocksdb;
 mod setting;
 mod spelling;
@@ -21,7 +20,6 @@ pub(crate) use database::DbSettings;
 pub use database::{DataInMemory, DbOptions, WalRecoveryMode};
 pub use declare::OptionInfo;
 pub use kept::{LoadedOptions, TakenOptions};
-pub(crate) use require::require;
 pub use setting::SettingTexts;
 pub use stated::Stated;
 

@@ -37,6 +37,30 @@ macro_rules! plain_setting {
 }
 plain_setting!(usize: "a whole number" u64: "a whole number" f64: "a number");
 
+/// Makes a setting of an enum whose values have names.
+macro_rules! named_setting {
+    ($type:ident: $form:literal, $($value:ident = $name:literal)*) => {
+        impl Setting for $type {
+            const FORM: &'static str = $form;
+
+            fn text(self) -> String {
+                match self {
+                    $($type::$value => $name,)*
+                }
+                .to_owned()
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                match text {
+                    $($name => Some($type::$value),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+pub(super) use named_setting;
+
 impl Setting for bool {
     const FORM: &'static str = "true or false";
 

@@ -19,23 +19,9 @@ pub enum StatsLevel {
     Off,
     /// All counters. Every job, sync and stall is timed, and of the calls that may take less than a
     /// microsecond (reads, seeks, writes) about one in 32, at random gaps. Their histograms have
-    /// that part of the calls: means and percentiles are right, counts are not. Cost: about 2 % of
-    /// the instructions of a call.
+    /// that part of the calls, and [say so](crate::HistogramData::sampled): means and percentiles
+    /// are right, counts are not. Cost: about 2 % of the instructions of a call.
     Sampled,
     /// All counters, and every call is timed. Cost: two readings of the clock for each call.
     All,
-}
-
-impl StatsLevel {
-    /// All levels.
-    pub(crate) const ALL: [StatsLevel; 3] = [StatsLevel::Off, StatsLevel::Sampled, StatsLevel::All];
-
-    /// Its name in options.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            StatsLevel::Off => "off",
-            StatsLevel::Sampled => "sampled",
-            StatsLevel::All => "all",
-        }
-    }
 }
