@@ -265,6 +265,9 @@ impl VisibleIterator {
             self.merged.skip_prefixes(&mut skip)?;
         }
         let stepped = skip.stepped() + u64::from(is_past);
+        // The one that was shown is among them.
+        let skipped = stepped.saturating_sub(1);
+        perf_context::add(|running| &running.internal_key_skipped_count, skipped);
         self.skip_buffers = skip.into_buffers();
         if kept.is_some() {
             self.operands.clear();

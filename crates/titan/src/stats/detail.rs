@@ -205,6 +205,11 @@ impl<'a> Detailed<'a> {
         if matches!(UNTIMED.get(), 0 | UNKNOWN) {
             UNTIMED.set(next_gap());
         }
+        if !self.0.times_all.load(Ordering::Relaxed)
+            && let Some(recorder) = self.0.histograms.get(kind as usize)
+        {
+            recorder.mark_sample();
+        }
         self.time(kind)
     }
 }

@@ -25,6 +25,9 @@ pub struct HistogramData {
     pub percentile95: f64,
     /// 99 % of the values are not above it.
     pub percentile99: f64,
+    /// Whether calls were left out: at the [level](crate::StatsLevel) `sampled`, about one of 32 is
+    /// timed. Count and sum are those of the calls that were timed.
+    pub sampled: bool,
     /// The buckets that have values, the lowest first.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub buckets: Vec<HistogramBucket>,

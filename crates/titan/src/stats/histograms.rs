@@ -4,7 +4,7 @@
 //! one is a shift, a mask and a relaxed addition, so it needs neither a lock nor a histogram for
 //! each thread.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use histogram::AtomicHistogram;
 
@@ -109,6 +109,8 @@ pub(super) struct Recorder {
     buckets: AtomicHistogram,
     sum: AtomicU64,
     max: AtomicU64,
+    /// Whether values were left out.
+    is_sample: AtomicBool,
 }
 
 impl Recorder {
@@ -121,6 +123,7 @@ impl Recorder {
                 buckets,
                 sum: AtomicU64::new(0),
                 max: AtomicU64::new(0),
+                is_sample: AtomicBool::new(false),
             })
         };
         HistogramKind::ALL.iter().map(recorder).collect()
@@ -138,11 +141,18 @@ impl Recorder {
         }
     }
 
+    /// Values are left out from now on.
+    pub(super) fn mark_sample(&self) {
+        self.is_sample.store(true, Ordering::Relaxed);
+    }
+
     /// The values so far. Those that are added meanwhile may be there in part.
     pub(super) fn data(&self, unit: Unit) -> HistogramData {
         let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let (sum, max) = (load(&self.sum), load(&self.max));
-        HistogramData::of(&self.buckets.load(), sum, max, unit.scale())
+        let mut data = HistogramData::of(&self.buckets.load(), sum, max, unit.scale());
+        data.sampled = self.is_sample.load(Ordering::Relaxed);
+        data
     }
 }
 

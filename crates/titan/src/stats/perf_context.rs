@@ -22,7 +22,7 @@ macro_rules! perf_context {
         /// for them.
         ///
         /// Only what the thread does itself counts, in any database: not the work of background
-        /// jobs, and of a group of batches only that of its leader.
+        /// jobs. Of a group of batches the leader has the steps, and each other writer its wait.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(Serialize))]
         #[non_exhaustive]
@@ -95,6 +95,9 @@ perf_context! {
     wal_sync_time,
     /// Time of inserting into memtables.
     write_memtable_time,
+    /// Time in line for the commit: until the thread leads a group, or another has committed its
+    /// batch.
+    write_thread_wait_nanos,
     /// Time for which writes were delayed or stopped, because background jobs did not keep up.
     write_delay_time,
 }

@@ -326,6 +326,18 @@ impl Page<'_> {
                 }
             }
         }
+        let help = "1 if calls were left out of a histogram: about one of 32 was timed.";
+        self.head("histogram_sampled", "gauge", help)?;
+        for (db, metrics) in self.databases {
+            for kind in HistogramKind::ALL {
+                if let Some(data) = metrics.histograms.get(kind.name()) {
+                    let name = prometheus_name(*kind);
+                    let labels = Labels(&[("db", db), ("histogram", &name)]);
+                    let sampled = u8::from(data.sampled);
+                    writeln!(self.text, "titan_histogram_sampled{labels} {sampled}")?;
+                }
+            }
+        }
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::batch::WriteBatch;
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
+use crate::stats::perf_context;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
 use crate::write::WriteOptions;
@@ -318,7 +319,9 @@ impl CommitQueue {
         line.waiting.push_back(Arc::clone(&writer));
         drop(line);
         gate!("queue: in line");
-        match writer.wait() {
+        let waited =
+            perf_context::timed(|running| &running.write_thread_wait_nanos, || writer.wait());
+        match waited {
             Progress::Done(end) => Err(end),
             _ => Ok(writer.submitted.lock().take()),
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::format::ColumnFamilyId;
+use crate::stats::{PerfContext, PerfLevel};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
@@ -175,4 +176,30 @@ fn a_failure_reaches_the_whole_group_and_the_queue_goes_on() {
     queue
         .submit(batch, None, WriteOptions::default(), |_, _| Ok(()))
         .unwrap();
+}
+
+#[test]
+fn a_writer_that_does_not_lead_has_its_wait_counted() {
+    let queue = CommitQueue::default();
+    let submit = || {
+        let mut recorder = PerfContext::start(PerfLevel::EnableTime);
+        let mut batch = WriteBatch::new();
+        batch.put(ColumnFamilyId::DEFAULT, b"k", b"v").unwrap();
+        let commit = |_: &Lead<'_>, _: &mut Group| Ok(());
+        let done = queue.submit(&mut batch, None, WriteOptions::default(), commit);
+        done.unwrap();
+        recorder.take().write_thread_wait_nanos
+    };
+    assert_eq!(submit(), 0, "it leads at once");
+    let waited = std::thread::scope(|scope| {
+        let writer = queue.exclusive(|_| {
+            let writer = scope.spawn(submit);
+            while queue.waiting() == 0 {
+                std::thread::yield_now();
+            }
+            Ok(writer)
+        });
+        writer.unwrap().join().unwrap()
+    });
+    assert!(waited > 0);
 }

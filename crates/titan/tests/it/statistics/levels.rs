@@ -168,6 +168,15 @@ fn a_part_of_the_calls_is_timed_at_the_level_sampled() {
     // One in 32. The gaps of a thread are the same in every run.
     assert!((350..650).contains(&gets), "{gets} of 16000");
     assert_eq!(count(&db, "rocksdb.db.flush.micros"), 2, "each job");
+    let sampled = |name| db.statistics().histogram(name).unwrap().sampled;
+    assert!(sampled("rocksdb.db.get.micros"));
+    assert!(!sampled("rocksdb.db.flush.micros"));
+    let page = db.metrics().to_prometheus("db");
+    for (histogram, is) in [("db_get_seconds", 1), ("db_flush_seconds", 0)] {
+        let labels = format!("{{db=\"db\",histogram=\"{histogram}\"}}");
+        let line = format!("titan_histogram_sampled{labels} {is}\n");
+        assert!(page.contains(&line), "{line}");
+    }
 }
 
 #[test]
@@ -182,6 +191,12 @@ fn the_level_changes_while_the_database_is_open() {
     assert_eq!(gets(), 0);
     db.set_options(&[("stats_level", "all")]).unwrap();
     assert_eq!((gets(), gets()), (1, 2));
+    assert!(
+        !db.statistics()
+            .histogram("rocksdb.db.get.micros")
+            .unwrap()
+            .sampled
+    );
     db.set_options(&[("stats_level", "off")]).unwrap();
     assert_eq!(gets(), 2, "what was counted stays");
     db.set_options(&[("stats_level", "all")]).unwrap();

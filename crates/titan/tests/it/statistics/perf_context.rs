@@ -85,3 +85,18 @@ fn times_are_taken_if_they_are_wanted() {
     }
     assert_eq!(taken.write_delay_time, 0);
 }
+
+#[test]
+fn keys_that_are_skipped_by_their_prefix_are_counted() {
+    let vfs = SimVfs::new();
+    let db = filled(&at_level(&vfs, StatsLevel::Off));
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    // Neighbours in one block are stepped over.
+    iter.seek(key(30)).unwrap();
+    let mut recorder = PerfContext::start(PerfLevel::EnableCount);
+    let passed = iter.skip_prefixes(|k| (k <= &key(33)[..]).then_some(k.len()));
+    assert_eq!(iter.key(), key(34));
+    let counted = recorder.take().internal_key_skipped_count;
+    // All but the one that was shown.
+    assert_eq!((passed.unwrap(), counted), (4, 3));
+}
