@@ -1,5 +1,5 @@
 //! Reads and writes by users of all databases of an `Env`: jobs of one yield to reads of all, and
-//! none is idle while users write to another.
+//! each is idle later while users write to another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

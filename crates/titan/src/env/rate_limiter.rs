@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The token bucket of all collections of an `Env`: the bytes per second that they may read and
-/// write while users are active and nothing is urgent. It can be changed at any time.
+/// The rate of the collections of an `Env`: the bytes per second that they may read and write while
+/// users are active and nothing is urgent. It can be changed at any time. Each collection keeps to
+/// it by itself: one thread runs them all, one after the other.
 pub(crate) struct RateLimiter {
     bytes_per_second: AtomicU64,
 }

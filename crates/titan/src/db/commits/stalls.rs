@@ -167,9 +167,11 @@ impl Shared {
         let held_up = state.lacks_room() || self.failure.get().is_some();
         self.opening.env.write_buffers.set_held_up(held_up);
         let excess = state.stalls.space_excess;
+        // Jobs of other databases need not hurry for one that does not wait for threads.
+        let delays_others = urgent && !held_up;
         self.opening
             .env
-            .set_priority(Priority { class, excess }, urgent);
+            .set_priority(Priority { class, excess }, delays_others);
         let kept = state.keeps_for_snapshots();
         self.signals.set_kept_for_snapshots(kept);
         self.signals.progress.raise();
@@ -207,7 +209,7 @@ mod tests {
     use super::*;
     use crate::batch::WriteBatch;
     use crate::db::core::state::Delays;
-    use crate::{ColumnFamilyId, Db, Options, WriteOptions};
+    use crate::{ColumnFamilyId, Db, Env, EnvOptions, Options, WriteOptions};
 
     #[test]
     fn two_causes_delay_writes_for_as_long_as_the_slower_one() {
@@ -232,5 +234,39 @@ mod tests {
         assert!(!tree.is_zero() && !space.is_zero() && tree != space);
         assert_eq!(delay(true, true), tree.max(space));
         assert!(delay(false, false).is_zero());
+    }
+
+    #[test]
+    fn jobs_of_others_do_not_hurry_for_a_database_that_has_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.db.env = Some(Env::new(EnvOptions::default()).unwrap());
+        options.default.level0_file_num_compaction_trigger = 2;
+        options.default.level0_slowdown_writes_trigger = 2;
+        let open = |name| Db::open(dir.path().join(name), &options).unwrap();
+        let (stuck, other) = (open("stuck"), open("other"));
+        let hurry = || other.core.shared.opening.env.is_any_urgent();
+        let shared = &stuck.core.shared;
+        // So that the threads find nothing to compact.
+        let claimed = |is: bool| {
+            let mut state = shared.state.lock();
+            let family = state.families.get_mut(&ColumnFamilyId::DEFAULT).unwrap();
+            family.jobs.manual_compaction = is;
+        };
+        claimed(true);
+        for value in ["1", "2"] {
+            stuck.put("a", value).unwrap();
+            stuck.put("z", value).unwrap();
+            stuck.flush().unwrap();
+        }
+        shared.update_stalls(shared.state.lock());
+        assert!(hurry());
+        shared.failure.set(Error::internal("as told"));
+        shared.update_stalls(shared.state.lock());
+        assert!(!hurry());
+        claimed(false);
+        stuck.resume().unwrap();
+        stuck.wait_idle().unwrap();
+        other.close().unwrap();
     }
 }

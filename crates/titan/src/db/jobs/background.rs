@@ -15,7 +15,7 @@ use super::warm_up::WARM_UPS;
 use crate::db::core::room::LOOK_EACH;
 use crate::db::core::shared::{Core, Shared};
 use crate::db::core::state::State;
-use crate::env::{Found, Member, Threads};
+use crate::env::{Found, Member, Priority, Threads};
 use crate::error::Result;
 use crate::filter::check_may_wait_for_jobs;
 
@@ -146,7 +146,9 @@ impl Shared {
         state: &mut State,
     ) -> Option<(Claimed, bool)> {
         if self.failure.get().is_some() {
-            self.opening.env.write_buffers.set_held_up(true);
+            let env = &self.opening.env;
+            env.write_buffers.set_held_up(true);
+            env.set_priority(Priority::default(), false);
             return None;
         }
         if self.jobs_postponed_for().is_some() {

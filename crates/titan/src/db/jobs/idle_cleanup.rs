@@ -1,8 +1,8 @@
-//! Idle cleanup: when no user has written to any database of the `Env` for some seconds, memtables
-//! that shadow much or have many tombstones are flushed, shadowed data is found down to a small
-//! part, and its garbage is then collected like any other; and tombstones are compacted away. So an
-//! idle database takes no more space than it needs, and its iterators do not step over what was
-//! deleted.
+//! Idle cleanup: when no user has written to any database of the `Env` for some seconds, or to this
+//! one for a minute, memtables that shadow much or have many tombstones are flushed, shadowed data
+//! is found down to a small part, and its garbage is then collected like any other; and tombstones
+//! are compacted away. So an idle database takes no more space than it needs, and its iterators do
+//! not step over what was deleted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,21 +14,20 @@ use crate::compaction::choosing::levels::{
 };
 use crate::compaction::choosing::tombstones::{Droppable, MANY, has_many_tombstones};
 use crate::db::core::family::Family;
-use crate::db::core::idle::Idle;
+use crate::db::core::idle::{IDLE_AFTER, Idle};
 use crate::db::core::room::LOOK_EACH;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, State};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::sync::MutexGuard;
 
-/// A database is idle after so long without a write to any one of its `Env`.
-const IDLE_AFTER: Duration = Duration::from_secs(5);
-
 impl Shared {
     /// Idle from now on.
     pub(super) fn idle(&self) -> Idle {
+        let now = self.opening.clock.monotonic();
         Idle {
-            since: self.opening.clock.monotonic(),
+            since: now,
+            own_since: now,
             writes: self.opening.env.parts().activity.writes(),
             last_sequence: self.counters.last_sequence(),
         }
@@ -60,14 +59,8 @@ impl Shared {
         }
         let (now, seen) = (self.idle(), state.idle);
         let wrote = now.last_sequence != seen.last_sequence;
-        state.idle = Idle {
-            since: match wrote || now.writes != seen.writes {
-                true => now.since,
-                false => seen.since,
-            },
-            ..now
-        };
-        let waited = now.since.saturating_sub(state.idle.since);
+        state.idle = now.after(&seen);
+        let is_idle = state.idle.is_over(now.since);
         let oldest_snapshot = self.pins.snapshots.oldest();
         let needed = |f: &FamilyState| needs_cleanup(f, oldest_snapshot);
         let needed = !self.is_cleaning_up(&state) && state.families.values().any(needed);
@@ -89,7 +82,7 @@ impl Shared {
             };
         }
         drop(state);
-        if needed && waited >= IDLE_AFTER {
+        if needed && is_idle {
             // A comparator may panic: that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.clean_up()));
             return Some(Duration::ZERO);
