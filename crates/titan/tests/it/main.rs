@@ -14,6 +14,7 @@ mod bad_batches;
 mod bad_input;
 mod basics;
 mod checkpoint;
+mod compactions;
 mod concurrency;
 mod crash_recovery;
 mod determinism;

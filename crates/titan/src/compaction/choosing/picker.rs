@@ -7,6 +7,7 @@ use super::budget::Fitting;
 use super::level0_move;
 use super::levels::{Circumstances, LevelTargets, ShadowedData};
 use crate::compaction::building::inputs::Compaction;
+use crate::error::{Error, ErrorKind, Result};
 use crate::filter::FilterReason;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{FileNumber, total};
@@ -218,6 +219,65 @@ pub(crate) fn pick_older(
     let inputs = clean_cut(version, level, older.cloned().collect());
     let compaction = complete(version, level, level, inputs)?;
     Some(compaction.forced(FilterReason::Manual))
+}
+
+/// Rewrites tables of one level, and what must stay with them, into `output_level`.
+///
+/// # Errors
+/// `InvalidArgument` if a table is missing, or the versions of a key would get out of order;
+/// `Busy` if a table that is needed is being compacted.
+pub(crate) fn pick_files(
+    version: &Arc<Version>,
+    files: &[FileNumber],
+    output_level: usize,
+) -> Result<Compaction> {
+    let level_of = |number: &FileNumber| {
+        let mut tables = version.tables();
+        let found = tables.find(|(_, table)| table.number() == *number);
+        found.map(|(level, _)| level).ok_or_else(|| {
+            Error::invalid_argument(format!("no table of the family has the number {number}"))
+        })
+    };
+    let levels = files.iter().map(level_of).collect::<Result<Vec<_>>>()?;
+    let Some(&level) = levels.first() else {
+        return Err(Error::invalid_argument("no table was named"));
+    };
+    if let Some(other) = levels.iter().find(|other| **other != level) {
+        let text = format!("the tables are of levels {level} and {other}: name those of one");
+        return Err(Error::invalid_argument(text));
+    }
+    if output_level < level.max(1) || output_level >= version.num_levels() {
+        let last = version.num_levels().saturating_sub(1);
+        let text = format!(
+            "tables of level {level} can go to levels {} to {last}, not to {output_level}",
+            level.max(1)
+        );
+        return Err(Error::invalid_argument(text));
+    }
+    let is_named = |table: &&Arc<TableFile>| files.contains(&table.number());
+    let tables = version.level(level).iter();
+    let inputs: Vec<_> = match level {
+        // They are listed the newest first, and older ones may go below newer ones.
+        0 => tables
+            .skip_while(|table| !is_named(table))
+            .cloned()
+            .collect(),
+        _ => tables.filter(is_named).cloned().collect(),
+    };
+    let inputs = clean_cut(version, level, inputs);
+    if let Some((smallest, end)) = key_range(&inputs, &version.comparator) {
+        let mut between = level + 1..output_level;
+        if let Some(nearer) = between.find(|l| version.has_overlapping(*l, Some(smallest), end)) {
+            let text = format!(
+                "tables of level {level} cannot go to level {output_level}: level {nearer} has \
+                 older keys of their range"
+            );
+            return Err(Error::invalid_argument(text));
+        }
+    }
+    let compaction = complete(version, level, output_level, inputs)
+        .ok_or_else(|| Error::new(ErrorKind::Busy, "a table that is needed is being compacted"))?;
+    Ok(compaction.forced(FilterReason::Manual))
 }
 
 /// Adds neighbours of a sorted level that share a user key with the inputs: the versions of one key

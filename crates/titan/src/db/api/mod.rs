@@ -6,6 +6,7 @@
 //! | [`families`] | creating and dropping families |
 //! | [`set_options`] | changing options while the database is open |
 //! | [`checkpoint`] | the database of one moment in another directory |
+//! | [`compact_files`] | compacting tables by their numbers |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`approximate`], [`table_properties`], [`damaged_block`] | sizes of ranges; what collectors reported; where a scan can go on after damage |
 //! | [`resume`], [`close`] | accepting writes again after a failure; closing |
@@ -19,6 +20,7 @@ pub(super) mod checkpoint;
 pub(super) mod close;
 pub(super) mod collect_range;
 pub(super) mod column_family;
+pub(super) mod compact_files;
 pub(super) mod damaged_block;
 pub(super) mod families;
 pub(super) mod handle;

@@ -350,7 +350,7 @@ impl Shared {
     }
 
     /// Waits until no compaction of the family runs, and keeps others from starting.
-    fn claim_for_manual(&self, family: &Family) -> Result<ManualClaim<'_>> {
+    pub(super) fn claim_for_manual(&self, family: &Family) -> Result<ManualClaim<'_>> {
         let _awaits = self.admission.awaits_jobs(&self.signals);
         loop {
             let seen = self.signals.progress.seen();
@@ -431,7 +431,7 @@ impl Shared {
     }
 
     /// Runs the compaction that `pick` returns, if any; returns whether there was one.
-    fn compact_one(
+    pub(super) fn compact_one(
         &self,
         family: &Arc<Family>,
         pick: impl FnOnce(&Arc<Version>) -> Option<Compaction>,
@@ -472,7 +472,7 @@ fn level0_has_grown(family: &Family, compaction: &Compaction, due: usize) -> boo
 }
 
 /// A manual compaction owns the family until this is dropped: no other is picked.
-struct ManualClaim<'a> {
+pub(super) struct ManualClaim<'a> {
     shared: &'a Shared,
     family: ColumnFamilyId,
 }

@@ -6,7 +6,7 @@
 //! | [`background`] | the list of all kinds of jobs, and what threads find of them |
 //! | [`install`] | how the edits of jobs become durable and visible |
 //! | [`flush`], [`survivors`] | flushes; the entries of memtables that one writes |
-//! | [`compact`], [`filtering`] | compactions; compaction filters in them and in flushes |
+//! | [`compact`], [`compact_files`], [`filtering`] | compactions; those of named tables; compaction filters in them and in flushes |
 //! | [`due_collections`], [`collect`], [`collection_rate`] | finding what to collect; collections of garbage, and how fast they may copy |
 //! | [`count_rocksdb_tables`] | counting, once, the pointers of tables that RocksDB wrote |
 //! | [`warm_up`] | reading what fits into the kernel's page cache after an opening |
@@ -21,6 +21,7 @@ pub(super) mod background;
 pub(super) mod collect;
 pub(super) mod collection_rate;
 pub(super) mod compact;
+pub(super) mod compact_files;
 pub(super) mod count_rocksdb_tables;
 pub(super) mod due_collections;
 pub(super) mod estimate;

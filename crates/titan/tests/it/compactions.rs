@@ -1,0 +1,125 @@
+//! Compactions of tables that users name.
+
+use titan::{Db, ErrorKind, FileNumber, TableMetadata};
+use titan_testkit::sim::SimVfs;
+
+use crate::support::{key, manual, open, options, value};
+
+fn tables(db: &Db) -> Vec<TableMetadata> {
+    db.table_properties(None, None).unwrap()
+}
+
+/// The levels of all tables, and how many keys each has.
+fn shape(db: &Db) -> Vec<(usize, u64)> {
+    let tables = tables(db).into_iter();
+    let mut shape: Vec<_> = tables.map(|t| (t.level, t.entries.unwrap())).collect();
+    shape.sort_unstable();
+    shape
+}
+
+/// The numbers of the tables of a level, in its order.
+fn of_level(db: &Db, level: usize) -> Vec<FileNumber> {
+    let tables = tables(db).into_iter();
+    tables
+        .filter(|t| t.level == level)
+        .map(|t| t.file)
+        .collect()
+}
+
+fn flush(db: &Db, keys: std::ops::Range<usize>, round: usize) {
+    for n in keys {
+        db.put(key(n), value(n + round, 200)).unwrap();
+    }
+    db.flush().unwrap();
+}
+
+/// Every key has the value of the last round that wrote it.
+fn assert_content(db: &Db, rounds: &[(std::ops::Range<usize>, usize)]) {
+    for n in 0..100 {
+        let mut last = rounds.iter().rev();
+        let round = last.find_map(|(keys, round)| keys.contains(&n).then_some(*round));
+        let expected = round.map(|round| value(n + round, 200));
+        let found = db.get(key(n)).unwrap();
+        assert_eq!(found.as_deref(), expected.as_deref(), "key {n}");
+    }
+}
+
+fn reopened(db: Db, options: &titan::Options) -> Db {
+    db.close().unwrap();
+    drop(db);
+    open(options)
+}
+
+#[test]
+fn named_tables_of_level_0_go_down_with_all_older_ones() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, manual());
+    let db = open(&options);
+    let mut rounds = Vec::new();
+    for (round, keys) in [0..40, 20..60, 30..50].into_iter().enumerate() {
+        flush(&db, keys.clone(), round * 1000);
+        rounds.push((keys, round * 1000));
+    }
+    // The newest first.
+    let numbers = of_level(&db, 0);
+    assert_eq!(numbers.len(), 3);
+    db.compact_files(&numbers[1..2], 6).unwrap();
+    assert_eq!(shape(&db), [(0, 20), (6, 60)]);
+    assert_content(&db, &rounds);
+    // What was replaced has no table any more.
+    let gone = db.compact_files(&numbers[1..2], 6).unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::InvalidArgument);
+    assert!(
+        gone.to_string()
+            .contains(&format!("the number {}", numbers[1])),
+        "{gone}"
+    );
+    // The rest, into the table that overlaps it.
+    db.compact_files(&numbers[..1], 6).unwrap();
+    assert_eq!(shape(&db), [(6, 60)]);
+    assert_content(&db, &rounds);
+    // Where it is.
+    let before = of_level(&db, 6);
+    db.compact_files(&before, 6).unwrap();
+    assert_ne!(of_level(&db, 6), before);
+    let db = reopened(db, &options);
+    assert_eq!(shape(&db), [(6, 60)]);
+    assert_content(&db, &rounds);
+    db.close().unwrap();
+}
+
+#[test]
+fn compactions_that_would_put_newer_keys_below_older_ones_are_refused() {
+    let vfs = SimVfs::new();
+    let db = open(&options(&vfs, manual()));
+    flush(&db, 0..40, 0);
+    db.compact_files(&of_level(&db, 0), 3).unwrap();
+    flush(&db, 20..60, 1000);
+    flush(&db, 70..90, 0);
+    let level0 = of_level(&db, 0);
+    let before = tables(&db);
+    let no_files: Vec<FileNumber> = Vec::new();
+    let both = [of_level(&db, 3), level0.clone()].concat();
+    for (files, output_level, why) in [
+        (&level0, 4, "level 3 has older keys"),
+        (&level0, 0, "levels 1 to 6, not to 0"),
+        (&level0, 7, "levels 1 to 6, not to 7"),
+        (&of_level(&db, 3), 2, "levels 3 to 6, not to 2"),
+        (&both, 4, "of levels 3 and 0"),
+        (&no_files, 4, "no table was named"),
+        (&vec![FileNumber(999_999)], 4, "the number 999999"),
+    ] {
+        let refused = db.compact_files(files, output_level).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+    assert_eq!(tables(&db).len(), before.len());
+    // The table between is no reason once it goes along.
+    db.compact_files(&level0, 3).unwrap();
+    db.compact_files(&of_level(&db, 3), 6).unwrap();
+    assert_content(&db, &[(0..40, 0), (20..60, 1000), (70..90, 0)]);
+    assert_eq!(shape(&db), [(6, 80)]);
+    db.close().unwrap();
+    let closed = db.compact_files(&level0, 3).unwrap_err();
+    assert_eq!(closed.kind(), ErrorKind::Closed);
+}
