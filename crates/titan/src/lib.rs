@@ -115,6 +115,7 @@ mod number_map;
 mod open_files;
 mod options;
 mod panics;
+mod partitioner;
 mod process;
 mod range_del;
 mod read;
@@ -168,6 +169,7 @@ pub use options::{
     ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, OptionInfo, Options, Stated,
     TakenOptions, WalRecoveryMode,
 };
+pub use partitioner::{FixedPrefixPartitioner, SstPartitioner};
 pub use process::Process;
 pub use read::{DbIterator, KeyRange, Keys, Range, ReadOptions, Snapshot};
 pub use stats::{

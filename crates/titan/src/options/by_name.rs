@@ -222,8 +222,11 @@ impl ColumnFamilyOptions {
         let filter = filter.map(|it| ("compaction filter", name_of(|| it.name())));
         let collectors = self.table_properties_collectors.iter();
         let collectors = collectors.map(|it| ("collector", name_of(|| it.name())));
+        let partitioner = self.sst_partitioner.iter();
+        let partitioner = partitioner.map(|it| ("partitioner", name_of(|| it.name())));
         let named = operator.chain(extractor);
-        named.chain(filter).chain(collectors).collect()
+        let all = named.chain(filter).chain(collectors).chain(partitioner);
+        all.collect()
     }
 
     /// Texts that are kept of the options of a family that is created with them.

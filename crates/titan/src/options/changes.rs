@@ -140,6 +140,7 @@ fn is_fixed_of_family(name: &str) -> bool {
         "compaction_filter",
         COMPACTION_FILTER,
         "table_properties_collectors",
+        "sst_partitioner",
         "stated",
     ];
     let mut fixed = FIXED.into_iter().chain(NAMED).chain(given_by_programs);

@@ -14,6 +14,7 @@ use crate::filter::CompactionFilterFactory;
 use crate::format::prefix::PrefixExtractor;
 use crate::format::{BytewiseComparator, Comparator, CompressionType};
 use crate::merge::MergeOperator;
+use crate::partitioner::SstPartitioner;
 
 options! {
     /// Options of one column family, given when it is created or opened.
@@ -145,6 +146,10 @@ options! {
         /// only to a family for which an opening gives these options by its name. Default: none.
         #[cfg_attr(feature = "serde", serde(skip))]
         table_properties_collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>> = Vec::new();
+        /// Says where compactions begin a new table. Applies only to a family for which an opening
+        /// gives these options by its name. Default: none.
+        #[cfg_attr(feature = "serde", serde(skip))]
+        sst_partitioner: Option<Arc<dyn SstPartitioner>> = None;
     }
 }
 

@@ -183,6 +183,7 @@ impl Kept {
             // Not that of other families: it would delete what it was not written for.
             let filter = own.and_then(|own| own.compaction_filter.clone());
             let collectors = own.map(|own| own.table_properties_collectors.clone());
+            let partitioner = own.and_then(|own| own.sst_partitioner.clone());
             let complete = match self.families.get(name) {
                 Some(kept) => {
                     let mut complete = ColumnFamilyOptions {
@@ -209,6 +210,7 @@ impl Kept {
                 prefix_extractor,
                 compaction_filter: filter,
                 table_properties_collectors: collectors.unwrap_or_default(),
+                sst_partitioner: partitioner,
                 ..complete
             };
             let mut texts = match kept {

@@ -1,6 +1,11 @@
-//! Compactions of tables that users name.
+//! Compactions of tables that users name, and tables that are cut where the application says.
 
-use titan::{Db, ErrorKind, FileNumber, TableMetadata};
+use std::sync::Arc;
+
+use titan::{
+    ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, FileNumber, FixedPrefixPartitioner,
+    SstPartitioner, TableMetadata,
+};
 use titan_testkit::sim::SimVfs;
 
 use crate::support::{key, manual, open, options, value};
@@ -122,4 +127,98 @@ fn compactions_that_would_put_newer_keys_below_older_ones_are_refused() {
     db.close().unwrap();
     let closed = db.compact_files(&level0, 3).unwrap_err();
     assert_eq!(closed.kind(), ErrorKind::Closed);
+}
+
+/// Cuts everywhere, or panics.
+struct Everywhere {
+    panics: bool,
+}
+
+impl SstPartitioner for Everywhere {
+    fn name(&self) -> &str {
+        "everywhere"
+    }
+
+    fn should_partition(&self, previous: &[u8], next: &[u8]) -> bool {
+        assert!(!self.panics, "as told");
+        previous < next
+    }
+}
+
+fn partitioned(vfs: &SimVfs, by: Arc<dyn SstPartitioner>) -> titan::Options {
+    options(
+        vfs,
+        ColumnFamilyOptions {
+            sst_partitioner: Some(by),
+            ..manual()
+        },
+    )
+}
+
+#[test]
+fn compactions_cut_tables_where_the_partitioner_says() {
+    let vfs = SimVfs::new();
+    // All but the last digit of a key.
+    let by_tens = Arc::new(FixedPrefixPartitioner(key(0).len() - 1));
+    let options = partitioned(&vfs, by_tens);
+    let db = open(&options);
+    flush(&db, 0..35, 0);
+    flush(&db, 5..25, 1000);
+    // It reaches over all boundaries, and is cut with the tables.
+    db.delete_range(key(18), key(22)).unwrap();
+    let snapshot = db.snapshot();
+    flush(&db, 20..21, 2000);
+    assert_eq!(of_level(&db, 0).len(), 3, "a flush writes one table");
+    db.compact_range(None, None, &CompactRangeOptions::default())
+        .unwrap();
+    let last = tables(&db);
+    assert_eq!(last.len(), 4, "{last:?}");
+    for (tens, table) in last.iter().enumerate() {
+        assert_eq!(table.level, 6);
+        assert!(table.smallest >= key(10 * tens), "{table:?}");
+        // The end of a deletion is excluded, and may be the first key of the next table.
+        assert!(table.largest <= key(10 * tens + 10), "{table:?}");
+    }
+    let content = |n: usize| match n {
+        20 => Some(2000),
+        18..22 => None,
+        5..25 => Some(1000),
+        0..35 => Some(0),
+        _ => None,
+    };
+    let check = |db: &Db| {
+        for n in 0..40 {
+            let expected = content(n).map(|round| value(n + round, 200));
+            assert_eq!(
+                db.get(key(n)).unwrap().as_deref(),
+                expected.as_deref(),
+                "{n}"
+            );
+        }
+    };
+    check(&db);
+    assert_eq!(snapshot.get(&db, key(20)).unwrap(), None);
+    drop(snapshot);
+    db.close().unwrap();
+    let db = open(&options);
+    check(&db);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_partitioner_may_cut_everywhere_and_panic() {
+    let vfs = SimVfs::new();
+    for (panics, tables_left) in [(false, 20), (true, 1)] {
+        let options = partitioned(&vfs, Arc::new(Everywhere { panics }));
+        let db = open(&options);
+        flush(&db, 0..20, 0);
+        let force = CompactRangeOptions {
+            force_bottommost: true,
+        };
+        db.compact_range(None, None, &force).unwrap();
+        assert_eq!(tables(&db).len(), tables_left, "panics: {panics}");
+        assert_content(&db, &[(0..20, 0)]);
+        assert!(db.background_error().is_none());
+        db.close().unwrap();
+    }
 }

@@ -63,6 +63,7 @@ fn any_family(rng: &mut Rng) -> ColumnFamilyOptions {
         merge_operator: None,
         compaction_filter: None,
         table_properties_collectors: Vec::new(),
+        sst_partitioner: None,
     }
 }
 

@@ -15,6 +15,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_key};
 use crate::format::sequence_times::SequenceTimes;
 use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
+use crate::panics::contain;
 use crate::range_del::{FragmentedTombstones, clip};
 use crate::table::{TableFamily, TableWriter, TableWriterOptions};
 
@@ -224,6 +225,9 @@ impl OutputWriter {
             return false;
         };
         let max_logical = max_logical_bytes(self.max_table_bytes);
+        if self.is_boundary(next_user_key) {
+            return true;
+        }
         if table.file_size() >= self.max_table_bytes
             || table.file_size() + table.referenced_blob_bytes() >= max_logical
         {
@@ -233,6 +237,15 @@ impl OutputWriter {
             .grandparents
             .overlapped_at(next_user_key, &self.family.comparator);
         overlapped > self.max_overlap
+    }
+
+    /// Whether the application has tables cut before a key.
+    fn is_boundary(&self, next_user_key: &[u8]) -> bool {
+        let Some(partitioner) = &self.family.options.sst_partitioner else {
+            return false;
+        };
+        let asked = contain(|| partitioner.should_partition(&self.last_user_key, next_user_key));
+        asked.unwrap_or(false)
     }
 
     fn table(&mut self) -> Result<&mut TableWriter> {
