@@ -43,6 +43,7 @@
 //! | know what takes space | [`SpaceReport`] |
 //! | check, repair, inspect, downgrade | the crate `titan-tools` |
 //! | run on another file system | [`vfs`] |
+//! | read on, a page for each question | [`guides`] |
 //!
 //! Every fallible call returns an [`Error`] with a [kind](ErrorKind), a text and, where they apply,
 //! a file and an offset. Calls block their thread.
@@ -100,6 +101,7 @@ mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gc;
+pub mod guides;
 // Not documented, so that comments of what it exports may link to what it does not.
 #[cfg(not(doc))]
 #[doc(hidden)]
