@@ -1,11 +1,16 @@
-//! Databases of tests: their options, keys and values; waiting for other threads.
+//! Databases of tests: their options, keys and values; a listener that panics; waiting for other
+//! threads.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use titan::vfs::Vfs;
-use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, Options, Stated};
+use titan::{
+    ColumnFamilyOptions, CompactionBeginEvent, CompactionEvent, CompressionType, Db, DbOptions,
+    EventListener, FlushBeginEvent, FlushEvent, GarbageCollectionBeginEvent,
+    GarbageCollectionEvent, MemtableSealedEvent, Options, Stated,
+};
 
 use crate::sim::SimVfs;
 
@@ -80,6 +85,49 @@ pub fn files(vfs: &dyn Vfs, dir: impl AsRef<Path>, suffix: &str) -> Vec<String> 
     names.retain(|name| name.ends_with(suffix));
     names.sort();
     names
+}
+
+/// Panics whenever it is called.
+#[derive(Debug)]
+pub struct Hopeless;
+
+#[expect(clippy::panic, reason = "that is its purpose")]
+impl EventListener for Hopeless {
+    fn memtable_sealed(&self, _: &MemtableSealedEvent) {
+        panic!("at a sealed memtable");
+    }
+
+    fn flush_begun(&self, _: &FlushBeginEvent) {
+        panic!("at the begin of a flush");
+    }
+
+    fn flush_finished(&self, _: &FlushEvent) {
+        panic!("at a flush");
+    }
+
+    fn compaction_begun(&self, _: &CompactionBeginEvent) {
+        panic!("at the begin of a compaction");
+    }
+
+    fn compaction_finished(&self, _: &CompactionEvent) {
+        panic!("at a compaction");
+    }
+
+    fn garbage_collection_begun(&self, _: &GarbageCollectionBeginEvent) {
+        panic!("at the begin of a collection");
+    }
+
+    fn garbage_collected(&self, _: &GarbageCollectionEvent) {
+        panic!("at a collection");
+    }
+
+    fn compaction_filter_failed(&self, _: &titan::Error) {
+        panic!("at a filter");
+    }
+
+    fn writes_stopped(&self, _: &titan::Error) {
+        panic!("at a failure");
+    }
 }
 
 /// Waits for what another thread is about to do.

@@ -5,55 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use titan::{
-    ColumnFamilyOptions, CompactRangeOptions, CompactionBeginEvent, CompactionEvent,
-    CompactionFilter, CompactionFilterFactory, Db, ErrorKind, EventListener, FilterContext,
-    FlushBeginEvent, FlushEvent, GarbageCollectionBeginEvent, GarbageCollectionEvent,
-    MemtableSealedEvent,
+    ColumnFamilyOptions, CompactRangeOptions, CompactionFilter, CompactionFilterFactory, Db,
+    ErrorKind, EventListener, FilterContext,
 };
 use titan_testkit::sim::{Fault, OpKind, SimVfs};
 
-use crate::support::{eventually, key, manual, open, options, value};
-
-/// Panics whenever it is called.
-struct Hopeless;
-
-impl EventListener for Hopeless {
-    fn memtable_sealed(&self, _: &MemtableSealedEvent) {
-        panic!("at a sealed memtable");
-    }
-
-    fn flush_begun(&self, _: &FlushBeginEvent) {
-        panic!("at the begin of a flush");
-    }
-
-    fn flush_finished(&self, _: &FlushEvent) {
-        panic!("at a flush");
-    }
-
-    fn compaction_begun(&self, _: &CompactionBeginEvent) {
-        panic!("at the begin of a compaction");
-    }
-
-    fn compaction_finished(&self, _: &CompactionEvent) {
-        panic!("at a compaction");
-    }
-
-    fn garbage_collection_begun(&self, _: &GarbageCollectionBeginEvent) {
-        panic!("at the begin of a collection");
-    }
-
-    fn garbage_collected(&self, _: &GarbageCollectionEvent) {
-        panic!("at a collection");
-    }
-
-    fn compaction_filter_failed(&self, _: &titan::Error) {
-        panic!("at a filter");
-    }
-
-    fn writes_stopped(&self, _: &titan::Error) {
-        panic!("at a failure");
-    }
-}
+use crate::support::{Hopeless, eventually, key, manual, open, options, value};
 
 /// Records which panics of others it is notified of. Panics at each of them.
 #[derive(Default)]

@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use titan::{
-    Comparator, Db, Env, EnvOptions, ErrorKind, EventListener, FlushBeginEvent, FlushEvent,
-    MemtableSealedEvent, SystemClock,
+    Comparator, Db, Env, EnvOptions, ErrorKind, EventListener, FlushBeginEvent, SystemClock,
 };
 use titan_testkit::child::in_child;
 use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
 
 use super::{elsewhere, in_env};
-use crate::support::{eventually, key, value};
+use crate::support::{Hopeless, eventually, key, value};
 
 /// With two threads: what keeps them would keep everything.
 fn small_env() -> Env {
@@ -33,22 +32,6 @@ fn assert_works(db: &Db) {
     db.wait_idle().unwrap();
     assert_eq!(db.statistics().flushes(), flushes + 1);
     assert_eq!(db.get(&key(7)).unwrap().unwrap(), value(7, 200));
-}
-
-struct Hopeless;
-
-impl EventListener for Hopeless {
-    fn memtable_sealed(&self, _: &MemtableSealedEvent) {
-        panic!("at a sealed memtable");
-    }
-
-    fn flush_begun(&self, _: &FlushBeginEvent) {
-        panic!("at the begin of a flush");
-    }
-
-    fn flush_finished(&self, _: &FlushEvent) {
-        panic!("at a flush");
-    }
 }
 
 #[test]
