@@ -19,6 +19,7 @@ mod global;
 mod input;
 mod interrupt;
 mod keys;
+mod levels;
 mod open;
 mod option_table;
 mod output;
@@ -176,6 +177,10 @@ fn usage(error: &clap::Error) -> ExitCode {
             let _ = error.print();
             ExitCode::SUCCESS
         }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if wants_json() => {
+            tell_usage("a subcommand or an argument is missing");
+            ExitCode::from(status::USAGE)
+        }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             ExitCode::from(status::USAGE)
@@ -190,19 +195,27 @@ fn usage(error: &clap::Error) -> ExitCode {
                 .collect();
             let said = said.join(" ").replace(" tip: ", "; ");
             let said = said.strip_prefix("error: ").unwrap_or(&said);
-            let command = command_of(std::env::args_os().skip(1));
-            // The arguments are not understood, but this one is.
-            if std::env::args_os().any(|argument| argument == "--json") {
-                let help = format!("titan {command}--help");
-                let error = json!({ "kind": "usage", "message": said, "help": help });
-                output::tell(json!({ "error": error }));
-                return ExitCode::from(status::USAGE);
-            }
-            output::tell(format_args!(
-                "titan: usage: {said} (see titan {command}--help)"
-            ));
+            tell_usage(said);
             ExitCode::from(status::USAGE)
         }
+    }
+}
+
+/// Whether `--json` is among the arguments, which are not understood.
+fn wants_json() -> bool {
+    std::env::args_os().any(|argument| argument == "--json")
+}
+
+/// Says on standard error that the command was used wrongly, and where its help is.
+fn tell_usage(said: &str) {
+    let command = command_of(std::env::args_os().skip(1));
+    let help = format!("titan {command}--help");
+    match wants_json() {
+        true => {
+            let error = json!({ "kind": "usage", "message": said, "help": help });
+            output::tell(json!({ "error": error }));
+        }
+        false => output::tell(format_args!("titan: usage: {said} (see {help})")),
     }
 }
 

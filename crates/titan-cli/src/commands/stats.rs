@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use titan::{Db, DiskUsage, FamilyMetrics, LevelMetrics, Metrics, Moment, Result};
+use titan::{Db, DiskUsage, FamilyMetrics, Metrics, Moment, Result};
 
 use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out, Table};
-use crate::usage;
+use crate::{levels, usage};
 
 /// Show levels, blob files, memtables and counters
 ///
@@ -126,52 +126,8 @@ fn print(db: &Db, disk: &DiskUsage, out: &mut Out) -> Result<()> {
 
 fn print_family(family: &FamilyMetrics, out: &mut Out) -> Result<()> {
     out.line(format_args!("Column family {}", family.name))?;
-    let mut table = Table::new(&[
-        "level",
-        "files",
-        "bytes",
-        "in blob files",
-        "tombstones",
-        "target",
-        "score",
-    ]);
-    for (level, at) in family
-        .levels
-        .iter()
-        .enumerate()
-        .filter(|(_, at)| at.files > 0)
-    {
-        table.row([
-            level.to_string(),
-            output::count(at.files as u64),
-            output::size(at.bytes),
-            output::size(at.referenced_blob_bytes),
-            output::count(at.tombstones),
-            output::size(at.target_bytes),
-            format!("{:.2}", at.score),
-        ]);
-    }
-    let sum = |of: fn(&LevelMetrics) -> u64| family.levels.iter().map(of).sum::<u64>();
-    table.row([
-        "all".to_owned(),
-        output::count(sum(|at| at.files as u64)),
-        output::size(family.table_bytes()),
-        output::size(sum(|at| at.referenced_blob_bytes)),
-        output::count(sum(|at| at.tombstones)),
-        String::new(),
-        String::new(),
-    ]);
-    out.line(table)?;
-    let share = output::ratio(family.live_blob_bytes, family.blob_bytes);
-    let share = share.map_or_else(String::new, |s| format!(" ({:.1} %)", 100.0 * s));
-    out.line(format_args!(
-        "  blob files {}, {}, of them live {}{share}, of that shadowed data about {}; known garbage {}",
-        output::count(family.blob_files as u64),
-        output::size(family.blob_bytes),
-        output::size(family.live_blob_bytes),
-        output::size(family.shadowed_blob_bytes),
-        output::size(family.garbage_blob_bytes)
-    ))?;
+    out.line(levels::table(family))?;
+    out.line(levels::blob_files(family))?;
     out.line(format_args!(
         "  memtables {}, waiting for flush {}",
         output::size(family.memtable_bytes),

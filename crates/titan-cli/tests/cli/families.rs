@@ -70,3 +70,17 @@ fn families_of_a_store_are_not_changed_by_accident() {
     }
     place.ok(&["mvcc", "check", "store"]);
 }
+
+#[test]
+fn a_missing_subcommand_is_an_object_for_programs() {
+    let place = Place::new();
+    let said = place.fails(2, &["--json", "families"]);
+    let said: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
+    let help = json!("titan families --help");
+    assert_eq!(
+        (&said["error"]["kind"], &said["error"]["help"]),
+        (&json!("usage"), &help)
+    );
+    let said = place.fails(2, &["families"]);
+    assert!(said.contains("Usage: titan families"), "{said}");
+}

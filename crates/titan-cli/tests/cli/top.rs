@@ -1,5 +1,9 @@
 //! `titan top`: a page of a database that this process has open.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
 use titan::{Db, Options};
 
 use crate::Place;
@@ -34,4 +38,38 @@ fn an_interval_that_is_too_short_is_refused() {
     let place = Place::new();
     let said = place.fails(2, &["top", "db", "--interval", "10ms"]);
     assert!(said.contains("expected at least 100ms"), "{said}");
+}
+
+#[test]
+fn pages_follow_one_another_with_the_rates_between_them() {
+    let place = Place::new();
+    let db = Db::open(place.path("db"), &Options::default()).unwrap();
+    db.put("k", "v").unwrap();
+    let mut command = place.command(&["top", "db", "--interval", "100ms", "--json"]);
+    let mut shown = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(shown.stdout.take().unwrap()).lines();
+    let mut page = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert!(page()["rates"].is_null());
+    db.put("k", "w").unwrap();
+    // The page that follows may have been made before.
+    let (mut before, mut written) = (1, 0.0);
+    while written == 0.0 {
+        let next = page();
+        let sequence = next["moment"]["sequence"].as_u64().unwrap();
+        let rates = &next["rates"];
+        let operations = rates["operations"].as_f64().unwrap();
+        let seconds = rates["seconds"].as_f64().unwrap();
+        assert!(seconds >= 0.1, "{next}");
+        let between = operations * seconds;
+        assert!(
+            (between - (sequence - before) as f64).abs() < 1e-6,
+            "{next}"
+        );
+        (before, written) = (sequence, operations);
+    }
+    assert_eq!(before, 2);
+    shown.kill().unwrap();
+    shown.wait().unwrap();
+    db.put("k", "x").unwrap();
+    db.close().unwrap();
 }

@@ -13,7 +13,7 @@ pub(super) struct Sample {
     taken: Instant,
     moment: Option<Moment>,
     disk: DiskUsage,
-    families: Vec<Family>,
+    families: Vec<FamilyMetrics>,
 }
 
 /// A page: the figures of a moment, and the rates since the one before.
@@ -21,33 +21,9 @@ pub(super) struct Sample {
 pub(super) struct Page<'a> {
     pub(super) moment: Option<Moment>,
     pub(super) disk: &'a DiskUsage,
-    pub(super) families: &'a [Family],
+    /// What only the log has counts as if it were flushed.
+    pub(super) families: &'a [FamilyMetrics],
     pub(super) rates: Option<Rates>,
-}
-
-/// A column family. What only the log has counts as if it were flushed.
-#[derive(Clone, Serialize)]
-pub(super) struct Family {
-    pub(super) name: String,
-    pub(super) levels: Vec<Level>,
-    pub(super) estimated_keys: u64,
-    pub(super) tombstones: u64,
-    pub(super) pending_compaction_bytes: u64,
-    pub(super) blob_files: usize,
-    pub(super) blob_bytes: u64,
-    pub(super) live_blob_bytes: u64,
-    pub(super) shadowed_blob_bytes: u64,
-    pub(super) garbage_blob_bytes: u64,
-}
-
-/// A level that has tables.
-#[derive(Clone, Serialize)]
-pub(super) struct Level {
-    pub(super) level: usize,
-    pub(super) files: usize,
-    pub(super) bytes: u64,
-    pub(super) target_bytes: u64,
-    pub(super) score: f64,
 }
 
 /// Changes by the second. Sizes of files may shrink.
@@ -70,7 +46,7 @@ impl Sample {
             taken: Instant::now(),
             moment: db.moment(),
             disk: usage::disk_usage(path)?,
-            families: db.metrics().families.iter().map(Family::of).collect(),
+            families: db.metrics().families,
         })
     }
 
@@ -98,33 +74,6 @@ impl Sample {
             blob_bytes: rate(|s| s.disk.blob_bytes),
             wal_bytes: rate(|s| s.disk.wal_bytes),
             garbage_bytes: rate(|s| s.families.iter().map(|f| f.garbage_blob_bytes).sum()),
-        }
-    }
-}
-
-impl Family {
-    fn of(metrics: &FamilyMetrics) -> Family {
-        let levels = metrics.levels.iter().enumerate();
-        let filled = levels.filter(|(_, level)| level.files > 0);
-        Family {
-            name: metrics.name.clone(),
-            levels: filled
-                .map(|(level, at)| Level {
-                    level,
-                    files: at.files,
-                    bytes: at.bytes,
-                    target_bytes: at.target_bytes,
-                    score: at.score,
-                })
-                .collect(),
-            estimated_keys: metrics.estimated_keys,
-            tombstones: metrics.tombstones,
-            pending_compaction_bytes: metrics.pending_compaction_bytes,
-            blob_files: metrics.blob_files,
-            blob_bytes: metrics.blob_bytes,
-            live_blob_bytes: metrics.live_blob_bytes,
-            shadowed_blob_bytes: metrics.shadowed_blob_bytes,
-            garbage_blob_bytes: metrics.garbage_blob_bytes,
         }
     }
 }

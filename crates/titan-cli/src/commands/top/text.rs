@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use titan::Result;
+use titan::{FamilyMetrics, Result};
 
-use super::sample::{Family, Page};
+use super::sample::Page;
+use crate::levels;
 use crate::output::{self, Out, Table};
 
 pub(super) fn print(page: &Page<'_>, db: &Path, out: &mut Out) -> Result<()> {
@@ -51,7 +52,7 @@ fn heading(page: &Page<'_>, db: &Path) -> String {
     text
 }
 
-fn print_family(family: &Family, out: &mut Out) -> Result<()> {
+fn print_family(family: &FamilyMetrics, out: &mut Out) -> Result<()> {
     out.line(format_args!(
         "Column family {}: keys about {}, tombstones {}, waiting for compaction {}",
         family.name,
@@ -59,25 +60,8 @@ fn print_family(family: &Family, out: &mut Out) -> Result<()> {
         output::count(family.tombstones),
         output::size(family.pending_compaction_bytes),
     ))?;
-    let mut table = Table::new(&["level", "files", "bytes", "target", "score"]);
-    for at in &family.levels {
-        table.row([
-            at.level.to_string(),
-            output::count(at.files as u64),
-            output::size(at.bytes),
-            output::size(at.target_bytes),
-            format!("{:.2}", at.score),
-        ]);
-    }
-    out.line(table)?;
-    out.line(format_args!(
-        "  blob files {}, {}: live {}, of that shadowed about {}; garbage {}",
-        output::count(family.blob_files as u64),
-        output::size(family.blob_bytes),
-        output::size(family.live_blob_bytes),
-        output::size(family.shadowed_blob_bytes),
-        output::size(family.garbage_blob_bytes),
-    ))
+    out.line(levels::table(family))?;
+    out.line(levels::blob_files(family))
 }
 
 /// `+1.50 MiB/s`, `-1.50 MiB/s`.
