@@ -29,7 +29,18 @@ pub(crate) enum Access {
 
 /// Opens the database with the user's options, adjusted to the command.
 pub(crate) fn open(path: &Path, global: &Global, access: Access) -> Result<Db> {
+    open_with(path, global, access, Vec::new())
+}
+
+/// The same, with listeners of the command.
+pub(crate) fn open_with(
+    path: &Path,
+    global: &Global,
+    access: Access,
+    listeners: Vec<Arc<dyn EventListener>>,
+) -> Result<Db> {
     let mut options = config::options(global)?;
+    options.db.listeners.extend(listeners);
     options.db.create_if_missing = access == Access::Create;
     options
         .db

@@ -1,20 +1,25 @@
 //! `titan compact`: merges the tables into as few files as possible.
+//!
+//! Ctrl-C closes the database: finished compactions persist, and nothing unfinished is left.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
+use indicatif::ProgressBar;
 use serde_json::json;
-use titan::{CompactRangeOptions, Result};
+use titan::{CompactRangeOptions, CompactionEvent, ErrorKind, EventListener, Result};
 
 use crate::global::Global;
-use crate::keys;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
-use crate::usage;
+use crate::{interrupt, keys, progress, usage};
 
 /// Compact a range of keys, or everything
+///
+/// It can be interrupted at any time and keeps the compactions that have ended.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -46,15 +51,26 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let options = CompactRangeOptions {
         force_bottommost: args.force,
     };
-    let db = open::open(&args.db, global, Access::Write)?;
+    let bar = progress::bytes("compact", None);
+    let counts = Arc::new(Counts { bar: bar.clone() });
+    let db = open::open_with(&args.db, global, Access::Write, vec![counts])?;
+    let closing = db.clone();
+    interrupt::close_with(move || closing.close());
     let before = usage::disk_usage(&args.db)?;
     let started = Instant::now();
     let families = open::family_or_all(&db, args.cf.as_deref())?;
-    for family in families {
-        family.compact_range(from.as_deref(), to.as_deref(), &options)?;
-    }
+    let mut each = families.iter();
+    let compacted =
+        each.try_for_each(|f| f.compact_range(from.as_deref(), to.as_deref(), &options));
+    bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
-    db.close()?;
+    // Also after an interruption or failure: waits until no job is running.
+    let closed = db.close();
+    compacted.map_err(|e| match e.kind() {
+        ErrorKind::Closed => e.context("interrupted; finished compactions are kept"),
+        _ => e,
+    })?;
+    closed?;
     let after = usage::disk_usage(&args.db)?;
     let mut out = Out::new();
     if global.json {
@@ -65,4 +81,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Counts the bytes that compactions have written.
+struct Counts {
+    bar: ProgressBar,
+}
+
+impl EventListener for Counts {
+    fn compaction_finished(&self, event: &CompactionEvent) {
+        self.bar.inc(event.bytes_written);
+    }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use titan::{Db, Options};
 
 use crate::Place;
 
@@ -55,4 +56,27 @@ fn an_interrupted_command_says_how_far_it_came() {
         }
         fs::remove_dir_all(place.path("db")).unwrap();
     }
+}
+
+#[test]
+fn an_interrupted_compaction_keeps_what_has_ended() {
+    let place = Place::new();
+    let db = Db::open(place.path("db"), &Options::default()).unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    for n in 0..50_000_u32 {
+        let mut value = [0; 1000];
+        random.fill(&mut value);
+        db.put(n.to_be_bytes(), value).unwrap();
+    }
+    db.close().unwrap();
+    let mut command = place.command(&["compact", "db", "--force"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let said = interrupted(command.spawn().unwrap());
+    let mut lines = said.lines();
+    let first = lines.next().unwrap();
+    assert!(first.starts_with("titan: interrupted: compact: "), "{said}");
+    // The signal may come before the database is open.
+    let kept = |line: &str| line.contains("interrupted; finished compactions are kept");
+    assert!(lines.all(kept), "{said}");
+    place.ok(&["check", "db"]);
 }
