@@ -62,10 +62,16 @@ fn an_interrupted_command_says_how_far_it_came() {
 fn an_interrupted_compaction_keeps_what_has_ended() {
     let place = Place::new();
     let db = Db::open(place.path("db"), &Options::default()).unwrap();
-    let mut random = fastrand::Rng::with_seed(7);
+    // Values that do not compress.
+    let mut state = 7_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
     for n in 0..50_000_u32 {
-        let mut value = [0; 1000];
-        random.fill(&mut value);
+        let value: [u8; 1000] = std::array::from_fn(|_| random());
         db.put(n.to_be_bytes(), value).unwrap();
     }
     db.close().unwrap();
