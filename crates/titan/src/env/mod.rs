@@ -60,15 +60,16 @@ pub(crate) use write_buffers::{Account, Charge, Sealer};
 /// [`DbOptions::env`](crate::DbOptions::env); clones share it. Threads run while a database is open
 /// with it. Databases keep what they share for as long as they are open.
 ///
-/// The threads serve the most urgent database first, by the most urgent thing that it needs: one near its bound on space or without room,
-/// one with memtables to flush, one with a long level 0, then the one that was served least
-/// recently, which is never passed over for long. So no database starves others. Jobs yield to
-/// reads of all databases. Each is idle, and cleans up, once users have written to none of them for
-/// some seconds, or to itself for a minute. The databases may have different file systems and
-/// clocks; but one thread collects the garbage of all, so a device that hangs holds up the
-/// collections of the others, which then delay writes at their bounds on space. To choose the next
-/// database costs a visit to each that waits. A child that a process makes by `fork` must make an `Env` of
-/// its own.
+/// The threads serve the most urgent database first, by the most urgent thing that it needs: one
+/// near its bound on space or without room, one with memtables to flush, one with a long level 0,
+/// then the one that was served least recently, which is never passed over for long. So no database
+/// starves others. Jobs yield to reads of all databases. Each is idle, and cleans up, once users
+/// have written to none of them for some seconds, or to itself for a minute. A child that a process
+/// makes by `fork` must make an `Env` of its own.
+///
+/// The databases may have different file systems and clocks. But one thread collects the garbage of
+/// all: a device that hangs holds up the collections of the others, whose writes are then delayed
+/// at their bounds on space. To choose the next database costs a visit to each that waits.
 ///
 /// Code of the application that is called in a job (listeners, filters) must not wait for another
 /// database of the same `Env`: that one may need the thread.

@@ -65,5 +65,5 @@
 //! # Isolation
 //!
 //! No write of a key that a transaction wrote is lost. Two transactions that each read what the
-//! other one writes may both commit, unless they read it *for update*: see the [module](crate::transaction).
-//! Keys that a range shows are not guarded.
+//! other one writes may both commit, unless they read it *for update*: see the
+//! [module](crate::transaction). Keys that a range shows are not guarded.

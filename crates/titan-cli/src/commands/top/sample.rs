@@ -21,7 +21,7 @@ pub(super) struct Sample {
 pub(super) struct Page<'a> {
     pub(super) moment: Option<Moment>,
     pub(super) disk: &'a DiskUsage,
-    /// What only the log has counts as if it were flushed.
+    /// Entries that only the log has count as if they were flushed.
     pub(super) families: &'a [FamilyMetrics],
     pub(super) rates: Option<Rates>,
 }

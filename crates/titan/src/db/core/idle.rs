@@ -25,8 +25,8 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// What is known at the moment `self`, which is taken for the time of a write, if there were
-    /// writes since `seen`.
+    /// The state at the moment `self`, which is taken for the time of a write if there were writes
+    /// since `seen`.
     pub(crate) fn after(self, seen: &Idle) -> Idle {
         let wrote = self.last_sequence != seen.last_sequence;
         let any_wrote = wrote || self.writes != seen.writes;
