@@ -1,5 +1,6 @@
 //! Which tables to merge next.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -228,24 +229,10 @@ pub(crate) fn pick_older(
 /// `Busy` if a table that is needed is being compacted.
 pub(crate) fn pick_files(
     version: &Arc<Version>,
-    files: &[FileNumber],
+    files: &BTreeSet<FileNumber>,
     output_level: usize,
 ) -> Result<Compaction> {
-    let level_of = |number: &FileNumber| {
-        let mut tables = version.tables();
-        let found = tables.find(|(_, table)| table.number() == *number);
-        found.map(|(level, _)| level).ok_or_else(|| {
-            Error::invalid_argument(format!("no table of the family has the number {number}"))
-        })
-    };
-    let levels = files.iter().map(level_of).collect::<Result<Vec<_>>>()?;
-    let Some(&level) = levels.first() else {
-        return Err(Error::invalid_argument("no table was named"));
-    };
-    if let Some(other) = levels.iter().find(|other| **other != level) {
-        let text = format!("the tables are of levels {level} and {other}: name those of one");
-        return Err(Error::invalid_argument(text));
-    }
+    let level = level_of_all(version, files)?;
     if output_level < level.max(1) || output_level >= version.num_levels() {
         let last = version.num_levels().saturating_sub(1);
         let text = format!(
@@ -278,6 +265,30 @@ pub(crate) fn pick_files(
     let compaction = complete(version, level, output_level, inputs)
         .ok_or_else(|| Error::new(ErrorKind::Busy, "a table that is needed is being compacted"))?;
     Ok(compaction.forced(FilterReason::Manual))
+}
+
+/// The level of tables, which must have the same.
+fn level_of_all(version: &Version, files: &BTreeSet<FileNumber>) -> Result<usize> {
+    let named = |(_, table): &(usize, &Arc<TableFile>)| files.contains(&table.number());
+    let found: BTreeMap<_, _> = version
+        .tables()
+        .filter(named)
+        .map(|(level, table)| (table.number(), level))
+        .collect();
+    if let Some(missing) = files.iter().find(|number| !found.contains_key(number)) {
+        let text = format!("no table of the family has the number {missing}");
+        return Err(Error::invalid_argument(text));
+    }
+    let mut levels = found.into_values();
+    let Some(level) = levels.next() else {
+        return Err(Error::invalid_argument("no table was named"));
+    };
+    match levels.find(|other| *other != level) {
+        Some(other) => Err(Error::invalid_argument(format!(
+            "the tables are of levels {level} and {other}: name those of one"
+        ))),
+        None => Ok(level),
+    }
 }
 
 /// Adds neighbours of a sorted level that share a user key with the inputs: the versions of one key

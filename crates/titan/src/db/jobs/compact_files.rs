@@ -21,8 +21,9 @@ impl Shared {
         check_may_wait_for_jobs()?;
         let claim = self.claim_for_manual(family)?;
         let mut refused = None;
+        let files = files.iter().copied().collect();
         let pick = |version: &Arc<Version>| {
-            let picked = pick_files(version, files, output_level);
+            let picked = pick_files(version, &files, output_level);
             picked.map_err(|e| refused = Some(e)).ok()
         };
         let outcome = self.compact_one(family, pick);
