@@ -94,6 +94,26 @@ fn named_tables_of_level_0_go_down_with_all_older_ones() {
 }
 
 #[test]
+fn tables_between_named_ones_go_along() {
+    let vfs = SimVfs::new();
+    let options = partitioned(&vfs, Arc::new(FixedPrefixPartitioner(key(0).len() - 1)));
+    let db = open(&options);
+    flush(&db, 0..60, 0);
+    db.compact_range(None, None, &CompactRangeOptions::default())
+        .unwrap();
+    let before = of_level(&db, 6);
+    assert_eq!(before.len(), 6);
+    // One of them twice.
+    db.compact_files(&[before[1], before[3], before[1]], 6)
+        .unwrap();
+    let after = of_level(&db, 6);
+    let stayed: Vec<_> = (0..6).filter(|n| after[*n] == before[*n]).collect();
+    assert_eq!(stayed, [0, 4, 5]);
+    assert_content(&db, &[(0..60, 0)]);
+    db.close().unwrap();
+}
+
+#[test]
 fn compactions_that_would_put_newer_keys_below_older_ones_are_refused() {
     let vfs = SimVfs::new();
     let db = open(&options(&vfs, manual()));
@@ -209,15 +229,23 @@ fn compactions_cut_tables_where_the_partitioner_says() {
 fn a_partitioner_may_cut_everywhere_and_panic() {
     let vfs = SimVfs::new();
     for (panics, tables_left) in [(false, 20), (true, 1)] {
-        let options = partitioned(&vfs, Arc::new(Everywhere { panics }));
+        let mut options = partitioned(&vfs, Arc::new(Everywhere { panics }));
+        // Nothing else cuts.
+        options.default.target_file_size_base = u64::MAX;
         let db = open(&options);
+        flush(&db, 5..10, 1000);
+        let snapshot = db.snapshot();
         flush(&db, 0..20, 0);
         let force = CompactRangeOptions {
             force_bottommost: true,
         };
         db.compact_range(None, None, &force).unwrap();
+        // Both versions of a key are in one table.
         assert_eq!(tables(&db).len(), tables_left, "panics: {panics}");
         assert_content(&db, &[(0..20, 0)]);
+        let before = snapshot.get(&db, key(7)).unwrap();
+        assert_eq!(before.as_deref(), Some(&*value(1007, 200)));
+        drop(snapshot);
         assert!(db.background_error().is_none());
         db.close().unwrap();
     }

@@ -37,8 +37,10 @@ pub struct OutputWriter {
     separator: Option<BlobSeparator>,
     tombstones: FragmentedTombstones,
     grandparents: Grandparents,
+    /// Whether tables are cut; a flush writes one.
+    cuts: bool,
     /// Bytes of its file at which a table is cut; with the values to which it points,
-    /// [`LOGICAL_SIZE_FACTOR`] times as many. `u64::MAX` in a flush, which writes one table.
+    /// [`LOGICAL_SIZE_FACTOR`] times as many.
     max_table_bytes: u64,
     /// Bytes of the level below that a table may overlap.
     max_overlap: u64,
@@ -67,7 +69,7 @@ impl OutputWriter {
     /// A writer of one table, however large: for flushes.
     pub fn uncut(env: JobEnv, family: OutputFamily, tombstones: FragmentedTombstones) -> Self {
         let mut this = Self::cut(env, family, tombstones, Grandparents::none());
-        this.max_table_bytes = u64::MAX;
+        this.cuts = false;
         this
     }
 
@@ -91,6 +93,7 @@ impl OutputWriter {
         let separator =
             BlobSeparator::new(Arc::clone(&env.vfs), env.dir.clone(), options, allocate);
         OutputWriter {
+            cuts: true,
             max_table_bytes: family.options.target_file_size_base,
             max_overlap: max_overlap(family.options.target_file_size_base),
             seen_moment: None,
@@ -218,7 +221,7 @@ impl OutputWriter {
     }
 
     fn should_cut(&mut self, next_user_key: &[u8]) -> bool {
-        if self.max_table_bytes == u64::MAX {
+        if !self.cuts {
             return false;
         }
         let Some((_, table)) = &self.current else {
