@@ -92,6 +92,11 @@ impl Detail {
         if let Some(parts) = self.parts.get() {
             let times_all = level == StatsLevel::All;
             parts.times_all.store(times_all, Ordering::Relaxed);
+            if level == StatsLevel::Sampled {
+                let recorders = parts.histograms.iter().zip(HistogramKind::ALL);
+                let frequent = recorders.filter(|(_, kind)| kind.is_frequent());
+                frequent.for_each(|(recorder, _)| recorder.mark_sample());
+            }
         }
         let is_on = level != StatsLevel::Off;
         self.is_on.store(is_on, Ordering::Relaxed);
@@ -187,6 +192,7 @@ impl<'a> Detailed<'a> {
     /// that no pattern of calls is overlooked, or all.
     #[inline]
     pub(crate) fn sample(self, kind: HistogramKind) -> Option<StopWatch<'a>> {
+        debug_assert!(kind.is_frequent(), "{kind:?} is not marked as a sample");
         let left = match UNTIMED.get() {
             UNKNOWN => next_gap(),
             left => left,
@@ -204,11 +210,6 @@ impl<'a> Detailed<'a> {
     fn time_sample(self, kind: HistogramKind) -> StopWatch<'a> {
         if matches!(UNTIMED.get(), 0 | UNKNOWN) {
             UNTIMED.set(next_gap());
-        }
-        if !self.0.times_all.load(Ordering::Relaxed)
-            && let Some(recorder) = self.0.histograms.get(kind as usize)
-        {
-            recorder.mark_sample();
         }
         self.time(kind)
     }

@@ -43,6 +43,20 @@ macro_rules! histograms {
                 }
             }
 
+            /// Whether only some calls are timed at the level `sampled`.
+            pub(super) fn is_frequent(self) -> bool {
+                matches!(
+                    self,
+                    HistogramKind::Get
+                        | HistogramKind::MultiGet
+                        | HistogramKind::Seek
+                        | HistogramKind::Write
+                        | HistogramKind::Merge
+                        | HistogramKind::Delete
+                        | HistogramKind::BlobRead
+                )
+            }
+
             pub(crate) fn unit(self) -> Unit {
                 match self {
                     $(HistogramKind::$kind => Unit::$unit,)*
@@ -141,7 +155,7 @@ impl Recorder {
         }
     }
 
-    /// Values are left out from now on.
+    /// Notes that values are left out from now on.
     pub(super) fn mark_sample(&self) {
         self.is_sample.store(true, Ordering::Relaxed);
     }

@@ -96,7 +96,7 @@ perf_context! {
     /// Time of inserting into memtables.
     write_memtable_time,
     /// Time in line for the commit: until the thread leads a group, or another has committed its
-    /// batch.
+    /// batch. What must not run beside a commit waits in the same line.
     write_thread_wait_nanos,
     /// Time for which writes were delayed or stopped, because background jobs did not keep up.
     write_delay_time,
