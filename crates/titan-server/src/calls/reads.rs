@@ -1,7 +1,7 @@
 //! Points, batches and scans at a timestamp.
 
 use bytes::Bytes;
-use titan_mvcc::{Direction, Error, Timestamp};
+use titan_mvcc::{Direction, Error, Scan, Timestamp};
 
 use super::call::{Call, Work};
 use super::failure::Failure;
@@ -75,15 +75,10 @@ impl Call for ScanRequest {
         let mut pairs = Pairs::default();
         // Every row but the first of each step is left out.
         let left_out = self.sample_step.max(1) as usize - 1;
-        'rows: for number in 0..self.limit as usize {
-            // A row of a sample takes as long as all that are left out.
-            work.check_time_at(if left_out > 0 { 0 } else { number })?;
-            for _ in 0..if number > 0 { left_out } else { 0 } {
-                match scan.next_ref() {
-                    Ok(Some(_)) | Err(Error::KeyIsLocked(_)) => {}
-                    Ok(None) => break 'rows,
-                    Err(error) => return Err(read_failure(error)),
-                }
+        for number in 0..self.limit as usize {
+            work.check_time_at(number)?;
+            if number > 0 && !pass(&mut scan, left_out, work)? {
+                break;
             }
             let row = match scan.next_ref() {
                 Ok(Some(row)) => row,
@@ -106,6 +101,19 @@ impl Call for ScanRequest {
             ..ScanResponse::default()
         })
     }
+}
+
+/// Passes over rows. Returns false at the end of the range.
+fn pass(scan: &mut Scan, rows: usize, work: &Work<'_>) -> Result<bool, Failure> {
+    for row in 0..rows {
+        work.check_time_at(row)?;
+        match scan.next_ref() {
+            Ok(Some(_)) | Err(Error::KeyIsLocked(_)) => {}
+            Ok(None) => return Ok(false),
+            Err(error) => return Err(read_failure(error)),
+        }
+    }
+    Ok(true)
 }
 
 /// The pair of a locked key; any other error ends the call.

@@ -32,10 +32,15 @@ const KEY: u32 = 2;
 const VALUE: u32 = 3;
 
 /// Pairs in the form in which an answer has them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Pairs {
-    encoded: Vec<u8>,
+    /// Pieces before the last one.
+    full: Vec<Vec<u8>>,
+    last: Vec<u8>,
 }
+
+/// The most bytes of a piece of several pairs. What is in a piece moves only while that grows.
+const PIECE: usize = 256 << 10;
 
 /// The part of an answer that is pairs.
 #[derive(Clone, PartialEq, Message)]
@@ -55,18 +60,41 @@ impl Pairs {
         let fields = fields.into_iter().filter(|(_, bytes)| !bytes.is_empty());
         let len = |bytes: &[u8]| 1 + encoded_len_varint(bytes.len() as u64) + bytes.len();
         let all: usize = fields.clone().map(|(_, bytes)| len(bytes)).sum();
-        encode_key(PAIRS, WireType::LengthDelimited, &mut self.encoded);
-        encode_varint(all as u64, &mut self.encoded);
+        let piece = self.piece(Self::MOST_BESIDE + key.len() + value.len());
+        encode_key(PAIRS, WireType::LengthDelimited, piece);
+        encode_varint(all as u64, piece);
         for (tag, bytes) in fields {
-            encode_key(tag, WireType::LengthDelimited, &mut self.encoded);
-            encode_varint(bytes.len() as u64, &mut self.encoded);
-            self.encoded.extend_from_slice(bytes);
+            encode_key(tag, WireType::LengthDelimited, piece);
+            encode_varint(bytes.len() as u64, piece);
+            piece.extend_from_slice(bytes);
         }
     }
 
     /// Adds a pair with what it has, such as an error.
     pub fn add_message(&mut self, pair: &KvPair) {
-        message::encode(PAIRS, pair, &mut self.encoded);
+        let piece = self.piece(message::encoded_len(PAIRS, pair));
+        message::encode(PAIRS, pair, piece);
+    }
+
+    /// The piece for so many bytes more.
+    fn piece(&mut self, bytes: usize) -> &mut Vec<u8> {
+        if self.last.len() + bytes > PIECE {
+            if !self.last.is_empty() {
+                self.full.push(std::mem::take(&mut self.last));
+            }
+            // One larger than a piece is alone, in as much memory as it takes.
+            self.last.reserve_exact(bytes.max(PIECE));
+        }
+        &mut self.last
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let full = self.full.iter().map(Vec::as_slice);
+        full.chain([&*self.last])
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.pieces().map(<[u8]>::len).sum()
     }
 
     /// The pairs as messages. Cost: decodes all of them.
@@ -74,8 +102,16 @@ impl Pairs {
     /// # Errors
     /// None for pairs that were added.
     pub fn decoded(&self) -> Result<Vec<KvPair>, DecodeError> {
-        let all = Decoded::decode(Bytes::copy_from_slice(&self.encoded))?;
+        let pieces: Vec<_> = self.pieces().collect();
+        let all = Decoded::decode(Bytes::from(pieces.concat()))?;
         Ok(all.pairs)
+    }
+}
+
+/// Pairs are equal in any pieces.
+impl PartialEq for Pairs {
+    fn eq(&self, other: &Self) -> bool {
+        self.pieces().flatten().eq(other.pieces().flatten())
     }
 }
 
@@ -92,7 +128,9 @@ impl Message for ScanResponse {
         if let Some(error) = &self.region_error {
             message::encode(REGION_ERROR, error, buf);
         }
-        buf.put_slice(&self.pairs.encoded);
+        for piece in self.pairs.pieces() {
+            buf.put_slice(piece);
+        }
         if let Some(error) = &self.error {
             message::encode(ERROR, error, buf);
         }
@@ -129,7 +167,7 @@ impl Message for ScanResponse {
         let region_error = region_error.map_or(0, |e| message::encoded_len(REGION_ERROR, e));
         let error = self.error.as_ref();
         let error = error.map_or(0, |e| message::encoded_len(ERROR, e));
-        region_error + self.pairs.encoded.len() + error
+        region_error + self.pairs.encoded_len() + error
     }
 
     fn clear(&mut self) {
@@ -195,6 +233,21 @@ mod tests {
         assert_eq!(encoded.len(), answer.encoded_len());
         assert_eq!(ScanResponse::decode(&*encoded).unwrap(), answer);
         assert_eq!(answer.pairs.decoded().unwrap(), pairs);
+        // Pieces are not seen.
+        let mut many = ScanResponse::default();
+        let len = 100_000;
+        for _ in 0..5 {
+            many.pairs.add(b"key", &bytes(len));
+        }
+        many.pairs.add(b"longer than a piece", &bytes(3 * PIECE));
+        let encoded = many.encode_to_vec();
+        assert_eq!(encoded.len(), many.encoded_len());
+        assert_eq!(ScanResponse::decode(&*encoded).unwrap(), many);
+        let declared = Declared::decode(&*encoded).unwrap();
+        assert_eq!(declared.encode_to_vec(), encoded);
+        // A piece has no room that is not counted, but for the last one.
+        let spare = |piece: &Vec<u8>| piece.capacity() - piece.len();
+        assert!(many.pairs.full.iter().map(spare).max().unwrap() <= PIECE);
         // What it does not know is passed over.
         let newer = [&encoded[..], &[0x78, 1]].concat();
         assert_eq!(ScanResponse::decode(&*newer).unwrap(), answer);

@@ -1,10 +1,11 @@
 //! A read that the disk holds up.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use titan::DbOptions;
+use titan::{DbOptions, EventListener, FlushEvent};
 use titan_server::proto::kvrpcpb::{RawGetRequest, RawPutRequest};
 use titan_server::proto::tikvpb::batch_commands_request::request::Cmd;
 use titan_server::proto::tikvpb::batch_commands_response::response::Cmd as Told;
@@ -41,6 +42,16 @@ impl Drop for Shut {
     }
 }
 
+/// Whether a flush that wrote large values has ended.
+#[derive(Default)]
+struct Flushed(AtomicBool);
+
+impl EventListener for Flushed {
+    fn flush_finished(&self, event: &FlushEvent) {
+        self.0.fetch_or(event.blob_bytes > 0, Ordering::Relaxed);
+    }
+}
+
 fn has_entries(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "sst" || e == "blob")
 }
@@ -69,11 +80,13 @@ fn a_read_that_waits_for_the_disk_holds_no_ready_answer_back() {
     const FAR: usize = 100_000;
     const PATIENCE: Duration = Duration::from_secs(60);
     let place = Place::new();
+    let flushed = Arc::new(Flushed::default());
     let options = place.options();
     let cluster = place.start_with(NodeOptions {
         storage: StorageOptions {
             db: DbOptions {
                 db_write_buffer_size: 64 << 10,
+                listeners: vec![Arc::clone(&flushed) as Arc<dyn EventListener>],
                 ..options.storage.db
             },
             ..options.storage
@@ -82,7 +95,7 @@ fn a_read_that_waits_for_the_disk_holds_no_ready_answer_back() {
     });
     put(&cluster, "far", vec![7; FAR]);
     // More memtables than the limit allows: "far" goes to the disk.
-    while place.vfs.count(OpKind::Create, ".blob") == 0 {
+    while !flushed.0.load(Ordering::Relaxed) {
         put(&cluster, "between", vec![0; 10_000]);
     }
     put(&cluster, "near", vec![1]);
