@@ -138,6 +138,7 @@ enum Progress {
 /// A batch and its conditions, if it has any.
 type Submitted = (WriteBatch, Option<Box<Checked>>);
 
+/// The bytes of the batch; 0 for a writer that wants to be alone.
 fn size_of_batch(submitted: &Option<Submitted>) -> usize {
     submitted
         .as_ref()
@@ -223,6 +224,13 @@ struct Line {
     waiting: VecDeque<Arc<Writer>>,
 }
 
+impl Line {
+    /// Makes the caller the leader, unless there is one.
+    fn take_lead(&mut self) -> bool {
+        !std::mem::replace(&mut self.led, true)
+    }
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct CommitQueue {
@@ -274,14 +282,8 @@ impl CommitQueue {
     /// Runs `f` while no batch is being committed, unless one is or another writer leads: then
     /// returns `None` at once.
     pub(crate) fn try_exclusive<T>(&self, f: impl FnOnce(&Lead<'_>) -> T) -> Option<T> {
-        {
-            let mut line = self.line.lock();
-            if line.led {
-                return None;
-            }
-            line.led = true;
-        }
-        Some(f(&Lead(self)))
+        let leads = self.line.lock().take_lead();
+        leads.then(|| f(&Lead(self)))
     }
 
     /// Number of writers that wait.
@@ -307,17 +309,21 @@ impl CommitQueue {
         submitted: Option<Submitted>,
         options: Option<WriteOptions>,
     ) -> std::result::Result<Option<Submitted>, End> {
-        let mut line = self.line.lock();
-        if !line.led {
-            line.led = true;
+        if self.line.lock().take_lead() {
             return Ok(submitted);
         }
+        // Made without the lock, which every writer wants.
         let writer = Writer::new(submitted, options);
         if let Err(e) = self.check_may_wait() {
             return Err(writer.refused(e));
         }
-        line.waiting.push_back(Arc::clone(&writer));
-        drop(line);
+        {
+            let mut line = self.line.lock();
+            if line.take_lead() {
+                return Ok(writer.submitted.lock().take());
+            }
+            line.waiting.push_back(Arc::clone(&writer));
+        }
         gate!("queue: in line");
         let waited =
             perf_context::timed(|running| &running.write_thread_wait_nanos, || writer.wait());
@@ -339,12 +345,12 @@ impl CommitQueue {
             conditions: Vec::new(),
             refused: Vec::new(),
         };
-        let alone = size_of_batch(&leader);
+        let of_leader = size_of_batch(&leader);
         if let Some((batch, conditions)) = leader {
             group.push(batch, conditions);
         }
         let mut followers = Vec::new();
-        let mut bytes = alone;
+        let mut bytes = of_leader;
         let limit = if bytes <= SMALL_BATCH {
             bytes + SMALL_BATCH
         } else {
@@ -355,7 +361,7 @@ impl CommitQueue {
             let compatible = next.options.is_some_and(|o| {
                 o.disable_wal == options.disable_wal && o.no_slowdown == options.no_slowdown
             });
-            if !compatible || bytes + next.bytes > limit.max(alone) {
+            if !compatible || bytes + next.bytes > limit.max(of_leader) {
                 break;
             }
             bytes += next.bytes;
