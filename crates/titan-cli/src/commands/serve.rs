@@ -84,11 +84,7 @@ Clients:
 
 /// Parses a level by the name that options give it.
 fn level_parser() -> impl TypedValueParser<Value = StatsLevel> {
-    PossibleValuesParser::new(["off", "sampled", "all"]).map(|name| match &*name {
-        "sampled" => StatsLevel::Sampled,
-        "all" => StatsLevel::All,
-        _ => StatsLevel::Off,
-    })
+    PossibleValuesParser::new(["off", "sampled", "all"]).try_map(|name| name.parse::<StatsLevel>())
 }
 
 pub(crate) fn run(args: &Args, _global: &Global) -> Result<ExitCode> {

@@ -336,6 +336,7 @@ impl From<FamilySettings> for ColumnFamilyOptions {
         options
     }
 }
+
 /// Fails with `InvalidOption` for a codec that this build does not have.
 fn require_codec(option: &str, codec: CompressionType) -> Result<()> {
     let refused = |e: Error| Error::invalid_option(format!("{option}: {}", e.message()));

@@ -57,6 +57,17 @@ macro_rules! named_setting {
                 }
             }
         }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::Error;
+
+            /// Parses the name that options give it. Fails with `InvalidArgument`.
+            fn from_str(text: &str) -> $crate::Result<Self> {
+                Setting::parse(text).ok_or_else(|| {
+                    $crate::Error::invalid_argument(format!("{text:?} is not {}", $form))
+                })
+            }
+        }
     };
 }
 pub(super) use named_setting;
