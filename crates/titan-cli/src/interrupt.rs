@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use indicatif::{ProgressBar, WeakProgressBar};
 use serde_json::json;
-use titan::Result;
+use titan::{ErrorKind, Result};
 
 use crate::{output, status};
 
@@ -40,11 +40,26 @@ pub(crate) fn watch(bar: &ProgressBar, of_bytes: bool) {
     catch();
 }
 
-/// From now on, the first signal closes what a command has open. What runs then fails with
-/// `Closed`, after it has cleaned up.
-pub(crate) fn close_with(close: impl Fn() -> Result<()> + Send + 'static) {
-    state().close = Some(Box::new(close));
+/// Runs `work` on what a command has open, which the first signal closes: `work` then fails with
+/// `Closed`, after it has cleaned up, and the error says what is `kept`. Closes it in any case.
+///
+/// # Errors
+/// Those of `work`, or else of `close`.
+pub(crate) fn closing<T>(
+    close: impl Fn() -> Result<()> + Clone + Send + 'static,
+    kept: &str,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    state().close = Some(Box::new(close.clone()));
     catch();
+    let done = work();
+    // Waits until no job is running.
+    let closed = close();
+    let done = done.map_err(|e| match e.kind() {
+        ErrorKind::Closed => e.context(format_args!("interrupted; {kept}")),
+        _ => e,
+    })?;
+    closed.map(|()| done)
 }
 
 /// Returns true once the signal has come.

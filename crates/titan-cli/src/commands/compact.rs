@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use serde_json::json;
-use titan::{CompactRangeOptions, CompactionEvent, ErrorKind, EventListener, Result};
+use titan::{CompactRangeOptions, CompactionEvent, EventListener, Result};
 
 use crate::global::Global;
 use crate::open::{self, Access};
@@ -55,22 +55,18 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let counts = Arc::new(Counts { bar: bar.clone() });
     let db = open::open_with(&args.db, global, Access::Write, vec![counts])?;
     let closing = db.clone();
-    interrupt::close_with(move || closing.close());
-    let before = usage::disk_usage(&args.db)?;
-    let started = Instant::now();
-    let families = open::family_or_all(&db, args.cf.as_deref())?;
-    let mut each = families.iter();
-    let compacted =
-        each.try_for_each(|f| f.compact_range(from.as_deref(), to.as_deref(), &options));
-    bar.finish_and_clear();
-    let seconds = started.elapsed().as_secs_f64();
-    // Also after an interruption or failure: waits until no job is running.
-    let closed = db.close();
-    compacted.map_err(|e| match e.kind() {
-        ErrorKind::Closed => e.context("interrupted; finished compactions are kept"),
-        _ => e,
+    let close = move || closing.close();
+    let (before, seconds) = interrupt::closing(close, "finished compactions are kept", || {
+        let before = usage::disk_usage(&args.db)?;
+        let started = Instant::now();
+        let families = open::family_or_all(&db, args.cf.as_deref())?;
+        let mut each = families.iter();
+        let compacted =
+            each.try_for_each(|f| f.compact_range(from.as_deref(), to.as_deref(), &options));
+        bar.finish_and_clear();
+        compacted?;
+        Ok((before, started.elapsed().as_secs_f64()))
     })?;
-    closed?;
     let after = usage::disk_usage(&args.db)?;
     let mut out = Out::new();
     if global.json {

@@ -11,9 +11,7 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use serde_json::json;
-use titan::{
-    CollectGarbageOptions, ErrorKind, GarbageCollectionProgress, GarbageCollectionSummary, Result,
-};
+use titan::{CollectGarbageOptions, GarbageCollectionProgress, GarbageCollectionSummary, Result};
 
 use crate::global::Global;
 use crate::open::{self, Access};
@@ -70,25 +68,19 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     options.validate()?;
     let db = open::open(&args.db, global, Access::Write)?;
     let closing = db.clone();
-    interrupt::close_with(move || closing.close());
-    let before = usage::disk_usage(&args.db)?;
-    let started = Instant::now();
-    let families = open::family_or_all(&db, args.cf.as_deref())?;
-    let collect = || -> Result<Vec<GarbageCollectionSummary>> {
-        let each = families.iter();
-        each.map(|family| family.collect_garbage(from.as_deref(), to.as_deref(), &options))
-            .collect()
-    };
-    let summaries = collect();
-    bar.finish_and_clear();
-    let seconds = started.elapsed().as_secs_f64();
-    // Also after an interruption or failure: waits until no job is running.
-    let closed = db.close();
-    let summary = total(summaries.map_err(|e| match e.kind() {
-        ErrorKind::Closed => e.context("interrupted; completed collections are kept"),
-        _ => e,
-    })?);
-    closed?;
+    let close = move || closing.close();
+    let (before, summary, seconds) =
+        interrupt::closing(close, "completed collections are kept", || {
+            let before = usage::disk_usage(&args.db)?;
+            let started = Instant::now();
+            let families = open::family_or_all(&db, args.cf.as_deref())?;
+            let each = families.iter();
+            let summaries = each
+                .map(|family| family.collect_garbage(from.as_deref(), to.as_deref(), &options))
+                .collect::<Result<Vec<_>>>();
+            bar.finish_and_clear();
+            Ok((before, total(summaries?), started.elapsed().as_secs_f64()))
+        })?;
     let after = usage::disk_usage(&args.db)?;
     let mut out = Out::new();
     if global.json {

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use titan::{CollectGarbageOptions, Error, ErrorKind, Result};
+use titan::{CollectGarbageOptions, Error, Result};
 use titan_mvcc::{Store, Timestamp, VersionSpace};
 
 use super::super::gc::shown_by;
@@ -66,18 +66,14 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let store = write(&args.db, global, false, &args.clock)?;
     let closing = store.clone();
-    interrupt::close_with(move || closing.close().map_err(translated));
-    let before = usage::disk_usage(&args.db)?;
-    let started = Instant::now();
-    let dropped = drop_old(&store, args.safe_point);
-    let seconds = started.elapsed().as_secs_f64();
-    // Also after an interruption or failure: waits until no job is running.
-    let closed = store.close().map_err(translated);
-    let dropped = dropped.map_err(|e| match e.kind() {
-        ErrorKind::Closed => e.context("interrupted; dropped versions stay dropped"),
-        _ => e,
-    })?;
-    closed?;
+    let close = move || closing.close().map_err(translated);
+    let (before, dropped, seconds) =
+        interrupt::closing(close, "dropped versions stay dropped", || {
+            let before = usage::disk_usage(&args.db)?;
+            let started = Instant::now();
+            let dropped = drop_old(&store, args.safe_point)?;
+            Ok((before, dropped, started.elapsed().as_secs_f64()))
+        })?;
     let after = usage::disk_usage(&args.db)?;
     let mut out = Out::new();
     let Dropped {
