@@ -25,7 +25,7 @@ pub(crate) struct InstructionsArgs {
     #[arg(long, value_name = "LEVEL", default_value = "off")]
     stats_level: String,
     /// Only this program.
-    #[arg(long, value_name = "EXAMPLE")]
+    #[arg(long, value_name = "EXAMPLE", value_parser = PROGRAMS)]
     only: Option<String>,
 }
 
@@ -89,6 +89,8 @@ fn build(checkout: &Path, programs: &[&str]) -> Result<(), String> {
     for program in programs {
         cargo.args(["--example", program]);
     }
+    // Each checkout has programs of its own.
+    cargo.env_remove("CARGO_TARGET_DIR");
     run(cargo.current_dir(checkout))
 }
 
