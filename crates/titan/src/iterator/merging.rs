@@ -201,10 +201,10 @@ impl MergingIterator {
             return turned;
         }
         self.rebuild(direction);
-        // The child with the current key is on neither side yet, so it comes first.
-        if let Some(at) = self.heap.iter().position(|&i| i == first) {
-            self.heap.swap(0, at);
-        }
+        invariant!(
+            self.heap.first() == Some(&first),
+            "the child with the current key is not the first after a turn"
+        );
         Ok(())
     }
 
