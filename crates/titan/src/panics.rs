@@ -1,5 +1,5 @@
-//! Calls of the application's code: merge operators, prefix extractors, filters, collectors, hooks
-//! and listeners. It may panic.
+//! Calls of the application's code: merge operators, prefix extractors, filters, collectors,
+//! partitioners, hooks and listeners. It may panic.
 //!
 //! Promises that a panic ends here. The caller decides what it means: usually an error for what the
 //! code was asked about, and nothing else. Comparators are not called this way: without an order

@@ -15,7 +15,8 @@ pub trait SstPartitioner: Send + Sync {
     fn name(&self) -> &str;
 
     /// Whether `previous` and `next` must not be in one table. They are user keys that follow one
-    /// another. Called for each key that a compaction writes, so it should be quick.
+    /// another. Called for each key that a compaction writes, so it should be quick. It must not
+    /// call what waits for jobs of the database, such as a flush: it would wait for itself.
     fn should_partition(&self, previous: &[u8], next: &[u8]) -> bool;
 }
 

@@ -22,9 +22,10 @@
 //! # }
 //! ```
 //!
-//! Code has to be given again: comparators, merge operators, prefix extractors, compaction filters.
-//! An opening without one that the database needs fails and names it. RocksDB opens the directory
-//! again; after a garbage collection `titan downgrade` comes first.
+//! Code has to be given again: comparators, merge operators, prefix extractors, compaction filters,
+//! collectors, partitioners. An opening without a comparator or an operator that the database needs
+//! fails and names it. RocksDB opens the directory again; after a garbage collection
+//! `titan downgrade` comes first.
 //!
 //! | RocksDB, or the crate `rocksdb` | here |
 //! |---|---|
@@ -36,7 +37,8 @@
 //! | `Iterator`, `raw_iterator` | [`DbIterator`](crate::DbIterator); as a Rust iterator [`range`](crate::ColumnFamily::range), [`prefix`](crate::ColumnFamily::prefix) |
 //! | `Snapshot` | [`Snapshot`](crate::Snapshot), without a lifetime |
 //! | `OptimisticTransactionDB`, `TransactionDB` | [`Db::begin`](crate::Db::begin) on any database: [which of the two](super::transactions) |
-//! | `CompactRange`, `Flush` | [`compact_range`](crate::ColumnFamily::compact_range), [`flush`](crate::ColumnFamily::flush) |
+//! | `CompactRange`, `CompactFiles`, `Flush` | [`compact_range`](crate::ColumnFamily::compact_range), [`compact_files`](crate::ColumnFamily::compact_files), [`flush`](crate::ColumnFamily::flush) |
+//! | `SstPartitionerFactory` | [`SstPartitioner`](crate::SstPartitioner) |
 //! | `SetOptions`, `SetDBOptions` | [`set_options`](crate::ColumnFamily::set_options) |
 //! | `GetProperty`, tickers, histograms | [`property`](crate::ColumnFamily::property), [`tickers`](crate::Db::tickers), [`Statistics`](crate::Statistics) |
 //! | `PerfContext` | [`PerfContext`](crate::PerfContext) |

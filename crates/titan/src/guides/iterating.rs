@@ -28,11 +28,12 @@
 //! # }
 //! ```
 //!
-//! # A cursor copies nothing
+//! # A cursor
 //!
 //! [`DbIterator`](crate::DbIterator) shows the entry at which it is, moves both ways and seeks.
 //! Values in blob files are read when they are asked for; a cursor that asks for each of them reads
-//! some ahead.
+//! some ahead. [`value_in_place`](crate::DbIterator::value_in_place) shows a value of the tree
+//! without a copy.
 //!
 //! ```
 //! # fn main() -> titan::Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! Values of at least [`min_blob_size`](crate::ColumnFamilyOptions::min_blob_size) (4 KiB) go to
 //! blob files when their memtable is flushed. The tree keeps the key and a pointer, so compactions
-//! do not copy them. A value has at most 4 GiB.
+//! do not copy them. A value and its key have at most 4 GiB less 64 MiB.
 //!
 //! # Reading
 //!
@@ -44,7 +44,7 @@
 //! A put has its value in memory: once as the caller's, once in the memtable until that is flushed,
 //! and the log has a copy on the device. So a value that is larger than one wants in memory is
 //! stored in parts of some megabytes, and exists once its length is written. The example
-//! `large_files` of this crate has that as a program of 100 lines:
+//! `large_files` of this crate has that as a program:
 //!
 //! ```
 //! # fn main() -> titan::Result<()> {

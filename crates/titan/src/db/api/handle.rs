@@ -268,7 +268,7 @@ impl Db {
     /// checkpoint flushes.
     ///
     /// The database keeps its options, but no code: each later opening gives merge operators that
-    /// are not built in, compaction filters and collectors again, in
+    /// are not built in, compaction filters, collectors and partitioners again, in
     /// [`Options::families`](crate::Options), which also creates a family that does not exist.
     ///
     /// # Errors
@@ -287,10 +287,10 @@ impl Db {
     ///
     /// # Errors
     /// `InvalidArgument` if the family exists and runs without a merge operator, prefix extractor,
-    /// compaction filter or collector of `options`: it has those that the opening gave it. They are
-    /// compared by their names only, so two filters of one name pass for the same, whatever time to
-    /// live they have. `InvalidArgument` also if `options` have a comparator that is not the
-    /// default, and the family's has another name. `InvalidOption`; those of writes.
+    /// compaction filter, collector or partitioner of `options`: it has those that the opening gave
+    /// it. They are compared by their names only, so two filters of one name pass for the same,
+    /// whatever time to live they have. `InvalidArgument` also if `options` have a comparator that
+    /// is not the default, and the family's has another name. `InvalidOption`; those of writes.
     pub fn open_or_create_column_family(
         &self,
         name: &str,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::format::SequenceNumber;
 
-/// A database is idle after so long without a write to any one of its `Env`.
+/// A database is idle after so long without a write to any one of its `Env`, or after
+/// [`ALONE_IDLE_AFTER`].
 pub(crate) const IDLE_AFTER: Duration = Duration::from_secs(5);
 
 /// And after so long without a write of its own, whatever users write to others: one that is
