@@ -2,24 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::order::MemberId;
-use crate::format::total;
+use crate::format::{OpeningId, total};
 use crate::sync::Mutex;
 
 /// The size that each database has stated last.
 #[derive(Default)]
-pub(super) struct DataSizes(Mutex<BTreeMap<MemberId, u64>>);
+pub(super) struct DataSizes(Mutex<BTreeMap<OpeningId, u64>>);
 
 impl DataSizes {
     /// The database has so many bytes now. Returns the sum over all. Cost: O(databases).
-    pub(super) fn set(&self, id: MemberId, bytes: u64) -> u64 {
+    pub(super) fn set(&self, id: OpeningId, bytes: u64) -> u64 {
         let mut sizes = self.0.lock();
         sizes.insert(id, bytes);
         total(sizes.values().copied())
     }
 
     /// The database is closed.
-    pub(super) fn remove(&self, id: MemberId) {
+    pub(super) fn remove(&self, id: OpeningId) {
         self.0.lock().remove(&id);
     }
 }
@@ -31,7 +30,7 @@ mod tests {
     #[test]
     fn the_sum_is_of_what_each_said_last() {
         let sizes = DataSizes::default();
-        let [a, b] = [1, 2].map(MemberId);
+        let [a, b] = [(); 2].map(|()| OpeningId::new());
         assert_eq!(sizes.set(a, 5), 5);
         assert_eq!(sizes.set(b, 7), 12);
         assert_eq!(sizes.set(a, 1), 8);

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use super::member::{Member, Threads};
-use super::order::{MemberId, Priority};
+use super::order::Priority;
 use super::pool::Desk;
 use super::write_buffers::Account;
 use super::{Env, Parts};
 use crate::error::{Error, Result};
+use crate::format::OpeningId;
 use crate::stats::Statistics;
 
-/// See the module. It has a number from the beginning, and is served by threads between
-/// [`join`](Membership::join) and [`leave`](Membership::leave).
+/// See the module. Threads serve it between [`join`](Membership::join) and
+/// [`leave`](Membership::leave).
 pub(crate) struct Membership {
-    id: MemberId,
+    id: OpeningId,
     parts: Arc<Parts>,
     /// The memory of its memtables.
     pub(crate) write_buffers: Arc<Account>,
@@ -21,14 +22,18 @@ pub(crate) struct Membership {
 
 impl Membership {
     /// Nothing serves it yet.
-    pub(crate) fn in_env(env: &Env) -> Self {
+    pub(crate) fn in_env(env: &Env, id: OpeningId) -> Self {
         let parts = Arc::clone(&env.parts);
-        let id = parts.pool.next_member();
         Membership {
             id,
             write_buffers: parts.write_buffers.open(id),
             parts,
         }
+    }
+
+    /// The id of the opening.
+    pub(crate) fn id(&self) -> OpeningId {
+        self.id
     }
 
     /// The parts that it shares with others.
@@ -112,7 +117,7 @@ impl Membership {
     }
 
     /// Asks another database to look for a memtable to seal.
-    pub(crate) fn wake(&self, other: MemberId) {
+    pub(crate) fn wake(&self, other: OpeningId) {
         Desk::new(&self.parts.pool, other, Threads::Workers).raise();
     }
 }

@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use super::line::Line;
 use super::member::{Found, Member, Threads};
-use super::order::{Class, MemberId, Priority};
+use super::order::{Class, Priority};
 use crate::clock::{StdClock, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::OpeningId;
 use crate::gates;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle};
@@ -42,7 +43,7 @@ struct Seat {
 
 #[derive(Default)]
 struct State {
-    seats: BTreeMap<MemberId, Seat>,
+    seats: BTreeMap<OpeningId, Seat>,
     workers: Line,
     collector: Line,
     warm_up: Line,
@@ -51,14 +52,12 @@ struct State {
     /// Number of them that run long jobs, or look for one.
     long_jobs: usize,
     /// Databases that may have a long job for which no worker was left.
-    held_back: BTreeSet<MemberId>,
-    /// Number of databases that have been here.
-    members: u64,
+    held_back: BTreeSet<OpeningId>,
 }
 
 /// A thread's visit to a database.
 struct Visit {
-    id: MemberId,
+    id: OpeningId,
     member: Arc<dyn Member>,
     /// It counts as a long job until the database has said what it has.
     may_be_long: bool,
@@ -81,18 +80,18 @@ pub(crate) struct Pool {
 
 #[cfg(not(any(loom, shuttle)))]
 thread_local! {
-    /// The pool of this thread, by address, and the database that it serves; 0 for none.
-    static SERVES: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
+    /// The pool of this thread, by address, and the database that it serves.
+    static SERVES: Cell<(usize, Option<OpeningId>)> = const { Cell::new((0, None)) };
 }
 
 // The threads of a scheduler are coroutines of one thread.
 #[cfg(loom)]
 loom::thread_local! {
-    static SERVES: Cell<(usize, u64)> = Cell::new((0, 0));
+    static SERVES: Cell<(usize, Option<OpeningId>)> = Cell::new((0, None));
 }
 #[cfg(shuttle)]
 shuttle::thread_local! {
-    static SERVES: Cell<(usize, u64)> = Cell::new((0, 0));
+    static SERVES: Cell<(usize, Option<OpeningId>)> = Cell::new((0, None));
 }
 
 impl State {
@@ -115,7 +114,7 @@ impl State {
     }
 
     /// Number of threads that serve a database.
-    fn inside_of(&self, id: MemberId) -> usize {
+    fn inside_of(&self, id: OpeningId) -> usize {
         let lines = [&self.workers, &self.collector, &self.warm_up];
         lines.into_iter().map(|line| line.inside_of(id)).sum()
     }
@@ -168,7 +167,7 @@ impl State {
     }
 
     /// A database may have a long job, for which no worker was left when it was asked.
-    fn hold_back(&mut self, id: MemberId) {
+    fn hold_back(&mut self, id: OpeningId) {
         // One may have become free meanwhile, and nobody would tell the database.
         if self.may_begin_long() && !mutant!(held_back_too_late) {
             self.workers.raise(id);
@@ -187,7 +186,7 @@ impl State {
     }
 
     /// Removes a database that no thread serves.
-    fn remove(&mut self, id: MemberId) -> Option<Seat> {
+    fn remove(&mut self, id: OpeningId) -> Option<Seat> {
         invariant!(
             self.inside_of(id) == 0,
             "a database leaves that a thread serves"
@@ -208,13 +207,6 @@ impl Pool {
         pool
     }
 
-    /// A number for one more database.
-    pub(super) fn next_member(&self) -> MemberId {
-        let mut state = self.state.lock();
-        state.members += 1;
-        MemberId(state.members)
-    }
-
     /// Lets the threads serve a database, and starts those that are missing. So many workers may
     /// serve it at once.
     ///
@@ -222,7 +214,7 @@ impl Pool {
     /// `Io` if a thread cannot be started. The caller detaches the database then, too.
     pub(super) fn attach(
         self: &Arc<Self>,
-        id: MemberId,
+        id: OpeningId,
         member: Arc<dyn Member>,
         max_jobs: usize,
         warms_up: bool,
@@ -238,7 +230,7 @@ impl Pool {
             abandoned: false,
         };
         let other = state.seats.insert(id, seat);
-        invariant!(other.is_none(), "two databases have one number");
+        invariant!(other.is_none(), "a database joins twice");
         state.workers.raise(id);
         state.collector.raise(id);
         if warms_up {
@@ -261,7 +253,7 @@ impl Pool {
     /// `Io` if a thread cannot be started. A later call tries again.
     pub(super) fn resize(
         self: &Arc<Self>,
-        id: MemberId,
+        id: OpeningId,
         numbers: impl FnOnce() -> (Option<usize>, usize),
     ) -> Result<()> {
         let mut threads = self.threads.lock();
@@ -305,7 +297,7 @@ impl Pool {
     /// Ends the service for a database that has been closed; of the last one, also the threads.
     /// Waits until no thread is in it. Returns false, at once, on a thread that serves this
     /// database: it is released once that thread leaves it.
-    pub(super) fn detach(&self, id: MemberId) -> bool {
+    pub(super) fn detach(&self, id: OpeningId) -> bool {
         let mut state = self.state.lock();
         let Some(seat) = state.seats.get_mut(&id) else {
             return true;
@@ -367,8 +359,8 @@ impl Pool {
     }
 
     /// Whether the caller is in a job of the database.
-    pub(super) fn is_served_here(&self, id: MemberId) -> bool {
-        SERVES.with(Cell::get) == (self.address(), id.0)
+    pub(super) fn is_served_here(&self, id: OpeningId) -> bool {
+        SERVES.with(Cell::get) == (self.address(), Some(id))
     }
 
     /// Whether the writes of any database are stalled, or soon will be. Takes no lock.
@@ -378,7 +370,7 @@ impl Pool {
 
     /// Whether another database than this waits for the thread that collects garbage, and its
     /// writes are delayed for the space that it takes.
-    pub(super) fn is_collector_awaited_beside(&self, id: MemberId) -> bool {
+    pub(super) fn is_collector_awaited_beside(&self, id: OpeningId) -> bool {
         let state = self.state.lock();
         let is_near = |seat: &Seat| seat.is_urgent && seat.priority.class == Class::Space;
         let mut others = state.collector.ready().filter(|other| *other != id);
@@ -387,7 +379,7 @@ impl Pool {
 
     /// Says how urgent the jobs of a database are, and whether its writes are stalled or soon will
     /// be.
-    pub(super) fn set_priority(&self, id: MemberId, priority: Priority, is_urgent: bool) {
+    pub(super) fn set_priority(&self, id: OpeningId, priority: Priority, is_urgent: bool) {
         let mut state = self.state.lock();
         let Some(seat) = state.seats.get_mut(&id).filter(|seat| !seat.closing) else {
             return;
@@ -420,7 +412,7 @@ impl Pool {
     }
 
     fn run(&self, threads: Threads, number: usize) {
-        SERVES.with(|serves| serves.set((self.address(), 0)));
+        SERVES.with(|serves| serves.set((self.address(), None)));
         while let Some(visit) = self.next_visit(threads, number) {
             self.serve(threads, visit);
         }
@@ -461,7 +453,7 @@ impl Pool {
             member,
             may_be_long,
         } = visit;
-        let before = SERVES.with(|serves| serves.replace((self.address(), id.0)));
+        let before = SERVES.with(|serves| serves.replace((self.address(), Some(id))));
         // The database has recorded a panic that concerns it. Others are none of its business, and
         // the thread is needed by them.
         let found = catch_unwind(AssertUnwindSafe(|| member.find(threads, may_be_long)));
@@ -506,7 +498,7 @@ impl Pool {
         self.leave(threads, id);
     }
 
-    fn leave(&self, threads: Threads, id: MemberId) {
+    fn leave(&self, threads: Threads, id: OpeningId) {
         let mut state = self.state.lock();
         state.line(threads).leave(id);
         self.left.notify_all();
@@ -523,7 +515,7 @@ impl Pool {
         drop(removed);
     }
 
-    fn raise(&self, threads: Threads, id: MemberId) {
+    fn raise(&self, threads: Threads, id: OpeningId) {
         let mut state = self.state.lock();
         let is_served = state.seats.contains_key(&id);
         let line = state.line(threads);
@@ -552,12 +544,12 @@ fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result
 /// The work of a database for the threads of one kind.
 pub(crate) struct Desk {
     pool: Arc<Pool>,
-    id: MemberId,
+    id: OpeningId,
     threads: Threads,
 }
 
 impl Desk {
-    pub(super) fn new(pool: &Arc<Pool>, id: MemberId, threads: Threads) -> Self {
+    pub(super) fn new(pool: &Arc<Pool>, id: OpeningId, threads: Threads) -> Self {
         Desk {
             pool: Arc::clone(pool),
             id,

@@ -5,8 +5,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::member::{Found, Member, Threads};
-use super::order::{Class, EACH, MemberId, Priority};
+use super::order::{Class, EACH, Priority};
 use super::pool::Pool;
+use crate::format::OpeningId;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,8 +59,8 @@ impl Member for Looking {
     }
 }
 
-fn attach(pool: &Arc<Pool>, member: Busy) -> (MemberId, Weak<Busy>) {
-    let (id, member) = (pool.next_member(), Arc::new(member));
+fn attach(pool: &Arc<Pool>, member: Busy) -> (OpeningId, Weak<Busy>) {
+    let (id, member) = (OpeningId::new(), Arc::new(member));
     let weak = Arc::downgrade(&member);
     pool.attach(id, member, 1, false).unwrap();
     (id, weak)
@@ -196,7 +197,7 @@ fn workers_that_look_at_the_same_time_leave_one_for_short_jobs() {
                     }),
                 }
             }));
-            let id = pool.next_member();
+            let id = OpeningId::new();
             pool.attach(id, Arc::new(member), 1, false).unwrap();
             id
         })
@@ -260,7 +261,7 @@ fn a_long_job_that_ends_during_a_search_is_noticed() {
             }),
         }
     }));
-    let id = pool.next_member();
+    let id = OpeningId::new();
     pool.attach(id, Arc::new(second), 1, false).unwrap();
     assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok("second"));
     drop(of_first);
@@ -275,14 +276,14 @@ fn a_thread_of_the_pool_does_not_wait_for_itself() {
     let pool = Pool::new(1);
     let (tell, told) = mpsc::channel();
     let (other, _) = attach(&pool, Busy::default());
-    struct ClosesOther(Arc<Pool>, MemberId, mpsc::Sender<bool>);
+    struct ClosesOther(Arc<Pool>, OpeningId, mpsc::Sender<bool>);
     impl Drop for ClosesOther {
         fn drop(&mut self) {
             let _ = self.2.send(self.0.detach(self.1));
         }
     }
     let closes = ClosesOther(Arc::clone(&pool), other, tell);
-    let itself: Arc<Mutex<Option<MemberId>>> = Arc::default();
+    let itself: Arc<Mutex<Option<OpeningId>>> = Arc::default();
     let (own, within) = (Arc::clone(&itself), Arc::clone(&pool));
     let mut locked = itself.lock();
     let job = move || {
@@ -330,7 +331,7 @@ fn a_detached_database_is_released_at_once_and_one_that_detaches_itself_after_it
     assert!(member.upgrade().is_none());
     assert!(pool.detach(id), "again");
 
-    let itself: Arc<Mutex<Option<MemberId>>> = Arc::default();
+    let itself: Arc<Mutex<Option<OpeningId>>> = Arc::default();
     let own = Arc::clone(&itself);
     let within = Arc::clone(&pool);
     let mut locked = itself.lock();

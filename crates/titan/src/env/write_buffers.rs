@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::order::MemberId;
+use crate::format::OpeningId;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -22,13 +22,13 @@ pub(crate) struct WriteBuffers {
     all: AtomicU64,
     /// Bytes of those that are written to.
     mutable: AtomicU64,
-    accounts: Mutex<BTreeMap<MemberId, Arc<Account>>>,
+    accounts: Mutex<BTreeMap<OpeningId, Arc<Account>>>,
 }
 
 /// Memory of the memtables of one database.
 pub(crate) struct Account {
     buffers: Arc<WriteBuffers>,
-    id: MemberId,
+    id: OpeningId,
     /// Bytes of those that are written to.
     mutable: AtomicU64,
     /// It is to seal its largest memtable.
@@ -42,7 +42,7 @@ pub(crate) struct Account {
 pub(crate) enum Sealer {
     /// The one that asks.
     Own,
-    Other(MemberId),
+    Other(OpeningId),
 }
 
 impl WriteBuffers {
@@ -59,7 +59,7 @@ impl WriteBuffers {
     }
 
     /// An account for one more database, until [`WriteBuffers::close`].
-    pub(super) fn open(self: &Arc<Self>, id: MemberId) -> Arc<Account> {
+    pub(super) fn open(self: &Arc<Self>, id: OpeningId) -> Arc<Account> {
         let account = Arc::new(Account {
             buffers: Arc::clone(self),
             id,
@@ -72,7 +72,7 @@ impl WriteBuffers {
     }
 
     /// The database is closed: it seals nothing any more.
-    pub(super) fn close(&self, id: MemberId) {
+    pub(super) fn close(&self, id: OpeningId) {
         self.accounts.lock().remove(&id);
     }
 
@@ -193,13 +193,13 @@ mod tests {
     #[test]
     fn the_database_with_most_is_asked_once_and_what_is_sealed_counts_until_it_is_freed() {
         let buffers = WriteBuffers::new(800);
-        let [small, large] = [1, 2].map(|id| buffers.open(MemberId(id)));
+        let [small, large] = [(); 2].map(|()| buffers.open(OpeningId::new()));
         let [of_small, of_large] = [&small, &large].map(Charge::new);
         of_small.set(300);
         of_large.set(400);
         assert_eq!(small.sealer(), None, "seven eighths and no more");
         of_small.set(301);
-        assert_eq!(small.sealer(), Some(Sealer::Other(MemberId(2))));
+        assert_eq!(small.sealer(), Some(Sealer::Other(large.id)));
         assert_eq!(small.sealer(), None, "it has been asked");
         assert_eq!(large.sealer(), Some(Sealer::Own));
         assert!(large.take_asked() && !large.take_asked() && !small.take_asked());
@@ -223,18 +223,18 @@ mod tests {
             Some(Sealer::Own),
             "the largest cannot flush"
         );
-        assert_eq!(large.sealer(), Some(Sealer::Other(MemberId(1))));
+        assert_eq!(large.sealer(), Some(Sealer::Other(small.id)));
         large.set_held_up(false);
-        assert_eq!(small.sealer(), Some(Sealer::Other(MemberId(2))));
+        assert_eq!(small.sealer(), Some(Sealer::Other(large.id)));
         assert!(small.take_asked() && large.take_asked());
         drop(of_large);
 
-        buffers.close(MemberId(1));
+        buffers.close(small.id);
         of_small.set(799);
         assert_eq!(large.sealer(), Some(Sealer::Own), "the other is closed");
         drop(of_small);
         assert_eq!(buffers.usage(), 0);
-        let unbounded = WriteBuffers::new(0).open(MemberId(1));
+        let unbounded = WriteBuffers::new(0).open(OpeningId::new());
         assert!(!unbounded.is_bounded() && unbounded.sealer().is_none());
     }
 }
