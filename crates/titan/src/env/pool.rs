@@ -5,14 +5,13 @@
 //! job, runs that, and takes the next one. There are threads while there are databases.
 //!
 //! Promises: what is [raised](Desk::raise) after a database looked for a job is not lost; a panic
-//! ends at the database that it came from; no thread is in a database once [`Pool::detach`] has
+//! ends at the database that it came from, and takes no thread; no thread is in a database once [`Pool::detach`] has
 //! returned true. Assumes: no lock of the engine is taken under that of the pool, which is held for
 //! moments. So a destructor may raise something wherever it runs.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use crate::clock::{StdClock, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::OpeningId;
 use crate::gates;
+use crate::panics::contain;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex};
@@ -456,7 +456,7 @@ impl Pool {
         let before = SERVES.with(|serves| serves.replace((self.address(), Some(id))));
         // The database has recorded a panic that concerns it. Others are none of its business, and
         // the thread is needed by them.
-        let found = catch_unwind(AssertUnwindSafe(|| member.find(threads, may_be_long)));
+        let found = contain(|| member.find(threads, may_be_long));
         match found {
             Ok(Found::Job { run, is_long }) => {
                 let mut state = self.state.lock();
@@ -471,7 +471,7 @@ impl Pool {
                 state.line(threads).raise(id);
                 self.raised(threads).notify_one();
                 drop(state);
-                let _ = catch_unwind(AssertUnwindSafe(run));
+                let _ = contain(run);
                 if is_long {
                     self.state.lock().end_long();
                 }

@@ -321,6 +321,39 @@ fn a_database_that_panics_harms_no_thread_and_no_other() {
     }
 }
 
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("in a destructor");
+    }
+}
+
+/// Also in that of what a panic carries, and of what a database kept.
+#[test]
+fn a_destructor_that_panics_takes_no_thread() {
+    let pool = Pool::new(1);
+    let (tell, told) = mpsc::channel();
+    let carrying = || std::panic::panic_any(Bomb);
+    let (in_a_job, _) = attach(&pool, Busy::with_jobs(1, carrying));
+    let in_a_search = Looking(Box::new(|_, _| std::panic::panic_any(Bomb)));
+    let searching = OpeningId::new();
+    pool.attach(searching, Arc::new(in_a_search), 1, false)
+        .unwrap();
+    let (keeping, _) = attach(&pool, Busy::with_jobs(1, || drop(Bomb)));
+    let job = move || {
+        let _ = tell.send(());
+    };
+    let (other, _) = attach(&pool, Busy::with_jobs(1, job));
+    told.recv_timeout(Duration::from_secs(60)).unwrap();
+    for id in [in_a_job, searching, keeping, other] {
+        assert!(pool.detach(id));
+    }
+    // Each thread has ended by itself, and none by a panic.
+    assert_eq!(pool.counts(), (0, 0));
+}
+
 /// Nothing has a database once it is detached, and its jobs are over.
 #[test]
 fn a_detached_database_is_released_at_once_and_one_that_detaches_itself_after_its_job() {

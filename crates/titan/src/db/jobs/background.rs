@@ -1,6 +1,5 @@
 //! Jobs that background threads find in a database, and waiting for them.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use crate::db::core::state::State;
 use crate::env::{Found, Member, Priority, Threads};
 use crate::error::Result;
 use crate::filter::check_may_wait_for_jobs;
+use crate::panics::contain;
 
 /// All kinds of background jobs; of those of the same threads, the most urgent one first.
 pub(in crate::db) const SOURCES: [JobSource; 7] = [
@@ -73,9 +73,9 @@ impl Member for Shared {
                 run: Box::new(move || {
                     // Failures have been recorded and listeners notified, also of panics. The
                     // thread has nothing to add, and is needed when the database resumes.
-                    let _ = catch_unwind(AssertUnwindSafe(|| job(&self)));
+                    let _ = contain(|| job(&self));
                     // A file system of the application may panic, too; that concerns no data.
-                    let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
+                    let _ = contain(|| self.purge());
                 }),
             },
         }
@@ -93,7 +93,7 @@ impl Shared {
     /// Result of `find`. A comparator may panic there, too; that stops writes, and nothing is found
     /// until the database resumes.
     fn find_or_fail(&self, find: impl FnOnce() -> Search) -> Search {
-        catch_unwind(AssertUnwindSafe(find)).unwrap_or_else(|_| {
+        contain(find).unwrap_or_else(|_| {
             let message = "a thread panicked while it looked for a background job";
             self.failure.set_after_panic(message);
             Err(Some(AFTER_PANIC))
