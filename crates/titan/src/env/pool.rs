@@ -519,8 +519,9 @@ impl Pool {
         let mut state = self.state.lock();
         let is_served = state.seats.contains_key(&id);
         let line = state.line(threads);
-        // Warming up is over once the database does not wait for it any more.
-        if is_served && (threads != Threads::WarmUp || line.has(id)) {
+        // Warming up is over once the database neither waits for it nor is being warmed up.
+        let is_over = threads == Threads::WarmUp && !line.has(id) && line.inside_of(id) == 0;
+        if is_served && !is_over {
             line.raise(id);
             self.raised(threads).notify_one();
         }

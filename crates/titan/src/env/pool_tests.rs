@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::member::{Found, Member, Threads};
 use super::order::{Class, EACH, Priority};
-use super::pool::Pool;
+use super::pool::{Desk, Pool};
 use crate::format::OpeningId;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -352,6 +352,31 @@ fn a_destructor_that_panics_takes_no_thread() {
     }
     // Each thread has ended by itself, and none by a panic.
     assert_eq!(pool.counts(), (0, 0));
+}
+
+/// The thread found nothing to warm up, and was told better before it said so.
+#[test]
+fn what_is_raised_during_a_search_for_a_warm_up_is_not_lost() {
+    let pool = Pool::new(1);
+    let id = OpeningId::new();
+    let (tell, told) = mpsc::channel();
+    let looks = AtomicU64::new(0);
+    let desk = Desk::new(&pool, id, Threads::WarmUp);
+    let member = Looking(Box::new(move |threads, _| {
+        if threads == Threads::WarmUp {
+            let look = looks.fetch_add(1, Ordering::SeqCst);
+            if look == 0 {
+                desk.raise();
+            }
+            let _ = tell.send(look);
+        }
+        Found::Nothing { look_after: None }
+    }));
+    pool.attach(id, Arc::new(member), 1, true).unwrap();
+    for look in 0..2 {
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(look));
+    }
+    assert!(pool.detach(id));
 }
 
 /// Nothing has a database once it is detached, and its jobs are over.
