@@ -81,12 +81,17 @@ impl Membership {
         }
     }
 
-    /// No thread serves it any more. Returns false if this thread does, which releases it later.
-    pub(crate) fn leave(&self) -> bool {
+    /// Whether this is a thread of the `Env`, in a job of some database.
+    pub(crate) fn is_on_its_thread(&self) -> bool {
+        self.parts.pool.is_of_this_thread()
+    }
+
+    /// No thread serves it any more. Waits for its jobs, so the caller must not be in one.
+    pub(crate) fn leave(&self) {
         self.parts.activity.remove(self.id);
         self.parts.write_buffers.close(self.id);
         self.parts.data_sizes.remove(self.id);
-        self.parts.pool.detach(self.id)
+        self.parts.pool.detach(self.id);
     }
 
     /// Says how urgent its jobs are, and whether its writes are stalled or soon will be.

@@ -72,7 +72,8 @@ pub(crate) use write_buffers::{Account, Charge, Sealer};
 /// at their bounds on space. To choose the next database costs a visit to each that waits.
 ///
 /// Code of the application that is called in a job (listeners, filters) must not wait for another
-/// database of the same `Env`: that one may need the thread.
+/// database of the same `Env`: that one may need the thread. It may drop the last handle of any:
+/// that one is closed soon after, by a thread of its own.
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {

@@ -5,9 +5,9 @@
 //! job, runs that, and takes the next one. There are threads while there are databases.
 //!
 //! Promises: what is [raised](Desk::raise) after a database looked for a job is not lost; a panic
-//! ends at the database that it came from, and takes no thread; no thread is in a database once [`Pool::detach`] has
-//! returned true. Assumes: no lock of the engine is taken under that of the pool, which is held for
-//! moments. So a destructor may raise something wherever it runs.
+//! ends at the database that it came from, and takes no thread; no thread is in a database once
+//! [`Pool::detach`] has returned. Assumes: no lock of the engine is taken under that of the pool,
+//! which is held for moments. So a destructor may raise something wherever it runs.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,8 +37,6 @@ struct Seat {
     is_urgent: bool,
     /// No further thread serves it.
     closing: bool,
-    /// The last thread that leaves it removes it: nobody waits for that.
-    abandoned: bool,
 }
 
 #[derive(Default)]
@@ -227,7 +225,6 @@ impl Pool {
             priority: Priority::default(),
             is_urgent: false,
             closing: false,
-            abandoned: false,
         };
         let other = state.seats.insert(id, seat);
         invariant!(other.is_none(), "a database joins twice");
@@ -295,20 +292,19 @@ impl Pool {
     }
 
     /// Ends the service for a database that has been closed; of the last one, also the threads.
-    /// Waits until no thread is in it. Returns false, at once, on a thread that serves this
-    /// database: it is released once that thread leaves it.
-    pub(super) fn detach(&self, id: OpeningId) -> bool {
+    /// Waits until no thread is in it, so the caller must not be in a job of it.
+    pub(super) fn detach(&self, id: OpeningId) {
+        invariant!(
+            !self.is_served_here(id),
+            "a database leaves in a job of its own, for which it would wait"
+        );
         let mut state = self.state.lock();
         let Some(seat) = state.seats.get_mut(&id) else {
-            return true;
+            return;
         };
         seat.closing = true;
         if std::mem::take(&mut seat.is_urgent) {
             self.urgent.fetch_sub(1, Ordering::Relaxed);
-        }
-        if self.is_served_here(id) {
-            seat.abandoned = true;
-            return false;
         }
         while state.inside_of(id) > 0 {
             self.left.wait(&mut state);
@@ -318,26 +314,15 @@ impl Pool {
         self.raised_warm_up.notify_all();
         // Not under the lock: it may be the last holder.
         drop(removed);
-        if self.is_of_this_thread() {
-            // It cannot wait for itself. If no database is left, the threads end by themselves.
-            self.wake_all();
-            return true;
-        }
         let mut threads = self.threads.lock();
         if self.state.lock().seats.is_empty() {
-            self.wake_all();
+            for threads in Threads::ALL {
+                self.raised(threads).notify_all();
+            }
             for thread in std::mem::take(&mut *threads).into_values() {
                 // Nothing is left to be done about a thread that panicked.
                 let _ = thread.join();
             }
-        }
-        true
-    }
-
-    /// Wakes all threads: they may be too many.
-    fn wake_all(&self) {
-        for threads in Threads::ALL {
-            self.raised(threads).notify_all();
         }
     }
 
@@ -354,7 +339,7 @@ impl Pool {
     }
 
     /// Whether the caller is one of the threads.
-    fn is_of_this_thread(&self) -> bool {
+    pub(super) fn is_of_this_thread(&self) -> bool {
         SERVES.with(Cell::get).0 == self.address()
     }
 
@@ -502,17 +487,6 @@ impl Pool {
         let mut state = self.state.lock();
         state.line(threads).leave(id);
         self.left.notify_all();
-        let is_abandoned = state.seats.get(&id).is_some_and(|seat| seat.abandoned);
-        let removed = match is_abandoned && state.inside_of(id) == 0 {
-            true => state.remove(id),
-            false => None,
-        };
-        if removed.is_some() {
-            self.wake_all();
-        }
-        drop(state);
-        // Not under the lock: it may be the last holder.
-        drop(removed);
     }
 
     fn raise(&self, threads: Threads, id: OpeningId) {
