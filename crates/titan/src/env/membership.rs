@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::format::OpeningId;
 use crate::stats::Statistics;
 
-/// See the module. Threads serve it between [`join`](Membership::join) and
-/// [`leave`](Membership::leave).
+/// See the module. It counts from the beginning until [`leave`](Membership::leave), and from
+/// [`join`](Membership::join) on threads serve it.
 pub(crate) struct Membership {
     id: OpeningId,
     parts: Arc<Parts>,
@@ -21,9 +21,12 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Nothing serves it yet.
-    pub(crate) fn in_env(env: &Env, id: OpeningId) -> Self {
+    /// A database is being opened, perhaps to be read only; `statistics` count what users do with
+    /// it. Nothing serves it yet.
+    pub(crate) fn in_env(env: &Env, id: OpeningId, statistics: &Arc<Statistics>) -> Self {
         let parts = Arc::clone(&env.parts);
+        parts.activity.add(id, statistics);
+        parts.data_sizes.add(id);
         Membership {
             id,
             write_buffers: parts.write_buffers.open(id),
@@ -53,11 +56,9 @@ impl Membership {
     pub(crate) fn join(
         &self,
         member: Arc<dyn Member>,
-        statistics: &Arc<Statistics>,
         max_jobs: usize,
         warms_up: bool,
     ) -> Result<()> {
-        self.parts.activity.add(self.id, statistics);
         let pool = &self.parts.pool;
         pool.attach(self.id, member, max_jobs, warms_up)
     }
@@ -88,10 +89,14 @@ impl Membership {
 
     /// No thread serves it any more. Waits for its jobs, so the caller must not be in one.
     pub(crate) fn leave(&self) {
+        self.count_no_more();
+        self.parts.pool.detach(self.id);
+    }
+
+    fn count_no_more(&self) {
         self.parts.activity.remove(self.id);
         self.parts.write_buffers.close(self.id);
         self.parts.data_sizes.remove(self.id);
-        self.parts.pool.detach(self.id);
     }
 
     /// Says how urgent its jobs are, and whether its writes are stalled or soon will be.
@@ -130,7 +135,6 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         // It may never have joined.
-        self.parts.write_buffers.close(self.id);
-        self.parts.data_sizes.remove(self.id);
+        self.count_no_more();
     }
 }

@@ -48,12 +48,8 @@ pub(crate) fn start(core: &Core) -> Result<()> {
     let warms_up = state.warm_up_due;
     drop(state);
     let max_jobs = shared.opening.options.load().max_background_jobs;
-    let statistics = &shared.opening.statistics;
     let member = Arc::clone(shared) as Arc<dyn Member>;
-    shared
-        .opening
-        .env
-        .join(member, statistics, max_jobs, warms_up)?;
+    shared.opening.env.join(member, max_jobs, warms_up)?;
     // Before any thread can wait for the database to be idle.
     shared.update_stalls(shared.state.lock());
     Ok(())

@@ -209,7 +209,7 @@ fn recover(
         let limits = limits(OpenFilesLimits::of_database(&options.db));
         Env::of(&options.db.of_own_env(), limits)
     });
-    let membership = Membership::in_env(&in_env, OpeningId::new());
+    let membership = Membership::in_env(&in_env, OpeningId::new(), &statistics);
     let shared = membership.parts();
     let open_files = Arc::new(OpenFiles::among(
         &shared.files,
