@@ -14,7 +14,7 @@ use super::warm_up::WARM_UPS;
 use crate::db::core::room::LOOK_EACH;
 use crate::db::core::shared::{Core, Shared};
 use crate::db::core::state::State;
-use crate::env::{Found, Member, Priority, Threads};
+use crate::env::{Found, Member, Threads};
 use crate::error::Result;
 use crate::filter::check_may_wait_for_jobs;
 use crate::panics::contain;
@@ -142,9 +142,8 @@ impl Shared {
         state: &mut State,
     ) -> Option<(Claimed, bool)> {
         if self.failure.get().is_some() {
-            let env = &self.opening.env;
-            env.write_buffers.set_held_up(true);
-            env.set_priority(Priority::default(), false);
+            // It may have failed since it was evaluated.
+            self.state_priority(state, false);
             return None;
         }
         if self.jobs_postponed_for().is_some() {
