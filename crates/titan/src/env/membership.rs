@@ -6,7 +6,7 @@ use super::member::{Member, Threads};
 use super::order::Priority;
 use super::pool::Desk;
 use super::write_buffers::Account;
-use super::{Env, Parts};
+use super::{Env, EnvId, Parts};
 use crate::error::{Error, Result};
 use crate::format::OpeningId;
 use crate::stats::Statistics;
@@ -32,6 +32,11 @@ impl Membership {
             write_buffers: parts.write_buffers.open(id),
             parts,
         }
+    }
+
+    /// The `Env`, if other databases may have it, too.
+    pub(crate) fn shared(&self) -> Option<EnvId> {
+        self.parts.is_shared.then_some(self.parts.id)
     }
 
     /// The id of the opening.

@@ -207,7 +207,7 @@ fn recover(
     let shared_env = options.db.env.clone();
     let in_env = shared_env.unwrap_or_else(|| {
         let limits = limits(OpenFilesLimits::of_database(&options.db));
-        Env::of(&options.db.of_own_env(), limits)
+        Env::of_one(&options.db.of_own_env(), limits)
     });
     let membership = Membership::in_env(&in_env, OpeningId::new(), &statistics);
     let shared = membership.parts();
