@@ -1,8 +1,8 @@
 //! The block cache: data blocks by file and offset, bounded by bytes.
 //!
 //! [`Blocks`] are shared by the databases of an `Env`, and a [`BlockCache`] is what one of them
-//! sees of these. A database's number among them and a file's number in it are never reused, so a
-//! block of a deleted file, or of a closed database, merely takes space until it is evicted.
+//! sees of these. The id of an opening and a file's number in it are never reused, so a block of a
+//! deleted file, or of a closed database, merely takes space until it is evicted.
 //! `quick_cache` provides the sharding and the scan resistance (like S3-FIFO).
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::format::FileNumber;
+use crate::format::{FileNumber, OpeningId};
 
 /// Bytes an entry costs besides its block: key, pointers and bookkeeping.
 const ENTRY_OVERHEAD: u64 = 96;
@@ -24,7 +24,7 @@ const TYPICAL_BLOCK: usize = 4096;
 const SLOTS: usize = 16;
 
 /// The database, its file, and the offset in that.
-type Key = (u64, FileNumber, u64);
+type Key = (OpeningId, FileNumber, u64);
 
 /// Lookups and insertions counted by one slot, on a cache line of its own.
 #[derive(Default)]
@@ -61,8 +61,6 @@ pub(crate) struct Blocks {
     blocks: Cache<Key, Bytes, ByBytes>,
     /// 0 caches nothing.
     capacity: AtomicU64,
-    /// Number of databases that have had blocks here.
-    databases: AtomicU64,
 }
 
 impl Blocks {
@@ -72,7 +70,6 @@ impl Blocks {
         Blocks {
             blocks: Cache::with_weighter(blocks, capacity as u64, ByBytes),
             capacity: AtomicU64::new(capacity as u64),
-            databases: AtomicU64::new(0),
         }
     }
 
@@ -98,24 +95,29 @@ impl Blocks {
 /// lock.
 pub struct BlockCache {
     shared: Arc<Blocks>,
-    /// Number of the database among those of `shared`.
-    database: u64,
+    /// Tells its blocks from those of others.
+    database: OpeningId,
     counters: [Slot; SLOTS],
 }
 
 impl BlockCache {
     /// A cache of its own, of at most `capacity` bytes, bookkeeping included; 0 caches nothing.
     pub fn new(capacity: usize) -> Self {
-        BlockCache::among(&Arc::new(Blocks::new(capacity)))
+        BlockCache::among(&Arc::new(Blocks::new(capacity)), OpeningId::new())
     }
 
     /// The blocks of one more database.
-    pub(crate) fn among(shared: &Arc<Blocks>) -> Self {
+    pub(crate) fn among(shared: &Arc<Blocks>, database: OpeningId) -> Self {
         BlockCache {
-            database: shared.databases.fetch_add(1, Ordering::Relaxed),
+            database,
             shared: Arc::clone(shared),
             counters: Default::default(),
         }
+    }
+
+    /// The database whose blocks these are.
+    pub(crate) fn database(&self) -> OpeningId {
+        self.database
     }
 
     /// The block that starts at `offset` of `file`, if it is cached.
@@ -258,7 +260,7 @@ mod tests {
     #[test]
     fn databases_share_the_bound_and_not_the_blocks() {
         let shared = Arc::new(Blocks::new(1 << 20));
-        let (ours, others) = (BlockCache::among(&shared), BlockCache::among(&shared));
+        let [ours, others] = [(); 2].map(|()| BlockCache::among(&shared, OpeningId::new()));
         ours.insert(FileNumber(1), 0, Bytes::from_static(b"ours"));
         assert!(others.get(FileNumber(1), 0).is_none());
         others.insert(FileNumber(1), 0, Bytes::from_static(b"others"));

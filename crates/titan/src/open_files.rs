@@ -10,7 +10,7 @@ use crate::env::{KeptFile, KeptFiles, Key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
-use crate::format::{BlobFileNumber, FileNumber};
+use crate::format::{BlobFileNumber, FileNumber, OpeningId};
 use crate::options::DbOptions;
 use crate::table::{TableIdentity, TableReader, TableReaderOptions};
 use crate::vfs::{Access, Vfs, open_live};
@@ -61,8 +61,8 @@ pub struct OpenFiles {
     dir: PathBuf,
     block_cache: Arc<BlockCache>,
     kept: Arc<KeptFiles>,
-    /// Number of the database among those of `kept`.
-    database: u64,
+    /// Tells its files from those of others.
+    database: OpeningId,
 }
 
 impl OpenFiles {
@@ -76,7 +76,7 @@ impl OpenFiles {
         OpenFiles::among(&Arc::new(KeptFiles::new(limits)), vfs, dir, block_cache)
     }
 
-    /// Files that are kept among those of other databases.
+    /// Files that are kept among those of other databases, for the database of `block_cache`.
     pub(crate) fn among(
         kept: &Arc<KeptFiles>,
         vfs: Arc<dyn Vfs>,
@@ -86,8 +86,8 @@ impl OpenFiles {
         OpenFiles {
             vfs,
             dir,
+            database: block_cache.database(),
             block_cache,
-            database: kept.next_database(),
             kept: Arc::clone(kept),
         }
     }

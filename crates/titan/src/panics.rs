@@ -1,9 +1,9 @@
 //! Calls of the application's code: merge operators, prefix extractors, filters, collectors,
 //! partitioners, hooks and listeners. It may panic.
 //!
-//! Promises that a panic ends here. The caller decides what it means: usually an error for what the
-//! code was asked about, and nothing else. Comparators are not called this way: without an order
-//! there is nothing to go on with.
+//! Promises that a panic ends here, with the object that it carries. The caller decides what it
+//! means: usually an error for what the code was asked about, and nothing else. Comparators are not
+//! called this way: without an order there is nothing to go on with.
 
 use std::any::Any;
 use std::fmt;
@@ -29,18 +29,21 @@ impl fmt::Display for Panicked {
 impl Panicked {
     // Once for all types of calls.
     #[cold]
-    fn said(panic: &(dyn Any + Send)) -> Self {
+    fn said(panic: Box<dyn Any + Send>) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Panicked {
-            text: text.map(str::to_owned),
+        let text = text.map(str::to_owned);
+        // What a panic carries may have a destructor that panics, with another such object.
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            std::mem::forget(another);
         }
+        Panicked { text }
     }
 }
 
 /// Calls code of the application. What a panic leaves half way is that code's own.
 pub(crate) fn contain<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| Panicked::said(&*panic))
+    catch_unwind(AssertUnwindSafe(call)).map_err(Panicked::said)
 }
 
 /// The name of an object of the application, for errors; "unknown" if it panics when it is asked.
@@ -69,6 +72,24 @@ mod tests {
         assert_eq!(said(|| panic!("as {}", "told")), "panicked (as told)");
         assert_eq!(said(|| panic!("as told")), "panicked (as told)");
         assert_eq!(said(|| std::panic::panic_any(7)), "panicked");
+    }
+
+    /// Panics with another of its kind when it is dropped.
+    struct Endless;
+
+    impl Drop for Endless {
+        fn drop(&mut self) {
+            std::panic::panic_any(Endless);
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_here_although_what_it_carries_cannot_be_dropped() {
+        assert_eq!(
+            contain(|| drop(Endless)).unwrap_err().to_string(),
+            "panicked"
+        );
+        end(Endless);
     }
 
     #[test]

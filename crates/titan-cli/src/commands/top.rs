@@ -17,7 +17,7 @@ use titan::{ErrorKind, Result, Secondary};
 
 use crate::config;
 use crate::global::Global;
-use crate::output::Out;
+use crate::output::{self, Out};
 use sample::Sample;
 
 /// Moves the cursor to the first line of a terminal, and clears what follows.
@@ -28,7 +28,8 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 /// The database may be open in another process, of Titan or RocksDB. Rates are those since the page
 /// before: operations by sequence numbers, and the growth of files. Reads and caches of the other
 /// process are not in its files, and not shown. Each page opens all files and reads the log, and
-/// keeps nothing open.
+/// keeps nothing open. Where the files change faster than that, the page says that the database is
+/// busy, and the next one follows.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -61,28 +62,35 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut out = Out::new();
     let clears = !args.once && io::stdout().is_terminal();
     let mut before: Option<Sample> = None;
+    let clear = |out: &mut Out| match clears && !global.json {
+        true => out.bytes(CLEAR),
+        false => Ok(()),
+    };
     loop {
         let sample = match Secondary::open(&args.db, &options) {
             // Dropped at once: a view keeps the files of its moment, and their holes, from being
             // freed.
             Ok(secondary) => Sample::take(&secondary.db(), &args.db)?,
             // The files change faster than they can be read: the next page may be luckier.
-            Err(e) if e.kind() == ErrorKind::Busy && before.is_some() => {
+            Err(e) if e.kind() == ErrorKind::Busy && !args.once => {
+                clear(&mut out)?;
+                match global.json {
+                    // Each line of standard output is a page.
+                    true => output::complain(&e),
+                    false => out.line(e)?,
+                }
+                out.flush()?;
                 thread::sleep(args.interval);
                 continue;
             }
             Err(e) => return Err(e),
         };
         let page = sample.since(before.as_ref());
+        clear(&mut out)?;
         match global.json {
             true if args.once => out.json(&page)?,
             true => out.json_line(&page)?,
-            false => {
-                if clears {
-                    out.bytes(CLEAR)?;
-                }
-                text::print(&page, &args.db, &mut out)?;
-            }
+            false => text::print(&page, &args.db, &mut out)?,
         }
         out.flush()?;
         if args.once {

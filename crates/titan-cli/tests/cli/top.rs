@@ -1,5 +1,6 @@
 //! `titan top`: a page of a database that this process has open.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
@@ -72,4 +73,29 @@ fn pages_follow_one_another_with_the_rates_between_them() {
     shown.wait().unwrap();
     db.put("k", "x").unwrap();
     db.close().unwrap();
+}
+
+/// As while a busy database replaces its MANIFEST each time that somebody looks.
+#[test]
+fn a_busy_database_is_shown_as_busy_until_there_is_a_page() {
+    let place = Place::new();
+    let db = Db::open(place.path("db"), &Options::default()).unwrap();
+    db.put("k", "v").unwrap();
+    db.close().unwrap();
+    let current = place.path("db").join("CURRENT");
+    let named = fs::read(&current).unwrap();
+    fs::write(&current, "MANIFEST-999999\n").unwrap();
+    let said = place.refused(&["top", "db", "--once"]);
+    assert!(said.contains("titan: busy: "), "{said}");
+
+    let mut command = place.command(&["top", "db", "--interval", "100ms"]);
+    let mut shown = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(shown.stdout.take().unwrap()).lines();
+    let busy = lines.next().expect("it goes on").unwrap();
+    assert!(busy.contains("change faster than"), "{busy}");
+    fs::write(&current, named).unwrap();
+    let page = lines.find(|line| line.as_ref().unwrap().contains("sequence number 1"));
+    page.expect("it goes on").unwrap();
+    shown.kill().unwrap();
+    shown.wait().unwrap();
 }

@@ -26,7 +26,6 @@ mod write_batch;
 
 pub use op::BatchOp;
 pub use target::BatchTarget;
-pub(crate) use target::OpeningId;
 pub use view::BatchOps;
 pub use view::BatchView;
 pub use write_batch::WriteBatch;

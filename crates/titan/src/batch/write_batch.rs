@@ -3,9 +3,10 @@
 use std::fmt;
 
 use super::op::{self, BatchOp};
-use super::target::{BatchTarget, OpeningId};
+use super::target::BatchTarget;
 use super::view::{BatchOps, BatchView, HEADER_SIZE};
 use crate::error::{Error, Result};
+use crate::format::OpeningId;
 use crate::format::coding::{put_varint, varint_len};
 use crate::format::entity::encode_columns;
 use crate::format::internal_key::MAX_ENTRY;

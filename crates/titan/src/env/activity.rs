@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::order::MemberId;
+use crate::format::OpeningId;
 use crate::stats::Statistics;
 use crate::sync::Mutex;
 
@@ -14,7 +14,7 @@ pub(crate) struct Activity(Mutex<Databases>);
 
 #[derive(Default)]
 struct Databases {
-    open: BTreeMap<MemberId, Arc<Statistics>>,
+    open: BTreeMap<OpeningId, Arc<Statistics>>,
     /// The sums of those that are closed, so that closing one is no activity.
     closed_reads: u64,
     closed_writes: u64,
@@ -22,12 +22,12 @@ struct Databases {
 
 impl Activity {
     /// A database is open.
-    pub(super) fn add(&self, id: MemberId, statistics: &Arc<Statistics>) {
+    pub(super) fn add(&self, id: OpeningId, statistics: &Arc<Statistics>) {
         self.0.lock().open.insert(id, Arc::clone(statistics));
     }
 
     /// It is closed.
-    pub(super) fn remove(&self, id: MemberId) {
+    pub(super) fn remove(&self, id: OpeningId) {
         let databases = &mut *self.0.lock();
         if let Some(closed) = databases.open.remove(&id) {
             databases.closed_reads = databases.closed_reads.wrapping_add(closed.reads());
@@ -68,7 +68,7 @@ mod tests {
     fn closing_a_database_is_no_activity_of_users() {
         let activity = Activity::default();
         let [one, other] = [1, 2].map(|_| Arc::new(Statistics::default()));
-        let ids = [MemberId(1), MemberId(2)];
+        let ids = [(); 2].map(|()| OpeningId::new());
         activity.add(ids[0], &one);
         activity.add(ids[1], &other);
         add(&one.keys_written, 3);

@@ -13,6 +13,7 @@ use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
 use super::options::EnvOptions;
 use crate::error::Result;
+use crate::format::OpeningId;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::vfs::Resources;
 
@@ -22,10 +23,10 @@ pub(crate) trait KeptFile: Any + Send + Sync {
     fn memory_usage(&self) -> usize;
 }
 
-/// The number of a database among those that keep files here, and that of its file.
+/// The database, and the number of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    pub(crate) database: u64,
+    pub(crate) database: OpeningId,
     pub(crate) file: u64,
 }
 
@@ -151,8 +152,6 @@ pub(crate) struct KeptFiles {
     files: Cache<Key, Kept, ByMemory, DefaultHashBuilder, KeepsUsed>,
     /// Files in use have made the cache exceed its limits.
     exceeded: AtomicBool,
-    /// Number of databases that have kept files here.
-    databases: AtomicU64,
 }
 
 impl KeptFiles {
@@ -170,13 +169,7 @@ impl KeptFiles {
                 KeepsUsed,
             ),
             exceeded: AtomicBool::new(false),
-            databases: AtomicU64::new(0),
         }
-    }
-
-    /// A number for one more database.
-    pub(crate) fn next_database(&self) -> u64 {
-        self.databases.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Changes how many files may be kept. If they are more, some that nothing uses are closed.
@@ -220,7 +213,7 @@ impl KeptFiles {
     }
 
     /// The files of a database.
-    pub(crate) fn of(&self, database: u64) -> impl Iterator<Item = Arc<dyn KeptFile>> {
+    pub(crate) fn of(&self, database: OpeningId) -> impl Iterator<Item = Arc<dyn KeptFile>> {
         let all = self.files.iter();
         let own = all.filter(move |(key, _)| key.database == database);
         own.map(|(_, kept)| kept.file)
@@ -299,7 +292,7 @@ impl KeptFiles {
 
     /// Closes all files of a database, which has no further use for them. Cost: proportional to the
     /// number of open files.
-    pub(crate) fn remove_all_of(&self, database: u64) {
+    pub(crate) fn remove_all_of(&self, database: OpeningId) {
         self.files.retain(|key, _| key.database != database);
     }
 }

@@ -3,19 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::order::{Candidate, MemberId, Priority, first};
+use super::order::{Candidate, Priority, first};
+use crate::format::OpeningId;
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Line {
     /// Those that may have something to do.
-    ready: BTreeSet<MemberId>,
+    ready: BTreeSet<OpeningId>,
     /// Those that may have something to do at a time.
-    timers: BTreeMap<MemberId, Duration>,
+    timers: BTreeMap<OpeningId, Duration>,
     /// Number of threads that serve a database now.
-    inside: BTreeMap<MemberId, usize>,
+    inside: BTreeMap<OpeningId, usize>,
     /// The turn in which each was served last.
-    served: BTreeMap<MemberId, u64>,
+    served: BTreeMap<OpeningId, u64>,
     turns: u64,
     /// Numbers of the threads that there are.
     pub(super) threads: BTreeSet<usize>,
@@ -23,13 +24,13 @@ pub(super) struct Line {
 
 impl Line {
     /// It may have something to do. A timer is over.
-    pub(super) fn raise(&mut self, id: MemberId) {
+    pub(super) fn raise(&mut self, id: OpeningId) {
         self.ready.insert(id);
         self.timers.remove(&id);
     }
 
     /// It may have something to do at `at`.
-    pub(super) fn raise_at(&mut self, id: MemberId, at: Duration) {
+    pub(super) fn raise_at(&mut self, id: OpeningId, at: Duration) {
         let at = self.timers.get(&id).map_or(at, |other| at.min(*other));
         self.timers.insert(id, at);
     }
@@ -49,8 +50,8 @@ impl Line {
     /// counts as served until [`Line::leave`].
     pub(super) fn enter(
         &mut self,
-        mut may_be_served: impl FnMut(MemberId, usize) -> Option<Priority>,
-    ) -> Option<MemberId> {
+        mut may_be_served: impl FnMut(OpeningId, usize) -> Option<Priority>,
+    ) -> Option<OpeningId> {
         let candidates = self.ready.iter().filter_map(|id| {
             let priority = may_be_served(*id, self.inside_of(*id))?;
             Some(Candidate {
@@ -68,7 +69,7 @@ impl Line {
     }
 
     /// A thread has served the database.
-    pub(super) fn leave(&mut self, id: MemberId) {
+    pub(super) fn leave(&mut self, id: OpeningId) {
         let inside = self.inside.entry(id).or_default();
         invariant!(
             *inside > 0,
@@ -81,12 +82,12 @@ impl Line {
     }
 
     /// Number of threads that serve the database.
-    pub(super) fn inside_of(&self, id: MemberId) -> usize {
+    pub(super) fn inside_of(&self, id: OpeningId) -> usize {
         self.inside.get(&id).copied().unwrap_or_default()
     }
 
     /// Whether the database waits, now or for a time.
-    pub(super) fn has(&self, id: MemberId) -> bool {
+    pub(super) fn has(&self, id: OpeningId) -> bool {
         self.ready.contains(&id) || self.timers.contains_key(&id)
     }
 
@@ -96,12 +97,12 @@ impl Line {
     }
 
     /// Those that may have something to do.
-    pub(super) fn ready(&self) -> impl Iterator<Item = MemberId> {
+    pub(super) fn ready(&self) -> impl Iterator<Item = OpeningId> {
         self.ready.iter().copied()
     }
 
     /// The database has nothing to do any more.
-    pub(super) fn remove(&mut self, id: MemberId) {
+    pub(super) fn remove(&mut self, id: OpeningId) {
         self.ready.remove(&id);
         self.timers.remove(&id);
         self.served.remove(&id);

@@ -3,32 +3,45 @@
 use std::sync::Arc;
 
 use super::member::{Member, Threads};
-use super::order::{MemberId, Priority};
+use super::order::Priority;
 use super::pool::Desk;
 use super::write_buffers::Account;
-use super::{Env, Parts};
+use super::{Env, EnvId, Parts};
 use crate::error::{Error, Result};
+use crate::format::OpeningId;
 use crate::stats::Statistics;
 
-/// See the module. It has a number from the beginning, and is served by threads between
-/// [`join`](Membership::join) and [`leave`](Membership::leave).
+/// See the module. It counts from the beginning until [`leave`](Membership::leave), and from
+/// [`join`](Membership::join) on threads serve it.
 pub(crate) struct Membership {
-    id: MemberId,
+    id: OpeningId,
     parts: Arc<Parts>,
     /// The memory of its memtables.
     pub(crate) write_buffers: Arc<Account>,
 }
 
 impl Membership {
-    /// Nothing serves it yet.
-    pub(crate) fn in_env(env: &Env) -> Self {
+    /// A database is being opened, perhaps to be read only; `statistics` count what users do with
+    /// it. Nothing serves it yet.
+    pub(crate) fn in_env(env: &Env, id: OpeningId, statistics: &Arc<Statistics>) -> Self {
         let parts = Arc::clone(&env.parts);
-        let id = parts.pool.next_member();
+        parts.activity.add(id, statistics);
+        parts.data_sizes.add(id);
         Membership {
             id,
             write_buffers: parts.write_buffers.open(id),
             parts,
         }
+    }
+
+    /// The `Env`, if other databases may have it, too.
+    pub(crate) fn shared(&self) -> Option<EnvId> {
+        self.parts.is_shared.then_some(self.parts.id)
+    }
+
+    /// The id of the opening.
+    pub(crate) fn id(&self) -> OpeningId {
+        self.id
     }
 
     /// The parts that it shares with others.
@@ -48,11 +61,9 @@ impl Membership {
     pub(crate) fn join(
         &self,
         member: Arc<dyn Member>,
-        statistics: &Arc<Statistics>,
         max_jobs: usize,
         warms_up: bool,
     ) -> Result<()> {
-        self.parts.activity.add(self.id, statistics);
         let pool = &self.parts.pool;
         pool.attach(self.id, member, max_jobs, warms_up)
     }
@@ -76,12 +87,21 @@ impl Membership {
         }
     }
 
-    /// No thread serves it any more. Returns false if this thread does, which releases it later.
-    pub(crate) fn leave(&self) -> bool {
+    /// Whether this is a thread of the `Env`, in a job of some database.
+    pub(crate) fn is_on_its_thread(&self) -> bool {
+        self.parts.pool.is_of_this_thread()
+    }
+
+    /// No thread serves it any more. Waits for its jobs, so the caller must not be in one.
+    pub(crate) fn leave(&self) {
+        self.count_no_more();
+        self.parts.pool.detach(self.id);
+    }
+
+    fn count_no_more(&self) {
         self.parts.activity.remove(self.id);
         self.parts.write_buffers.close(self.id);
         self.parts.data_sizes.remove(self.id);
-        self.parts.pool.detach(self.id)
     }
 
     /// Says how urgent its jobs are, and whether its writes are stalled or soon will be.
@@ -112,7 +132,7 @@ impl Membership {
     }
 
     /// Asks another database to look for a memtable to seal.
-    pub(crate) fn wake(&self, other: MemberId) {
+    pub(crate) fn wake(&self, other: OpeningId) {
         Desk::new(&self.parts.pool, other, Threads::Workers).raise();
     }
 }
@@ -120,7 +140,6 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         // It may never have joined.
-        self.parts.write_buffers.close(self.id);
-        self.parts.data_sizes.remove(self.id);
+        self.count_no_more();
     }
 }

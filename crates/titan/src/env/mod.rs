@@ -33,6 +33,7 @@ mod write_buffers;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::block_cache::Blocks;
 use crate::error::{Error, Result};
@@ -72,7 +73,8 @@ pub(crate) use write_buffers::{Account, Charge, Sealer};
 /// at their bounds on space. To choose the next database costs a visit to each that waits.
 ///
 /// Code of the application that is called in a job (listeners, filters) must not wait for another
-/// database of the same `Env`: that one may need the thread.
+/// database of the same `Env`: that one may need the thread. It may drop the last handle of any:
+/// that one is closed soon after, by a thread of its own.
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
@@ -107,6 +109,21 @@ pub(crate) struct Parts {
     pub(crate) collection_rate: RateLimiter,
     pub(crate) activity: Activity,
     data_sizes: DataSizes,
+    id: EnvId,
+    /// Whether several databases may have it.
+    is_shared: bool,
+}
+
+/// An [`Env`] of this process. No other has the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EnvId(u64);
+
+impl EnvId {
+    fn new() -> Self {
+        // Not one of the modelled atomics: nothing relies on an order in it.
+        static ENVS: AtomicU64 = AtomicU64::new(0);
+        EnvId(ENVS.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// Use of an [`Env`] at one moment.
@@ -136,11 +153,15 @@ impl Env {
     pub fn new(options: EnvOptions) -> Result<Env> {
         options.validate()?;
         let limits = OpenFilesLimits::new(&options, &StdVfs.resources());
-        Ok(Env::of(&options, limits))
+        Ok(Env::with(&options, limits, true))
     }
 
-    /// With options that have been checked.
-    pub(crate) fn of(options: &EnvOptions, limits: OpenFilesLimits) -> Env {
+    /// For one database alone, with options that have been checked.
+    pub(crate) fn of_one(options: &EnvOptions, limits: OpenFilesLimits) -> Env {
+        Env::with(options, limits, false)
+    }
+
+    fn with(options: &EnvOptions, limits: OpenFilesLimits, is_shared: bool) -> Env {
         Env {
             made_by: Process::current(),
             parts: Arc::new(Parts {
@@ -151,6 +172,8 @@ impl Env {
                 collection_rate: RateLimiter::new(options.blob_garbage_collection_rate),
                 activity: Activity::default(),
                 data_sizes: DataSizes::default(),
+                id: EnvId::new(),
+                is_shared,
             }),
         }
     }

@@ -21,9 +21,12 @@ pub struct EnvOptions {
     /// Bytes of memory that open files may take; 0 means a quarter of the process's memory. Must be
     /// 0 or at least 1 MiB. Default: 0.
     pub max_open_files_memory: u64,
-    /// Bytes of all memtables from which on the largest one is flushed, whichever database has it;
-    /// 0 means that only [`write_buffer_size`](crate::ColumnFamilyOptions::write_buffer_size)
-    /// counts. Must be 0 or at least 64 KiB. Default: 0.
+    /// Bytes of all memtables, near which the largest one is flushed, whichever database has it: at
+    /// seven eighths, or at all of it with those that are being flushed, if half of it is not. It
+    /// may be exceeded while flushes run. Memtables of databases that cannot flush, or are closed,
+    /// make no other one flush earlier than at half of it. 0 means that only
+    /// [`write_buffer_size`](crate::ColumnFamilyOptions::write_buffer_size) counts. Must be 0 or at
+    /// least 64 KiB. Default: 0.
     pub db_write_buffer_size: u64,
     /// Bytes per second that collections may read and write together while any database is in use
     /// and the space of all is within bounds. Must be at least 1 MiB. Default: 64 MiB.
@@ -59,31 +62,14 @@ impl EnvOptions {
             "1 to 256",
             self.max_background_jobs as u64,
         )?;
+        self.check_sizes("EnvOptions::")?;
         let files = self.max_open_files as u64;
-        require(
-            files == 0 || files >= 16,
-            "EnvOptions::max_open_files",
-            "0 or at least 16",
-            files,
-        )?;
         let most = process.open_files.unwrap_or(u64::MAX);
         require(
             files <= most,
             "EnvOptions::max_open_files",
             &format!("no more than the files that the process may open, {most}"),
             files,
-        )?;
-        require(
-            self.max_open_files_memory == 0 || self.max_open_files_memory >= 1 << 20,
-            "EnvOptions::max_open_files_memory",
-            "0 or at least 1 MiB",
-            self.max_open_files_memory,
-        )?;
-        require(
-            self.db_write_buffer_size == 0 || self.db_write_buffer_size >= 64 << 10,
-            "EnvOptions::db_write_buffer_size",
-            "0 or at least 64 KiB",
-            self.db_write_buffer_size,
         )?;
         require(
             self.blob_garbage_collection_rate >= 1 << 20,
@@ -105,6 +91,33 @@ impl EnvOptions {
             &format!("together no more than the memory of the process, {memory} bytes"),
             stated,
         )
+    }
+}
+
+impl EnvOptions {
+    /// Checks what may be 0, or at least so much. Names begin with `of`.
+    pub(crate) fn check_sizes(&self, of: &str) -> Result<()> {
+        let sizes = [
+            ("max_open_files", self.max_open_files as u64, 16, "16"),
+            (
+                "max_open_files_memory",
+                self.max_open_files_memory,
+                1 << 20,
+                "1 MiB",
+            ),
+            (
+                "db_write_buffer_size",
+                self.db_write_buffer_size,
+                64 << 10,
+                "64 KiB",
+            ),
+        ];
+        for (name, size, least, text) in sizes {
+            let is_in_range = size == 0 || size >= least;
+            let (name, rule) = (format!("{of}{name}"), format!("0 or at least {text}"));
+            require(is_in_range, &name, &rule, size)?;
+        }
+        Ok(())
     }
 }
 

@@ -7,9 +7,7 @@
 
 use std::cmp::Reverse;
 
-/// A database among those of an `Env`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MemberId(pub(super) u64);
+use crate::format::OpeningId;
 
 /// Urgency of a database's jobs, the least urgent first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +46,7 @@ impl Priority {
 /// A database that may have something to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    pub(super) id: MemberId,
+    pub(super) id: OpeningId,
     pub(super) priority: Priority,
     /// The turn in which it was served last; 0 if it never was.
     pub(super) served: u64,
@@ -58,7 +56,7 @@ pub(super) struct Candidate {
 pub(super) const EACH: u64 = 4;
 
 /// The database whose turn it is, in the turn of this number.
-pub(super) fn first(candidates: impl Iterator<Item = Candidate>, turn: u64) -> Option<MemberId> {
+pub(super) fn first(candidates: impl Iterator<Item = Candidate>, turn: u64) -> Option<OpeningId> {
     let is_for_all = turn.is_multiple_of(EACH) && !mutant!(urgent_databases_starve_others);
     let least_recent = |c: &Candidate| Reverse((c.served, c.id));
     let first = candidates.reduce(|first, next| {
@@ -78,19 +76,29 @@ pub(super) fn first(candidates: impl Iterator<Item = Candidate>, turn: u64) -> O
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn of(class: Class) -> Priority {
         Priority { class, excess: 0.0 }
     }
 
+    /// Of databases that were opened in the order of their numbers.
     fn first_of(candidates: &[(u64, Priority, u64)], turn: u64) -> u64 {
-        let candidates = candidates.iter().map(|&(id, priority, served)| Candidate {
-            id: MemberId(id),
-            priority,
-            served,
-        });
-        first(candidates, turn).unwrap().0
+        let mut numbers: Vec<u64> = candidates.iter().map(|(number, ..)| *number).collect();
+        numbers.sort_unstable();
+        let opened = numbers.into_iter().map(|number| (number, OpeningId::new()));
+        let ids: BTreeMap<u64, OpeningId> = opened.collect();
+        let candidates = candidates
+            .iter()
+            .map(|&(number, priority, served)| Candidate {
+                id: ids[&number],
+                priority,
+                served,
+            });
+        let first = first(candidates, turn).unwrap();
+        *ids.iter().find(|(_, id)| **id == first).unwrap().0
     }
 
     #[test]

@@ -5,23 +5,24 @@
 //! job, runs that, and takes the next one. There are threads while there are databases.
 //!
 //! Promises: what is [raised](Desk::raise) after a database looked for a job is not lost; a panic
-//! ends at the database that it came from; no thread is in a database once [`Pool::detach`] has
-//! returned true. Assumes: no lock of the engine is taken under that of the pool, which is held for
-//! moments. So a destructor may raise something wherever it runs.
+//! ends at the database that it came from, and takes no thread; no thread is in a database once
+//! [`Pool::detach`] has returned. Assumes: no lock of the engine is taken under that of the pool,
+//! which is held for moments. So a destructor may raise something wherever it runs.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::line::Line;
 use super::member::{Found, Member, Threads};
-use super::order::{Class, MemberId, Priority};
+use super::order::{Class, Priority};
 use crate::clock::{StdClock, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::OpeningId;
 use crate::gates;
+use crate::panics::contain;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex};
@@ -36,13 +37,11 @@ struct Seat {
     is_urgent: bool,
     /// No further thread serves it.
     closing: bool,
-    /// The last thread that leaves it removes it: nobody waits for that.
-    abandoned: bool,
 }
 
 #[derive(Default)]
 struct State {
-    seats: BTreeMap<MemberId, Seat>,
+    seats: BTreeMap<OpeningId, Seat>,
     workers: Line,
     collector: Line,
     warm_up: Line,
@@ -51,14 +50,12 @@ struct State {
     /// Number of them that run long jobs, or look for one.
     long_jobs: usize,
     /// Databases that may have a long job for which no worker was left.
-    held_back: BTreeSet<MemberId>,
-    /// Number of databases that have been here.
-    members: u64,
+    held_back: BTreeSet<OpeningId>,
 }
 
 /// A thread's visit to a database.
 struct Visit {
-    id: MemberId,
+    id: OpeningId,
     member: Arc<dyn Member>,
     /// It counts as a long job until the database has said what it has.
     may_be_long: bool,
@@ -81,18 +78,18 @@ pub(crate) struct Pool {
 
 #[cfg(not(any(loom, shuttle)))]
 thread_local! {
-    /// The pool of this thread, by address, and the database that it serves; 0 for none.
-    static SERVES: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
+    /// The pool of this thread, by address, and the database that it serves.
+    static SERVES: Cell<(usize, Option<OpeningId>)> = const { Cell::new((0, None)) };
 }
 
 // The threads of a scheduler are coroutines of one thread.
 #[cfg(loom)]
 loom::thread_local! {
-    static SERVES: Cell<(usize, u64)> = Cell::new((0, 0));
+    static SERVES: Cell<(usize, Option<OpeningId>)> = Cell::new((0, None));
 }
 #[cfg(shuttle)]
 shuttle::thread_local! {
-    static SERVES: Cell<(usize, u64)> = Cell::new((0, 0));
+    static SERVES: Cell<(usize, Option<OpeningId>)> = Cell::new((0, None));
 }
 
 impl State {
@@ -115,7 +112,7 @@ impl State {
     }
 
     /// Number of threads that serve a database.
-    fn inside_of(&self, id: MemberId) -> usize {
+    fn inside_of(&self, id: OpeningId) -> usize {
         let lines = [&self.workers, &self.collector, &self.warm_up];
         lines.into_iter().map(|line| line.inside_of(id)).sum()
     }
@@ -168,7 +165,7 @@ impl State {
     }
 
     /// A database may have a long job, for which no worker was left when it was asked.
-    fn hold_back(&mut self, id: MemberId) {
+    fn hold_back(&mut self, id: OpeningId) {
         // One may have become free meanwhile, and nobody would tell the database.
         if self.may_begin_long() && !mutant!(held_back_too_late) {
             self.workers.raise(id);
@@ -187,7 +184,7 @@ impl State {
     }
 
     /// Removes a database that no thread serves.
-    fn remove(&mut self, id: MemberId) -> Option<Seat> {
+    fn remove(&mut self, id: OpeningId) -> Option<Seat> {
         invariant!(
             self.inside_of(id) == 0,
             "a database leaves that a thread serves"
@@ -208,13 +205,6 @@ impl Pool {
         pool
     }
 
-    /// A number for one more database.
-    pub(super) fn next_member(&self) -> MemberId {
-        let mut state = self.state.lock();
-        state.members += 1;
-        MemberId(state.members)
-    }
-
     /// Lets the threads serve a database, and starts those that are missing. So many workers may
     /// serve it at once.
     ///
@@ -222,7 +212,7 @@ impl Pool {
     /// `Io` if a thread cannot be started. The caller detaches the database then, too.
     pub(super) fn attach(
         self: &Arc<Self>,
-        id: MemberId,
+        id: OpeningId,
         member: Arc<dyn Member>,
         max_jobs: usize,
         warms_up: bool,
@@ -235,10 +225,9 @@ impl Pool {
             priority: Priority::default(),
             is_urgent: false,
             closing: false,
-            abandoned: false,
         };
         let other = state.seats.insert(id, seat);
-        invariant!(other.is_none(), "two databases have one number");
+        invariant!(other.is_none(), "a database joins twice");
         state.workers.raise(id);
         state.collector.raise(id);
         if warms_up {
@@ -261,7 +250,7 @@ impl Pool {
     /// `Io` if a thread cannot be started. A later call tries again.
     pub(super) fn resize(
         self: &Arc<Self>,
-        id: MemberId,
+        id: OpeningId,
         numbers: impl FnOnce() -> (Option<usize>, usize),
     ) -> Result<()> {
         let mut threads = self.threads.lock();
@@ -303,20 +292,19 @@ impl Pool {
     }
 
     /// Ends the service for a database that has been closed; of the last one, also the threads.
-    /// Waits until no thread is in it. Returns false, at once, on a thread that serves this
-    /// database: it is released once that thread leaves it.
-    pub(super) fn detach(&self, id: MemberId) -> bool {
+    /// Waits until no thread is in it, so the caller must not be in a job of it.
+    pub(super) fn detach(&self, id: OpeningId) {
+        invariant!(
+            !self.is_served_here(id),
+            "a database leaves in a job of its own, for which it would wait"
+        );
         let mut state = self.state.lock();
         let Some(seat) = state.seats.get_mut(&id) else {
-            return true;
+            return;
         };
         seat.closing = true;
         if std::mem::take(&mut seat.is_urgent) {
             self.urgent.fetch_sub(1, Ordering::Relaxed);
-        }
-        if self.is_served_here(id) {
-            seat.abandoned = true;
-            return false;
         }
         while state.inside_of(id) > 0 {
             self.left.wait(&mut state);
@@ -326,26 +314,15 @@ impl Pool {
         self.raised_warm_up.notify_all();
         // Not under the lock: it may be the last holder.
         drop(removed);
-        if self.is_of_this_thread() {
-            // It cannot wait for itself. If no database is left, the threads end by themselves.
-            self.wake_all();
-            return true;
-        }
         let mut threads = self.threads.lock();
         if self.state.lock().seats.is_empty() {
-            self.wake_all();
+            for threads in Threads::ALL {
+                self.raised(threads).notify_all();
+            }
             for thread in std::mem::take(&mut *threads).into_values() {
                 // Nothing is left to be done about a thread that panicked.
                 let _ = thread.join();
             }
-        }
-        true
-    }
-
-    /// Wakes all threads: they may be too many.
-    fn wake_all(&self) {
-        for threads in Threads::ALL {
-            self.raised(threads).notify_all();
         }
     }
 
@@ -362,13 +339,13 @@ impl Pool {
     }
 
     /// Whether the caller is one of the threads.
-    fn is_of_this_thread(&self) -> bool {
+    pub(super) fn is_of_this_thread(&self) -> bool {
         SERVES.with(Cell::get).0 == self.address()
     }
 
     /// Whether the caller is in a job of the database.
-    pub(super) fn is_served_here(&self, id: MemberId) -> bool {
-        SERVES.with(Cell::get) == (self.address(), id.0)
+    pub(super) fn is_served_here(&self, id: OpeningId) -> bool {
+        SERVES.with(Cell::get) == (self.address(), Some(id))
     }
 
     /// Whether the writes of any database are stalled, or soon will be. Takes no lock.
@@ -378,7 +355,7 @@ impl Pool {
 
     /// Whether another database than this waits for the thread that collects garbage, and its
     /// writes are delayed for the space that it takes.
-    pub(super) fn is_collector_awaited_beside(&self, id: MemberId) -> bool {
+    pub(super) fn is_collector_awaited_beside(&self, id: OpeningId) -> bool {
         let state = self.state.lock();
         let is_near = |seat: &Seat| seat.is_urgent && seat.priority.class == Class::Space;
         let mut others = state.collector.ready().filter(|other| *other != id);
@@ -387,7 +364,7 @@ impl Pool {
 
     /// Says how urgent the jobs of a database are, and whether its writes are stalled or soon will
     /// be.
-    pub(super) fn set_priority(&self, id: MemberId, priority: Priority, is_urgent: bool) {
+    pub(super) fn set_priority(&self, id: OpeningId, priority: Priority, is_urgent: bool) {
         let mut state = self.state.lock();
         let Some(seat) = state.seats.get_mut(&id).filter(|seat| !seat.closing) else {
             return;
@@ -420,7 +397,7 @@ impl Pool {
     }
 
     fn run(&self, threads: Threads, number: usize) {
-        SERVES.with(|serves| serves.set((self.address(), 0)));
+        SERVES.with(|serves| serves.set((self.address(), None)));
         while let Some(visit) = self.next_visit(threads, number) {
             self.serve(threads, visit);
         }
@@ -461,10 +438,10 @@ impl Pool {
             member,
             may_be_long,
         } = visit;
-        let before = SERVES.with(|serves| serves.replace((self.address(), id.0)));
+        let before = SERVES.with(|serves| serves.replace((self.address(), Some(id))));
         // The database has recorded a panic that concerns it. Others are none of its business, and
         // the thread is needed by them.
-        let found = catch_unwind(AssertUnwindSafe(|| member.find(threads, may_be_long)));
+        let found = contain(|| member.find(threads, may_be_long));
         match found {
             Ok(Found::Job { run, is_long }) => {
                 let mut state = self.state.lock();
@@ -479,7 +456,7 @@ impl Pool {
                 state.line(threads).raise(id);
                 self.raised(threads).notify_one();
                 drop(state);
-                let _ = catch_unwind(AssertUnwindSafe(run));
+                let _ = contain(run);
                 if is_long {
                     self.state.lock().end_long();
                 }
@@ -506,29 +483,19 @@ impl Pool {
         self.leave(threads, id);
     }
 
-    fn leave(&self, threads: Threads, id: MemberId) {
+    fn leave(&self, threads: Threads, id: OpeningId) {
         let mut state = self.state.lock();
         state.line(threads).leave(id);
         self.left.notify_all();
-        let is_abandoned = state.seats.get(&id).is_some_and(|seat| seat.abandoned);
-        let removed = match is_abandoned && state.inside_of(id) == 0 {
-            true => state.remove(id),
-            false => None,
-        };
-        if removed.is_some() {
-            self.wake_all();
-        }
-        drop(state);
-        // Not under the lock: it may be the last holder.
-        drop(removed);
     }
 
-    fn raise(&self, threads: Threads, id: MemberId) {
+    fn raise(&self, threads: Threads, id: OpeningId) {
         let mut state = self.state.lock();
         let is_served = state.seats.contains_key(&id);
         let line = state.line(threads);
-        // Warming up is over once the database does not wait for it any more.
-        if is_served && (threads != Threads::WarmUp || line.has(id)) {
+        // Warming up is over once the database neither waits for it nor is being warmed up.
+        let is_over = threads == Threads::WarmUp && !line.has(id) && line.inside_of(id) == 0;
+        if is_served && !is_over {
             line.raise(id);
             self.raised(threads).notify_one();
         }
@@ -552,12 +519,12 @@ fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result
 /// The work of a database for the threads of one kind.
 pub(crate) struct Desk {
     pool: Arc<Pool>,
-    id: MemberId,
+    id: OpeningId,
     threads: Threads,
 }
 
 impl Desk {
-    pub(super) fn new(pool: &Arc<Pool>, id: MemberId, threads: Threads) -> Self {
+    pub(super) fn new(pool: &Arc<Pool>, id: OpeningId, threads: Threads) -> Self {
         Desk {
             pool: Arc::clone(pool),
             id,

@@ -5,8 +5,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::member::{Found, Member, Threads};
-use super::order::{Class, EACH, MemberId, Priority};
-use super::pool::Pool;
+use super::order::{Class, EACH, Priority};
+use super::pool::{Desk, Pool};
+use crate::format::OpeningId;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,8 +59,8 @@ impl Member for Looking {
     }
 }
 
-fn attach(pool: &Arc<Pool>, member: Busy) -> (MemberId, Weak<Busy>) {
-    let (id, member) = (pool.next_member(), Arc::new(member));
+fn attach(pool: &Arc<Pool>, member: Busy) -> (OpeningId, Weak<Busy>) {
+    let (id, member) = (OpeningId::new(), Arc::new(member));
     let weak = Arc::downgrade(&member);
     pool.attach(id, member, 1, false).unwrap();
     (id, weak)
@@ -116,7 +117,7 @@ fn one_loud_database_does_not_starve_fifty_quiet_ones() {
         "{of_loud} jobs of the loud one, which is urgent"
     );
     for id in quiet.into_iter().chain([loud]) {
-        assert!(pool.detach(id));
+        pool.detach(id);
     }
     assert_eq!(pool.counts(), (0, 0));
     assert!(!pool.is_urgent());
@@ -155,7 +156,7 @@ fn long_jobs_leave_a_thread_for_short_ones_of_any_database() {
     assert_eq!(told.recv(), Ok("long"));
     end.send(()).unwrap();
     for id in [first, second, third] {
-        assert!(pool.detach(id));
+        pool.detach(id);
     }
 }
 
@@ -196,7 +197,7 @@ fn workers_that_look_at_the_same_time_leave_one_for_short_jobs() {
                     }),
                 }
             }));
-            let id = pool.next_member();
+            let id = OpeningId::new();
             pool.attach(id, Arc::new(member), 1, false).unwrap();
             id
         })
@@ -215,7 +216,7 @@ fn workers_that_look_at_the_same_time_leave_one_for_short_jobs() {
     assert_eq!(looks.lock().iter().filter(|long| **long).count(), 1);
     drop(end);
     for id in ids.into_iter().chain([third]) {
-        assert!(pool.detach(id));
+        pool.detach(id);
     }
 }
 
@@ -260,42 +261,29 @@ fn a_long_job_that_ends_during_a_search_is_noticed() {
             }),
         }
     }));
-    let id = pool.next_member();
+    let id = OpeningId::new();
     pool.attach(id, Arc::new(second), 1, false).unwrap();
     assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok("second"));
     drop(of_first);
     for id in [first, id] {
-        assert!(pool.detach(id));
+        pool.detach(id);
     }
 }
 
-/// The destructor of a database may close the last other one, on a thread of the pool.
+/// A job may close the last other database.
 #[test]
 fn a_thread_of_the_pool_does_not_wait_for_itself() {
     let pool = Pool::new(1);
     let (tell, told) = mpsc::channel();
     let (other, _) = attach(&pool, Busy::default());
-    struct ClosesOther(Arc<Pool>, MemberId, mpsc::Sender<bool>);
-    impl Drop for ClosesOther {
-        fn drop(&mut self) {
-            let _ = self.2.send(self.0.detach(self.1));
-        }
-    }
-    let closes = ClosesOther(Arc::clone(&pool), other, tell);
-    let itself: Arc<Mutex<Option<MemberId>>> = Arc::default();
-    let (own, within) = (Arc::clone(&itself), Arc::clone(&pool));
-    let mut locked = itself.lock();
+    let within = Arc::clone(&pool);
     let job = move || {
-        let _kept_with_the_database = &closes;
-        let id = own.lock().unwrap();
-        within.detach(id);
+        within.detach(other);
+        let _ = tell.send(());
     };
     let (id, _) = attach(&pool, Busy::with_jobs(1, job));
-    *locked = Some(id);
-    drop(locked);
-    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(true));
-    let (next, _) = attach(&pool, Busy::default());
-    assert!(pool.detach(next));
+    told.recv_timeout(Duration::from_secs(60)).unwrap();
+    pool.detach(id);
     assert_eq!(pool.counts(), (0, 0));
 }
 
@@ -316,39 +304,78 @@ fn a_database_that_panics_harms_no_thread_and_no_other() {
     told.recv_timeout(Duration::from_secs(60)).unwrap();
     assert_eq!(pool.counts(), (3, 2));
     for id in [hopeless, in_a_job, other] {
-        assert!(pool.detach(id));
+        pool.detach(id);
     }
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("in a destructor");
+    }
+}
+
+/// Also in that of what a panic carries, and of what a database kept.
+#[test]
+fn a_destructor_that_panics_takes_no_thread() {
+    let pool = Pool::new(1);
+    let (tell, told) = mpsc::channel();
+    let carrying = || std::panic::panic_any(Bomb);
+    let (in_a_job, _) = attach(&pool, Busy::with_jobs(1, carrying));
+    let in_a_search = Looking(Box::new(|_, _| std::panic::panic_any(Bomb)));
+    let searching = OpeningId::new();
+    pool.attach(searching, Arc::new(in_a_search), 1, false)
+        .unwrap();
+    let (keeping, _) = attach(&pool, Busy::with_jobs(1, || drop(Bomb)));
+    let job = move || {
+        let _ = tell.send(());
+    };
+    let (other, _) = attach(&pool, Busy::with_jobs(1, job));
+    told.recv_timeout(Duration::from_secs(60)).unwrap();
+    for id in [in_a_job, searching, keeping, other] {
+        pool.detach(id);
+    }
+    // Each thread has ended by itself, and none by a panic.
+    assert_eq!(pool.counts(), (0, 0));
+}
+
+/// The thread found nothing to warm up, and was told better before it said so.
+#[test]
+fn what_is_raised_during_a_search_for_a_warm_up_is_not_lost() {
+    let pool = Pool::new(1);
+    let id = OpeningId::new();
+    let (tell, told) = mpsc::channel();
+    let looks = AtomicU64::new(0);
+    let desk = Desk::new(&pool, id, Threads::WarmUp);
+    let member = Looking(Box::new(move |threads, _| {
+        if threads == Threads::WarmUp {
+            let look = looks.fetch_add(1, Ordering::SeqCst);
+            if look == 0 {
+                desk.raise();
+            }
+            let _ = tell.send(look);
+        }
+        Found::Nothing { look_after: None }
+    }));
+    pool.attach(id, Arc::new(member), 1, true).unwrap();
+    for look in 0..2 {
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(look));
+    }
+    pool.detach(id);
 }
 
 /// Nothing has a database once it is detached, and its jobs are over.
 #[test]
-fn a_detached_database_is_released_at_once_and_one_that_detaches_itself_after_its_job() {
+fn a_detached_database_is_released_at_once() {
     let pool = Pool::new(2);
-    let (tell, told) = mpsc::channel();
     let (id, member) = attach(&pool, Busy::with_jobs(3, || {}));
-    assert!(pool.detach(id));
+    pool.detach(id);
     assert!(member.upgrade().is_none());
-    assert!(pool.detach(id), "again");
-
-    let itself: Arc<Mutex<Option<MemberId>>> = Arc::default();
-    let own = Arc::clone(&itself);
-    let within = Arc::clone(&pool);
-    let mut locked = itself.lock();
-    let (id, member) = attach(
-        &pool,
-        Busy::with_jobs(1, move || {
-            let id = own.lock().unwrap();
-            let _ = tell.send(within.detach(id));
-        }),
-    );
-    *locked = Some(id);
-    drop(locked);
-    assert_eq!(told.recv(), Ok(false), "it does not wait for itself");
-    while member.upgrade().is_some() {
-        std::thread::yield_now();
-    }
+    pool.detach(id);
     // Others can come.
     let (id, _) = attach(&pool, Busy::default());
-    assert!(pool.detach(id));
+    pool.detach(id);
     assert_eq!(pool.counts(), (0, 0));
 }

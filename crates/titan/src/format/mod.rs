@@ -28,5 +28,6 @@ pub(crate) mod unique_id;
 
 pub use comparator::{BytewiseComparator, Comparator, KeyOrder, ReverseBytewiseComparator};
 pub use compression::CompressionType;
+pub(crate) use numbers::OpeningId;
 pub use numbers::total;
 pub use numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};

@@ -1,6 +1,8 @@
 //! A separate type for every kind of number, so that no two of them are ever confused.
 
 use std::fmt;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(feature = "serde")]
 use serde::Serialize;
@@ -57,6 +59,22 @@ impl ColumnFamilyId {
     pub const DEFAULT: ColumnFamilyId = ColumnFamilyId(0);
     /// The name of that family.
     pub const DEFAULT_NAME: &'static str = "default";
+}
+
+/// One opening of a database, among all of this process. No other has the same id, not even a later
+/// one of the same directory: it tells apart whatever databases share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct OpeningId(NonZeroU64);
+
+impl OpeningId {
+    /// An id that nothing else has, above all before it.
+    pub(crate) fn new() -> Self {
+        // Not one of the modelled atomics: no thread waits for it, and none relies on an order in
+        // it.
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let before = LAST.fetch_add(1, Ordering::Relaxed);
+        OpeningId(NonZeroU64::MIN.saturating_add(before))
+    }
 }
 
 macro_rules! plain_number_text {

@@ -33,6 +33,8 @@ pub struct Memtable {
     counters: Counters,
     shadowed: Shadowed,
     age: Age,
+    /// It should be flushed, whatever its size.
+    flush_requested: AtomicBool,
     told_tombstones: AtomicBool,
     write_buffer_size: u64,
     /// Its memory, if that is bounded.
@@ -78,6 +80,7 @@ impl Memtable {
             },
             shadowed: Shadowed::new(),
             age: Age::default(),
+            flush_requested: AtomicBool::new(false),
             told_tombstones: AtomicBool::new(false),
             write_buffer_size,
             charge: OnceLock::new(),
@@ -213,7 +216,7 @@ impl Memtable {
             && (self.approximate_memory_usage() >= self.write_buffer_size
                 || self.tombstones.len() >= MAX_RANGE_DELETIONS
                 || self.shadowed.is_enough()
-                || self.age.is_flush_requested())
+                || self.flush_requested.load(Ordering::Relaxed))
     }
 
     /// When its first entry had been written, in seconds since 1970; `None` if nobody noted it.
@@ -230,7 +233,7 @@ impl Memtable {
 
     /// It should be flushed, whatever its size: its entries are old, or memory is to be freed.
     pub(crate) fn request_flush(&self) {
-        self.age.request_flush();
+        self.flush_requested.store(true, Ordering::Relaxed);
     }
 
     /// Counts its memory. To be called by the leader of the commit queue when it has grown.

@@ -52,8 +52,10 @@ options! {
         /// Bytes of uncompressed SST blocks in the block cache. More than the default and than the
         /// process's memory is refused.
         block_cache_size: u64 = BLOCK_CACHE, is bytes private;
-        /// Bytes of the memtables of all column families from which on the largest one is flushed;
-        /// 0 means that only the write buffer of each family counts.
+        /// Bytes of the memtables of all column families, near which the largest one is flushed: at
+        /// seven eighths, or at all of it with those that are being flushed, if half of it is not.
+        /// It may be exceeded while flushes run. At least 64 KiB; 0 means that only the write
+        /// buffer of each family counts.
         db_write_buffer_size: u64 = 0, is bytes;
         /// Bytes of WAL after which the column families in its oldest file are flushed, so that
         /// idle families cannot keep all WAL files alive; 0 means four times the largest write
@@ -261,25 +263,7 @@ impl DbOptions {
     pub fn validate(&self) -> Result<()> {
         self.validate_ranges()?;
         self.validate_env()?;
-        require(
-            self.db_write_buffer_size == 0 || self.db_write_buffer_size >= 64 << 10,
-            "db_write_buffer_size",
-            "0 or at least 64 KiB",
-            self.db_write_buffer_size,
-        )?;
-        require(
-            self.max_open_files == 0 || self.max_open_files >= 16,
-            "max_open_files",
-            "0 or at least 16",
-            self.max_open_files,
-        )?;
-        let memory = self.max_open_files_memory;
-        require(
-            memory == 0 || memory >= 1 << 20,
-            "max_open_files_memory",
-            "0 or at least 1 MiB",
-            memory,
-        )?;
+        self.of_own_env().check_sizes("")?;
         // Where it is not known, nothing is refused; nor is the default, which nobody has stated.
         let memory = self.vfs.resources().memory;
         let memory = memory.map_or(u64::MAX, |memory| memory.total.max(BLOCK_CACHE));

@@ -21,7 +21,7 @@ use crate::open_files::OpenFiles;
 use crate::range_del::TombstoneCursor;
 use crate::read::ReadOptions;
 use crate::read::Snapshot;
-use crate::stats::HistogramKind;
+use crate::stats::{HistogramKind, StopWatch};
 
 /// Sources of an iterator.
 #[derive(Clone)]
@@ -182,13 +182,14 @@ impl DbIterator {
     fn seek_by(&mut self, seek: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.leave_window();
         self.moves.seeks += 1;
-        let statistics = self.fetcher.statistics();
-        let statistics = statistics.detailed().map(|_| Arc::clone(statistics));
-        let watch = statistics
-            .as_ref()
-            .and_then(|s| s.sample(HistogramKind::Seek));
+        let watch = self.fetcher.statistics().sample(HistogramKind::Seek);
+        let begun = watch.map(StopWatch::begun);
         let sought = seek(self);
-        drop(watch);
+        if let Some(begun) = begun
+            && let Some(detailed) = self.fetcher.statistics().detailed()
+        {
+            detailed.end(begun);
+        }
         self.moves.seeks_found += u64::from(self.valid());
         sought
     }

@@ -188,8 +188,17 @@ impl<'a> Detailed<'a> {
         }
     }
 
-    /// The same for a call of a frequent kind, if it is to be timed: some are, spread at random so
-    /// that no pattern of calls is overlooked, or all.
+    /// Ends a measurement, and adds it to its histogram.
+    pub(crate) fn end(self, Begun { kind, began }: Begun) {
+        drop(StopWatch {
+            detailed: self,
+            kind,
+            began,
+        });
+    }
+
+    /// Times a call of a frequent kind, if it is to be timed: some are, spread at random so that no
+    /// pattern of calls is overlooked, or all.
     #[inline]
     pub(crate) fn sample(self, kind: HistogramKind) -> Option<StopWatch<'a>> {
         debug_assert!(kind.is_frequent(), "{kind:?} is not marked as a sample");
@@ -220,6 +229,22 @@ pub(crate) struct StopWatch<'a> {
     detailed: Detailed<'a>,
     kind: HistogramKind,
     began: Duration,
+}
+
+/// A measurement that goes on while nothing of the statistics is borrowed.
+pub(crate) struct Begun {
+    kind: HistogramKind,
+    began: Duration,
+}
+
+impl StopWatch<'_> {
+    /// The same measurement, which [`Detailed::end`] ends.
+    pub(crate) fn begun(self) -> Begun {
+        let (kind, began) = (self.kind, self.began);
+        // It has nothing to free, and does not end here.
+        std::mem::forget(self);
+        Begun { kind, began }
+    }
 }
 
 impl Drop for StopWatch<'_> {

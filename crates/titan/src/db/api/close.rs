@@ -1,11 +1,16 @@
 //! Closing the database, at the latest when the last handle is dropped.
+//!
+//! Closing waits for jobs. So where the last handle is dropped in a job, on a thread of the `Env`,
+//! the database is closed by a thread of its own.
 
 use std::sync::Arc;
 
 use crate::db::core::shared::{Core, Shared};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::filter::check_may_wait_for_jobs;
+use crate::gates;
 use crate::stats::notify;
+use crate::sync::{Mutex, thread};
 
 impl Shared {
     /// Ends the waits of transactions, now that the database is closed: the locks that they wait
@@ -60,11 +65,7 @@ impl Core {
         self.shared.signals.raise_all();
         self.shared.end_waits_for_locks();
         gate!("close: threads to be waited for");
-        if !self.shared.opening.env.leave() {
-            // The last handle went in one of the database's jobs, which this cannot wait for. The
-            // directory is released when the job ends.
-            return flushed.and(synced);
-        }
+        self.shared.opening.env.leave();
         // Jobs on threads of users must not outlive the lock either.
         if !mutant!(close_forgets_jobs_of_users) {
             self.shared.wait_for_running_jobs();
@@ -81,6 +82,25 @@ impl Core {
     }
 }
 
+/// Closes the database on a thread of its own, which nobody waits for. If that cannot be started,
+/// the directory stays locked until the process ends, and unlogged writes are not flushed: nothing
+/// else is lost.
+fn end_elsewhere(shared: &Arc<Shared>) {
+    let ending = Arc::clone(shared);
+    let end = move || {
+        drop(Core {
+            shared: ending,
+            closing: Mutex::default(),
+        });
+    };
+    let thread = thread::Builder::new().name("titan-close".to_owned());
+    if let Err(e) = thread.spawn(gates::inherit(end)) {
+        let error = Error::new(ErrorKind::Io, format!("cannot start a thread: {e}"));
+        let error = error.context("closing the database");
+        notify!(shared.opening.listeners, writes_stopped(&error));
+    }
+}
+
 impl Drop for Core {
     fn drop(&mut self) {
         if self.shared.lifecycle.is_inherited() {
@@ -88,6 +108,12 @@ impl Drop for Core {
             // so none of them can be waited for.
             std::mem::forget(Arc::clone(&self.shared));
             return;
+        }
+        if self.shared.lifecycle.is_closed() {
+            return;
+        }
+        if self.shared.opening.env.is_on_its_thread() {
+            return end_elsewhere(&self.shared);
         }
         if let Err(e) = self.end() {
             notify!(self.shared.opening.listeners, writes_stopped(&e));

@@ -459,12 +459,15 @@ impl Db {
     /// Runs `f` at a moment without a commit under way, and passes it the sequence number of the
     /// last one: everything up to it is visible, and the [commit hook](crate::CommitHook) has seen
     /// it; nothing after it is, and the hook has seen none of that. So `f` can take a snapshot and
-    /// begin, at exactly that moment, to take over what the hook sees. Writers wait meanwhile, so
-    /// `f` should be brief. A write, a flush or another barrier of this database within `f` fails
-    /// with `InvalidArgument`; reads, snapshots and iterators work.
+    /// begin, at exactly that moment, to take over what the hook sees. Writers wait meanwhile, and
+    /// no memtable of this database is sealed for its age, for memory, or because it is idle. So
+    /// `f` should be brief; other databases of its [`Env`](crate::Env) are not held up. A write, a
+    /// flush or another barrier of this database within `f` fails with `InvalidArgument`; reads,
+    /// snapshots and iterators work.
     ///
     /// # Errors
-    /// `Closed`; `InvalidArgument` within a commit hook or another barrier. `f` has not run then.
+    /// `Closed`; `ReadOnly` in a child of the process that opened the database; `InvalidArgument`
+    /// within a commit hook or another barrier of this database. `f` has not run then.
     pub fn barrier<T>(&self, f: impl FnOnce(SequenceNumber) -> T) -> Result<T> {
         let shared = self.shared();
         shared.alone(|lead| {

@@ -8,13 +8,12 @@
 
 use std::sync::Arc;
 
-use crate::batch::OpeningId;
 use crate::batch::{BatchTarget, WriteBatch};
 use crate::db::core::family::Family;
 use crate::db::core::shared::Shared;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::SequenceNumber;
 use crate::format::key_text::KeyText;
+use crate::format::{OpeningId, SequenceNumber};
 use crate::read::{Snapshot, WrittenSince};
 use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};

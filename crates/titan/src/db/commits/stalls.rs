@@ -6,7 +6,6 @@ use crate::batch::BatchOp;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, State};
 use crate::db::resources::lack_of_room::NoRoom;
-use crate::env::{Class, Priority};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{self, HistogramKind, StallCause, StallEvent, perf_context};
 use crate::sync::MutexGuard;
@@ -153,25 +152,7 @@ impl Shared {
         self.admission.set_writes_stalled(writes_stalled);
         let urgent = writes_stalled || state.is_level0_long();
         self.admission.set_urgent(urgent);
-        let class = match () {
-            () if state.stalls.delays.for_space
-                || state.is_collecting_urgent()
-                || state.lacks_room() =>
-            {
-                Class::Space
-            }
-            () if state.is_flush_due() => Class::Flush,
-            () if urgent => Class::Level0,
-            () => Class::Usual,
-        };
-        let held_up = state.lacks_room() || self.failure.get().is_some();
-        self.opening.env.write_buffers.set_held_up(held_up);
-        let excess = state.stalls.space_excess;
-        // Jobs of other databases need not hurry for one that does not wait for threads.
-        let delays_others = urgent && !held_up;
-        self.opening
-            .env
-            .set_priority(Priority { class, excess }, delays_others);
+        self.state_priority(&state, urgent);
         let kept = state.keeps_for_snapshots();
         self.signals.set_kept_for_snapshots(kept);
         self.signals.progress.raise();
@@ -209,7 +190,7 @@ mod tests {
     use super::*;
     use crate::batch::WriteBatch;
     use crate::db::core::state::Delays;
-    use crate::{ColumnFamilyId, Db, Env, EnvOptions, Options, WriteOptions};
+    use crate::{ColumnFamilyId, Db, Options, WriteOptions};
 
     #[test]
     fn two_causes_delay_writes_for_as_long_as_the_slower_one() {
@@ -234,39 +215,5 @@ mod tests {
         assert!(!tree.is_zero() && !space.is_zero() && tree != space);
         assert_eq!(delay(true, true), tree.max(space));
         assert!(delay(false, false).is_zero());
-    }
-
-    #[test]
-    fn jobs_of_others_do_not_hurry_for_a_database_that_has_failed() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut options = Options::default();
-        options.db.env = Some(Env::new(EnvOptions::default()).unwrap());
-        options.default.level0_file_num_compaction_trigger = 2;
-        options.default.level0_slowdown_writes_trigger = 2;
-        let open = |name| Db::open(dir.path().join(name), &options).unwrap();
-        let (stuck, other) = (open("stuck"), open("other"));
-        let hurry = || other.core.shared.opening.env.is_any_urgent();
-        let shared = &stuck.core.shared;
-        // So that the threads find nothing to compact.
-        let claimed = |is: bool| {
-            let mut state = shared.state.lock();
-            let family = state.families.get_mut(&ColumnFamilyId::DEFAULT).unwrap();
-            family.jobs.manual_compaction = is;
-        };
-        claimed(true);
-        for value in ["1", "2"] {
-            stuck.put("a", value).unwrap();
-            stuck.put("z", value).unwrap();
-            stuck.flush().unwrap();
-        }
-        shared.update_stalls(shared.state.lock());
-        assert!(hurry());
-        shared.failure.set(Error::internal("as told"));
-        shared.update_stalls(shared.state.lock());
-        assert!(!hurry());
-        claimed(false);
-        stuck.resume().unwrap();
-        stuck.wait_idle().unwrap();
-        other.close().unwrap();
     }
 }

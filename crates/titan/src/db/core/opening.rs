@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::write_times::WriteTimes;
-use crate::batch::OpeningId;
 use crate::clock::SystemClock;
 use crate::env::Membership;
+use crate::format::OpeningId;
 use crate::options::{DbOptions, TakenOptions};
 use crate::stats::{Listeners, Statistics};
 use crate::sync::ArcSwap;

@@ -1,13 +1,15 @@
-//! Signals with which the threads of a database wake each other, and those of its `Env`.
+//! Signals of a database: for callers and jobs that wait, and for the threads of its `Env`.
 //!
-//! A [`Signal`] counts how often it was raised. A thread reads the count first, then looks at what
-//! it waits for, and waits only while the count is still the same: nothing that is raised after it
-//! looked is lost. So a thread that raises a signal needs no lock of the engine, and a destructor
-//! may do it wherever it runs: under the state lock, or while a thread unwinds.
+//! Callers and jobs wait for a [`Signal`], which counts how often it was raised. A thread reads the
+//! count first, then looks at what it waits for, and waits only while the count is still the same.
+//! The threads of the `Env` wait for no database, but in the pool that they share; a [`Desk`] tells
+//! it that this one may have a job of a kind. Either way, nothing that is raised after a thread
+//! looked is lost. So raising needs no lock of the engine but that of the signal or of the pool,
+//! which are held for moments and under which no other is taken. A destructor may do it wherever it
+//! runs: under the state lock, or while a thread unwinds.
 //!
-//! Destructors take no lock of the engine but those of the signals, which are held for moments and
-//! under which no other lock is taken. A destructor that must report more sets a flag
-//! here, which the next evaluation of families takes.
+//! Destructors take no other lock, but that of an account of the memory of memtables, which is like
+//! these. One that must report more sets a flag here, which the next evaluation of families takes.
 
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! Jobs that background threads find in a database, and waiting for them.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +14,10 @@ use super::warm_up::WARM_UPS;
 use crate::db::core::room::LOOK_EACH;
 use crate::db::core::shared::{Core, Shared};
 use crate::db::core::state::State;
-use crate::env::{Found, Member, Priority, Threads};
+use crate::env::{Found, Member, Threads};
 use crate::error::Result;
 use crate::filter::check_may_wait_for_jobs;
+use crate::panics::contain;
 
 /// All kinds of background jobs; of those of the same threads, the most urgent one first.
 pub(in crate::db) const SOURCES: [JobSource; 7] = [
@@ -48,12 +48,8 @@ pub(crate) fn start(core: &Core) -> Result<()> {
     let warms_up = state.warm_up_due;
     drop(state);
     let max_jobs = shared.opening.options.load().max_background_jobs;
-    let statistics = &shared.opening.statistics;
     let member = Arc::clone(shared) as Arc<dyn Member>;
-    shared
-        .opening
-        .env
-        .join(member, statistics, max_jobs, warms_up)?;
+    shared.opening.env.join(member, max_jobs, warms_up)?;
     // Before any thread can wait for the database to be idle.
     shared.update_stalls(shared.state.lock());
     Ok(())
@@ -73,9 +69,9 @@ impl Member for Shared {
                 run: Box::new(move || {
                     // Failures have been recorded and listeners notified, also of panics. The
                     // thread has nothing to add, and is needed when the database resumes.
-                    let _ = catch_unwind(AssertUnwindSafe(|| job(&self)));
+                    let _ = contain(|| job(&self));
                     // A file system of the application may panic, too; that concerns no data.
-                    let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
+                    let _ = contain(|| self.purge());
                 }),
             },
         }
@@ -93,7 +89,7 @@ impl Shared {
     /// Result of `find`. A comparator may panic there, too; that stops writes, and nothing is found
     /// until the database resumes.
     fn find_or_fail(&self, find: impl FnOnce() -> Search) -> Search {
-        catch_unwind(AssertUnwindSafe(find)).unwrap_or_else(|_| {
+        contain(find).unwrap_or_else(|_| {
             let message = "a thread panicked while it looked for a background job";
             self.failure.set_after_panic(message);
             Err(Some(AFTER_PANIC))
@@ -146,9 +142,8 @@ impl Shared {
         state: &mut State,
     ) -> Option<(Claimed, bool)> {
         if self.failure.get().is_some() {
-            let env = &self.opening.env;
-            env.write_buffers.set_held_up(true);
-            env.set_priority(Priority::default(), false);
+            // It may have failed since it was evaluated.
+            self.state_priority(state, false);
             return None;
         }
         if self.jobs_postponed_for().is_some() {

@@ -2,7 +2,6 @@
 //! that a memtable that shadows much is flushed before it is full, and so that live data is not
 //! overestimated; and once the database is idle, so that it gives space back.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::job::{Claimed, Job, JobSource, claimed};
@@ -15,6 +14,7 @@ use crate::db::core::state::{FamilyState, State};
 use crate::env::Threads;
 use crate::error::Result;
 use crate::memtable::{EstimateStart, Memtable};
+use crate::panics::contain;
 use crate::stats::Listeners;
 
 /// No estimate is due before a memtable could shadow enough for a flush if the values it shadows
@@ -129,19 +129,18 @@ impl Shared {
 
     /// Like [`Shared::estimate`], but no job, and a panic in code of the user is no failure.
     pub(super) fn try_estimate(&self, estimate: &Estimate) -> u64 {
-        let shadowed =
-            catch_unwind(AssertUnwindSafe(|| self.estimate(estimate))).unwrap_or_else(|_| {
-                // An estimate stays due, though not at once.
-                let (memtable, entries) = (&estimate.memtable, estimate.start.entries);
-                let shadowed = memtable.shadowed_bytes();
-                memtable.note_shadowed(
-                    shadowed,
-                    u64::MAX,
-                    estimate.start,
-                    entries.saturating_mul(2),
-                );
-                0
-            });
+        let shadowed = contain(|| self.estimate(estimate)).unwrap_or_else(|_| {
+            // An estimate stays due, though not at once.
+            let (memtable, entries) = (&estimate.memtable, estimate.start.entries);
+            let shadowed = memtable.shadowed_bytes();
+            memtable.note_shadowed(
+                shadowed,
+                u64::MAX,
+                estimate.start,
+                entries.saturating_mul(2),
+            );
+            0
+        });
         // A caller may wait for the estimate that was due before.
         if !mutant!(estimate_wakes_nobody) {
             self.signals.progress.raise();

@@ -4,7 +4,6 @@
 //! are compacted away. So an idle database takes no more space than it needs, and its iterators do
 //! not step over what was deleted.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use crate::db::core::room::LOOK_EACH;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, State};
 use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::panics::contain;
 use crate::sync::MutexGuard;
 
 impl Shared {
@@ -82,9 +82,8 @@ impl Shared {
             };
         }
         drop(state);
-        if needed && is_idle {
-            // A comparator may panic: that concerns no data.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.clean_up()));
+        // A comparator may panic: that concerns no data.
+        if needed && is_idle && contain(|| self.clean_up()) == Ok(true) {
             return Some(Duration::ZERO);
         }
         Some(self.opening.clock.begin_wait(IDLE_AFTER / 2))
@@ -95,7 +94,9 @@ impl Shared {
         state.idle_cleanup == Some(self.counters.last_sequence())
     }
 
-    fn clean_up(&self) {
+    /// Makes due what there is to clean up, unless a commit is under way: that may wait, and this
+    /// thread serves others. Returns whether it did.
+    fn clean_up(&self) -> bool {
         let last_sequence = self.counters.last_sequence();
         let (tombstones, estimates) = {
             let state = self.state.lock();
@@ -128,15 +129,20 @@ impl Shared {
             .filter(|(_, estimate, live)| shadows_much(estimate, *live));
         let ids: Vec<ColumnFamilyId> = shadowing.map(|(id, ..)| *id).chain(tombstones).collect();
         drop(estimates);
-        // Where this fails, the database is closed or writes have stopped.
-        let switched = self.alone(|lead| {
+        let switched = self.pipeline.try_exclusive(|lead| {
+            self.check_open()?;
             self.check_not_stopped()?;
             self.switch_memtables(lead, &ids)
         });
+        // Where switching fails, the database is closed or writes have stopped.
+        let Some(switched) = switched else {
+            return false;
+        };
         let mut state = self.state.lock();
         state.idle_cleanup = switched.is_ok().then_some(last_sequence);
         drop(state);
         self.signals.work.raise();
+        true
     }
 }
 
@@ -180,7 +186,27 @@ impl FamilyState {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
     use crate::{Db, Options};
+
+    /// The thread that cleans up collects the garbage of all databases of an `Env`.
+    #[test]
+    fn cleaning_up_does_not_wait_for_a_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        let clean_up = || {
+            let shared = Arc::clone(&db.core.shared);
+            let (tell, told) = mpsc::channel();
+            thread::spawn(move || tell.send(shared.clean_up()));
+            told.recv_timeout(Duration::from_secs(60))
+        };
+        // Nobody leads the queue for longer than a barrier.
+        assert_eq!(db.barrier(|_| clean_up()).unwrap(), Ok(false));
+        assert_eq!(clean_up(), Ok(true));
+    }
 
     #[test]
     fn writes_are_stalled_no_longer_than_until_a_version_ends() {

@@ -8,7 +8,6 @@
 //!
 //! Only the cache changes: a failure is met again, and reported, by the reader that needs the file.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
 use crate::options::DataInMemory;
+use crate::panics::contain;
 use crate::sorting;
 use crate::stats::{self, Listeners};
 use crate::vfs::{Access, ReadableFile};
@@ -105,7 +105,7 @@ impl Job for WarmUp {
     fn run(self, shared: &Shared) -> (Result<()>, ()) {
         // A file system of the application may panic; that concerns no data. In a look at versions
         // it stops writes.
-        let _ = catch_unwind(AssertUnwindSafe(|| shared.warm_up()));
+        let _ = contain(|| shared.warm_up());
         (Ok(()), ())
     }
 

@@ -8,7 +8,6 @@ use super::kept_memtables::KeptMemtables;
 use super::replay::{self, Replayed};
 use super::room_to_open::with_need;
 use super::unknown_pointers::refuse_unknown_pointers;
-use crate::batch::OpeningId;
 use crate::block_cache::BlockCache;
 use crate::clock::{SteadyClock, SystemClock};
 use crate::compaction::building::job_env::JobEnv;
@@ -38,8 +37,8 @@ use crate::db::on_disk::options_file::write_options_file;
 use crate::db::on_disk::wals::Wals;
 use crate::env::{Env, Membership, OpenFilesLimits};
 use crate::error::Result;
-use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
+use crate::format::{FileNumber, OpeningId};
 use crate::gc::punch::measure_holes;
 use crate::number_map::NumberMap;
 use crate::open_files::OpenFiles;
@@ -205,19 +204,18 @@ fn recover(
         db_id: identity,
         session_id,
     };
-    let membership = match &options.db.env {
-        Some(env) => Membership::in_env(env),
-        None => {
-            let limits = limits(OpenFilesLimits::of_database(&options.db));
-            Membership::in_env(&Env::of(&options.db.of_own_env(), limits))
-        }
-    };
+    let shared_env = options.db.env.clone();
+    let in_env = shared_env.unwrap_or_else(|| {
+        let limits = limits(OpenFilesLimits::of_database(&options.db));
+        Env::of_one(&options.db.of_own_env(), limits)
+    });
+    let membership = Membership::in_env(&in_env, OpeningId::new(), &statistics);
     let shared = membership.parts();
     let open_files = Arc::new(OpenFiles::among(
         &shared.files,
         Arc::clone(&vfs),
         dir.to_owned(),
-        Arc::new(BlockCache::among(&shared.blocks)),
+        Arc::new(BlockCache::among(&shared.blocks, membership.id())),
     ));
     let kept_open = Arc::downgrade(&open_files);
     reclaiming.reclaim_by(move || {
@@ -422,7 +420,7 @@ fn assemble(
         files: Files::new(env, open_files, obsolete, &statistics, lock),
         failure: BackgroundFailure::none(Arc::clone(&signals), listeners.clone()),
         opening: Opening {
-            id: OpeningId::new(),
+            id: membership.id(),
             clock: Arc::clone(&options.db.clock),
             env: membership,
             options: ArcSwap::from_pointee(options.db.clone()),

@@ -10,6 +10,7 @@ use crate::compaction::choosing::levels::Circumstances;
 use crate::compaction::choosing::levels::{LevelTargets, ShadowedData};
 use crate::db::core::family::Family;
 use crate::db::core::shared::Shared;
+use crate::env::EnvId;
 use crate::format::{SequenceNumber, total};
 use crate::stats::{HistogramData, StallEvent};
 
@@ -97,11 +98,11 @@ pub struct Metrics {
     pub wal_bytes: u64,
     /// SST and blob files that are open.
     pub open_files: usize,
-    /// The most that may be open.
+    /// The most that may be open; of all databases, if they share an [`Env`](crate::Env).
     pub max_open_files: u64,
     /// Bytes of memory that the open files take: indexes and filters above all.
     pub open_files_memory: u64,
-    /// The most that they may take.
+    /// The most that they may take, of all databases as well.
     pub max_open_files_memory: u64,
     /// Bytes of SST and blob files.
     pub data_bytes: u64,
@@ -110,7 +111,7 @@ pub struct Metrics {
     pub data_memory: Option<u64>,
     /// Whether the database counts as fitting: by the options, or by these sizes.
     pub data_in_memory: bool,
-    /// Bytes of blocks in the cache.
+    /// Bytes of blocks in the cache, also of other databases that share it.
     pub block_cache_bytes: u64,
     /// Lookups of blocks that the cache answered, since the database was opened.
     pub block_cache_hits: u64,
@@ -132,6 +133,9 @@ pub struct Metrics {
     pub counters: BTreeMap<&'static str, u64>,
     /// Its histograms, by name.
     pub histograms: BTreeMap<&'static str, HistogramData>,
+    /// The `Env`, if databases may share it.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) shared_env: Option<EnvId>,
 }
 
 impl Shared {
@@ -164,6 +168,7 @@ impl Shared {
             last_sequence,
             counters: statistics.counters().into_iter().collect(),
             histograms: statistics.histograms().into_iter().collect(),
+            shared_env: self.opening.env.shared(),
         }
     }
 

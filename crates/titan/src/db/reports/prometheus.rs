@@ -1,12 +1,14 @@
 //! The metrics as a page of text in the exposition format of Prometheus, version 0.0.4.
 //!
-//! Every name begins with `titan_`, and every sample has the label `db`; those of families have
-//! `family`, too. Times are seconds, sizes bytes. The names of counters are those of
-//! [`Statistics`](crate::Statistics), those of histograms come from RocksDB's.
+//! Every name begins with `titan_`. Every sample has the label `db`, but those of an `Env` as a
+//! whole that databases share; those of families have `family`, too. Times are seconds, sizes
+//! bytes. The names of counters are those of [`Statistics`](crate::Statistics), those of histograms
+//! come from RocksDB's.
 
 use std::fmt::{self, Display, Write};
 
 use super::metrics::{FamilyMetrics, Metrics};
+use crate::env::EnvId;
 use crate::stats::{HistogramData, HistogramKind, StallEvent, Statistics, Unit};
 
 /// The bounds of buckets of times: 256 ns, and four times the one before, up to 69 s.
@@ -45,7 +47,9 @@ impl Metrics {
 }
 
 /// The metrics of several databases of one process as one page for Prometheus, each database with
-/// its name.
+/// its name as the label `db`. What databases share as a whole by an [`Env`](crate::Env) (the block
+/// cache, the limits of open files, memory) is there once, without that label; with the label `env`
+/// if there are several of them.
 pub fn prometheus_page(databases: &[(&str, &Metrics)]) -> String {
     let mut page = Page {
         text: String::new(),
@@ -68,6 +72,7 @@ struct Page<'a> {
 impl Page<'_> {
     fn write(&mut self) -> fmt::Result {
         self.write_databases()?;
+        self.write_envs()?;
         self.write_families()?;
         self.write_levels()?;
         self.write_counters()?;
@@ -75,42 +80,65 @@ impl Page<'_> {
     }
 
     fn write_databases(&mut self) -> fmt::Result {
-        let gauges: [Reading<Metrics, Option<u64>>; 13] = [
+        let gauges: [Reading<Metrics, u64>; 8] = [
             (
                 "live_wal_bytes",
                 "Bytes of WAL files that may still be needed.",
-                |m| Some(m.wal_bytes),
+                |m| m.wal_bytes,
             ),
             ("open_files", "SST and blob files that are open.", |m| {
-                Some(m.open_files as u64)
+                m.open_files as u64
             }),
+            (
+                "open_files_memory_bytes",
+                "Bytes of memory that the open files take.",
+                |m| m.open_files_memory,
+            ),
+            ("data_bytes", "Bytes of SST and blob files.", |m| {
+                m.data_bytes
+            }),
+            (
+                "data_in_memory",
+                "1 if the database counts as fitting in memory.",
+                |m| u64::from(m.data_in_memory),
+            ),
+            ("snapshots", "Snapshots alive.", |m| m.snapshots as u64),
+            (
+                "garbage_collection_pauses",
+                "Pauses of garbage collection in force.",
+                |m| m.garbage_collection_pauses as u64,
+            ),
+            ("last_sequence_number", "The newest sequence number.", |m| {
+                m.last_sequence
+            }),
+        ];
+        for (name, help, read) in gauges {
+            self.head(name, "gauge", help)?;
+            for (db, metrics) in self.databases {
+                let (labels, value) = (Labels(&[("db", db)]), read(metrics));
+                writeln!(self.text, "titan_{name}{labels} {value}")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is of an `Env` as a whole: of one that is shared, once for all databases.
+    fn write_envs(&mut self) -> fmt::Result {
+        let gauges: [Reading<Metrics, Option<u64>>; 5] = [
             (
                 "open_files_limit",
                 "The most files that may be open.",
                 |m| Some(m.max_open_files),
             ),
             (
-                "open_files_memory_bytes",
-                "Bytes of memory that the open files take.",
-                |m| Some(m.open_files_memory),
-            ),
-            (
                 "open_files_memory_limit_bytes",
                 "The most memory that open files may take.",
                 |m| Some(m.max_open_files_memory),
             ),
-            ("data_bytes", "Bytes of SST and blob files.", |m| {
-                Some(m.data_bytes)
-            }),
             (
                 "data_memory_bytes",
                 "Bytes that SST and blob files may take to count as fitting in memory.",
                 |m| m.data_memory,
-            ),
-            (
-                "data_in_memory",
-                "1 if the database counts as fitting in memory.",
-                |m| Some(u64::from(m.data_in_memory)),
             ),
             ("block_cache_bytes", "Bytes of blocks in the cache.", |m| {
                 Some(m.block_cache_bytes)
@@ -120,25 +148,31 @@ impl Page<'_> {
                 "The most that the blocks in the cache may take.",
                 |m| Some(m.block_cache_capacity),
             ),
-            ("snapshots", "Snapshots alive.", |m| {
-                Some(m.snapshots as u64)
-            }),
-            (
-                "garbage_collection_pauses",
-                "Pauses of garbage collection in force.",
-                |m| Some(m.garbage_collection_pauses as u64),
-            ),
-            ("last_sequence_number", "The newest sequence number.", |m| {
-                Some(m.last_sequence)
-            }),
         ];
+        let mut shared: Vec<EnvId> = Vec::new();
+        let mut owners = Vec::new();
+        for (db, metrics) in self.databases {
+            match metrics.shared_env {
+                None => owners.push((None, *db, *metrics)),
+                Some(env) if shared.contains(&env) => {}
+                Some(env) => {
+                    shared.push(env);
+                    owners.push((Some(shared.len().to_string()), *db, *metrics));
+                }
+            }
+        }
         for (name, help, read) in gauges {
             self.head(name, "gauge", help)?;
-            for (db, metrics) in self.databases {
-                if let Some(value) = read(metrics) {
-                    let labels = Labels(&[("db", db)]);
-                    writeln!(self.text, "titan_{name}{labels} {value}")?;
-                }
+            for (env, db, metrics) in &owners {
+                let Some(value) = read(metrics) else {
+                    continue;
+                };
+                let labels: &[_] = match env {
+                    None => &[("db", *db)],
+                    Some(_) if shared.len() == 1 => &[],
+                    Some(env) => &[("env", env)],
+                };
+                writeln!(self.text, "titan_{name}{} {value}", Labels(labels))?;
             }
         }
         Ok(())
@@ -390,11 +424,14 @@ fn plain(meaning: &[&str]) -> String {
     lines.join(" ").replace('`', "")
 }
 
-/// Labels of a sample: `{db="photos",family="default"}`.
+/// Labels of a sample: `{db="photos",family="default"}`; nothing if there are none.
 struct Labels<'a>(&'a [(&'a str, &'a str)]);
 
 impl Display for Labels<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
         for (number, (name, value)) in self.0.iter().enumerate() {
             write!(f, "{}{name}=\"", if number == 0 { '{' } else { ',' })?;
             for char in value.chars() {

@@ -87,6 +87,12 @@ impl State {
         self.families.values().any(FamilyState::lacks_room)
     }
 
+    /// Whether a flush waits for room.
+    pub(crate) fn waits_to_flush(&self) -> bool {
+        let mut families = self.families.values();
+        families.any(|family| family.jobs.flush_wait.is_some())
+    }
+
     /// Why writes that are stopped cannot go on until there is room, if that is so. Deletions,
     /// which give room back, may go on for as long as memtables can take them.
     pub(crate) fn no_room_for_writes(&self, dir: &Path, are_deletions: bool) -> Option<NoRoom> {

@@ -74,3 +74,25 @@ fn data_bytes(version: &Arc<Version>) -> u64 {
     let blobs = version.blob_files.physical_bytes();
     version.table_bytes().saturating_add(blobs)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, Env, EnvOptions, Options};
+
+    #[test]
+    fn a_database_whose_metrics_are_asked_for_after_its_end_takes_no_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.db.env = Some(Env::new(EnvOptions::default()).unwrap());
+        let open = |name| Db::open(dir.path().join(name), &options).unwrap();
+        let (closed, other) = (open("closed"), open("other"));
+        closed.put("k", "v").unwrap();
+        closed.flush().unwrap();
+        let of_all = || other.core.shared.opening.env.note_data(0);
+        let size = closed.metrics().data_bytes;
+        assert!(size > 0 && of_all() == size);
+        closed.close().unwrap();
+        assert_eq!(closed.metrics().data_bytes, size);
+        assert_eq!(of_all(), 0);
+    }
+}

@@ -178,7 +178,24 @@ mod tests {
     use crate::SystemClock;
     use crate::db::resources::niceness::{NICER, NICEST, Os, Scheduler};
     use crate::db::tests::clock::TestClock;
-    use crate::{Db, Options};
+    use crate::{Db, Env, EnvOptions, Options};
+
+    #[test]
+    fn reads_of_a_database_that_is_opened_for_reading_count_while_it_is_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.db.env = Some(Env::new(EnvOptions::default()).unwrap());
+        let path = |name| dir.path().join(name);
+        Db::open(path("read"), &options).unwrap().close().unwrap();
+        let other = Db::open(path("other"), &options).unwrap();
+        let activity = &other.core.shared.opening.env.parts().activity;
+        let before = activity.reads();
+        let db = Db::open_read_only(path("read"), &options).unwrap();
+        db.get("k").unwrap();
+        assert_eq!(activity.reads(), before + 1);
+        drop(db);
+        assert_eq!(activity.reads(), before + 1, "its end is no activity");
+    }
 
     #[test]
     fn a_job_pauses_while_users_read_and_nothing_is_urgent() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use titan::{
     Comparator, Db, Env, EnvOptions, ErrorKind, EventListener, FlushBeginEvent, SystemClock,
+    WriteOptions,
 };
 use titan_testkit::child::in_child;
 use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
@@ -150,15 +151,16 @@ fn databases_with_different_clocks_and_file_systems_share_an_env() {
     assert_eq!(env.usage().threads, 0);
 }
 
-/// Drops the last handle of its database when a flush begins and it is told that others are gone.
+/// Drops the last handle of its database when a flush begins and others are gone.
 struct Last {
     db: Mutex<Option<Db>>,
+    /// Ends when they are.
     told: Mutex<Receiver<()>>,
 }
 
 impl EventListener for Last {
     fn flush_begun(&self, _: &FlushBeginEvent) {
-        self.told.lock().unwrap().recv().unwrap();
+        let _ = self.told.lock().unwrap().recv();
         drop(self.db.lock().unwrap().take());
     }
 }
@@ -166,6 +168,19 @@ impl EventListener for Last {
 /// The job cannot be waited for on its own thread; the directory is free once it has ended.
 #[test]
 fn a_database_that_is_closed_in_its_own_job_gives_its_directory_free() {
+    is_closed_in_its_own_job(WriteOptions::default());
+}
+
+/// Closing flushes what no log has, and so waits for the flush that it is called in.
+#[test]
+fn a_database_with_unlogged_writes_may_be_closed_in_its_own_job() {
+    is_closed_in_its_own_job(WriteOptions {
+        disable_wal: true,
+        ..WriteOptions::default()
+    });
+}
+
+fn is_closed_in_its_own_job(writes: WriteOptions) {
     let (env, vfs) = (small_env(), SimVfs::new());
     let options = in_env(&env, &vfs);
     let other = Db::open("/other", &options).unwrap();
@@ -180,16 +195,17 @@ fn a_database_that_is_closed_in_its_own_job_gives_its_directory_free() {
     let db = Db::open("/db", &listened).unwrap();
     *last.db.lock().unwrap() = Some(db.clone());
     // The full memtable is flushed by a background thread.
-    db.put(b"k", value(1, 70_000)).unwrap();
-    db.put(b"l", value(2, 10)).unwrap();
+    db.put_with(b"k", value(1, 70_000), &writes).unwrap();
+    db.put_with(b"l", value(2, 10), &writes).unwrap();
     drop(db);
-    tell.send(()).unwrap();
+    drop(tell);
     eventually("the database is closed", || env.usage().databases == 1);
     assert_works(&other);
     eventually("the directory is free", || {
         match Db::open("/db", &options) {
             Ok(db) => {
                 assert_eq!(db.get(b"k").unwrap().unwrap(), value(1, 70_000));
+                assert_eq!(db.get(b"l").unwrap().unwrap(), value(2, 10));
                 true
             }
             Err(e) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use titan::{StatsLevel, prometheus_page};
+use titan::{Env, EnvOptions, StatsLevel, prometheus_page};
 use titan_testkit::sim::SimVfs;
 
 use super::{KEYS, at_level, filled};
@@ -179,4 +179,39 @@ fn the_page_follows_the_format_and_has_the_numbers() {
     let odd = ("family", "\"odd\\\nname\"");
     assert_eq!(value("titan_blob_files", "", &[of_one, odd]), 0.0);
     assert_eq!(one.to_prometheus("one").lines().next(), page.lines().next());
+}
+
+#[test]
+fn what_databases_share_as_a_whole_is_there_once_and_without_a_database() {
+    let own = filled(&at_level(&SimVfs::new(), StatsLevel::Off)).metrics();
+    let envs = [(); 2].map(|()| Env::new(EnvOptions::default()).unwrap());
+    let in_env = |env: &Env| {
+        let mut options = at_level(&SimVfs::new(), StatsLevel::Off);
+        options.db.env = Some(env.clone());
+        filled(&options).metrics()
+    };
+    let [a, b] = [(); 2].map(|()| in_env(&envs[0]));
+    let page = prometheus_page(&[("a", &a), ("own", &own), ("b", &b)]);
+    let lines = |page: &str, name: &str| -> Vec<String> {
+        let named = page.lines().filter(|line| line.starts_with(name));
+        let series = named.map(|line| line.split(' ').next().unwrap().to_owned());
+        series.collect()
+    };
+    for name in [
+        "titan_block_cache_bytes",
+        "titan_block_cache_capacity_bytes",
+        "titan_open_files_limit",
+        "titan_open_files_memory_limit_bytes",
+    ] {
+        let own = format!("{name}{{db=\"own\"}}");
+        assert_eq!(lines(&page, name), [name.to_owned(), own]);
+    }
+    let of_each = ["a", "own", "b"].map(|db| format!("titan_open_files{{db=\"{db}\"}}"));
+    assert_eq!(lines(&page, "titan_open_files{"), of_each);
+
+    let c = in_env(&envs[1]);
+    let page = prometheus_page(&[("a", &a), ("b", &b), ("c", &c)]);
+    let capacity = "titan_block_cache_capacity_bytes";
+    let of_each = ["1", "2"].map(|env| format!("{capacity}{{env=\"{env}\"}}"));
+    assert_eq!(lines(&page, capacity), of_each);
 }
