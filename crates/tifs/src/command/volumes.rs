@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use serde_json::Value;
 use tifs::fuse::FileClock;
-use tifs::kv::{EngineKv, EngineOptions, Kv, Space, TikvUrl};
+use tifs::kv::{EngineKv, EngineOptions, Kv, RemoteUrl, Space};
 use tifs::schema::{InodeNumber, Key, Superblock};
 use tifs::volume::{AccessTime, HostSpace, STATISTICS, Volume, VolumeOptions};
 use titan::WalDamageEvent;
@@ -52,7 +52,7 @@ pub(super) enum Place {
     /// A directory.
     Directory(PathBuf),
     /// A cluster.
-    Cluster(TikvUrl),
+    Cluster(RemoteUrl),
 }
 
 impl Place {
@@ -67,9 +67,9 @@ impl Place {
 }
 
 /// The address that a path is, if it is one of a volume on a cluster.
-pub(super) fn url_of(path: &Path) -> Result<Option<TikvUrl>> {
-    let text = path.to_str().filter(|text| TikvUrl::is_one(text));
-    Ok(text.map(TikvUrl::parse).transpose()?)
+pub(super) fn url_of(path: &Path) -> Result<Option<RemoteUrl>> {
+    let text = path.to_str().filter(|text| RemoteUrl::is_one(text));
+    Ok(text.map(RemoteUrl::parse).transpose()?)
 }
 
 /// Makes a volume in a directory that is empty or does not exist. If it fails, nothing is left.

@@ -5,7 +5,7 @@
 use tempfile::TempDir;
 use titan_server::{Node, NodeOptions};
 
-use crate::kv::TikvUrl;
+use crate::kv::RemoteUrl;
 
 /// A node in a temporary directory.
 pub(in crate::kv) struct TestNode {
@@ -34,9 +34,9 @@ impl TestNode {
     }
 
     /// The address of a volume, with parameters.
-    pub(in crate::kv) fn url(&self, parameters: &str) -> TikvUrl {
+    pub(in crate::kv) fn url(&self, parameters: &str) -> RemoteUrl {
         let text = format!("tikv://{}/volume?{parameters}", self.options.listen);
-        TikvUrl::parse(&text).unwrap()
+        RemoteUrl::parse(&text).unwrap()
     }
 
     pub(in crate::kv) fn stop(&mut self) {

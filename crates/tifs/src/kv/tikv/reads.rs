@@ -10,14 +10,13 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use tikv_client::{BoundRange, Error as ClientError, Timestamp, TransactionClient};
 
-use super::cluster::{Deadline, options};
+use super::client::{options, timestamp};
 use super::failures::is_too_large;
 use super::shared::Shared;
 use crate::error::{Error, Result};
+use crate::kv::remote::cluster::Deadline;
+use crate::kv::remote::writes::{Page, Writes, scanned};
 use crate::kv::{Direction, Pair, Scan, Space};
-
-/// The writes of a transaction: values, or that there is none.
-pub(super) type Writes = BTreeMap<(Space, Vec<u8>), Option<Bytes>>;
 
 /// Rows that are read at once, of which each one may be as large as a block of a file.
 const LARGE_ROWS: usize = 16;
@@ -30,13 +29,6 @@ pub(super) struct Reads<'a> {
     pub(super) at: Timestamp,
     /// It may last for hours.
     pub(super) is_long: bool,
-}
-
-/// Rows of a range.
-struct Page {
-    pairs: Vec<Pair>,
-    /// There are no further ones.
-    is_last: bool,
 }
 
 impl Reads<'_> {
@@ -99,28 +91,7 @@ impl Reads<'_> {
 
     /// The pairs of a range, with `writes` on top.
     pub(super) fn scan(&self, scan: &Scan, writes: &Writes) -> Result<Vec<Pair>> {
-        let mut pairs = Vec::new();
-        let mut rest = scan.begin.clone()..scan.end.clone();
-        while rest.start < rest.end && pairs.len() < scan.limit {
-            let page = self.page(scan, &rest, scan.limit - pairs.len())?;
-            // The part of the range that the page shows.
-            let shown = match (page.pairs.last(), scan.direction) {
-                (Some((last, _)), Direction::Forward) if !page.is_last => {
-                    rest.start.clone()..[last, &[0][..]].concat()
-                }
-                (Some((last, _)), Direction::Backward) if !page.is_last => {
-                    last.to_vec()..rest.end.clone()
-                }
-                _ => rest.clone(),
-            };
-            rest = match scan.direction {
-                Direction::Forward => shown.end.clone()..rest.end,
-                Direction::Backward => rest.start..shown.start.clone(),
-            };
-            pairs.extend(merged(page.pairs, writes, scan, shown));
-        }
-        pairs.truncate(scan.limit);
-        Ok(pairs)
+        scanned(scan, writes, |range, wanted| self.page(scan, range, wanted))
     }
 
     /// # Errors
@@ -129,7 +100,7 @@ impl Reads<'_> {
         let Some(age) = self.store.url.gc else {
             return Ok(());
         };
-        let now = self.store.cluster.timestamp(deadline)?;
+        let now = timestamp(&self.store.cluster, deadline)?;
         let read_for = now.physical.saturating_sub(self.at.physical).max(0);
         if read_for.cast_unsigned() < u64::try_from(age.as_millis()).unwrap_or(u64::MAX) {
             return Ok(());
@@ -212,27 +183,4 @@ fn rows_at_once(space: Space, keys_only: bool) -> usize {
         Space::Data if !keys_only => LARGE_ROWS,
         _ => SMALL_ROWS,
     }
-}
-
-/// The pairs of a range, from those that are stored and the writes on top of them.
-fn merged(
-    stored: Vec<Pair>,
-    writes: &Writes,
-    scan: &Scan,
-    range: Range<Vec<u8>>,
-) -> impl Iterator<Item = Pair> {
-    let mut pairs: BTreeMap<Bytes, Bytes> = stored.into_iter().collect();
-    for ((_, key), value) in writes.range((scan.space, range.start)..(scan.space, range.end)) {
-        let key = Bytes::copy_from_slice(key);
-        match value {
-            Some(_) if scan.keys_only => pairs.insert(key, Bytes::new()),
-            Some(value) => pairs.insert(key, value.clone()),
-            None => pairs.remove(&key),
-        };
-    }
-    let mut pairs: Vec<Pair> = pairs.into_iter().collect();
-    if scan.direction == Direction::Backward {
-        pairs.reverse();
-    }
-    pairs.into_iter()
 }

@@ -17,14 +17,14 @@ fn put(store: &TikvKv, key: &[u8], value: &[u8]) -> Result<Commit> {
 }
 
 /// A store whose lease nobody renews.
-fn without_upkeep(url: &TikvUrl) -> TikvKv {
+fn without_upkeep(url: &RemoteUrl) -> TikvKv {
     let store = TikvKv::open(url).unwrap();
     store.upkeep.lock().take();
     store
 }
 
 /// Opens the store when the lease of another one has ended.
-fn take_over(url: &TikvUrl) -> TikvKv {
+fn take_over(url: &RemoteUrl) -> TikvKv {
     loop {
         match TikvKv::open(url) {
             Ok(store) => return store,
@@ -93,10 +93,8 @@ fn a_process_that_was_stopped_goes_on_if_nobody_took_over() {
     let node = TestNode::new();
     let store = without_upkeep(&node.url("lease=1s"));
     let is_over = || {
-        let now = store
-            .shared
-            .cluster
-            .timestamp(store.shared.cluster.deadline());
+        let cluster = &store.shared.cluster;
+        let now = client::timestamp(cluster, cluster.deadline());
         !store.shared.session.as_ref().unwrap().covers(&now.unwrap())
     };
     eventually("the lease ends", is_over);
@@ -109,8 +107,9 @@ fn the_fate_of_a_commit_is_found_out_and_stays() {
     let node = TestNode::new();
     let store = TikvKv::open(&node.url("")).unwrap();
     let shared = &*store.shared;
-    let fate = |slot: &slots::Slot<'_>| transaction::fate(shared, slot, shared.cluster.deadline());
-    let begin = |slot: &slots::Slot<'_>| {
+    let fate =
+        |slot: &remote::slots::Slot<'_>| transaction::fate(shared, slot, shared.cluster.deadline());
+    let begin = |slot: &remote::slots::Slot<'_>| {
         let deadline = shared.cluster.deadline();
         let mut begun = shared
             .cluster
@@ -133,17 +132,17 @@ fn the_fate_of_a_commit_is_found_out_and_stays() {
 
     let slot = shared.slots.take().unwrap();
     commit(&mut begin(&slot)).unwrap();
-    assert_eq!(fate(&slot), transaction::Fate::Committed);
+    assert_eq!(fate(&slot), remote::slots::Fate::Committed);
     drop(slot);
 
     let slot = shared.slots.take().unwrap();
     let mut begun = begin(&slot);
-    assert_eq!(fate(&slot), transaction::Fate::Nothing);
+    assert_eq!(fate(&slot), remote::slots::Fate::Nothing);
     // As if its request had been on its way all the time.
     let late = commit(&mut begun).unwrap_err();
     let start = tikv_client::TimestampExt::version(&begun.start_timestamp());
     assert!(failures::has_surely_failed(&late, start), "{late}");
-    assert_eq!(fate(&slot), transaction::Fate::Nothing);
+    assert_eq!(fate(&slot), remote::slots::Fate::Nothing);
     drop(slot);
     store.close().unwrap();
 }
@@ -165,7 +164,10 @@ fn a_cluster_that_is_gone_is_named_and_the_store_goes_on_when_it_is_back() {
     assert_eq!(error.errno(), Errno::TIMEDOUT);
     assert!(error.to_string().contains("check that it runs"), "{error}");
     let error = TikvKv::open(&url).err().unwrap();
-    assert!(error.to_string().contains("placement driver at"), "{error}");
+    assert!(
+        error.to_string().contains("cannot reach the cluster at"),
+        "{error}"
+    );
     node.restart();
     let mut value = None;
     eventually("the value is read", || {
@@ -212,7 +214,7 @@ fn large_transactions_and_scans_are_cut_to_what_a_cluster_takes() {
     let found = store.scan(&backward).unwrap();
     assert_eq!(found.len(), 2500);
     assert_eq!(found[2499].0[..], 500u16.to_be_bytes());
-    upkeep::drop_replaced(&store.shared, std::time::Duration::ZERO).unwrap();
+    gc::drop_replaced(&store.shared, std::time::Duration::ZERO).unwrap();
     store.close().unwrap();
 }
 

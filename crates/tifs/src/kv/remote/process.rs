@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 /// A process of some machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Process {
+pub(in crate::kv) struct Process {
     /// The name of the machine.
-    pub(super) host: String,
+    pub(in crate::kv) host: String,
     /// The number of the process.
-    pub(super) pid: u32,
+    pub(in crate::kv) pid: u32,
     /// Identifies the run of the machine's kernel; empty if it is not known.
     boot: String,
     /// The namespace in which the number counts.
@@ -22,7 +22,7 @@ pub(super) struct Process {
 
 impl Process {
     /// This process.
-    pub(super) fn current() -> Process {
+    pub(in crate::kv) fn current() -> Process {
         let pid = std::process::id();
         let system = rustix::system::uname();
         Process {
@@ -35,12 +35,12 @@ impl Process {
     }
 
     /// Whether it is one of the present run of this machine.
-    pub(super) fn is_here(&self) -> bool {
+    pub(in crate::kv) fn is_here(&self) -> bool {
         !self.boot.is_empty() && self.boot == boot()
     }
 
     /// Whether it is one of this machine that has ended. False if nobody can know.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(in crate::kv) fn has_ended(&self) -> bool {
         let is_visible = !self.namespace.is_empty() && self.namespace == namespace();
         let has_other = |found: Option<u64>| found != Some(self.started);
         self.is_here() && is_visible && started(self.pid).is_ok_and(has_other)

@@ -1,56 +1,46 @@
-//! The threads of a mount: one renews its lease, one lets the cluster drop replaced values.
+//! The threads of a mount that do something again and again, such as renewing its lease.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use tikv_client::{Timestamp, TransactionClient};
 use titan::Process;
 
-use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::log;
 
 /// The parts of a lease, and of the age of values that are dropped, between two times of work.
-const PARTS: u32 = 3;
+pub(in crate::kv) const PARTS: u32 = 3;
 
 /// The threads. They end when this is dropped.
-pub(super) struct Upkeep {
+pub(in crate::kv) struct Upkeep {
     threads: Vec<JoinHandle<()>>,
     ends: Vec<Sender<()>>,
     started_by: Process,
 }
 
 impl Upkeep {
-    pub(super) fn start(store: &Arc<Shared>) -> Result<Upkeep> {
-        let mut upkeep = Upkeep {
+    /// No threads yet.
+    pub(in crate::kv) fn new() -> Upkeep {
+        Upkeep {
             threads: Vec::new(),
             ends: Vec::new(),
             started_by: Process::current(),
-        };
-        upkeep.add("tifs-lease", store, store.url.lease / PARTS, Shared::renew)?;
-        if let Some(age) = store.url.gc {
-            let drop_replaced = move |store: &Shared| drop_replaced(store, age);
-            upkeep.add("tifs-gc", store, age / PARTS, drop_replaced)?;
         }
-        Ok(upkeep)
     }
 
     /// Starts a thread that does something again and again.
-    fn add(
+    pub(in crate::kv) fn add(
         &mut self,
         name: &str,
-        store: &Arc<Shared>,
         pause: Duration,
-        work: impl Fn(&Shared) -> Result<()> + Send + 'static,
+        work: impl Fn() -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let (end, ended) = channel();
-        let store = Arc::clone(store);
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || repeat(&ended, pause, || work(&store)))
+            .spawn(move || repeat(&ended, pause, work))
             .map_err(|e| Error::new(Errno::AGAIN, format!("a thread of the mount: {e}")))?;
         self.threads.push(thread);
         self.ends.push(end);
@@ -88,22 +78,4 @@ fn repeat(ended: &Receiver<()>, pause: Duration, work: impl Fn() -> Result<()>) 
             }
         }
     }
-}
-
-/// Lets the cluster drop values, of all its users, that were replaced before this time.
-pub(super) fn drop_replaced(store: &Shared, age: Duration) -> Result<()> {
-    let deadline = store.cluster.deadline();
-    let now = store.cluster.timestamp(deadline)?;
-    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-    let safe_point = Timestamp {
-        physical: now.physical.saturating_sub(age).max(0),
-        ..now
-    };
-    // Another program may have moved it further. No repetition: it is done again later.
-    let moved = store
-        .cluster
-        .once(store.url.timeout, async |client: TransactionClient| {
-            client.gc(safe_point.clone()).await
-        });
-    moved.map(drop)
 }

@@ -3,66 +3,84 @@
 //! A call that fails for a reason that passes is repeated, after waits that grow and are random in
 //! part. It ends at its [`Deadline`], which a whole operation may share.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use rustix::io::Errno;
-use tikv_client::{
-    Backoff, CheckLevel, Config, Error as ClientError, RetryOptions, Timestamp, TransactionClient,
-    TransactionOptions,
-};
 use titan::Process;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
-use super::failures::{passes, text, translated};
 use crate::error::{Error, Result};
-use crate::kv::TikvUrl;
+use crate::kv::RemoteUrl;
 
-/// The most bytes of an answer.
-const LARGEST_ANSWER: usize = 72 << 20;
-/// The time after which a request is sent again.
-const REQUEST: Duration = Duration::from_secs(5);
-/// The time after which a call is taken to wait at a dead connection.
-const ATTEMPT: Duration = Duration::from_secs(10);
 /// The first and the longest wait between two attempts.
 const WAITS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
 
+/// A client of a kind of cluster. Clones share connections.
+pub(in crate::kv) trait Client: Clone {
+    /// The time after which a call is taken to wait at a dead connection.
+    const ATTEMPT: Duration;
+
+    /// The failure of a call.
+    type Error: fmt::Debug;
+
+    /// Connects. `attempt` counts the connections of a mount, for clients that use one host at a
+    /// time.
+    async fn connect(url: &RemoteUrl, attempt: usize) -> Result<Self, Self::Error>;
+
+    /// Whether the same call may succeed later.
+    fn passes(error: &Self::Error) -> bool;
+
+    /// Whether the same call may succeed on another connection.
+    fn is_lost(error: &Self::Error) -> bool;
+
+    /// The text of an error.
+    fn text(error: &Self::Error) -> String;
+
+    /// The error of an operation that failed for good.
+    fn translated(error: &Self::Error, place: &str) -> Error;
+}
+
 /// The end of an operation that the cluster does not answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline(Instant);
+pub(in crate::kv) struct Deadline(Instant);
 
 impl Deadline {
-    fn rest(self) -> Duration {
+    pub(in crate::kv) fn rest(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 }
 
 /// A connection to a cluster.
-pub(super) struct Cluster {
-    url: TikvUrl,
-    client: RwLock<TransactionClient>,
+pub(in crate::kv) struct Cluster<C> {
+    url: RemoteUrl,
+    client: RwLock<C>,
+    /// Connections made so far.
+    connections: AtomicUsize,
     runtime: Arc<Runtime>,
     opened_by: Process,
 }
 
-impl Drop for Cluster {
+impl<C> Drop for Cluster<C> {
     fn drop(&mut self) {
-        if !self.is_usable() {
+        if !self.opened_by.is_current() {
             // A forked child would wait for threads that it does not have.
             std::mem::forget(Arc::clone(&self.runtime));
         }
     }
 }
 
-impl Cluster {
-    /// Connects to the placement drivers of a cluster.
+impl<C: Client> Cluster<C> {
+    /// Connects to a cluster.
     ///
     /// # Errors
     /// `ETIMEDOUT` if none answers; `EINVAL` if a file of TLS cannot be read.
-    pub(super) fn connect(url: &TikvUrl) -> Result<Cluster> {
+    pub(in crate::kv) fn connect(url: &RemoteUrl) -> Result<Self> {
         if let Some(tls) = &url.tls {
             for file in [&tls.ca, &tls.cert, &tls.key] {
                 std::fs::File::open(file).map_err(|e| {
@@ -74,20 +92,19 @@ impl Cluster {
         }
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
-            .thread_name("tifs-tikv")
+            .thread_name("tifs-cluster")
             .enable_all()
             .build()
             .map_err(|e| Error::new(Errno::AGAIN, format!("threads of the network: {e}")))?;
         let connected = runtime.block_on(async {
-            timeout(url.timeout, client(url))
+            timeout(url.timeout, connected(url))
                 .await
-                .map_err(|_| "no answer".to_owned())
-                .and_then(|connected| connected.map_err(|e| text(&e)))
+                .unwrap_or_else(|_| Err("no answer".to_owned()))
         });
-        let client = connected.map_err(|reason| {
+        let (client, connections) = connected.map_err(|reason| {
             let what = format!(
-                "cannot reach the placement driver at {} ({reason}): check that the cluster runs, and \
-                 whether it wants TLS (ca, cert, key)",
+                "cannot reach the cluster at {} ({reason}): check that it runs, and whether it wants TLS \
+                 (ca, cert, key)",
                 url.endpoints.join(",")
             );
             Error::new(Errno::TIMEDOUT, what)
@@ -95,23 +112,24 @@ impl Cluster {
         Ok(Cluster {
             url: url.clone(),
             client: RwLock::new(client),
+            connections: AtomicUsize::new(connections),
             runtime: Arc::new(runtime),
             opened_by: Process::current(),
         })
     }
 
     /// Whether this process has the threads of the connection: a forked child has not.
-    pub(super) fn is_usable(&self) -> bool {
+    pub(in crate::kv) fn is_usable(&self) -> bool {
         self.opened_by.is_current()
     }
 
     /// The deadline of an operation that begins now.
-    pub(super) fn deadline(&self) -> Deadline {
+    pub(in crate::kv) fn deadline(&self) -> Deadline {
         Deadline(Instant::now() + self.url.timeout)
     }
 
     /// The name of the cluster for messages.
-    pub(super) fn place(&self) -> String {
+    pub(in crate::kv) fn place(&self) -> String {
         self.url.endpoints.join(",")
     }
 
@@ -119,16 +137,26 @@ impl Cluster {
     ///
     /// # Errors
     /// `ETIMEDOUT`; that of the attempt.
-    pub(super) fn once<T>(
+    pub(in crate::kv) fn once<T>(
         &self,
         at_most: Duration,
-        attempt: impl AsyncFn(TransactionClient) -> Result<T, ClientError>,
+        attempt: impl AsyncFn(C) -> Result<T, C::Error>,
     ) -> Result<T> {
-        let client = self.client.read().clone();
-        match self.within(at_most, attempt(client)) {
-            Some(done) => done.map_err(|error| translated(&error, &self.place())),
+        match self.attempt(at_most, attempt) {
+            Some(done) => done.map_err(|error| C::translated(&error, &self.place())),
             None => Err(self.out_of_reach("no answer")),
         }
+    }
+
+    /// The answer to one attempt, if it is there in time.
+    pub(in crate::kv) fn attempt<T>(
+        &self,
+        at_most: Duration,
+        attempt: impl AsyncFn(C) -> Result<T, C::Error>,
+    ) -> Option<Result<T, C::Error>> {
+        // Bound before: the lock must not be held meanwhile.
+        let client = self.client.read().clone();
+        self.within(at_most, attempt(client))
     }
 
     /// Runs attempts until one succeeds or fails for good.
@@ -136,10 +164,10 @@ impl Cluster {
     /// # Errors
     /// `ETIMEDOUT` at the deadline; that of the last attempt; `EIO` in a forked child, which has
     /// none of the threads.
-    pub(super) fn call<T>(
+    pub(in crate::kv) fn call<T>(
         &self,
         deadline: Deadline,
-        attempt: impl AsyncFn(TransactionClient) -> Result<T, ClientError>,
+        attempt: impl AsyncFn(C) -> Result<T, C::Error>,
     ) -> Result<T> {
         if !self.is_usable() {
             let what = "a forked child cannot use the connection of its parent to the cluster";
@@ -147,16 +175,18 @@ impl Cluster {
         }
         let mut wait = WAITS.0;
         loop {
-            // Bound before: the lock must not be held meanwhile.
-            let client = self.client.read().clone();
-            let at_most = deadline.rest().min(ATTEMPT);
-            let done = self.within(at_most, attempt(client));
-            let failure = match done {
+            let at_most = deadline.rest().min(C::ATTEMPT);
+            let failure = match self.attempt(at_most, &attempt) {
                 Some(Ok(value)) => return Ok(value),
-                Some(Err(error)) if !passes(&error) => {
-                    return Err(translated(&error, &self.place()));
+                Some(Err(error)) if !C::passes(&error) => {
+                    return Err(C::translated(&error, &self.place()));
                 }
-                Some(Err(error)) => text(&error),
+                Some(Err(error)) => {
+                    if C::is_lost(&error) {
+                        self.reconnect(deadline);
+                    }
+                    C::text(&error)
+                }
                 None => {
                     self.reconnect(deadline);
                     "no answer".to_owned()
@@ -171,7 +201,7 @@ impl Cluster {
     }
 
     /// The result of a future, if it is there in time.
-    pub(super) fn within<T>(
+    pub(in crate::kv) fn within<T>(
         &self,
         at_most: Duration,
         future: impl Future<Output = T>,
@@ -181,7 +211,7 @@ impl Cluster {
     }
 
     /// The result of a future, if it is there at the deadline.
-    pub(super) fn until<T>(
+    pub(in crate::kv) fn until<T>(
         &self,
         deadline: Deadline,
         future: impl Future<Output = T>,
@@ -193,7 +223,7 @@ impl Cluster {
     ///
     /// # Errors
     /// `ETIMEDOUT` at the deadline.
-    pub(super) fn wait_before_repetition(&self, deadline: Deadline) -> Result<()> {
+    pub(in crate::kv) fn wait_before_repetition(&self, deadline: Deadline) -> Result<()> {
         if deadline.rest().is_zero() {
             return Err(self.out_of_reach("others write the same keys"));
         }
@@ -207,16 +237,18 @@ impl Cluster {
         self.runtime.block_on(async { sleep(wait).await });
     }
 
-    /// A new connection, if the placement drivers answer: nothing tells when the other side of the
-    /// present one is gone.
-    fn reconnect(&self, deadline: Deadline) {
-        if let Some(Ok(new)) = self.until(deadline, client(&self.url)) {
+    /// A new connection, if it can be made: nothing tells when the other side of the present one is
+    /// gone.
+    pub(in crate::kv) fn reconnect(&self, deadline: Deadline) {
+        let attempt = self.connections.fetch_add(1, Ordering::Relaxed);
+        let at_most = deadline.rest().min(C::ATTEMPT);
+        if let Some(Ok(new)) = self.within(at_most, C::connect(&self.url, attempt)) {
             *self.client.write() = new;
         }
     }
 
     /// The error of an operation that the cluster did not answer.
-    pub(super) fn out_of_reach(&self, reason: &str) -> Error {
+    pub(in crate::kv) fn out_of_reach(&self, reason: &str) -> Error {
         let what = format!(
             "the cluster at {} has not answered for {} ({reason}): check that it runs and can be reached; \
              the volume goes on when it answers",
@@ -225,38 +257,16 @@ impl Cluster {
         );
         Error::new(Errno::TIMEDOUT, what)
     }
+}
 
-    /// A timestamp after all that were given before.
-    pub(super) fn timestamp(&self, deadline: Deadline) -> Result<Timestamp> {
-        self.call(deadline, async |client: TransactionClient| {
-            client.current_timestamp().await
-        })
+/// The first connection that succeeds, one to each host, and the attempts.
+async fn connected<C: Client>(url: &RemoteUrl) -> Result<(C, usize), String> {
+    let mut reason = String::new();
+    for attempt in 0..url.endpoints.len() {
+        match C::connect(url, attempt).await {
+            Ok(client) => return Ok((client, attempt + 1)),
+            Err(error) => reason = C::text(&error),
+        }
     }
-}
-
-async fn client(url: &TikvUrl) -> Result<TransactionClient, ClientError> {
-    let mut config = Config::default()
-        .with_timeout(REQUEST)
-        .with_grpc_max_decoding_message_size(LARGEST_ANSWER);
-    if let Some(tls) = &url.tls {
-        config = config.with_security(&tls.ca, &tls.cert, &tls.key);
-    }
-    TransactionClient::new_with_config(url.endpoints.clone(), config).await
-}
-
-/// Options of the transactions of a volume.
-pub(super) fn writing() -> TransactionOptions {
-    options().try_one_pc()
-}
-
-/// Options of reads, and of transactions that commit in two phases. Locks do not live longer than
-/// their first time, for which a request that commits them needs no renewals.
-pub(super) fn options() -> TransactionOptions {
-    TransactionOptions::new_optimistic()
-        .drop_check(CheckLevel::None)
-        .heartbeat_option(tikv_client::transaction::HeartbeatOption::NoHeartbeat)
-        .retry_options(RetryOptions::new(
-            Backoff::no_jitter_backoff(2, 500, 10),
-            Backoff::no_jitter_backoff(2, 500, 16),
-        ))
+    Err(reason)
 }
