@@ -37,9 +37,7 @@ pub(super) fn begin<S: RemoteKv + ?Sized>(store: &S, last: &[u8]) -> Result<()> 
 /// See [`RemoteKv::undo_making`].
 pub(super) fn undo<S: RemoteKv + ?Sized>(store: &S, last: &[u8]) -> Result<()> {
     // ORDER: first what a complete volume has, so that no part of one looks whole.
-    if !store.is_making()? {
-        store.set_making(true)?;
-    }
+    store.set_making(true)?;
     remove(store, Space::Meta, &[last])?;
     remove_all(store)?;
     store.finish_making()
@@ -73,4 +71,95 @@ fn remove<S: RemoteKv + ?Sized>(store: &S, space: Space, keys: &[&[u8]]) -> Resu
     }
     let what = "the parts of a volume could not be removed";
     Err(Error::new(Errno::AGAIN, what))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "these are tests")]
+
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::kv::{Holder, Kv, MemoryKv, Pair, Reader, RemoteUrl, Transaction};
+
+    /// A store that heard no answer when it noted that the volume is complete, which the cluster
+    /// has.
+    struct Unheard {
+        kv: MemoryKv,
+        url: RemoteUrl,
+        cluster_is_making: AtomicBool,
+    }
+
+    impl Kv for Unheard {
+        fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+            self.kv.begin()
+        }
+
+        fn snapshot(&self) -> Result<Box<dyn Reader + '_>> {
+            self.kv.snapshot()
+        }
+
+        fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+            self.kv.get(space, key)
+        }
+
+        fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+            self.kv.multi_get(space, keys)
+        }
+
+        fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
+            let is_making = self.cluster_is_making.load(Ordering::Relaxed);
+            assert!(
+                is_making,
+                "a part of a volume may stay that looks like damage"
+            );
+            self.kv.scan(scan)
+        }
+
+        fn sync(&self) -> Result<()> {
+            self.kv.sync()
+        }
+
+        fn close(&self) -> Result<()> {
+            self.kv.close()
+        }
+    }
+
+    impl RemoteKv for Unheard {
+        fn url(&self) -> &RemoteUrl {
+            &self.url
+        }
+
+        fn holder(&self) -> Result<Option<Holder>> {
+            Ok(None)
+        }
+
+        fn is_making(&self) -> Result<bool> {
+            Ok(true)
+        }
+
+        fn set_making(&self, is_making: bool) -> Result<()> {
+            self.cluster_is_making.store(is_making, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_undone_is_being_made_as_the_cluster_knows() {
+        let store = Unheard {
+            kv: MemoryKv::new(),
+            url: RemoteUrl::parse("tikv://h:1/v").unwrap(),
+            cluster_is_making: AtomicBool::new(false),
+        };
+        let mut transaction = store.begin().unwrap();
+        for key in [b"S", b"r"] {
+            transaction.put(Space::Meta, key, b"v").unwrap();
+        }
+        assert_eq!(transaction.commit().unwrap(), Commit::Committed);
+        store.undo_making(b"S").unwrap();
+        assert_eq!(store.get(Space::Meta, b"r").unwrap(), None);
+        assert!(!store.cluster_is_making.load(Ordering::Relaxed));
+    }
 }
