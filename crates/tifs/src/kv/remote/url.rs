@@ -111,7 +111,7 @@ impl RemoteUrl {
     /// # Errors
     /// `EINVAL`, with the part that is wrong.
     pub fn parse(text: &str) -> Result<RemoteUrl> {
-        let wrong = |what: &str| Error::new(Errno::INVAL, format!("{text}: {what}"));
+        let wrong = |what: &str| Error::new(Errno::INVAL, format!("{}: {what}", shown(text)));
         let split = Scheme::split(text);
         let (scheme, rest) =
             split.ok_or_else(|| wrong("the address does not begin with tikv:// or etcd://"))?;
@@ -222,23 +222,32 @@ impl RemoteUrl {
     }
 }
 
+/// The part of an address that messages repeat: it has no parameters, and nothing before an `@`,
+/// since messages are logged.
+fn shown(text: &str) -> &str {
+    let place = text.split('?').next().unwrap_or_default();
+    place.rsplit('@').next().unwrap_or_default()
+}
+
 /// The URL of an object store, if it has none of what belongs to nobody's eyes.
 fn blocks_of(value: &str) -> std::result::Result<String, String> {
     let Some((scheme, rest)) = value.split_once("://") else {
-        return Err(format!("blocks={value}: this is no URL"));
+        return Err("blocks: this is no URL".to_owned());
     };
-    let place = rest.split('/').next().unwrap_or_default();
-    if place.contains('@') {
-        // It is not repeated: messages are logged.
-        return Err("blocks has credentials: they belong to the environment or a file".to_owned());
+    if scheme == "s3" {
+        let bucket = rest.split('/').next().unwrap_or_default();
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if bucket.is_empty() || !bucket.bytes().all(is_plain) || rest.contains('@') {
+            // The value is not repeated: it may have credentials, and messages are logged.
+            return Err("blocks=s3: this is no s3://BUCKET/PATH. Credentials belong to the environment or a file"
+                .to_owned());
+        }
+        return Ok(value.to_owned());
     }
     match scheme {
         "file" | "memory" if rest.starts_with('/') => Ok(value.to_owned()),
         "file" | "memory" => Err(format!("blocks={value}: the path is not from the root")),
-        "s3" if !place.is_empty() => Ok(value.to_owned()),
-        _ => Err(format!(
-            "blocks={value}: there are file:///DIR, s3://BUCKET/PATH and memory:///"
-        )),
+        _ => Err("blocks: there are file:///DIR, s3://BUCKET/PATH and memory:///".to_owned()),
     }
 }
 
@@ -300,7 +309,7 @@ mod tests {
             ("tikv://a/v", "HOST:PORT"),
             ("tikv://a:1,/v", "HOST:PORT"),
             ("tikv://a:0/v", "HOST:PORT"),
-            ("tikv://user@a:1/v", "HOST:PORT"),
+            ("tikv://user:secret@a:1/v", "HOST:PORT"),
             ("tikv://a:1/v?timeout=1000years", "at most"),
             ("tikv://a:1/v?ca=x", "from the root"),
             ("tikv://a:1/v?ca=/x", "all three"),
@@ -317,11 +326,17 @@ mod tests {
                 "etcd://a:1/v?blocks=s3://id:secret@b",
                 "belong to the environment",
             ),
+            (
+                "etcd://a:1/v?blocks=s3://id:sec/secret@b",
+                "belong to the environment",
+            ),
+            ("etcd://a:1/v?blocks=ftp://id:secret@b", "s3://BUCKET"),
             ("etcd://a:1/v?blocks=file:///b&room=1x", "no size"),
         ] {
             let error = RemoteUrl::parse(text).unwrap_err();
             assert_eq!(error.errno(), Errno::INVAL);
             assert!(error.to_string().contains(part), "{text}: {error}");
+            assert!(!error.to_string().contains("secret"), "{text}: {error}");
         }
     }
 }
