@@ -206,7 +206,7 @@ impl<'a> Reads<'a> {
             keys.push(key);
         }
         drop(seen);
-        let is_last = !found.more;
+        let are_all = !found.more;
         let values = if has_blocks {
             let found: Vec<Option<KeyValue>> = found.kvs.into_iter().map(Some).collect();
             self.blocks(&keys, &found)?
@@ -218,6 +218,6 @@ impl<'a> Reads<'a> {
         let pairs = { keys.into_iter().zip(values) }
             .filter_map(|(key, value)| Some((Bytes::from(key), value?)))
             .collect();
-        Ok(Page { pairs, is_last })
+        Ok(Page::new(pairs, range.clone(), scan.direction, are_all))
     }
 }

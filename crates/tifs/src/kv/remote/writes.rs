@@ -33,9 +33,29 @@ pub(in crate::kv) fn values(
 
 /// Rows of a range.
 pub(in crate::kv) struct Page {
-    pub(in crate::kv) pairs: Vec<Pair>,
-    /// There are no further ones.
-    pub(in crate::kv) is_last: bool,
+    pairs: Vec<Pair>,
+    /// The part of the range of which they are all.
+    shown: Range<Vec<u8>>,
+}
+
+impl Page {
+    /// The first rows of a range in a direction, after which there may be others: unless they are
+    /// all.
+    pub(in crate::kv) fn new(
+        pairs: Vec<Pair>,
+        range: Range<Vec<u8>>,
+        direction: Direction,
+        are_all: bool,
+    ) -> Page {
+        let shown = match (pairs.last(), direction) {
+            (Some((last, _)), Direction::Forward) if !are_all => {
+                range.start..[last, &[0][..]].concat()
+            }
+            (Some((last, _)), Direction::Backward) if !are_all => last.to_vec()..range.end,
+            _ => range,
+        };
+        Page { pairs, shown }
+    }
 }
 
 /// The pairs of a scan, with `writes` on top of the pages that `page` reads: the first ones of a
@@ -49,21 +69,11 @@ pub(in crate::kv) fn scanned(
     let mut rest = scan.begin.clone()..scan.end.clone();
     while rest.start < rest.end && pairs.len() < scan.limit {
         let page = page(&rest, scan.limit - pairs.len())?;
-        // The part of the range that the page shows.
-        let shown = match (page.pairs.last(), scan.direction) {
-            (Some((last, _)), Direction::Forward) if !page.is_last => {
-                rest.start.clone()..[last, &[0][..]].concat()
-            }
-            (Some((last, _)), Direction::Backward) if !page.is_last => {
-                last.to_vec()..rest.end.clone()
-            }
-            _ => rest.clone(),
-        };
         rest = match scan.direction {
-            Direction::Forward => shown.end.clone()..rest.end,
-            Direction::Backward => rest.start..shown.start.clone(),
+            Direction::Forward => page.shown.end.clone()..rest.end,
+            Direction::Backward => rest.start..page.shown.start.clone(),
         };
-        pairs.extend(merged(page.pairs, writes, scan, shown));
+        pairs.extend(merged(page.pairs, writes, scan, page.shown));
     }
     pairs.truncate(scan.limit);
     Ok(pairs)

@@ -5,6 +5,7 @@ use tikv_client::Timestamp;
 
 use super::client::{Cluster, timestamp};
 use super::session::Session;
+use super::windows::Windows;
 use crate::error::Result;
 use crate::kv::RemoteUrl;
 use crate::kv::remote::cluster::Deadline;
@@ -18,6 +19,7 @@ pub(super) struct Shared {
     pub(super) keys: Keys,
     pub(super) session: Option<Session>,
     pub(super) slots: Slots,
+    pub(super) windows: Windows,
 }
 
 impl Shared {
@@ -58,7 +60,7 @@ impl Shared {
 
     pub(super) fn renew(&self) -> Result<()> {
         match &self.session {
-            Some(session) => session.renew(&self.cluster, &self.keys, self.cluster.deadline()),
+            Some(session) => session.renew(&self.cluster, &self.keys, self.cluster.far_deadline()),
             None => Ok(()),
         }
     }
