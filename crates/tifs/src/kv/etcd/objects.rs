@@ -28,6 +28,7 @@ use super::credentials::Credentials;
 use super::failures::causes;
 use crate::error::{Error, Result};
 use crate::kv::RemoteUrl;
+use crate::kv::remote::patience::Patience;
 
 /// The first byte of a value, as of all that a volume stores.
 const FORMAT: u8 = 1;
@@ -101,6 +102,7 @@ pub(super) struct Objects {
     /// The number that no other volume has, whatever its name and cluster.
     identity: OnceLock<u64>,
     next: AtomicU64,
+    pub(super) patience: Patience,
 }
 
 impl Objects {
@@ -132,6 +134,7 @@ impl Objects {
             name: url.name.clone(),
             identity: OnceLock::new(),
             next: AtomicU64::new(0),
+            patience: Patience::new(url.timeout),
         })
     }
 
@@ -292,7 +295,10 @@ impl Objects {
         let (began, mut wait) = (Instant::now(), WAITS.0);
         loop {
             let error = match timeout(ATTEMPT, attempt()).await {
-                Ok(Ok(done)) => return Ok(done),
+                Ok(Ok(done)) => {
+                    self.patience.answered();
+                    return Ok(done);
+                }
                 Ok(Err(error)) => Some(error),
                 Err(_) => None,
             };
@@ -312,12 +318,12 @@ impl Objects {
     }
 
     /// The error of an operation at its deadline.
-    pub(super) fn out_of_reach(&self, url: &RemoteUrl) -> Error {
+    pub(super) fn out_of_reach(&self) -> Error {
         let what = format!(
             "the object store at {} has not done what was asked for {}: check that it can be reached and \
              whether it has errors; the volume goes on when it does",
             self.place,
-            humantime::format_duration(url.timeout)
+            humantime::format_duration(self.patience.whole())
         );
         Error::new(Errno::TIMEDOUT, what)
     }

@@ -44,7 +44,7 @@ impl Reader {
     /// Puts off the end of the lease.
     pub(super) fn renew(&self, base: &Base) -> Result<()> {
         let lease = self.lease;
-        let deadline = base.cluster.deadline();
+        let deadline = base.cluster.far_deadline();
         let kept = base.cluster.call(deadline, async |client: EtcdClient| {
             client.keep_alive(lease).await
         })?;

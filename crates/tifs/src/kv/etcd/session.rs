@@ -226,9 +226,8 @@ impl Session {
     ///
     /// # Errors
     /// `EIO` if another process has or had the volume. Those of the cluster.
-    pub(super) fn renew(&self, base: &Base) -> Result<()> {
+    pub(super) fn renew(&self, base: &Base, deadline: Deadline) -> Result<()> {
         let (cluster, keys) = (&base.cluster, &base.keys);
-        let deadline = cluster.deadline();
         let mut present = self.present.lock();
         if let Some(reason) = &present.ended {
             return Err(reason.clone());
@@ -299,7 +298,7 @@ impl Session {
             return Ok(());
         }
         drop(present);
-        self.renew(base)
+        self.renew(base, deadline)
     }
 
     /// Gives the volume up. Afterwards nothing more is written.

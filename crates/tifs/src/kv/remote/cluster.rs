@@ -13,8 +13,10 @@ use parking_lot::RwLock;
 use rustix::io::Errno;
 use titan::Process;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
+use super::patience::Patience;
 use crate::error::{Error, Result};
 use crate::kv::RemoteUrl;
 
@@ -62,6 +64,9 @@ pub(in crate::kv) struct Cluster<C> {
     client: RwLock<C>,
     /// Connections made so far.
     connections: AtomicUsize,
+    patience: Patience,
+    /// Work that may take long is to end.
+    long_ends: Notify,
     runtime: Arc<Runtime>,
     opened_by: Process,
 }
@@ -113,6 +118,8 @@ impl<C: Client> Cluster<C> {
             url: url.clone(),
             client: RwLock::new(client),
             connections: AtomicUsize::new(connections),
+            patience: Patience::new(url.timeout),
+            long_ends: Notify::new(),
             runtime: Arc::new(runtime),
             opened_by: Process::current(),
         })
@@ -123,9 +130,19 @@ impl<C: Client> Cluster<C> {
         self.opened_by.is_current()
     }
 
-    /// The deadline of an operation that begins now.
+    /// The deadline of an operation that begins now. It is near if the cluster was silent before.
     pub(in crate::kv) fn deadline(&self) -> Deadline {
-        Deadline(Instant::now() + self.url.timeout)
+        Deadline(Instant::now() + self.patience.get())
+    }
+
+    /// The deadline of an operation that is worth the whole time, whatever was before.
+    pub(in crate::kv) fn far_deadline(&self) -> Deadline {
+        Deadline(Instant::now() + self.patience.whole())
+    }
+
+    /// Whether an operation came to its deadline, and none was answered since.
+    pub(in crate::kv) fn is_silent(&self) -> bool {
+        self.patience.is_silent()
     }
 
     /// The name of the cluster for messages.
@@ -148,6 +165,30 @@ impl<C: Client> Cluster<C> {
         }
     }
 
+    /// One attempt at work of a thread that may take long; `None` after
+    /// [`end_long`](Self::end_long).
+    ///
+    /// # Errors
+    /// As for [`once`](Self::once).
+    pub(in crate::kv) fn long<T>(
+        &self,
+        at_most: Duration,
+        attempt: impl AsyncFn(C) -> Result<T, C::Error>,
+    ) -> Result<Option<T>> {
+        let work = async |client: C| {
+            tokio::select! {
+                done = attempt(client) => done.map(Some),
+                () = self.long_ends.notified() => Ok(None),
+            }
+        };
+        self.once(at_most, work)
+    }
+
+    /// Ends the work that may take long, also if it begins only later.
+    pub(in crate::kv) fn end_long(&self) {
+        self.long_ends.notify_one();
+    }
+
     /// The answer to one attempt, if it is there in time.
     pub(in crate::kv) fn attempt<T>(
         &self,
@@ -156,7 +197,13 @@ impl<C: Client> Cluster<C> {
     ) -> Option<Result<T, C::Error>> {
         // Bound before: the lock must not be held meanwhile.
         let client = self.client.read().clone();
-        self.within(at_most, attempt(client))
+        let answer = self.within(at_most, attempt(client));
+        // One that passes may come from the client itself.
+        if matches!(&answer, Some(answer) if { answer.as_ref().err() }.is_none_or(|e| !C::passes(e)))
+        {
+            self.patience.answered();
+        }
+        answer
     }
 
     /// Runs attempts until one succeeds or fails for good.
@@ -193,6 +240,7 @@ impl<C: Client> Cluster<C> {
                 }
             };
             if deadline.rest() <= wait {
+                self.patience.ended();
                 return Err(self.out_of_reach(&failure));
             }
             self.pause(wait);
@@ -253,7 +301,7 @@ impl<C: Client> Cluster<C> {
             "the cluster at {} has not answered for {} ({reason}): check that it runs and can be reached; \
              the volume goes on when it answers",
             self.place(),
-            humantime::format_duration(self.url.timeout)
+            humantime::format_duration(self.patience.whole())
         );
         Error::new(Errno::TIMEDOUT, what)
     }

@@ -9,6 +9,7 @@
 //! | `url` | addresses |
 //! | `holder`, `process` | the process that has a volume; whether a process has ended |
 //! | `cluster` | the connection: threads, repeated calls, deadlines |
+//! | `patience` | waits for what may be out of reach |
 //! | `keys` | the keys of a volume |
 //! | `slots` | the marks by which the fate of a commit is found |
 //! | `writes` | the writes of a transaction on top of pages |
@@ -21,6 +22,8 @@ pub(super) mod holder;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod keys;
 mod making;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+pub(super) mod patience;
 pub(super) mod process;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod slots;

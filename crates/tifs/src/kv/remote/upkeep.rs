@@ -13,6 +13,9 @@ use crate::log;
 /// The parts of a lease, and of the age of values that are dropped, between two times of work.
 pub(in crate::kv) const PARTS: u32 = 3;
 
+/// The longest wait of a mount before it first lets anything be dropped: many mounts are short.
+pub(in crate::kv) const SOON: Duration = Duration::from_secs(30);
+
 /// The threads. They end when this is dropped.
 pub(in crate::kv) struct Upkeep {
     threads: Vec<JoinHandle<()>>,
@@ -30,17 +33,19 @@ impl Upkeep {
         }
     }
 
-    /// Starts a thread that does something again and again.
+    /// Starts a thread that does something again and again, for the first time after a pause of its
+    /// own.
     pub(in crate::kv) fn add(
         &mut self,
         name: &str,
+        first: Duration,
         pause: Duration,
         work: impl Fn() -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let (end, ended) = channel();
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || repeat(&ended, pause, work))
+            .spawn(move || repeat(&ended, first, pause, work))
             .map_err(|e| Error::new(Errno::AGAIN, format!("a thread of the mount: {e}")))?;
         self.threads.push(thread);
         self.ends.push(end);
@@ -63,10 +68,12 @@ impl Drop for Upkeep {
     }
 }
 
-fn repeat(ended: &Receiver<()>, pause: Duration, work: impl Fn() -> Result<()>) {
+fn repeat(ended: &Receiver<()>, first: Duration, pause: Duration, work: impl Fn() -> Result<()>) {
     // A failure that lasts is said once.
     let mut said = String::new();
-    while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+    let mut wait = first;
+    while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        wait = pause;
         match work() {
             Ok(()) => said.clear(),
             Err(error) => {

@@ -32,7 +32,7 @@
 //!
 //! A read outside of a transaction takes two round trips: one for a timestamp. A transaction takes
 //! one to begin, one for each read, and one to commit if its keys are in one region and take at
-//! most 16 KiB with their values; else three. A scan asks all regions of its range for each page.
+//! most 16 KiB with their values; else three. A scan of blocks takes two for a page of them.
 //!
 //! | file | owns |
 //! |---|---|
@@ -40,6 +40,7 @@
 //! | `client` | the client: its settings, and the time of the cluster |
 //! | `session` | see above |
 //! | `shared` | the parts that transactions and threads share |
+//! | `windows` | the parts of ranges that scans ask for |
 //! | `reads`, `transaction` | reads as of a timestamp; writes and their commit |
 //! | `gc` | values that were replaced long ago |
 
@@ -54,6 +55,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod windows;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -67,9 +69,10 @@ use self::reads::Reads;
 use self::session::Session;
 use self::shared::Shared;
 use self::transaction::TikvTransaction;
+use self::windows::Windows;
 use super::remote::keys::Keys;
 use super::remote::slots::Slots;
-use super::remote::upkeep::{PARTS, Upkeep};
+use super::remote::upkeep::{PARTS, SOON, Upkeep};
 use super::remote::writes::Writes;
 use super::remote::{self, Holder, RemoteKv};
 use super::{Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
@@ -100,6 +103,7 @@ impl TikvKv {
             keys,
             slots: Slots::new(session.id),
             session: Some(session),
+            windows: Windows::default(),
         });
         let store = TikvKv {
             shared,
@@ -122,6 +126,7 @@ impl TikvKv {
             keys: Keys::new(&url.name),
             slots: Slots::new(0),
             session: None,
+            windows: Windows::default(),
         };
         Ok(TikvKv {
             shared: Arc::new(shared),
@@ -140,12 +145,11 @@ impl TikvKv {
     fn start_upkeep(&self) -> Result<Upkeep> {
         let mut upkeep = Upkeep::new();
         let shared = Arc::clone(&self.shared);
-        upkeep.add("tifs-lease", shared.url.lease / PARTS, move || {
-            shared.renew()
-        })?;
+        let pause = shared.url.lease / PARTS;
+        upkeep.add("tifs-lease", pause, pause, move || shared.renew())?;
         if let Some(age) = self.shared.url.gc {
             let shared = Arc::clone(&self.shared);
-            upkeep.add("tifs-gc", age / PARTS, move || {
+            upkeep.add("tifs-gc", SOON.min(age / PARTS), age / PARTS, move || {
                 gc::drop_replaced(&shared, age)
             })?;
         }
@@ -238,6 +242,7 @@ impl Kv for TikvKv {
 
     fn close(&self) -> Result<()> {
         let upkeep = self.upkeep.lock().take();
+        self.shared.cluster.end_long();
         drop(upkeep);
         match &self.shared.session {
             Some(session) => session.end(&self.shared.cluster, &self.shared.keys),

@@ -107,11 +107,12 @@ impl Transaction for TikvTransaction<'_> {
         drop(begun);
         let refused = error.filter(fails_for_good);
         let refused = refused.map(|error| translated(&error, &store.cluster.place()));
-        match (fate(store, &slot, store.cluster.deadline()), refused) {
+        match (fate(store, &slot, store.cluster.far_deadline()), refused) {
             (Fate::Committed, _) => Ok(Commit::Committed),
-            (Fate::Nothing | Fate::Unknown, Some(refused)) => Err(refused),
+            (Fate::Nothing, Some(refused)) => Err(refused),
             (Fate::Nothing, None) => Ok(Commit::Conflict),
-            (Fate::Unknown, None) => Ok(Commit::Undetermined),
+            // A refusal may be that of a repetition, after a first request without an answer.
+            (Fate::Unknown, _) => Ok(Commit::Undetermined),
         }
     }
 }
