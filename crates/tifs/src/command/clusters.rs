@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use rustix::io::Errno;
 use tifs::fuse::FileClock;
-use tifs::kv::{Holder, Kv, RemoteKv, RemoteUrl, Room, Space, open_remote, open_remote_read_only};
+use tifs::kv::{
+    Holder, Kv, RemoteKv, RemoteUrl, Room, Scheme, Space, open_remote, open_remote_read_only,
+};
 use tifs::schema::Key;
 use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
 
 use super::mounts::{self, Mount};
 use super::output;
-use super::volumes::{Access, OpenStore};
+use super::volumes::{Access, OpenStore, is_served};
 
 /// The room that is shown: a TiKV cluster does not tell how much it has, and a full one refuses
 /// writes.
@@ -148,7 +151,8 @@ fn check_made(store: &dyn RemoteKv, url: &RemoteUrl) -> Result<()> {
 pub(super) fn open_store(path: &Path, url: &RemoteUrl) -> Result<OpenStore> {
     let store = open_remote_read_only(url)?;
     check_made(&*store, url)?;
-    if let Some(mount) = mount_of(url) {
+    // One whose process was killed has nothing to sync.
+    if let Some(mount) = mount_of(url).filter(is_served) {
         mounts::sync(&mount.mountpoint)
             .with_context(|| format!("cannot sync {} first", mount.mountpoint.display()))?;
     } else if let Some(holder) = store.holder()? {
@@ -162,6 +166,21 @@ pub(super) fn open_store(path: &Path, url: &RemoteUrl) -> Result<OpenStore> {
         log_damage: None,
         moment: None,
     })
+}
+
+/// Deletes the objects of a volume that nothing names, and returns their number. `None` if it has
+/// no objects, or if a process has it: a mount deletes them itself.
+pub(super) fn collect(url: &RemoteUrl) -> Result<Option<u64>> {
+    if url.scheme != Scheme::Etcd {
+        return Ok(None);
+    }
+    let store = match open_remote(url) {
+        Err(error) if error.errno() == Errno::BUSY => return Ok(None),
+        opened => opened?,
+    };
+    let collected = store.collect();
+    store.close()?;
+    Ok(Some(collected?))
 }
 
 /// The mount of a volume on this machine.

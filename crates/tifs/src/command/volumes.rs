@@ -483,7 +483,7 @@ fn refuse_mounted(dir: &Path, read_only: bool) -> Result<()> {
 }
 
 /// Whether the process of a mount answers. Under another mount, nobody can know.
-fn is_served(mount: &Mount) -> bool {
+pub(super) fn is_served(mount: &Mount) -> bool {
     let there = mounts::at(&mount.mountpoint);
     let is_there = there.is_ok_and(|there| there.as_ref() == Some(mount));
     is_there && rustix::fs::statvfs(&mount.mountpoint).is_ok()

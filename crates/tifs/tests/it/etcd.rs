@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tifs::kv::{EtcdKv, RemoteKv, RemoteUrl};
+use tifs::kv::{EtcdKv, Kv, RemoteKv, RemoteUrl};
 use tifs_testkit::etcd::Etcd;
 use tifs_testkit::failure::seeds;
 use tifs_testkit::lockstep::run;

@@ -1,5 +1,6 @@
 //! Drops what nothing reads any more: replaced revisions, and objects that nothing names.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -17,6 +18,8 @@ use crate::kv::Space;
 /// The age of replaced blocks that are deleted, if the address does not say when other replaced
 /// values may be dropped.
 const AGE: Duration = Duration::from_secs(300);
+/// The longest time that a compaction may take.
+const AT_MOST: Duration = Duration::from_secs(3600);
 /// Objects that are deleted, or looked up, at once.
 const PIECE: usize = 500;
 
@@ -32,25 +35,35 @@ pub(super) fn drop_replaced(shared: &Shared) -> Result<()> {
         return Ok(());
     }
     if shared.base.url.gc.is_some() {
-        let compacted =
-            shared
-                .base
-                .cluster
-                .once(shared.base.url.timeout, async |client: EtcdClient| {
-                    match client.compact(revision).await {
-                        // Another mount has gone further.
-                        Err(error) if failures::is_compacted(&error) => Ok(()),
-                        done => done,
-                    }
-                });
+        let compacted = shared
+            .base
+            .cluster
+            .long(AT_MOST, async |client: EtcdClient| {
+                match client.compact(revision).await {
+                    // Another mount has gone further.
+                    Err(error) if failures::is_compacted(&error) => Ok(()),
+                    done => done,
+                }
+            });
         compacted?;
     }
-    delete(shared, revision)
+    delete_all(shared, revision)
 }
 
-/// Deletes objects that nothing at or after a revision names.
-pub(super) fn delete(shared: &Shared, revision: i64) -> Result<()> {
-    loop {
+/// Deletes objects that nothing at or after a revision names, until the store ends.
+pub(super) fn delete_all(shared: &Shared, revision: i64) -> Result<()> {
+    delete_while(shared, revision, || !shared.ends.load(Ordering::Relaxed))
+}
+
+/// Deletes objects that nothing at or after a revision names, as long as an operation may take. A
+/// later mount finds the rest.
+pub(super) fn delete_some(shared: &Shared, revision: i64) -> Result<()> {
+    let deadline = shared.base.cluster.deadline();
+    delete_while(shared, revision, || !deadline.rest().is_zero())
+}
+
+fn delete_while(shared: &Shared, revision: i64, goes_on: impl Fn() -> bool) -> Result<()> {
+    while goes_on() {
         let taken = shared.garbage.take(revision, PIECE);
         if taken.is_empty() {
             return Ok(());
@@ -63,6 +76,7 @@ pub(super) fn delete(shared: &Shared, revision: i64) -> Result<()> {
             return deleted;
         }
     }
+    Ok(())
 }
 
 /// Deletes what earlier sessions left and nothing names. Returns the number of objects.
@@ -73,7 +87,7 @@ pub(super) fn collect(shared: &Shared) -> Result<u64> {
     let own = shared.objects_of();
     let mut pages = shared.objects.list(PIECE);
     let mut count = 0;
-    loop {
+    while !shared.ends.load(Ordering::Relaxed) {
         let deadline = shared.base.cluster.deadline();
         let page = shared.with_objects(deadline, async { Ok(pages.next().await) })?;
         let Some(page) = page else {
@@ -88,6 +102,7 @@ pub(super) fn collect(shared: &Shared) -> Result<u64> {
         let revision = shared.base.moments.open().revision;
         shared.garbage.add(revision, unnamed);
     }
+    Ok(count)
 }
 
 /// The paths that nothing names, of objects that nothing will name.

@@ -3,11 +3,14 @@
 //! A commit is one transaction of etcd. Its conditions are the session, the slot, and each key that
 //! others must not have written. If there are more keys than conditions in one request, the commit
 //! runs alone: it stores the session's key again, which ends all commits that were sent before, and
-//! looks at the keys. Nobody can write them before it has committed. Its operations are in
-//! transactions within the transaction, of which etcd takes thousands.
+//! looks at the keys. Nobody can write them before it has committed; if its fate stays unknown, the
+//! next commit stores the session's key again before. Its operations are in transactions within the
+//! transaction, of which etcd takes thousands.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use parking_lot::RwLockReadGuard;
 use prost::Message;
 use rustix::io::Errno;
 
@@ -51,7 +54,7 @@ pub(super) struct Prepared {
 pub(super) fn commit(store: &Shared, slot: &Slot<'_>, prepared: Prepared) -> Result<Commit> {
     let is_small = prepared.known.len() < CONDITIONS && prepared.operations.len() < CONDITIONS;
     if is_small {
-        let _beside = store.commits.read();
+        let _beside = beside_others(store)?;
         let keys = { prepared.known.iter() }.map(|((space, key), revision)| {
             Compare::unchanged(store.base.keys.of(*space, key), *revision)
         });
@@ -85,7 +88,29 @@ pub(super) fn commit(store: &Shared, slot: &Slot<'_>, prepared: Prepared) -> Res
     }
     let fence = store.session()?.fence();
     let conditions = conditions(store, slot, prepared.at, fence, std::iter::empty());
-    request(store, slot, fence, conditions, nested)
+    // ORDER: before anybody else commits.
+    store.is_one_late.store(true, Ordering::Relaxed);
+    let done = request(store, slot, fence, conditions, nested);
+    let is_known = !matches!(done, Ok(Commit::Undetermined));
+    store.is_one_late.store(!is_known, Ordering::Relaxed);
+    done
+}
+
+/// The right to commit beside others that compare the keys they write.
+///
+/// One that ran alone and whose fate is unknown is ended before: whenever its request arrived, it
+/// would change keys that others have written since.
+fn beside_others(store: &Shared) -> Result<RwLockReadGuard<'_, ()>> {
+    loop {
+        let beside = store.commits.read();
+        if !store.is_one_late.load(Ordering::Relaxed) || mutant!(late_commit_not_ended) {
+            return Ok(beside);
+        }
+        drop(beside);
+        let _alone = store.commits.write();
+        { store.session()? }.replace(&store.base, store.base.cluster.deadline())?;
+        store.is_one_late.store(false, Ordering::Relaxed);
+    }
 }
 
 fn conditions(
@@ -169,7 +194,7 @@ fn request(
             Ok(_) => Err(failures::translated(&full, &store.base.cluster.place())),
             Err(_) => Ok(Commit::Undetermined),
         },
-        _ => Ok(match fate(store, slot, store.base.cluster.deadline()) {
+        _ => Ok(match fate(store, slot, store.base.cluster.far_deadline()) {
             Fate::Committed => Commit::Committed,
             Fate::Nothing => Commit::Conflict,
             Fate::Unknown => Commit::Undetermined,

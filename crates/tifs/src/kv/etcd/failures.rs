@@ -18,6 +18,8 @@ pub(super) fn passes(error: &Status) -> bool {
         Code::ResourceExhausted => !is_full(error),
         // A token that is too old.
         Code::Unauthenticated => error.message().contains("invalid auth token"),
+        // The rights of users have changed since the token was given.
+        Code::InvalidArgument => error.message().contains("auth store is old"),
         _ => is_behind(error),
     }
 }
@@ -41,8 +43,8 @@ pub(super) fn is_behind(error: &Status) -> bool {
 /// the database is full does not show it: the commit that fills it gets that answer, too.
 pub(super) fn is_refused(error: &Status) -> bool {
     match error.code() {
-        Code::InvalidArgument | Code::PermissionDenied | Code::Unimplemented => true,
-        Code::Unauthenticated => !passes(error),
+        Code::PermissionDenied | Code::Unimplemented => true,
+        Code::InvalidArgument | Code::Unauthenticated => !passes(error),
         _ => false,
     }
 }

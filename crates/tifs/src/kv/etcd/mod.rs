@@ -81,7 +81,7 @@ use self::session::Session;
 use self::shared::Shared;
 use self::transaction::EtcdTransaction;
 use super::remote::slots::Slots;
-use super::remote::upkeep::{PARTS, Upkeep};
+use super::remote::upkeep::{PARTS, SOON, Upkeep};
 use super::remote::writes::Writes;
 use super::remote::{Holder, RemoteKv, Room};
 use super::{Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
@@ -143,7 +143,8 @@ impl EtcdKv {
         };
         store.shared.find_identity()?;
         let (shared, mut upkeep) = (Arc::clone(&store.shared), Upkeep::new());
-        upkeep.add("tifs-lease", url.lease / PARTS, move || {
+        let pause = url.lease / PARTS;
+        upkeep.add("tifs-lease", pause, pause, move || {
             reader.renew(&shared.base)
         })?;
         *store.upkeep.lock() = Some(upkeep);
@@ -158,6 +159,8 @@ impl EtcdKv {
             session: None,
             slots: Slots::new(0),
             commits: RwLock::new(()),
+            is_one_late: AtomicBool::new(false),
+            ends: AtomicBool::new(false),
             began: 0,
         }
     }
@@ -165,18 +168,22 @@ impl EtcdKv {
     fn start_upkeep(&self) -> Result<Upkeep> {
         let mut upkeep = Upkeep::new();
         let shared = Arc::clone(&self.shared);
-        upkeep.add("tifs-lease", shared.base.url.lease / PARTS, move || {
-            shared.session()?.renew(&shared.base)
+        let pause = shared.base.url.lease / PARTS;
+        upkeep.add("tifs-lease", pause, pause, move || {
+            let deadline = shared.base.cluster.far_deadline();
+            shared.session()?.renew(&shared.base, deadline)
         })?;
         let shared = Arc::clone(&self.shared);
         let is_collected = AtomicBool::new(false);
         let age = shared.base.url.gc.unwrap_or(shared.base.url.lease);
-        upkeep.add("tifs-gc", age / PARTS, move || {
+        upkeep.add("tifs-gc", SOON.min(age / PARTS), age / PARTS, move || {
+            // Revisions go even if objects cannot be listed.
+            collection::drop_replaced(&shared)?;
             if !is_collected.load(Ordering::Relaxed) {
                 collection::collect(&shared)?;
                 is_collected.store(true, Ordering::Relaxed);
             }
-            collection::drop_replaced(&shared)
+            Ok(())
         })?;
         Ok(upkeep)
     }
@@ -215,7 +222,7 @@ impl RemoteKv for EtcdKv {
     fn collect(&self) -> Result<u64> {
         let count = collection::collect(&self.shared)?;
         let revision = self.shared.base.moments.open().revision;
-        collection::delete(
+        collection::delete_all(
             &self.shared,
             revision.min(readers::oldest(&self.shared.base)?),
         )?;
@@ -273,15 +280,17 @@ impl Kv for EtcdKv {
 
     fn close(&self) -> Result<()> {
         let upkeep = self.upkeep.lock().take();
-        drop(upkeep);
         let shared = &*self.shared;
+        shared.ends.store(true, Ordering::Relaxed);
+        shared.base.cluster.end_long();
+        drop(upkeep);
         match (&self.reader, &shared.session) {
             (Some(reader), _) => reader.end(&shared.base),
             (_, Some(session)) => {
                 let ended = session.end(&shared.base);
                 // Nothing of this process reads any more. The next mount finds what stays.
                 if let Ok(oldest) = readers::oldest(&shared.base) {
-                    let _ = collection::delete(shared, oldest);
+                    let _ = collection::delete_some(shared, oldest);
                 }
                 return ended;
             }

@@ -1,5 +1,7 @@
 //! The parts of a store that transactions and threads share.
 
+use std::sync::atomic::AtomicBool;
+
 use bytes::Bytes;
 use parking_lot::RwLock;
 
@@ -23,6 +25,10 @@ pub(super) struct Shared {
     pub(super) slots: Slots,
     /// Held by each commit; alone by one with more keys than a condition can have.
     pub(super) commits: RwLock<()>,
+    /// A commit without conditions on keys may still be on its way.
+    pub(super) is_one_late: AtomicBool,
+    /// The threads are to end.
+    pub(super) ends: AtomicBool,
     /// The revision at which the present session began.
     pub(super) began: i64,
 }
@@ -40,7 +46,10 @@ impl Shared {
         match &self.session {
             Some(session) => {
                 if !session.lasts() {
-                    session.renew(&self.base)?;
+                    session.renew(&self.base, self.base.cluster.deadline())?;
+                } else if self.base.cluster.is_silent() {
+                    // Whoever finds out now has sent no commit, whose fate would be unknown.
+                    self.base.ask()?;
                 }
             }
             None => self.base.ask()?,
@@ -68,8 +77,12 @@ impl Shared {
         deadline: Deadline,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let done = self.base.cluster.until(deadline, work);
-        done.unwrap_or_else(|| Err(self.objects.out_of_reach(&self.base.url)))
+        let at_most = deadline.rest().min(self.objects.patience.get());
+        let done = self.base.cluster.within(at_most, work);
+        done.unwrap_or_else(|| {
+            self.objects.patience.ended();
+            Err(self.objects.out_of_reach())
+        })
     }
 
     /// # Errors

@@ -103,7 +103,13 @@ fn a_transaction_of_an_old_session_does_nothing_whenever_it_commits() {
     for refused in [
         put(&old, b"k", b"of the old one").map(drop),
         old.get(Space::Meta, b"k").map(drop),
-        old.shared.session().unwrap().renew(&old.shared.base),
+        {
+            let base = &old.shared.base;
+            old.shared
+                .session()
+                .unwrap()
+                .renew(base, base.cluster.deadline())
+        },
     ] {
         let refused = refused.unwrap_err();
         assert_eq!(refused.errno(), Errno::IO);
@@ -167,6 +173,40 @@ fn the_fate_of_a_commit_is_found_out_and_stays() {
     // As if its request had been on its way all the time.
     assert!(!commit(&slot, at));
     assert_eq!(fate(&slot), Fate::Nothing);
+    drop(slot);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_large_commit_of_unknown_fate_never_happens_after_a_later_one() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "timeout=2s&lease=1h")).unwrap();
+    let shared = &*store.shared;
+    // As if one had ended so.
+    let slot = shared.slots.take().unwrap();
+    let at = shared.base.moments.open().revision;
+    let fence = shared.session().unwrap().fence();
+    shared.is_one_late.store(true, Ordering::Relaxed);
+    let key = 7u16.to_be_bytes();
+    eventually("a value is stored", || {
+        matches!(put(&store, &key, b"later"), Ok(Commit::Committed))
+    });
+    let put = Request::Put(PutRequest {
+        key: shared.base.keys.of(Space::Meta, &key),
+        value: Bytes::from_static(b"late"),
+        ..PutRequest::default()
+    });
+    let conditions = vec![
+        Compare::not_after(shared.base.keys.slot(slot.number), at),
+        Compare::unchanged(shared.base.keys.session(), fence),
+    ];
+    let deadline = shared.base.cluster.far_deadline();
+    let is_done = shared.base.change_if(conditions, vec![put], deadline);
+    assert!(!is_done.unwrap());
+    let value = store.get(Space::Meta, &key).unwrap();
+    assert_eq!(value.as_deref(), Some(&b"later"[..]));
     drop(slot);
     store.close().unwrap();
 }
@@ -266,7 +306,7 @@ fn replaced_objects_go_when_nothing_reads_them() {
         shared.base.moments.droppable(std::time::Duration::ZERO);
         let revision = shared.base.moments.droppable(std::time::Duration::ZERO);
         let revision = revision.min(readers::oldest(&shared.base).unwrap());
-        collection::delete(shared, revision).unwrap();
+        collection::delete_some(shared, revision).unwrap();
     };
     drop_replaced();
     assert_eq!(objects(&etcd), 2);
