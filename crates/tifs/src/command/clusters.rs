@@ -8,7 +8,8 @@ use anyhow::{Context, Result, anyhow};
 use rustix::io::Errno;
 use tifs::fuse::FileClock;
 use tifs::kv::{
-    Holder, Kv, RemoteKv, RemoteUrl, Room, Scheme, Space, open_remote, open_remote_read_only,
+    AskHolder, Holder, Kv, RemoteKv, RemoteUrl, Room, Scheme, Space, connect_to_ask, open_remote,
+    open_remote_read_only,
 };
 use tifs::schema::Key;
 use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
@@ -194,7 +195,7 @@ pub(super) fn mount_of(url: &RemoteUrl) -> Option<Mount> {
 
 /// The wait until the process of a mount that is taken away has closed the volume.
 pub(super) struct Closing {
-    store: Arc<dyn RemoteKv>,
+    ask: AskHolder,
     holder: Option<Holder>,
     patience: Duration,
 }
@@ -202,11 +203,11 @@ pub(super) struct Closing {
 impl Closing {
     /// Notes who has the volume now.
     pub(super) fn begin(url: &RemoteUrl) -> Result<Closing> {
-        let store = open_remote_read_only(url)?;
+        let ask = connect_to_ask(url)?;
         Ok(Closing {
             // A mount that lost the volume to another machine has nothing to close.
-            holder: store.holder()?.filter(|holder| holder.is_here),
-            store,
+            holder: ask()?.filter(|holder| holder.is_here),
+            ask,
             patience: 4 * url.timeout,
         })
     }
@@ -214,7 +215,7 @@ impl Closing {
     /// Waits. False if the volume is still in use after the time that closing it may take.
     pub(super) fn wait(&self) -> Result<bool> {
         let began = Instant::now();
-        while self.holder.is_some() && self.store.holder()? == self.holder {
+        while self.holder.is_some() && (self.ask)()? == self.holder {
             if began.elapsed() >= self.patience {
                 return Ok(false);
             }

@@ -9,7 +9,8 @@
 //!
 //! - A transaction reads as of its begin, and its own writes.
 //! - It commits completely or not at all. It conflicts if another transaction, after this one
-//!   began, committed a write of a key that this one wrote or guarded.
+//!   began, committed a write of a key that this one wrote or guarded. A key without a value that
+//!   got one and lost it again need not be a conflict.
 //! - A key that was only read is not guarded. Two transactions that read each other's written keys
 //!   may both commit. A decision that depends on a read must guard its key.
 //! - After [`Commit::Committed`], every later read sees the writes, and they survive the end of the
@@ -37,7 +38,7 @@ pub use engine::{EngineKv, EngineOptions};
 #[cfg(feature = "etcd")]
 pub use etcd::EtcdKv;
 pub use memory::MemoryKv;
-pub use opening::{open_remote, open_remote_read_only};
+pub use opening::{AskHolder, connect_to_ask, open_remote, open_remote_read_only};
 pub use remote::url::{RemoteUrl, Scheme, TlsFiles};
 pub use remote::{Holder, RemoteKv, Room};
 #[cfg(feature = "tikv")]

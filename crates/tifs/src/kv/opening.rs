@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::remote::RemoteKv;
 use super::remote::url::{RemoteUrl, Scheme};
+use super::remote::{Holder, RemoteKv};
 #[cfg(not(all(feature = "etcd", feature = "tikv")))]
 use crate::error::Error;
 use crate::error::Result;
@@ -38,6 +38,22 @@ pub fn open_remote_read_only(url: &RemoteUrl) -> Result<Arc<dyn RemoteKv>> {
         #[cfg(not(all(feature = "etcd", feature = "tikv")))]
         scheme => Err(without(scheme, url)),
     }
+}
+
+/// Asks who may write a volume.
+pub type AskHolder = Box<dyn Fn() -> Result<Option<Holder>> + Send + Sync>;
+
+/// Connects to a cluster, only to ask who may write a volume: no object store is needed for that.
+///
+/// # Errors
+/// `ETIMEDOUT` if the cluster does not answer; `ENOSYS` as before.
+pub fn connect_to_ask(url: &RemoteUrl) -> Result<AskHolder> {
+    #[cfg(feature = "etcd")]
+    if url.scheme == Scheme::Etcd {
+        return super::etcd::connect_to_ask(url);
+    }
+    let store = open_remote_read_only(url)?;
+    Ok(Box::new(move || store.holder()))
 }
 
 #[cfg(not(all(feature = "etcd", feature = "tikv")))]

@@ -128,7 +128,10 @@ impl EtcdClient {
     }
 
     pub(super) async fn compact(&self, revision: i64) -> Result<(), Status> {
-        let request = CompactionRequest { revision };
+        let request = CompactionRequest {
+            revision,
+            physical: true,
+        };
         let path = "/etcdserverpb.KV/Compact";
         let done: Result<Nothing, Status> = self.unary(path, request).await;
         done.map(drop)

@@ -35,19 +35,42 @@ pub(super) fn drop_replaced(shared: &Shared) -> Result<()> {
         return Ok(());
     }
     if shared.base.url.gc.is_some() {
-        let compacted = shared
-            .base
-            .cluster
-            .long(AT_MOST, async |client: EtcdClient| {
-                match client.compact(revision).await {
-                    // Another mount has gone further.
-                    Err(error) if failures::is_compacted(&error) => Ok(()),
-                    done => done,
-                }
-            });
-        compacted?;
+        compact(shared, revision)?;
     }
     delete_all(shared, revision)
+}
+
+/// Drops all replaced revisions that nothing reads, whatever their age. False if there are none
+/// since the last time, or if this process is to drop none.
+pub(super) fn drop_all_replaced(shared: &Shared) -> Result<bool> {
+    let oldest = shared
+        .base
+        .moments
+        .oldest()
+        .min(readers::oldest(&shared.base)?);
+    let has_session = shared.session.is_some();
+    if !has_session
+        || shared.base.url.gc.is_none()
+        || oldest <= shared.compacted.load(Ordering::Relaxed)
+    {
+        return Ok(false);
+    }
+    compact(shared, oldest)?;
+    Ok(true)
+}
+
+/// Lets etcd drop what was replaced before a revision.
+fn compact(shared: &Shared, revision: i64) -> Result<()> {
+    let compacted = { &shared.base.cluster }.long(AT_MOST, async |client: EtcdClient| {
+        match client.compact(revision).await {
+            // Another mount has gone further.
+            Err(error) if failures::is_compacted(&error) => Ok(()),
+            done => done,
+        }
+    });
+    compacted?;
+    shared.compacted.fetch_max(revision, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Deletes objects that nothing at or after a revision names, until the store ends.
@@ -112,7 +135,11 @@ fn unnamed(shared: &Shared, listed: Vec<Listed>) -> Result<Vec<Path>> {
     let mut unnamed = Vec::new();
     for (Listed { path, key, .. }, named) in listed.into_iter().zip(named) {
         let is_named = match named {
-            Some(named) => shared.objects.path(&key, &Object::decode(&named.value)?)? == path,
+            Some(named) => match Object::decode(&named.value) {
+                Ok(object) => shared.objects.path(&key, &object)? == path,
+                // It may be the one that a damaged value named.
+                Err(_) => true,
+            },
             None => false,
         };
         if !is_named {

@@ -286,12 +286,19 @@ fn settled(store: &Shared, slot: &Slot<'_>, deadline: Deadline) -> Result<Option
         false => pair.value,
     };
     let key = store.base.keys.slot(slot.number);
-    let same = vec![Compare::unchanged(key.clone(), pair.mod_revision)];
+    let session = store.session()?;
+    let same = vec![
+        Compare::unchanged(key.clone(), pair.mod_revision),
+        Compare::unchanged(store.base.keys.session(), session.fence()),
+    ];
     let again = Request::Put(PutRequest {
         key,
         value,
         ..PutRequest::default()
     });
-    let is_fixed = store.base.change_if(same, vec![again], deadline)?;
-    Ok(is_fixed.then_some(Fate::Nothing))
+    if store.base.change_if(same, vec![again], deadline)? {
+        return Ok(Some(Fate::Nothing));
+    }
+    session.find_fence(&store.base, deadline)?;
+    Ok(None)
 }

@@ -64,6 +64,7 @@ pub(super) fn translated(error: &Status, place: &str) -> Error {
     }
     let errno = match error.code() {
         Code::PermissionDenied | Code::Unauthenticated => Errno::ACCESS,
+        Code::InvalidArgument if error.message().contains("authentication failed") => Errno::ACCESS,
         _ => Errno::IO,
     };
     Error::new(errno, format!("etcd at {place}: {}", text(error)))

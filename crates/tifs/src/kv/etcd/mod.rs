@@ -27,8 +27,9 @@
 //!
 //! # Costs
 //!
-//! A begin takes no round trip, a read one to any member. A commit takes one to the leader, which
-//! asks a majority, and another read for keys that were not read before.
+//! A begin takes no round trip, a read one: of one key or a range to any member, else to the leader.
+//! A commit takes one to the leader, which asks a majority, and another read for keys that were not
+//! read before.
 //!
 //! | file | owns |
 //! |---|---|
@@ -67,13 +68,13 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
+use rustix::io::Errno;
 
 use self::base::Base;
-use self::client::EtcdClient;
 use self::garbage::Garbage;
 use self::objects::Objects;
 use self::reads::Reads;
@@ -84,20 +85,15 @@ use super::remote::slots::Slots;
 use super::remote::upkeep::{PARTS, SOON, Upkeep};
 use super::remote::writes::Writes;
 use super::remote::{Holder, RemoteKv, Room};
-use super::{Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
+use super::{AskHolder, Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
 use crate::error::Result;
-
-/// The part of etcd's quota that is used before the volume is full, in percent. The rest is for
-/// deletions, and for revisions that are not compacted yet.
-const FULL: u64 = 85;
+use crate::log;
 
 /// A volume's part of etcd, and an object store, as a store. Dropping it gives the volume up, if
 /// the cluster answers.
 pub struct EtcdKv {
     shared: Arc<Shared>,
     upkeep: Mutex<Option<Upkeep>>,
-    /// The process as one that only reads.
-    reader: Option<Arc<readers::Reader>>,
 }
 
 impl EtcdKv {
@@ -109,7 +105,7 @@ impl EtcdKv {
     /// answer; `EINVAL` if the object store is not that of the volume.
     pub fn open(url: &RemoteUrl) -> Result<EtcdKv> {
         let base = Base::connect(url)?;
-        let objects = Objects::open(url)?;
+        let objects = Objects::open(url, true)?;
         let (session, began) = Session::take(&base)?;
         let shared = Shared {
             slots: Slots::new(session.id()),
@@ -120,7 +116,6 @@ impl EtcdKv {
         let store = EtcdKv {
             shared: Arc::new(shared),
             upkeep: Mutex::new(None),
-            reader: None,
         };
         // If one of these fails, the store gives the volume up.
         store.shared.find_identity()?;
@@ -132,20 +127,30 @@ impl EtcdKv {
     /// [snapshots](Kv::snapshot) are of one moment.
     ///
     /// # Errors
-    /// As for [`open`](Self::open), but `EBUSY`.
+    /// As for [`open`](Self::open), but for `EBUSY`.
     pub fn open_read_only(url: &RemoteUrl) -> Result<EtcdKv> {
-        let shared = EtcdKv::shared(Base::connect(url)?, Objects::open(url)?);
-        let reader = Arc::new(readers::Reader::begin(&shared.base, url.lease)?);
+        let base = Base::connect(url)?;
+        let reader = match readers::Reader::begin(&base) {
+            // A full cluster takes no keys. It can still be read, if nothing is dropped meanwhile.
+            Err(error) if error.errno() == Errno::NOSPC => {
+                log::record(&error.to_string());
+                None
+            }
+            begun => Some(begun?),
+        };
+        let shared = Shared {
+            reader,
+            ..EtcdKv::shared(base, Objects::open(url, false)?)
+        };
         let store = EtcdKv {
             shared: Arc::new(shared),
             upkeep: Mutex::new(None),
-            reader: Some(Arc::clone(&reader)),
         };
         store.shared.find_identity()?;
         let (shared, mut upkeep) = (Arc::clone(&store.shared), Upkeep::new());
         let pause = url.lease / PARTS;
         upkeep.add("tifs-lease", pause, pause, move || {
-            reader.renew(&shared.base)
+            { shared.reader.as_ref() }.map_or(Ok(()), |reader| reader.renew(&shared.base))
         })?;
         *store.upkeep.lock() = Some(upkeep);
         Ok(store)
@@ -157,10 +162,12 @@ impl EtcdKv {
             objects,
             garbage: Garbage::default(),
             session: None,
+            reader: None,
             slots: Slots::new(0),
             commits: RwLock::new(()),
             is_one_late: AtomicBool::new(false),
             ends: AtomicBool::new(false),
+            compacted: AtomicI64::new(0),
             began: 0,
         }
     }
@@ -189,6 +196,15 @@ impl EtcdKv {
     }
 }
 
+/// Connects to a cluster, only to ask who may write a volume.
+///
+/// # Errors
+/// `ETIMEDOUT` if the cluster does not answer.
+pub(super) fn connect_to_ask(url: &RemoteUrl) -> Result<AskHolder> {
+    let base = Base::connect(url)?;
+    Ok(Box::new(move || session::holder(&base)))
+}
+
 impl RemoteKv for EtcdKv {
     fn url(&self) -> &RemoteUrl {
         &self.shared.base.url
@@ -207,25 +223,18 @@ impl RemoteKv for EtcdKv {
     }
 
     fn room(&self) -> Result<Option<Room>> {
-        let shared = &self.shared;
-        let deadline = shared.base.cluster.deadline();
-        let status = shared
-            .base
-            .cluster
-            .call(deadline, async |client: EtcdClient| client.status().await)?;
-        Ok(Some(Room {
-            total: shared.base.url.room / 100 * FULL,
-            used: status.db_size_in_use.max(0).cast_unsigned(),
-        }))
+        let room = self.shared.room()?;
+        if room.used < room.total / 4 * 3 || !collection::drop_all_replaced(&self.shared)? {
+            return Ok(Some(room));
+        }
+        self.shared.room().map(Some)
     }
 
     fn collect(&self) -> Result<u64> {
         let count = collection::collect(&self.shared)?;
-        let revision = self.shared.base.moments.open().revision;
-        collection::delete_all(
-            &self.shared,
-            revision.min(readers::oldest(&self.shared.base)?),
-        )?;
+        let oldest = readers::oldest(&self.shared.base)?;
+        let oldest = oldest.min(self.shared.base.moments.oldest());
+        collection::delete_all(&self.shared, oldest)?;
         Ok(count)
     }
 }
@@ -284,17 +293,15 @@ impl Kv for EtcdKv {
         shared.ends.store(true, Ordering::Relaxed);
         shared.base.cluster.end_long();
         drop(upkeep);
-        match (&self.reader, &shared.session) {
-            (Some(reader), _) => reader.end(&shared.base),
-            (_, Some(session)) => {
-                let ended = session.end(&shared.base);
-                // Nothing of this process reads any more. The next mount finds what stays.
-                if let Ok(oldest) = readers::oldest(&shared.base) {
-                    let _ = collection::delete_some(shared, oldest);
-                }
-                return ended;
+        if let Some(reader) = &shared.reader {
+            reader.end(&shared.base);
+        }
+        if let Some(session) = &shared.session {
+            session.end(&shared.base)?;
+            // Nothing of this process reads any more. The next mount finds what stays.
+            if let Ok(oldest) = readers::oldest(&shared.base) {
+                let _ = collection::delete_some(shared, oldest);
             }
-            _ => {}
         }
         Ok(())
     }

@@ -41,6 +41,16 @@ impl Moments {
         }
     }
 
+    /// The oldest revision that is read at, or the latest one.
+    pub(super) fn oldest(&self) -> i64 {
+        let state = self.0.lock();
+        state
+            .open
+            .keys()
+            .next()
+            .map_or(state.latest, |first| *first)
+    }
+
     /// The latest revision that is as old, and not read at. 0 if there is none.
     pub(super) fn droppable(&self, age: Duration) -> i64 {
         let mut state = self.0.lock();

@@ -4,6 +4,8 @@
 //! content is a new object, so a read of an older revision finds the older one, and a small write
 //! costs one block.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,9 +93,30 @@ pub(super) struct Listed {
     pub(super) session: u64,
 }
 
+/// The directory of an object store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Root {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Root {
+    fn find(path: PathBuf) -> std::io::Result<Root> {
+        let found = std::fs::metadata(&path)?;
+        Ok(Root {
+            path,
+            device: found.dev(),
+            inode: found.ino(),
+        })
+    }
+}
+
 /// The objects of a volume.
 pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
+    /// The directory of `store`, if it is one.
+    root: Option<Root>,
     /// The address, for messages.
     place: String,
     /// The folder of all volumes.
@@ -106,15 +129,22 @@ pub(super) struct Objects {
 }
 
 impl Objects {
+    /// Opens the object store of an address. A directory that is missing is made if it may be.
+    ///
     /// # Errors
     /// `EINVAL` if the address or the credentials are wrong.
-    pub(super) fn open(url: &RemoteUrl) -> Result<Objects> {
+    pub(super) fn open(url: &RemoteUrl, may_make: bool) -> Result<Objects> {
         let wrong = |what: String| Error::new(Errno::INVAL, format!("{}: {what}", url.blocks));
         let (scheme, rest) = url.blocks.split_once("://").unwrap_or_default();
+        let mut root = None;
         let (store, above): (Arc<dyn ObjectStore>, &str) = match scheme {
             "file" => {
-                let made = std::fs::create_dir_all(rest);
-                made.map_err(|e| wrong(crate::error::reason(&e)))?;
+                if may_make {
+                    let made = std::fs::create_dir_all(rest);
+                    made.map_err(|e| wrong(crate::error::reason(&e)))?;
+                }
+                let found = Root::find(rest.into());
+                root = Some(found.map_err(|e| wrong(crate::error::reason(&e)))?);
                 let store = LocalFileSystem::new_with_prefix(rest);
                 let store = store.map_err(|e| wrong(causes(&e)))?;
                 // ORDER: an object is durable before a commit names it.
@@ -129,6 +159,7 @@ impl Objects {
         let above = Path::parse(above.trim_matches('/'));
         Ok(Objects {
             store,
+            root,
             place: url.blocks.clone(),
             above: above.map_err(|e| wrong(e.to_string()))?,
             name: url.name.clone(),
@@ -226,6 +257,7 @@ impl Objects {
             object.number = self.next.fetch_add(1, Ordering::Relaxed);
             let path = self.path(key, &object)?;
             let put = async || {
+                self.check_root().await?;
                 let options = PutOptions::from(PutMode::Create);
                 let put = self.store.put_opts(&path, value.clone().into(), options);
                 match put.await {
@@ -238,6 +270,27 @@ impl Objects {
                 return Ok(object);
             }
         }
+    }
+
+    /// # Errors
+    /// One that passes, if the directory is another one now: what is mounted there is gone, and a
+    /// write would make the directory that it hid.
+    async fn check_root(&self) -> std::result::Result<(), StoreError> {
+        let Some(root) = self.root.clone() else {
+            return Ok(());
+        };
+        let found = tokio::task::spawn_blocking(move || match Root::find(root.path.clone()) {
+            Ok(found) if found == root => Ok(()),
+            Ok(_) => Err(std::io::Error::other("another directory is there now")),
+            Err(error) => Err(error),
+        });
+        let found = found
+            .await
+            .map_err(|source| StoreError::JoinError { source })?;
+        found.map_err(|source| StoreError::Generic {
+            store: "LocalFileSystem",
+            source: Box::new(source),
+        })
     }
 
     /// Reads an object.
@@ -408,7 +461,7 @@ mod tests {
     #[test]
     fn a_block_has_a_path_that_names_its_key() {
         let url = RemoteUrl::parse("etcd://h:1/v?blocks=memory:///a/b").unwrap();
-        let objects = Objects::open(&url).unwrap();
+        let objects = Objects::open(&url, true).unwrap();
         objects.identify(7);
         let object = Object {
             length: 5,

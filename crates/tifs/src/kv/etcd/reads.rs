@@ -6,13 +6,14 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use rustix::io::Errno;
 
 use super::client::EtcdClient;
 use super::moments::Moment;
 use super::objects::Object;
 use super::shared::Shared;
 use super::wire::{KeyValue, RangeRequest, Request, TransactionRequest};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kv::remote::cluster::Deadline;
 use crate::kv::remote::writes::{Page, Writes, scanned};
 use crate::kv::{Direction, Pair, Scan, Space};
@@ -77,6 +78,10 @@ impl<'a> Reads<'a> {
     /// The blocks of keys, of which the metadata were read.
     fn blocks(&self, keys: &[Vec<u8>], found: &[Option<KeyValue>]) -> Result<Vec<Option<Bytes>>> {
         let objects = &self.store.objects;
+        if objects.identity().is_none() && found.iter().any(Option::is_some) {
+            // The first block was written after the store was opened.
+            self.store.find_identity()?;
+        }
         let block = async |(key, found): (&Vec<u8>, &Option<KeyValue>)| match found {
             Some(found) => {
                 let object = Object::decode(&found.value)?;
@@ -86,8 +91,14 @@ impl<'a> Reads<'a> {
         };
         let reads: Vec<_> = keys.iter().zip(found).map(block).collect();
         let all = stream::iter(reads).buffered(AT_ONCE).try_collect();
-        self.store
-            .with_objects(self.store.base.cluster.deadline(), all)
+        let deadline = self.store.base.cluster.deadline();
+        match self.store.with_objects(deadline, all) {
+            // Others did not know that this still reads it.
+            Err(error) if error.errno() == Errno::IO && self.store.has_lapsed() => {
+                Err(Error::outdated())
+            }
+            read => read,
+        }
     }
 
     /// The stored keys with their revisions, in the order of `keys`.

@@ -1,20 +1,26 @@
 //! The parts of a store that transactions and threads share.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
 
 use super::base::Base;
+use super::client::EtcdClient;
 use super::garbage::Garbage;
 use super::moments::Moment;
 use super::objects::Objects;
+use super::readers::Reader;
 use super::session::Session;
 use super::wire::{Compare, DeleteRequest, PutRequest, Request};
 use crate::error::{Error, Result};
-use crate::kv::remote;
 use crate::kv::remote::cluster::Deadline;
 use crate::kv::remote::slots::Slots;
+use crate::kv::remote::{self, Room};
+
+/// The part of etcd's quota that is used before the volume is full, in percent. The rest is for
+/// deletions, and for revisions that are not compacted yet.
+const FULL: u64 = 85;
 
 /// The parts that transactions and threads share.
 pub(super) struct Shared {
@@ -22,11 +28,15 @@ pub(super) struct Shared {
     pub(super) objects: Objects,
     pub(super) garbage: Garbage,
     pub(super) session: Option<Session>,
+    /// The process as one that only reads, if it could say so.
+    pub(super) reader: Option<Reader>,
     pub(super) slots: Slots,
     /// Held by each commit; alone by one with more keys than a condition can have.
     pub(super) commits: RwLock<()>,
     /// A commit without conditions on keys may still be on its way.
     pub(super) is_one_late: AtomicBool,
+    /// The latest revision behind which this process has let all be dropped.
+    pub(super) compacted: AtomicI64,
     /// The threads are to end.
     pub(super) ends: AtomicBool,
     /// The revision at which the present session began.
@@ -83,6 +93,26 @@ impl Shared {
             self.objects.patience.ended();
             Err(self.objects.out_of_reach())
         })
+    }
+
+    /// The room of the volume in the quota of etcd.
+    pub(super) fn room(&self) -> Result<Room> {
+        let cluster = &self.base.cluster;
+        let status = cluster.call(cluster.deadline(), async |client: EtcdClient| {
+            client.status().await
+        })?;
+        Ok(Room {
+            total: self.base.url.room / 100 * FULL,
+            used: status.db_size_in_use.max(0).cast_unsigned(),
+        })
+    }
+
+    /// Whether this process was taken for one that does not read any more, so that what it reads may
+    /// be gone.
+    pub(super) fn has_lapsed(&self) -> bool {
+        self.reader
+            .as_ref()
+            .is_some_and(|reader| reader.has_lapsed())
     }
 
     /// # Errors

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use tifs_testkit::etcd::Etcd;
 use titan_testkit::setup::eventually;
 
+use super::client::EtcdClient;
 use super::wire::{Compare, PutRequest, Request};
 use super::*;
 use crate::kv::remote::slots::Fate;
@@ -30,6 +31,13 @@ fn without_upkeep(url: &RemoteUrl) -> EtcdKv {
     let store = EtcdKv::open(url).unwrap();
     store.upkeep.lock().take();
     store
+}
+
+/// A reader that does not say again that it reads.
+fn without_renewal(url: &RemoteUrl) -> EtcdKv {
+    let reader = EtcdKv::open_read_only(url).unwrap();
+    reader.upkeep.lock().take();
+    reader
 }
 
 /// Opens the store when the lease of another one has ended.
@@ -412,6 +420,88 @@ fn another_object_store_is_refused_and_a_missing_object_is_named() {
     let error = EtcdKv::open(&url).err().unwrap();
     assert_eq!(error.errno(), Errno::INVAL);
     assert!(error.to_string().contains("has no blocks of"), "{error}");
+}
+
+#[test]
+fn a_reader_that_began_before_the_first_block_reads_it() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "")).unwrap();
+    let reader = EtcdKv::open_read_only(&url(&etcd, "")).unwrap();
+    assert_eq!(
+        put_in(&store, Space::Data, b"b", b"v").unwrap(),
+        Commit::Committed
+    );
+    let value = reader.get(Space::Data, b"b").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"v"[..]));
+    reader.close().unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn a_reader_that_nobody_knew_of_is_outdated_and_known_again() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = without_upkeep(&url(&etcd, "lease=1h"));
+    assert_eq!(
+        put_in(&store, Space::Data, b"b", b"one").unwrap(),
+        Commit::Committed
+    );
+    let reader = without_renewal(&url(&etcd, "lease=1s"));
+    let snapshot = reader.snapshot().unwrap();
+    assert_eq!(
+        put_in(&store, Space::Data, b"b", b"two").unwrap(),
+        Commit::Committed
+    );
+    let oldest = || readers::oldest(&store.shared.base).unwrap();
+    eventually("the lease ends", || oldest() == i64::MAX);
+    collection::delete_some(&store.shared, store.shared.base.moments.oldest()).unwrap();
+    let shared = &reader.shared;
+    shared.reader.as_ref().unwrap().renew(&shared.base).unwrap();
+    assert_ne!(oldest(), i64::MAX);
+    assert!(snapshot.get(Space::Data, b"b").unwrap_err().is_outdated());
+    drop(snapshot);
+    let value = reader.get(Space::Data, b"b").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"two"[..]));
+    store.close().unwrap();
+}
+
+#[test]
+fn a_directory_that_is_another_one_now_takes_no_blocks() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "timeout=1s&lease=1h")).unwrap();
+    let block = |value: &[u8]| put_in(&store, Space::Data, b"b", value);
+    assert_eq!(block(b"one").unwrap(), Commit::Committed);
+    let (blocks, moved) = (etcd.blocks(), etcd.blocks().with_extension("moved"));
+    // As if what was mounted there had been unmounted.
+    std::fs::rename(&blocks, &moved).unwrap();
+    std::fs::create_dir(&blocks).unwrap();
+    assert_eq!(block(b"two").unwrap_err().errno(), Errno::TIMEDOUT);
+    std::fs::remove_dir(&blocks).unwrap();
+    std::fs::rename(&moved, &blocks).unwrap();
+    assert_eq!(block(b"three").unwrap(), Commit::Committed);
+    let value = store.get(Space::Data, b"b").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"three"[..]));
+    store.close().unwrap();
+}
+
+#[test]
+fn replaced_values_make_room_before_a_volume_is_full() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "room=2MiB")).unwrap();
+    for number in 0..500u16 {
+        let value = [number as u8; 4096];
+        assert_eq!(put(&store, b"k", &value).unwrap(), Commit::Committed);
+    }
+    let room = store.room().unwrap().unwrap();
+    assert!(room.used < room.total / 2, "{room:?}");
+    store.close().unwrap();
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use object_store::path::Path;
+use parking_lot::Mutex;
 
 use super::commit::{Prepared, commit};
 use super::objects::Object;
@@ -125,24 +126,25 @@ impl EtcdTransaction<'_> {
         }
         store.identify(deadline)?;
         let session = store.objects_of();
+        let written = Mutex::new(Vec::with_capacity(blocks.len()));
         let put = async |(key, value): (&Vec<u8>, &Bytes)| {
             let object = store.objects.put(session, key, value.clone()).await?;
-            Ok((key.clone(), object))
+            written.lock().push((key.clone(), object));
+            Ok(())
         };
         let puts: Vec<_> = blocks.into_iter().map(put).collect();
-        let all = stream::iter(puts).buffer_unordered(AT_ONCE);
-        let all = store.with_objects(deadline, async {
-            Ok(all.collect::<Vec<Result<(Vec<u8>, Object)>>>().await)
-        })?;
-        let mut written = Vec::with_capacity(all.len());
-        let mut failed = None;
-        for one in all {
-            match one {
-                Ok(one) => written.push(one),
-                Err(error) => failed = Some(error),
+        let mut all = stream::iter(puts).buffer_unordered(AT_ONCE);
+        let done: Result<()> = store.with_objects(deadline, async {
+            // All, so that none is written after this.
+            let mut first = Ok(());
+            while let Some(done) = all.next().await {
+                first = first.and(done);
             }
-        }
-        let Some(error) = failed else {
+            first
+        });
+        drop(all);
+        let written = written.into_inner();
+        let Err(error) = done else {
             return Ok(written);
         };
         let paths = written

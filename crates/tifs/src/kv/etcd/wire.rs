@@ -222,6 +222,9 @@ impl TransactionResponse {
 pub(super) struct CompactionRequest {
     #[prost(int64, tag = "1")]
     pub(super) revision: i64,
+    /// The answer comes when the space is free.
+    #[prost(bool, tag = "2")]
+    pub(super) physical: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Message)]

@@ -84,7 +84,8 @@ impl<C: Client> Cluster<C> {
     /// Connects to a cluster.
     ///
     /// # Errors
-    /// `ETIMEDOUT` if none answers; `EINVAL` if a file of TLS cannot be read.
+    /// `ETIMEDOUT` if none answers; `EINVAL` if a file of TLS cannot be read; that of a cluster that
+    /// refuses.
     pub(in crate::kv) fn connect(url: &RemoteUrl) -> Result<Self> {
         if let Some(tls) = &url.tls {
             for file in [&tls.ca, &tls.cert, &tls.key] {
@@ -104,9 +105,16 @@ impl<C: Client> Cluster<C> {
         let connected = runtime.block_on(async {
             timeout(url.timeout, connected(url))
                 .await
-                .unwrap_or_else(|_| Err("no answer".to_owned()))
+                .unwrap_or(Err(None))
         });
-        let (client, connections) = connected.map_err(|reason| {
+        let (client, connections) = connected.map_err(|error| {
+            let reason = match error {
+                Some(error) if !C::passes(&error) => {
+                    return C::translated(&error, &url.endpoints.join(","));
+                }
+                Some(error) => C::text(&error),
+                None => "no answer".to_owned(),
+            };
             let what = format!(
                 "cannot reach the cluster at {} ({reason}): check that it runs, and whether it wants TLS \
                  (ca, cert, key)",
@@ -308,12 +316,13 @@ impl<C: Client> Cluster<C> {
 }
 
 /// The first connection that succeeds, one to each host, and the attempts.
-async fn connected<C: Client>(url: &RemoteUrl) -> Result<(C, usize), String> {
-    let mut reason = String::new();
+async fn connected<C: Client>(url: &RemoteUrl) -> Result<(C, usize), Option<C::Error>> {
+    let mut reason = None;
     for attempt in 0..url.endpoints.len() {
         match C::connect(url, attempt).await {
             Ok(client) => return Ok((client, attempt + 1)),
-            Err(error) => reason = C::text(&error),
+            Err(error) if !C::passes(&error) => return Err(Some(error)),
+            Err(error) => reason = Some(error),
         }
     }
     Err(reason)

@@ -77,6 +77,8 @@ fn an_object_store_that_is_gone_is_an_error_and_the_mount_goes_on() {
         assert!(write_durably(&volume.join("during"), &large).is_err());
         fs::remove_file(&blocks).unwrap();
         fs::rename(&moved, &blocks).unwrap();
+        // An unmount would say that it lacks data.
+        fs::remove_file(volume.join("during")).unwrap();
         write_durably(&volume.join("after"), &large).unwrap();
         for name in ["before", "after"] {
             assert_eq!(fs::read(volume.join(name)).unwrap(), large);
@@ -112,6 +114,7 @@ fn what_was_synced_survives_the_death_of_members_and_of_the_mount() {
             });
             what.heal(etcd, volume);
             known.extend(written);
+            remove_unfinished(&root);
             for (path, content) in &known {
                 assert_eq!(&fs::read(volume.join(path)).unwrap(), content, "{path:?}");
             }
@@ -136,6 +139,21 @@ fn write_until(root: &Path, round: u32, ends: &AtomicBool) -> BTreeMap<PathBuf, 
         written.insert(name, content);
     }
     written
+}
+
+/// Removes files that lack data: an unmount would say so.
+fn remove_unfinished(root: &Path) {
+    for entry in fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .file_name()
+            .unwrap()
+            .as_encoded_bytes()
+            .starts_with(b"t")
+        {
+            fs::remove_file(path).unwrap();
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
