@@ -52,7 +52,7 @@ pub(super) enum Place {
     /// A directory.
     Directory(PathBuf),
     /// A cluster.
-    Cluster(RemoteUrl),
+    Cluster(Box<RemoteUrl>),
 }
 
 impl Place {
@@ -62,7 +62,10 @@ impl Place {
     /// Those of an address that is wrong.
     pub(super) fn of(path: &Path) -> Result<Place> {
         let url = url_of(path)?;
-        Ok(url.map_or_else(|| Place::Directory(path.to_owned()), Place::Cluster))
+        Ok(url.map_or_else(
+            || Place::Directory(path.to_owned()),
+            |url| Place::Cluster(Box::new(url)),
+        ))
     }
 }
 

@@ -38,10 +38,13 @@ const BYTES: usize = 1_400_000;
 /// The time after which the fate of a commit is found out in another way.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
+/// Keys, and the revisions of their last changes.
+pub(super) type Known = Vec<((Space, Vec<u8>), i64)>;
+
 /// The parts of a commit.
 pub(super) struct Prepared {
-    /// Keys that others must not have written, and the revisions of their last changes.
-    pub(super) known: Vec<((Space, Vec<u8>), i64)>,
+    /// Those that others must not have written.
+    pub(super) known: Known,
     pub(super) operations: Vec<Operation>,
     /// The revision at which the transaction began.
     pub(super) at: i64,

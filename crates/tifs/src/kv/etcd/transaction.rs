@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use object_store::path::Path;
 use parking_lot::Mutex;
 
-use super::commit::{Prepared, commit};
+use super::commit::{Known, Prepared, commit};
 use super::objects::Object;
 use super::reads::{AT_ONCE, Reads};
 use super::wire::{DeleteRequest, Operation, PutRequest, Request};
@@ -95,7 +95,7 @@ impl Transaction for EtcdTransaction<'_> {
 
 impl EtcdTransaction<'_> {
     /// The keys that others must not write, and the revisions of their last changes as of the begin.
-    fn known(&self) -> Result<Vec<((Space, Vec<u8>), i64)>> {
+    fn known(&self) -> Result<Known> {
         let all: BTreeSet<&(Space, Vec<u8>)> = self.writes.keys().chain(&self.guards).collect();
         for space in [Space::Meta, Space::Data] {
             let seen = self.reads.seen.borrow();
